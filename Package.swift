@@ -18,7 +18,7 @@ func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
         name: name + "Tests", dependencies: [.target(name: name)] + dependencies, swiftSettings: settings)
 }
 
-// Only hexadecimal digits and what marks changes: it becomes part of a command line.
+// Only hexadecimal digits and the suffix `-dirty`, because the value becomes part of a compiler command line.
 let commit = Context.environment["CLOAKROOM_COMMIT"].flatMap { text in
     text.allSatisfy { $0.isHexDigit || "-dirty".contains($0) } && !text.isEmpty ? text : nil
 }
@@ -78,12 +78,13 @@ let package = Package(
         .package(url: "https://github.com/jpsim/Yams", from: "6.2.2"),
     ],
     targets: [
-        // The ground floor: bytes and decisions, no I/O.
+        // Parsing and decisions, no I/O.
         room("CloakroomWire", [nioCore]),
         room("CloakroomCore", ["CloakroomWire", nioCore]),
-        // TLS of the connections that the gateway opens.
+        // TLS for outgoing connections.
         room("CloakroomTLS", ["CloakroomCore", nioCore, nioSSL]),
-        // What stands on it. These rooms meet in Core's protocols and do not import each other.
+        // These modules communicate through protocols declared in CloakroomCore and do not import each other.
+        // Exception: CloakroomProxy and CloakroomAdmin import CloakroomTelemetry.
         room(
             "CloakroomTelemetry",
             [
@@ -108,17 +109,17 @@ let package = Package(
             "CloakroomAdmin",
             ["CloakroomCore", "CloakroomTelemetry", hummingbird, httpTypes, lifecycle, log, mustache, nioCore]),
         room("CloakroomConfig", ["CloakroomCore", "CloakroomWire", configuration, yams]),
-        // The upstream that the gateway was made for, to try it and to test it.
+        // A mock of the upstream API, for demos and tests.
         .target(
             name: "MockAPI", dependencies: [hummingbird, httpTypes, nioCore, lifecycle, crypto, log],
             resources: [.embedInCode("Page")], swiftSettings: settings),
-        // A client that holds no token: what is left of an app's networking once the gateway does the rest.
+        // An example client that holds no tokens; the gateway manages them.
         room("ThinClient", []),
-        // What the binary knows of its own making.
+        // C code: build information, and system calls that Swift cannot make.
         .target(
             name: "CloakroomBuild",
             cSettings: [.define("CLOAKROOM_COMMIT", to: "\"\(commit ?? "unknown")\"")]),
-        // Commands, and the wiring of all of the above.
+        // The command-line tool: commands, and the wiring of the modules above.
         .executableTarget(
             name: "cloakroom",
             dependencies: [
@@ -130,7 +131,7 @@ let package = Package(
             ],
             swiftSettings: settings),
 
-        // What several of the tests use.
+        // Helpers shared by several test targets.
         .target(
             name: "TestSupport", dependencies: [log, nioCore, nioPosix], path: "Tests/TestSupport",
             swiftSettings: settings),
@@ -141,7 +142,7 @@ let package = Package(
         tests(
             "CloakroomSessions",
             ["CloakroomCore", "TestSupport", crypto, grdb, nioCore, nioEmbedded, nioPosix, nioSSL, x509, asn1, log]),
-        // The simulation of renewals: many replicas, one store, one upstream, and whatever can go wrong between them.
+        // Simulation of token refresh: several replicas, one store and one upstream, with injected failures.
         .target(
             name: "RefreshSimulation", dependencies: ["CloakroomCore", "TestSupport"],
             path: "Tests/Simulation/RenewalSimulation",
@@ -171,7 +172,7 @@ let package = Package(
             ]),
         tests("CloakroomConfig", ["CloakroomCore", configuration]),
         tests("MockAPI", [asyncHTTPClient, nioCore, nioHTTP1, httpTypes, crypto, lifecycle, log]),
-        // Fuzzing: what is tried, and the suite that tries it. Tests/Fuzzing/libfuzzer.sh tries it with libFuzzer.
+        // Fuzz targets, and a test suite that runs them. Tests/Fuzzing/libfuzzer.sh runs them with libFuzzer.
         .target(
             name: "FuzzTargets",
             dependencies: [
@@ -182,7 +183,7 @@ let package = Package(
         .testTarget(
             name: "FuzzTests", dependencies: ["FuzzTargets", "TestSupport"], path: "Tests/Fuzzing/FuzzTests",
             swiftSettings: settings),
-        // The whole, from outside: real sockets, real processes.
+        // End-to-end tests with real sockets and processes.
         .testTarget(
             name: "GatewayTests",
             dependencies: [
@@ -194,7 +195,7 @@ let package = Package(
     ]
 )
 
-// libFuzzer brings a `main` of its own, so its target is there only when it is asked for.
+// libFuzzer provides its own `main`, so its target is declared only on request.
 if Context.environment["CLOAKROOM_LIBFUZZER"] != nil {
     package.targets.append(
         .executableTarget(

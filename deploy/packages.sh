@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Installs Debian packages that are missing, and nothing if none is.
+# Installs the Debian packages that are missing.
 #
 # usage: deploy/packages.sh PACKAGE | COMMAND=PACKAGE ...
 #
-# PACKAGE is looked up in dpkg's database. COMMAND=PACKAGE is content with any COMMAND on the path, so that a tool which
-# came another way, or a system without apt, will do. Services that a package brings are neither started nor enabled:
-# it is their tools that are wanted here.
+# PACKAGE is checked in dpkg's database. COMMAND=PACKAGE is satisfied by any COMMAND on the path, which also covers tools
+# from other sources and systems without apt. Services of a package are neither started nor enabled, because only the
+# tools are needed.
 set -euo pipefail
 
 missing=()
@@ -25,7 +25,7 @@ done
 
 if ! command -v apt-get >/dev/null; then
     echo "packages: missing: ${missing[*]}" >&2
-    echo "packages: there is no apt-get here; install what these Debian packages hold in your system's own way" >&2
+    echo "packages: apt-get not found; install the equivalents of these Debian packages with your system's package manager" >&2
     exit 1
 fi
 
@@ -39,8 +39,8 @@ if [[ $EUID -ne 0 ]]; then
     as_root=(sudo)
 fi
 
-# What Debian's package scripts ask before they start a service; 101 is "no". One that stands there already belongs to
-# somebody else and stays.
+# Debian's package scripts run this file before they start a service; exit status 101 denies the start. An existing file
+# is kept.
 policy=/usr/sbin/policy-rc.d
 before=$(mktemp)
 made_policy=no
@@ -69,14 +69,14 @@ install_missing() {
             apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 }
 if ! install_missing; then
-    echo "packages: apt-get does not install these, and says above why: ${missing[*]}" >&2
+    echo "packages: apt-get failed to install (see its output above): ${missing[*]}" >&2
     if ((${#commands[@]})); then
-        echo "packages: these commands will do as well, wherever on PATH they come from: ${commands[*]}" >&2
+        echo "packages: alternatively, provide these commands on PATH: ${commands[*]}" >&2
     fi
     exit 1
 fi
 
-# Without this a service that was not started now would be at the next boot.
+# Disables the services; otherwise they would start at the next boot.
 if command -v systemctl >/dev/null; then
     mapfile -t added < <(installed_packages | comm -13 "$before" -)
     for package in "${added[@]}"; do

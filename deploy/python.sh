@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes a Python environment of its own with what a requirements file names, from PyPI, and prints the folder of its
-# programs as the last line. Made once; anew when the file changes. Nothing of the system's Python is touched.
+# Creates a Python virtual environment with the packages of a requirements file from PyPI and prints its `bin` folder as
+# the last line. The environment is reused until the file changes. The system's Python is not modified.
 #
 # usage: deploy/python.sh REQUIREMENTS
 set -euo pipefail
@@ -8,14 +8,14 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 requirements=${1:?usage: deploy/python.sh REQUIREMENTS}
 [[ -f $requirements ]] || {
-    echo "python: there is no $requirements" >&2
+    echo "python: file not found: $requirements" >&2
     exit 1
 }
 digest=$(sha256sum "$requirements")
 folder=$PWD/.build/python-${digest:0:16}
 
 if [[ ! -e $folder/complete ]]; then
-    # Debian splits what makes environments from its Python.
+    # On Debian, the venv module is a separate package.
     deploy/packages.sh python3=python3 >&2
     python3 -c 'import ensurepip' 2>/dev/null || deploy/packages.sh python3-venv >&2
     rm -rf "$folder"

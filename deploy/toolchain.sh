@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks that a Swift toolchain is there that can build this package, and says what to do if not. Installs the one
-# library that the build needs besides. To be called from the top of the repository.
+# Checks that a suitable Swift toolchain is installed; otherwise prints instructions and fails. Installs the SQLite headers
+# if they are missing. Must be run in the root of the repository.
 set -euo pipefail
 
 wanted_major=6
@@ -9,18 +9,18 @@ wanted_minor=2
 advise() {
     echo "toolchain: $1" >&2
     echo "toolchain: install Swift $wanted_major.$wanted_minor or later from https://www.swift.org/install/linux/ and" >&2
-    echo "toolchain: see to it that \`swift\` is on the PATH; \`swift --version\` tells" >&2
+    echo "toolchain: make sure that \`swift\` is on the PATH; check with \`swift --version\`" >&2
     exit 1
 }
 
-command -v swift >/dev/null || advise "there is no \`swift\` on the PATH"
-said=$(swift --version 2>&1) || advise "\`swift --version\` fails: $said"
-[[ $said =~ Swift\ version\ ([0-9]+)\.([0-9]+) ]] || advise "\`swift --version\` says: $said"
+command -v swift >/dev/null || advise "\`swift\` not found on the PATH"
+said=$(swift --version 2>&1) || advise "\`swift --version\` failed: $said"
+[[ $said =~ Swift\ version\ ([0-9]+)\.([0-9]+) ]] || advise "cannot parse the output of \`swift --version\`: $said"
 major=${BASH_REMATCH[1]}
 minor=${BASH_REMATCH[2]}
 if ((major < wanted_major || (major == wanted_major && minor < wanted_minor))); then
-    advise "this is Swift $major.$minor, which is too old"
+    advise "Swift $major.$minor is too old"
 fi
 
-# The store for one machine stands on the system's SQLite.
+# The SQLite session store uses the system's library.
 [[ -e /usr/include/sqlite3.h ]] || deploy/packages.sh libsqlite3-dev

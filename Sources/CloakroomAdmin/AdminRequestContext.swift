@@ -1,10 +1,10 @@
 import Hummingbird
 import NIOCore
 
-/// What is known of a request besides itself.
+/// Connection data of a request.
 struct AdminRequestContext: RequestContext {
     var coreContext: CoreRequestContextStorage
-    /// The operator's address, without port; empty where it is not known.
+    /// The operator's address, without port; empty if unknown.
     let peer: String
 
     init(source: ApplicationRequestContextSource) {

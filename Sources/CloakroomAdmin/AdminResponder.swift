@@ -5,21 +5,21 @@ import HTTPTypes
 import Hummingbird
 import Logging
 
-/// The pages of the admin listener. What is not listed is not served.
+/// The endpoints of the admin listener. Other paths return 404.
 struct AdminResponder: HTTPResponder {
     typealias Context = AdminRequestContext
 
     let registry: PrometheusRegistry
     let probes: [ReadinessProbe]
     let revocation: RevokeSessionsHandler?
-    /// Without one there is no status page.
+    /// `nil` disables the status page.
     let status: StatusReporter?
     let now: @Sendable () -> Timestamp
     let logger: Logger
 
     func respond(to request: Request, context: AdminRequestContext) async throws -> Response {
         if let revocation, request.uri.path == RevokeSessionsHandler.path {
-            // The one page that changes something.
+            // The only endpoint that changes state.
             guard request.method == .post else { return Self.methodNotAllowed(allow: "POST") }
             return await revocation.respond(request, peer: context.peer, logger: logger)
         }
@@ -64,18 +64,18 @@ struct AdminResponder: HTTPResponder {
         }
     }
 
-    /// The gateway's state is in the document: whether this answer is 200 says only that there is one.
+    /// The state of the gateway is in the document: status 200 only means that the document was created.
     private func document(_ status: StatusReporter) async -> StatusDocument {
         let readiness = await ReadinessReport.make(probes)
         return status.document(readiness: readiness, now: now(), instant: .now)
     }
 
-    /// `?refresh=10` makes a page that looks again by itself, which browsers do without a script.
+    /// `?refresh=10` makes the page reload itself, which browsers do without a script.
     private static func page(_ document: StatusDocument, of request: Request) -> Response {
         let interval = StatusPage.refreshInterval
         let isRefreshing = request.uri.query == "refresh=\(interval)"
         guard let html = StatusPage(document, isRefreshing: isRefreshing).html() else {
-            return AdminResponse.text(.internalServerError, "the page cannot be made; /status.json says the same\n")
+            return AdminResponse.text(.internalServerError, "the page cannot be rendered; use /status.json\n")
         }
         var response = AdminResponse.page(html)
         if isRefreshing, let refresh = HTTPField.Name("Refresh") { response.headers[refresh] = "\(interval)" }

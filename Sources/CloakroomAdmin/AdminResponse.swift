@@ -2,7 +2,7 @@ import Foundation
 import HTTPTypes
 import Hummingbird
 
-/// Makes the answers of the admin listener: nothing in them may be stored, framed, sniffed or allowed to load anything.
+/// Creates the responses of the admin listener. They forbid caching, framing and sniffing, and may not load anything.
 enum AdminResponse {
     static func json(
         _ status: HTTPResponse.Status, _ document: some Encodable, contentType: String = "application/json"
@@ -18,7 +18,7 @@ enum AdminResponse {
         make(status, "text/plain; charset=utf-8", Array(body.utf8))
     }
 
-    /// A page that may load our style sheet, and from nowhere else; its pictures stand in it. It may not run anything.
+    /// A page that may load only the style sheet of the gateway; images are embedded. Scripts are forbidden.
     static func page(_ html: String) -> Response {
         var response = make(.ok, "text/html; charset=utf-8", Array(html.utf8))
         response.headers[.contentSecurityPolicy] =

@@ -5,9 +5,9 @@ public import Logging
 import NIOCore
 public import ServiceLifecycle
 
-/// The listener for operators and scrapers: `/live`, `/ready`, `/metrics` and the status page, `/` and `/status.json`,
-/// read-only, and `POST /sessions/revoke` for who has the token. It is separate from the gateway's own listeners and
-/// belongs on loopback or a monitoring network.
+/// The admin listener: read-only `/live`, `/ready`, `/metrics` and the status page at `/` and `/status.json`, and `POST
+/// /sessions/revoke` for callers with the admin token. It is separate from the client listeners and should be bound to
+/// loopback or a monitoring network.
 public struct AdminServer: Service, Unprintable {
     private let host: String
     private let port: Int
@@ -16,15 +16,15 @@ public struct AdminServer: Service, Unprintable {
     private let onBound: @Sendable (_ port: Int) async -> Void
 
     /// - Parameters:
-    ///   - host: address or name to bind.
-    ///   - port: 0 picks a free one.
-    ///   - registry: what `/metrics` shows.
-    ///   - probes: what `/ready` asks; all must hold.
-    ///   - revocation: what `/sessions/revoke` does; without it there is no such page.
-    ///   - status: what the status page asks; without it there is no such page.
-    ///   - now: tells the time.
-    ///   - logger: for the listener's own affairs.
-    ///   - onBound: is told the port once connections are accepted.
+    ///   - host: The address or name to bind.
+    ///   - port: The port; 0 selects a free one.
+    ///   - registry: The metrics of `/metrics`.
+    ///   - probes: The checks of `/ready`; all must succeed.
+    ///   - revocation: The handler of `/sessions/revoke`; `nil` disables the endpoint.
+    ///   - status: The data source of the status page; `nil` disables the page.
+    ///   - now: Returns the time.
+    ///   - logger: The logger of the listener itself.
+    ///   - onBound: Called with the port once connections are accepted.
     public init(
         host: String, port: Int, registry: PrometheusRegistry, probes: [ReadinessProbe],
         revocation: RevokeSessionsHandler? = nil, status: StatusDataSource? = nil,
@@ -43,13 +43,13 @@ public struct AdminServer: Service, Unprintable {
     }
 
     /// Serves until graceful shutdown.
-    /// - Throws: ``AdminServerError`` when the address cannot be bound.
+    /// - Throws: ``AdminServerError`` if the address cannot be bound.
     public func run() async throws {
         let application = Application(
             responder: responder,
             server: .http1(
                 configuration: .init(
-                    // Longer than scrapers pause, so that they can keep their connection.
+                    // Longer than scrape intervals, so scrapers can keep their connection.
                     idleTimeout: .seconds(90),
                     httpDecoderConfiguration: .init(
                         maxHeaderFieldSize: 8 << 10, maxHeaderListSize: 16 << 10, maxHeaderFieldCount: 100))),
@@ -57,9 +57,9 @@ public struct AdminServer: Service, Unprintable {
             onServerRunning: { [onBound] channel in
                 await onBound(channel.localAddress?.port ?? 0)
             },
-            // What the library has to say is said here in the gateway's own words, or is of no use to an operator.
+            // Log lines of the library are suppressed; the gateway logs relevant events itself.
             logger: Logger(label: "admin") { _ in SwiftLogNoOpLogHandler() })
-        // Goes on until the end of this function, which cancels it.
+        // Runs until the end of this function, which cancels it.
         async let _: Void? = responder.status?.runSampling()
         do {
             try await application.run()
@@ -71,11 +71,11 @@ public struct AdminServer: Service, Unprintable {
     }
 }
 
-/// Why the listener for operators does not stand.
+/// The error if the admin listener cannot be bound.
 public struct AdminServerError: ConfigFindingError, CustomStringConvertible {
-    /// Where, why, and what to do, with the key of the address.
+    /// The address, the reason and the suggestion, with the key of the address.
     public let finding: ConfigFinding?
 
-    /// Where, why, and what to do.
-    public var description: String { finding?.sentence ?? "cannot listen for operators" }
+    /// The address, the reason and the suggestion.
+    public var description: String { finding?.sentence ?? "cannot start the admin listener" }
 }

@@ -1,13 +1,13 @@
-/// One of the things that must hold before traffic should come here.
+/// The result of one readiness check.
 public struct ReadinessCheck: Sendable, Equatable {
     /// A short constant name: `listening`, `store`, `draining`.
     public let name: String
-    /// Whether it holds.
+    /// Whether the check succeeded.
     public let isReady: Bool
-    /// What to look at when it does not. It is shown to whoever reaches the admin listener, so it names no secret.
+    /// The reason of a failure. It is visible to all clients of the admin listener, so it contains no secret.
     public let detail: String?
 
-    /// A result.
+    /// Creates a result.
     public init(name: String, isReady: Bool, detail: String? = nil) {
         self.name = name
         self.isReady = isReady
@@ -15,16 +15,16 @@ public struct ReadinessCheck: Sendable, Equatable {
     }
 }
 
-/// Finds out whether something holds, now. It should answer within ``ReadinessReport/timeLimit`` and end when its task
-/// is cancelled.
+/// Performs a readiness check. It should return within ``ReadinessReport/timeLimit`` and stop when its task is
+/// cancelled.
 public struct ReadinessProbe: Sendable {
     /// The name of the result.
     public let name: String
     let check: @Sendable () async -> ReadinessCheck
 
     /// - Parameters:
-    ///   - name: what the report calls it when it does not answer in time.
-    ///   - check: looks.
+    ///   - name: The name in the report if the check times out.
+    ///   - check: Performs the check.
     public init(name: String, check: @escaping @Sendable () async -> ReadinessCheck) {
         self.name = name
         self.check = check

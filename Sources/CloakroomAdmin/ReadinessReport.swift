@@ -1,13 +1,13 @@
-/// The results of all checks, in the order in which they were configured.
+/// The results of all checks, in the configured order.
 struct ReadinessReport: Sendable, Equatable {
-    /// A check that takes longer does not hold: an orchestrator's probe would not wait for it either.
+    /// The time limit of a check; a slower check fails, because probes of an orchestrator time out too.
     static let timeLimit: Duration = .milliseconds(900)
 
     let checks: [ReadinessCheck]
 
     var isReady: Bool { checks.allSatisfy(\.isReady) }
 
-    /// Asks all probes at the same time.
+    /// Runs all probes concurrently.
     static func make(_ probes: [ReadinessProbe], timeLimit: Duration = timeLimit) async -> ReadinessReport {
         await withTaskGroup(of: (Int, ReadinessCheck).self) { group in
             for (index, probe) in probes.enumerated() {
@@ -20,7 +20,7 @@ struct ReadinessReport: Sendable, Equatable {
     }
 
     private static func result(of probe: ReadinessProbe, _ timeLimit: Duration) async -> ReadinessCheck {
-        let late = ReadinessCheck(name: probe.name, isReady: false, detail: "no answer in time")
+        let late = ReadinessCheck(name: probe.name, isReady: false, detail: "timed out")
         return await withTaskGroup(of: ReadinessCheck.self) { group in
             group.addTask { await probe.check() }
             group.addTask {

@@ -2,10 +2,10 @@ import CloakroomCore
 import CloakroomTelemetry
 import Logging
 
-/// The audit event `admin_refused`: a request that was to change something was refused. At most one line per 10 s and
-/// reason, with the number of those that were left out.
+/// Logs the audit event `admin_refused`: a rejected state-changing request. At most one line per 10 s and reason, with
+/// the number of suppressed lines.
 struct RejectionLog: Sendable {
-    /// Why it was refused.
+    /// The reason of the rejection.
     enum Reason: String, CaseIterable {
         case wrongToken = "wrong_token"
         case throttled
@@ -13,9 +13,9 @@ struct RejectionLog: Sendable {
 
         fileprivate var message: Logger.Message {
             switch self {
-            case .wrongToken: "revocation refused: no token, or a wrong one"
-            case .throttled: "revocation refused: too many wrong tokens"
-            case .page: "revocation refused: a browser's page asked"
+            case .wrongToken: "revocation rejected: missing or wrong token"
+            case .throttled: "revocation rejected: too many wrong tokens"
+            case .page: "revocation rejected: browser request"
             }
         }
     }

@@ -5,15 +5,15 @@ import HTTPTypes
 import Hummingbird
 import Logging
 
-/// `POST /sessions/revoke`: an operator ends the sessions of a user, or one session.
+/// `POST /sessions/revoke`: ends the sessions of a user, or one session.
 ///
-/// It takes `Authorization: Bearer` with the operator's token and a JSON object with exactly one member: `user`, the
-/// e-mail address that was typed at sign-in or the upstream's user id, or `session`, the 16 digits that logs show. The
-/// response is `{"ended": n}`, or a problem document (RFC 9457). Wrong tokens are limited, per address and in all: 429
-/// with `Retry-After`. A request that a browser sent from another page is refused, token or not.
+/// The request has `Authorization: Bearer` with the admin token and a JSON object with exactly one member: `user`, the
+/// e-mail address entered at sign-in or the upstream's user id, or `session`, the 16 digits shown in logs. The response
+/// is `{"ended": n}`, or a problem document (RFC 9457). Wrong tokens are limited per address and in total: 429 with
+/// `Retry-After`. A cross-origin browser request is rejected, with or without a token.
 public struct RevokeSessionsHandler: Sendable {
     static let path = "/sessions/revoke"
-    /// Bytes of the body: an address of 254 bytes fits in, however it is escaped.
+    /// The maximum body size in bytes: an address of 254 bytes fits with any escaping.
     private static let bodyLimit = 1_024
 
     private let token: Secret
@@ -23,9 +23,9 @@ public struct RevokeSessionsHandler: Sendable {
     private let rejections = RejectionLog()
 
     /// - Parameters:
-    ///   - token: what an operator shows; with an empty one nobody gets in.
-    ///   - sessions: ends them.
-    ///   - now: tells the time.
+    ///   - token: The admin token; an empty one rejects all requests.
+    ///   - sessions: Ends the sessions.
+    ///   - now: Returns the time.
     public init(
         token: Secret, sessions: any SessionRevoking, now: @escaping @Sendable () -> Timestamp = Self.wallClock
     ) {
@@ -34,7 +34,7 @@ public struct RevokeSessionsHandler: Sendable {
         self.now = now
     }
 
-    /// The time of this machine.
+    /// The system clock.
     @Sendable public static func wallClock() -> Timestamp {
         Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
     }
@@ -42,7 +42,7 @@ public struct RevokeSessionsHandler: Sendable {
     func respond(_ request: Request, peer: String, logger: Logger) async -> Response {
         guard !Self.isFromBrowser(request.headers) else {
             rejections.note(.page, peer: peer, now: now(), logger: logger)
-            return Self.problem(.forbidden, "This is not for pages: send it without Origin and Sec-Fetch-Site.")
+            return Self.problem(.forbidden, "Browser requests are not allowed: omit Origin and Sec-Fetch-Site.")
         }
         let attempt = throttle.attempt(from: peer, now: now()) { isAuthorized(request.headers[values: .authorization]) }
         switch attempt {
@@ -76,22 +76,22 @@ public struct RevokeSessionsHandler: Sendable {
         } catch let error as RevocationRequest.InputError {
             return Self.problem(error.isMalformed ? .badRequest : .unprocessableContent, error.detail)
         } catch {
-            logger.error("revocation failed: the session store cannot be reached")
-            var response = Self.problem(.serviceUnavailable, "The session store cannot be reached. Try again.")
+            logger.error("revocation failed: session store unreachable")
+            var response = Self.problem(.serviceUnavailable, "The session store is unreachable. Try again.")
             response.headers[.retryAfter] = "5"
             return response
         }
     }
 
-    /// Ends the sessions of whom a text names: by the address that was typed at sign-in, and by the upstream's user id.
-    /// No name is both.
+    /// Ends the sessions of a user, identified by the address entered at sign-in or by the upstream's user id. The two
+    /// kinds of names never coincide.
     private func revoke(_ user: String, from origin: AuditContext) async throws -> Int {
         let byID = try await sessions.revoke(userID: user, from: origin, now: now())
         guard user.contains("@") else { return byID }
         return byID + (try await sessions.revoke(user: AccountName(email: user), from: origin, now: now()))
     }
 
-    /// Comparing takes the same time wherever a token of the right length differs.
+    /// Constant time for tokens of the right length.
     private func isAuthorized(_ values: [String]) -> Bool {
         guard !token.isEmpty, values.count == 1, let value = values.first else { return false }
         let words = value.utf8.split(separator: 0x20, maxSplits: 1)
@@ -99,8 +99,8 @@ public struct RevokeSessionsHandler: Sendable {
         return Secret(bytes: Array(words[1].drop { $0 == 0x20 })) == token
     }
 
-    /// Browsers send `Origin` with every POST (the Fetch standard, "append a request `Origin` header"). The operator's
-    /// tools send neither field; `none` is a request that a person typed.
+    /// Browsers send `Origin` with every POST (Fetch standard, "append a request `Origin` header"). Operators' tools
+    /// send neither field; `none` is a request initiated by the user.
     private static func isFromBrowser(_ headers: HTTPFields) -> Bool {
         guard let site = HTTPField.Name("Sec-Fetch-Site"), !headers.contains(.origin) else { return true }
         return headers[values: site].contains { $0 != "none" }

@@ -1,24 +1,24 @@
 public import CloakroomCore
 
-/// What the status page asks the rest of the gateway, beyond what the metrics tell. Nothing in it comes out of a session.
-/// Each is asked at every look at the page, from any thread, and must not wait.
+/// The data of the status page that is not part of the metrics. Contains no session data. Each closure is called for
+/// every request of the page, from any thread, and must not block.
 public struct StatusDataSource: Sendable {
-    /// Which configuration is in effect, and what came of the last attempt to change it.
+    /// The effective configuration and the result of the last reload.
     public var config: @Sendable () -> ConfigStatus
     /// The upstreams, in the order of the configuration.
     public var upstreams: @Sendable () -> [UpstreamStatus]
     /// The certificates of all listeners.
     public var certificates: @Sendable () -> [CertificateStatus]
-    /// Whether the gateway was told to stop and serves what it has begun.
+    /// Whether the gateway is draining.
     public var isDraining: @Sendable () -> Bool
     /// The kind of session store, as configured: `memory`, `sqlite`, `valkey`.
     public var store: String
-    /// The version that is running.
+    /// The running version.
     public var version: String
-    /// The commit that it was built from; `unknown` where nobody said.
+    /// The commit of the build; `unknown` if not specified.
     public var commit: String
 
-    /// Makes a source.
+    /// Creates a source.
     public init(
         config: @escaping @Sendable () -> ConfigStatus, upstreams: @escaping @Sendable () -> [UpstreamStatus],
         certificates: @escaping @Sendable () -> [CertificateStatus],

@@ -7,7 +7,8 @@
 int cloakroom_disable_core_dumps(void) {
     const struct rlimit none = {0, 0};
     int limited = setrlimit(RLIMIT_CORE, &none) == 0 ? 0 : errno;
-    // Covers core_pattern programs too, which ignore the limit, and keeps other processes of the user from reading memory.
+    // Also covers core_pattern programs, which ignore the limit, and prevents other processes of the user from reading
+    // the memory.
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) return errno;
     return limited;
 }

@@ -1,18 +1,18 @@
 public import CloakroomCore
 
-/// Where a configuration comes from, the weakest first: OpenTelemetry's variables, file, environment, flags.
+/// The sources of a configuration, weakest first: OpenTelemetry variables, file, environment, flags.
 public struct ConfigSources: Sendable, Unprintable {
     /// The YAML file; `nil` for none.
     public var file: String?
-    /// The environment; only variables that begin with `CLOAKROOM_` or `OTEL_` are looked at.
+    /// The environment; only variables that begin with `CLOAKROOM_` or `OTEL_` are kept.
     public var environment: [String: String]
-    /// Flags: keys with dots, and their values; lists are separated by commas.
+    /// Flags: dotted keys and their values; lists are separated by commas.
     public var overrides: [(key: String, value: String)]
-    /// Whether files that the configuration names are left unread, for a check on a machine that does not have them. What
-    /// is loaded that way can be checked, but not served.
+    /// Whether files named by the configuration are not read, for a check on a machine that does not have them. Such a
+    /// configuration can be checked but not served.
     public var isOffline = false
 
-    /// Names the sources.
+    /// Creates the sources.
     public init(file: String?, environment: [String: String] = [:], overrides: [(key: String, value: String)] = []) {
         self.file = file
         self.environment = environment.filter {
@@ -24,7 +24,7 @@ public struct ConfigSources: Sendable, Unprintable {
 }
 
 extension ConfigSources {
-    /// Whether the value of a key, as it is written in a flag, is a secret.
+    /// Whether the value of a key, in the notation of flags, is a secret.
     public static func isSecret(key: String) -> Bool {
         let path = OverrideProvider.path(key)
         return path.indices.contains { SecretFilesProvider.isSecret(Array(path[...$0])) }
@@ -33,24 +33,24 @@ extension ConfigSources {
 
 /// A configuration that passed every check.
 public struct LoadedConfig: Sendable {
-    /// What the gateway is built from.
+    /// The configuration of the gateway.
     public let configuration: GatewayConfiguration
-    /// When a running gateway reads the configuration again.
+    /// When a running gateway reloads the configuration.
     public let reload: ReloadConfiguration
-    /// Problems that do not keep the configuration from being used, in the order of the file.
+    /// Problems that do not reject the configuration, in file order.
     public let warnings: [ConfigDiagnostic]
-    /// What the configuration means where it is easily misread, in the order of the file.
+    /// Explanations of settings that are easily misread, in file order.
     public let notes: [ConfigDiagnostic]
-    /// What is in effect and where each value came from, in the order of the documentation.
+    /// The effective values with their sources, in the order of the documentation.
     public let values: [EffectiveValue]
-    /// Every key that was looked for, those that are not given too.
+    /// Every known key, set or not.
     package let knownKeys: Set<[String]>
-    /// The files that were read for it: the configuration itself and the secrets'. Certificates are not among them.
+    /// The files that were read: the configuration and secret files, without certificates.
     public let files: [String]
-    /// Where its values were given.
+    /// The locations of the values.
     let locations: ValueLocations
 
-    /// Problems that only using the values shows, each at the place where its value was given, in the order of the file.
+    /// Problems found when the values are used, each at the location of its value, in file order.
     public func problems(_ findings: [ConfigFinding]) -> [ConfigDiagnostic] {
         ConfigDiagnostics.ordered(
             findings.map { finding in
@@ -62,9 +62,9 @@ public struct LoadedConfig: Sendable {
     }
 }
 
-/// A value in effect.
+/// An effective value.
 public struct EffectiveValue: Sendable, Equatable {
-    /// The key, with dots.
+    /// The dotted key.
     public let key: String
     /// The value in its shortest form; `<redacted>` for a secret.
     public let value: String
@@ -72,8 +72,8 @@ public struct EffectiveValue: Sendable, Equatable {
     public let origin: String
 }
 
-/// Reads and checks a configuration.
-/// - Throws: ``ConfigDiagnostics`` with every mistake that could be found in one run.
+/// Reads and validates a configuration.
+/// - Throws: ``ConfigDiagnostics`` with all errors that one run can find.
 public func loadConfig(_ sources: ConfigSources) throws(ConfigDiagnostics) -> LoadedConfig {
     var syntax: [ConfigDiagnostic] = []
     let tree: YAMLTree
@@ -98,7 +98,7 @@ public func loadConfig(_ sources: ConfigSources) throws(ConfigDiagnostics) -> Lo
 }
 
 extension YAMLTree {
-    fileprivate init(file: String?, complain: (YAMLSyntaxError) -> Void) throws(YAMLSyntaxError) {
+    fileprivate init(file: String?, report: (YAMLSyntaxError) -> Void) throws(YAMLSyntaxError) {
         guard let file else {
             self.init()
             return
@@ -111,10 +111,9 @@ extension YAMLTree {
         }
         guard let text else {
             throw YAMLSyntaxError(
-                position: nil, key: nil,
-                valueError: ConfigValueError("the file is not text in UTF-8", "save it as UTF-8"))
+                position: nil, key: nil, valueError: ConfigValueError("the file must be in UTF-8", "save it as UTF-8"))
         }
-        try self.init(yaml: text, complain: complain)
+        try self.init(yaml: text, report: report)
     }
 }
 

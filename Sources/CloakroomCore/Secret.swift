@@ -1,9 +1,9 @@
-/// Bytes that must never be seen: a token, a password, an API key.
+/// A secret byte string: a token, a password, an API key.
 ///
-/// Printing, interpolating or reflecting a secret says `<redacted>`; only ``bytes`` gives it away, and its few callers
-/// are the places to read when one asks where secrets go. Comparing takes the same time wherever two secrets differ.
+/// Printing, interpolating or reflecting a secret yields `<redacted>`. Only ``bytes`` exposes the value; audit its few
+/// callers. Comparison time does not depend on the position of the first difference.
 public struct Secret: Sendable, Hashable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
-    /// The secret itself. For putting it on the wire or into a hash, and for nothing else.
+    /// The secret itself, only for writing it to the wire or hashing it.
     public let bytes: [UInt8]
 
     /// Wraps the given bytes.
@@ -16,17 +16,17 @@ public struct Secret: Sendable, Hashable, CustomStringConvertible, CustomDebugSt
         self.bytes = Array(string.utf8)
     }
 
-    /// Whether there is nothing in it.
+    /// Whether the secret has no bytes.
     public var isEmpty: Bool { bytes.isEmpty }
 
     /// Always `<redacted>`.
     public var description: String { "<redacted>" }
     /// Always `<redacted>`.
     public var debugDescription: String { "<redacted>" }
-    /// Shows no child.
+    /// Has no children.
     public var customMirror: Mirror { Mirror(self, children: []) }
 
-    /// Compares in a time that depends on the lengths alone.
+    /// Compares in a time that depends only on the lengths.
     public static func == (left: Secret, right: Secret) -> Bool {
         guard left.bytes.count == right.bytes.count else { return false }
         var difference: UInt8 = 0

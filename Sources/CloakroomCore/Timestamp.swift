@@ -1,39 +1,39 @@
 /// A point in wall-clock time, in milliseconds since 1970-01-01T00:00:00Z.
 ///
-/// Decisions take it as an argument; nothing in this module asks what time it is.
+/// Decisions take the time as an argument; nothing in this module reads a clock.
 public struct Timestamp: Sendable, Hashable, Comparable {
     /// Milliseconds since the epoch.
     public var milliseconds: Int64
 
-    /// Makes a timestamp from milliseconds since the epoch.
+    /// Creates a timestamp from milliseconds since the epoch.
     public init(milliseconds: Int64) {
         self.milliseconds = milliseconds
     }
 
-    /// Makes a timestamp from seconds since the epoch. Saturates instead of overflowing.
+    /// Creates a timestamp from seconds since the epoch. Saturates instead of overflowing.
     public init(seconds: Int64) {
         let (product, overflow) = seconds.multipliedReportingOverflow(by: 1_000)
         self.milliseconds = overflow ? (seconds < 0 ? .min : .max) : product
     }
 
-    /// Earlier comes first.
+    /// Orders earlier times before later ones.
     public static func < (left: Timestamp, right: Timestamp) -> Bool {
         left.milliseconds < right.milliseconds
     }
 
-    /// The time that lies the given duration later. Saturates instead of overflowing.
+    /// Adds a duration. Saturates instead of overflowing.
     public static func + (time: Timestamp, duration: Duration) -> Timestamp {
         let (sum, overflow) = time.milliseconds.addingReportingOverflow(duration.wholeMilliseconds)
         return Timestamp(milliseconds: overflow ? (duration < .zero ? .min : .max) : sum)
     }
 
-    /// The time that lies the given duration earlier. Saturates instead of overflowing.
+    /// Subtracts a duration. Saturates instead of overflowing.
     public static func - (time: Timestamp, duration: Duration) -> Timestamp {
         let (difference, overflow) = time.milliseconds.subtractingReportingOverflow(duration.wholeMilliseconds)
         return Timestamp(milliseconds: overflow ? (duration < .zero ? .max : .min) : difference)
     }
 
-    /// How much time lies between two points. Saturates instead of overflowing.
+    /// Returns the duration between two timestamps. Saturates instead of overflowing.
     public static func - (later: Timestamp, earlier: Timestamp) -> Duration {
         let (difference, overflow) = later.milliseconds.subtractingReportingOverflow(earlier.milliseconds)
         return .milliseconds(overflow ? (later < earlier ? .min : .max) : difference)

@@ -1,7 +1,7 @@
-/// A type that holds secrets as plain text, or things that do, and is never printed: interpolating, describing, dumping or
-/// reflecting a value shows the name of its type and nothing that is in it.
+/// A type that holds secrets in plain text, directly or indirectly, and is never printed: interpolating, describing,
+/// dumping or reflecting a value shows only the name of its type.
 ///
-/// Libraries print what they are handed: swift-service-lifecycle logs the services that it runs with all their properties.
+/// Libraries print values that are passed to them: swift-service-lifecycle logs its services with all their properties.
 public protocol Unprintable: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {}
 
 extension Unprintable {
@@ -9,6 +9,6 @@ extension Unprintable {
     public var description: String { "\(Self.self)" }
     /// The name of the type.
     public var debugDescription: String { "\(Self.self)" }
-    /// Shows no child.
+    /// Has no children.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }

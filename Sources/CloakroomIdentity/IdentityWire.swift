@@ -1,14 +1,14 @@
 package import CloakroomCore
 
-/// What clients and upstreams send about identities, read for nothing but to see how it is read: for fuzzing.
+/// Entry points for fuzzing the parsers of identity data that clients and upstreams send.
 package enum IdentityWire {
-    /// The fields of a form by their names, which are compared by their bytes; `nil` if it is none.
+    /// The fields of a form by name, with names compared byte by byte; `nil` if the form is invalid.
     package static func form(_ body: [UInt8]) -> [JSONMemberName: String]? {
         FormURLEncodedBody.read(body)
     }
 
     /// The name and the password of `Authorization: Basic`.
-    /// - Returns: `nil` for another scheme; `.some(nil)` for a value that cannot be read.
+    /// - Returns: `nil` for another scheme; `.some(nil)` for a malformed value.
     package static func basic(_ authorization: [UInt8]) -> (name: String, password: [UInt8])?? {
         switch BasicAuthorization.read(Secret(bytes: authorization)) {
         case .otherScheme: nil
@@ -17,20 +17,20 @@ package enum IdentityWire {
         }
     }
 
-    /// The credentials in a request to sign in; `nil` if it is refused.
+    /// The credentials in a sign-in request; `nil` if the request is rejected.
     package static func signIn(body: [UInt8], contentType: String, now: Timestamp) -> Credentials? {
         try? SignInRequestParser.read(
             AccountRequest(endpoint: .signIn, contentType: contentType, body: Secret(bytes: body), now: now))
     }
 
-    /// The tokens in an upstream's answer; `nil` if it makes no sense.
+    /// The tokens in an upstream's response; `nil` if the response is invalid.
     package static func tokens(_ body: [UInt8], configuration: IdentityEndpointConfiguration, now: Timestamp)
         -> TokenSet?
     {
         TokenResponse.read(body, configuration: configuration, now: now)
     }
 
-    /// The document about a user that a client may have; `nil` if it may have none.
+    /// The user document that may be sent to a client; `nil` if there is none.
     package static func user(_ body: [UInt8], tokens: TokenSet) -> [UInt8]? {
         UserDocument.read(body, excluding: [tokens])
     }

@@ -3,27 +3,26 @@ public import Logging
 public import NIOCore
 public import NIOSSL
 
-/// Makes the store that a plan names.
+/// Creates the session store that the configuration selects.
 public enum SessionStoreFactory {
-    /// A store, and what accounts are called where it keeps them.
+    /// A store, and the hasher of the account names in it.
     public struct Product: Sendable {
-        /// Where sessions are kept. Somebody has to call ``SessionStore/run()``.
+        /// The session store. The caller has to run ``SessionStore/run()``.
         public let store: any SessionStore
-        /// What accounts are called in the store, and may be called in logs.
+        /// Hashes account names for the store and for logs.
         public let accounts: AccountHasher
     }
 
-    /// Makes a store. Nothing is opened and nobody connected to yet: that is for ``SessionStore/run()``, which keeps
-    /// trying.
+    /// Creates a store. It opens no file and no connection: ``SessionStore/run()`` does, and retries.
     /// - Parameters:
-    ///   - tls: How TLS is spoken with a server, where the plan has it.
-    ///   - group: Has the connection to a server.
-    ///   - logger: Is told of failures, and when they are over.
-    ///   - unsourced: The source of sessions in records that name none, of releases before these named one.
-    ///   - clock: What time it is.
-    ///   - events: Is told what becomes of sessions.
-    ///   - onOperation: Is told how long each operation took that left the process. Must not wait.
-    /// - Throws: ``SessionStoreSetupError`` if secrets are missing; NIOSSL's error if there can be no such TLS.
+    ///   - tls: The TLS configuration for connections to a server, if TLS is configured.
+    ///   - group: The event loops for the connection to a server.
+    ///   - logger: Logs failures and recoveries.
+    ///   - unsourced: The source of sessions in records without a source, written by earlier releases.
+    ///   - clock: The wall clock.
+    ///   - events: Called for events of sessions.
+    ///   - onOperation: Called with the duration of each operation outside the process. Must not wait.
+    /// - Throws: ``SessionStoreSetupError`` if secrets are missing; NIOSSL's error if the TLS configuration is invalid.
     public static func make(
         _ configuration: SessionConfiguration, tls: TLSConfiguration? = nil, group: any EventLoopGroup, logger: Logger,
         unsourced: SessionSource = .unknown, clock: @escaping @Sendable () -> Timestamp,
@@ -36,7 +35,7 @@ public enum SessionStoreFactory {
         switch configuration.store {
         case .memory:
             var random = SystemRandomNumberGenerator()
-            // Nothing in memory outlives the process; but the log's names for accounts may as well.
+            // Configured secrets keep the hashed names in logs stable across restarts; otherwise a random key will do.
             let accounts = secrets?.accountHashes ?? AccountHasher(KeyedHash(using: &random))
             let store = MemorySessionStore(
                 configuration, accountHashes: accounts, clock: clock, onCreated: events.onCreated,
@@ -64,13 +63,13 @@ public enum SessionStoreFactory {
     }
 }
 
-/// Why there can be no store: it seals what it keeps, and there is no secret to seal it with.
+/// The store cannot be created: it seals its records, and no secret is configured.
 public struct SessionStoreSetupError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// Which store.
+    /// The configured store.
     public let store: SessionConfiguration.Store
 
-    /// What to do.
+    /// The cause and its remedy.
     public var description: String {
-        "the session store \(store.rawValue) needs a secret: set session.secrets or session.secretsFile"
+        "the session store \(store.rawValue) requires a secret: set session.secrets or session.secretsFile"
     }
 }

@@ -1,36 +1,36 @@
 import CloakroomCore
 
-/// What a store that leaves the process is asked to do, as metrics name it.
+/// An operation on a store outside the process, as metrics name it.
 public enum SessionStoreOperation: String, Sendable, Hashable, CaseIterable {
-    /// Keep a new session.
+    /// Insert a new session.
     case insert
     /// Read a session.
     case read
-    /// Keep what has changed of a session.
+    /// Save the changes of a session.
     case replace
-    /// Take a session out.
+    /// Remove a session.
     case remove
-    /// Note uses of sessions.
+    /// Record uses of sessions.
     case touch
-    /// Take the lease on a renewal.
+    /// Acquire the lease for a refresh.
     case lease
-    /// Give the lease back.
+    /// Release the lease.
     case release
     /// List the sessions of an account.
     case list
-    /// Read what the sign-in throttle remembers.
+    /// Read the state of the sign-in throttle.
     case throttleRead = "throttle_read"
-    /// Change what the sign-in throttle remembers.
+    /// Change the state of the sign-in throttle.
     case throttleWrite = "throttle_write"
 }
 
-/// Tells how long each operation of another store took, and whether it failed.
+/// Measures the duration of each operation of another store, and whether it failed.
 struct InstrumentedRecordStore<Records: SessionRecordStore>: SessionRecordStore {
     private let records: Records
     private let onOperation: @Sendable (SessionStoreOperation, _ isSuccess: Bool, _ nanoseconds: UInt64) -> Void
     private let clock = ContinuousClock()
 
-    /// - Parameter onOperation: Is told, on whatever thread; must not wait.
+    /// - Parameter onOperation: Called on any thread; must not wait.
     init(
         _ records: Records,
         onOperation: @escaping @Sendable (SessionStoreOperation, _ isSuccess: Bool, _ nanoseconds: UInt64) -> Void

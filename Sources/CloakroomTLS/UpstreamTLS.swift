@@ -2,16 +2,16 @@ public import CloakroomCore
 import NIOCore
 public import NIOSSL
 
-/// The TLS configuration of every connection that the gateway opens: to upstreams, for requests and for sign-ins, to the
-/// session store, and to the trace collector.
+/// The TLS configuration of every connection that the gateway opens: to upstreams, for requests and for sign-ins, to
+/// the session store, and to the trace collector.
 ///
-/// Certificates are always verified. TLS 1.2 and later, and for TLS 1.2 only ``CloakroomCore/TLSCipherSuite`` (ECDHE with
-/// AES-GCM or ChaCha20-Poly1305, RFC 9325 §4.2). There is no switch that lowers any of this. ``ServerNameVerifier`` does
-/// the part of the verification that NIOSSL leaves open.
+/// Certificates are always verified. TLS 1.2 and later, and for TLS 1.2 only ``CloakroomCore/TLSCipherSuite`` (ECDHE
+/// with AES-GCM or ChaCha20-Poly1305, RFC 9325 §4.2). No option lowers any of this. ``ServerNameVerifier`` adds the
+/// part of the verification that NIOSSL omits.
 public enum UpstreamTLS {
-    /// Reads the files that a section of the configuration names.
+    /// Loads the files of a TLS configuration.
     /// - Parameters:
-    ///   - plan: `nil` is the system's trust roots and no certificate of our own.
+    ///   - plan: `nil` is the system's trust roots and no client certificate.
     ///   - protocols: The protocols that are offered by ALPN (RFC 7301); none for protocols without a registered name.
     /// - Throws: ``UpstreamTLSError`` which names the file.
     public static func configuration(
@@ -22,7 +22,7 @@ public enum UpstreamTLS {
         configuration.minimumTLSVersion = .tlsv12
         configuration.cipherSuiteValues = TLSCipherSuite.allCases.map(\.cipher)
         configuration.applicationProtocols = protocols
-        // A connection that is closed has nothing more to say: its other end need not be waited for.
+        // No data follows on a closed connection, so there is no need to wait long for the peer.
         configuration.shutdownTimeout = .seconds(1)
         if let file = upstream?.caFile { configuration.trustRoots = .certificates(try certificates(in: file)) }
         if let files = upstream?.clientCertificate {
@@ -38,8 +38,8 @@ public enum UpstreamTLS {
         return configuration
     }
 
-    /// Makes what all connections to an upstream share.
-    /// - Parameter plan: `nil` is the system's trust roots and no certificate of our own.
+    /// Creates the TLS context that all connections to an upstream share.
+    /// - Parameter plan: `nil` is the system's trust roots and no client certificate.
     /// - Throws: ``UpstreamTLSError`` which names the files.
     public static func context(_ upstream: UpstreamTLSConfiguration?) throws(UpstreamTLSError) -> NIOSSLContext {
         let configuration = try configuration(upstream)
@@ -49,7 +49,7 @@ public enum UpstreamTLS {
             let files = upstream?.clientCertificate.map { "\($0.certificateFile) and \($0.keyFile)" }
             throw UpstreamTLSError(
                 description: "\(files ?? upstream?.caFile ?? "TLS with upstreams"): \(error)"
-                    + " (check that the key belongs to the certificate, and that the certificates are whole)")
+                    + " (check that the key belongs to the certificate, and that the certificates are complete)")
         }
     }
 
@@ -63,14 +63,14 @@ public enum UpstreamTLS {
     }
 }
 
-/// Why there can be no TLS with an upstream.
+/// Why the TLS configuration of an upstream cannot be loaded.
 public struct UpstreamTLSError: Error, CustomStringConvertible {
-    /// Which file, why, and what to do.
+    /// The file, the cause, and a suggestion.
     public let description: String
 }
 
 extension TLSCipherSuite {
-    /// The suite as NIOSSL names it.
+    /// The suite as a value of NIOSSL.
     public var cipher: NIOTLSCipher {
         switch self {
         case .ecdheECDSAWithAES128GCM: .TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256

@@ -1,13 +1,13 @@
 public import CloakroomCore
 public import Logging
 
-/// How telemetry is set up.
+/// The settings of telemetry.
 public struct TelemetrySettings: Sendable {
-    /// What log lines look like.
+    /// The format of log lines.
     public enum LogFormat: Sendable {
         /// One JSON object per line.
         case json
-        /// For a terminal.
+        /// Text for a terminal.
         case text
     }
 
@@ -15,49 +15,50 @@ public struct TelemetrySettings: Sendable {
     public var version = "unknown"
     /// The commit shown in `cloakroom_build_info`.
     public var commit = "unknown"
-    /// How many series one metric family may have.
+    /// The maximum number of series of a metric family.
     public var seriesLimit = PrometheusRegistry.defaultSeriesLimit
-    /// Where log lines go.
+    /// The file descriptor for log lines.
     public var logFileDescriptor: Int32 = 1
-    /// How many bytes of log lines may wait for a slow reader; events have ``LogWriter/eventReserve`` more.
+    /// The maximum number of buffered bytes of log lines; events have ``LogWriter/eventReserve`` more.
     public var pendingLogLimit = 4 << 20
-    /// What log lines look like.
+    /// The format of log lines.
     public var logFormat = LogFormat.json
-    /// Lines below this level are not written, until ``GatewayTelemetry/setLogLevel(_:)`` says otherwise.
+    /// The initial minimum log level; changed by ``GatewayTelemetry/setLogLevel(_:)``.
     public var logLevel = Logger.Level.info
-    /// Whether each request is logged, where a route table does not say.
+    /// Whether requests are logged if the route table does not specify it.
     public var isAccessLogEnabled = true
-    /// Whether exchanges are counted and timed. Without a listener for operators nobody could read the numbers.
+    /// Whether exchanges are counted and timed. Not needed without an admin listener, because nothing could read the
+    /// metrics.
     public var isMetricsEnabled = true
-    /// Which traces are recorded, where they go, and under what name.
+    /// The tracing configuration: sampler, exporter and resource.
     public var tracing = TracingConfiguration()
-    /// Which traces are recorded, whatever ``tracing`` says of that.
+    /// A sampler that overrides the one of ``tracing``.
     public var sampler: TraceSampler?
 
-    /// The defaults.
+    /// Creates the default settings.
     public init() {}
 }
 
-/// Everything the gateway tells about itself, put together once by the wiring: the registry (also swift-metrics'
-/// factory), the families, the log writer and the tracer.
+/// The telemetry of the gateway, created once at start: the registry (also the swift-metrics factory), the metric
+/// families, the log writer and the tracer.
 public final class GatewayTelemetry: Sendable {
-    /// How it was set up.
+    /// The settings.
     public let settings: TelemetrySettings
-    /// Every metric; `MetricsSystem.bootstrap` takes it.
+    /// The registry of all metrics; passed to `MetricsSystem.bootstrap`.
     public let registry: PrometheusRegistry
-    /// The gateway's own families.
+    /// The metric families of the gateway.
     public let metrics: GatewayMetrics
-    /// Where all log lines go.
+    /// The writer of all log lines.
     public let logWriter: LogWriter
-    /// `InstrumentationSystem.bootstrap` takes it.
+    /// The tracer; passed to `InstrumentationSystem.bootstrap`.
     public let tracer: W3CTracer
-    /// Ids for whoever has no event loop of their own.
+    /// The id source for code that runs outside of event loops.
     public let ids: TraceIDSource
-    /// Where spans are sent, if that is to a collector; ``runExporter()`` runs it.
+    /// The exporter if spans are sent to a collector; run by ``runExporter()``.
     let collector: OTLPSpanExporter?
     private let logLevel: DynamicLogLevel
 
-    /// Registers the families and starts the log writer's thread, which ``shutdown()`` ends.
+    /// Registers the metric families and starts the log writer's thread, which ``shutdown()`` stops.
     public init(settings: TelemetrySettings = TelemetrySettings()) {
         self.settings = settings
         logLevel = DynamicLogLevel(settings.logLevel)
@@ -78,15 +79,15 @@ public final class GatewayTelemetry: Sendable {
         registry.onScrape { process.update() }
     }
 
-    /// Metrics and access log for one event loop under one route table.
+    /// Metrics and access log for one event loop and one route table.
     ///
     /// - Parameters:
-    ///   - routes: the configured names, in the order of ``ExchangeRecord/routeIndex``.
-    ///   - upstreams: the targets, in the order of ``ExchangeRecord/upstreamIndex``.
-    ///   - accessLogRatios: for each route the share of its exchanges that the access log tells of, 0...1, in the order
-    ///     of `routes`. Those that are missing at its end are told of whole, and so is what no route matched. Failures,
-    ///     with an error of the gateway's or a status of 500 and up, are told of in any case.
-    ///   - isAccessLogEnabled: whether there is an access log; `nil` leaves it at what the settings say.
+    ///   - routes: The configured route names, indexed by ``ExchangeRecord/routeIndex``.
+    ///   - upstreams: The targets, indexed by ``ExchangeRecord/upstreamIndex``.
+    ///   - accessLogRatios: The fraction of exchanges to log, 0...1, indexed like `routes`. Routes without an entry and
+    ///     unmatched requests are logged completely. Failures, that is exchanges with a gateway error or a status of at
+    ///     least 500, are always logged.
+    ///   - isAccessLogEnabled: Whether the access log is written; `nil` uses the settings.
     public func makeLoopTelemetry(
         routes: [String], upstreams: [UpstreamTarget], accessLogRatios: [Double] = [],
         isAccessLogEnabled: Bool? = nil
@@ -97,7 +98,7 @@ public final class GatewayTelemetry: Sendable {
             upstreams: upstreams, accessLogRatios: accessLogRatios, format: settings.logFormat)
     }
 
-    /// A handler in the configured format; `LoggingSystem.bootstrap` takes a closure around it.
+    /// A log handler in the configured format, for use in the closure of `LoggingSystem.bootstrap`.
     public func makeLogHandler(label: String) -> any LogHandler {
         switch settings.logFormat {
         case .json:
@@ -107,13 +108,12 @@ public final class GatewayTelemetry: Sendable {
         }
     }
 
-    /// Changes the level from which on lines are written, for all loggers that have none of their own, those that stand
-    /// already included.
+    /// Changes the minimum log level of all existing and future loggers without an explicit level.
     public func setLogLevel(_ level: Logger.Level) {
         logLevel.set(level)
     }
 
-    /// Writes what is still waiting. Blocks for at most two seconds; the last thing a process does.
+    /// Flushes buffered log lines. Blocks for at most two seconds; call it last before the process exits.
     public func shutdown() {
         logWriter.shutdown()
     }

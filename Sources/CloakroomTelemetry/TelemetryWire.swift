@@ -1,18 +1,18 @@
 package import CloakroomCore
 
-/// What collectors and scrapers send, read for nothing but to see how it is read: for fuzzing.
+/// Parsers of data from collectors and scrapers, exposed for fuzzing.
 package enum TelemetryWire {
-    /// How many spans a collector's answer says it refused.
+    /// The number of spans that a collector's response rejects.
     package static func rejectedSpans(_ body: [UInt8]) -> Int {
         OTLPResponse.rejectedSpans(body)
     }
 
-    /// The pause that a `Retry-After` asks for; `nil` if it cannot be read.
+    /// The delay given by a `Retry-After` field; `nil` if it is invalid.
     package static func retryAfter(_ value: String, now: Timestamp) -> Duration? {
         RetryAfter.read(value, now: now)
     }
 
-    /// Whether an `Accept` asks for OpenMetrics.
+    /// Whether an `Accept` field selects OpenMetrics.
     package static func prefersOpenMetrics(accept: String) -> Bool {
         ExpositionFormat(accept: accept) == .openMetrics
     }

@@ -1,14 +1,14 @@
 public import NIOCore
 
-/// Takes a body out of its framing, from bytes that come in whatever pieces.
+/// Decodes the framing of a body, from input in pieces of any size.
 public struct BodyDecoder: Sendable {
-    /// What the next step gave.
+    /// The result of a decoding step.
     public enum Step: Sendable, Equatable {
-        /// Some of the body.
+        /// A part of the body.
         case data(ByteBuffer)
-        /// The body is over. What is left in the buffer belongs to the next message.
+        /// The body is complete. The remaining bytes of the buffer belong to the next message.
         case end
-        /// Nothing without more bytes.
+        /// More bytes are needed.
         case needMoreData
     }
 
@@ -17,13 +17,13 @@ public struct BodyDecoder: Sendable {
         case length(Int)
         case chunked(ChunkDecoder)
         case untilClose
-        /// The body is over; nobody has asked for its trailers yet.
+        /// The body is complete and has trailers that were not read yet.
         case trailers(TrailerSection)
     }
 
     private var state: State
 
-    /// Makes a decoder for one body.
+    /// Creates a decoder for one body.
     public init(_ framing: BodyFraming) {
         switch framing {
         case .none: state = .done
@@ -33,7 +33,7 @@ public struct BodyDecoder: Sendable {
         }
     }
 
-    /// Whether the body is over, without looking at more bytes.
+    /// Whether the body is complete, without reading more bytes.
     public var isDone: Bool {
         switch state {
         case .done, .trailers: true
@@ -41,15 +41,15 @@ public struct BodyDecoder: Sendable {
         }
     }
 
-    /// The trailers of a body that is over, the first time; `nil` if there are none.
+    /// Returns the trailers of a complete body on the first call; `nil` if there are none.
     public mutating func takeTrailers() -> TrailerSection? {
         guard case .trailers(let section) = state else { return nil }
         state = .done
         return section
     }
 
-    /// Takes the next piece of body from the front of the buffer.
-    /// - Throws: ``WireError`` if the framing is broken. The decoder is of no use after that.
+    /// Decodes the next part of the body from the front of the buffer.
+    /// - Throws: ``WireError`` if the framing is malformed. The decoder is then unusable.
     public mutating func next(_ buffer: inout ByteBuffer) throws(WireError) -> Step {
         switch state {
         case .done, .trailers:
@@ -79,8 +79,8 @@ public struct BodyDecoder: Sendable {
         }
     }
 
-    /// The connection was closed by the peer.
-    /// - Returns: Whether the body was complete with that.
+    /// Handles the end of the connection by the peer.
+    /// - Returns: Whether the body is complete.
     public mutating func close() -> Bool {
         switch state {
         case .done, .trailers: return true

@@ -1,20 +1,20 @@
 import NIOCore
 
-/// How the end of a body is known (RFC 9112 §6.3).
+/// How the end of a body is determined (RFC 9112 §6.3).
 public enum BodyFraming: Sendable, Equatable {
-    /// There is none.
+    /// There is no body.
     case none
-    /// So many bytes; never 0.
+    /// The number of bytes; never 0.
     case length(Int)
     /// The chunked transfer coding.
     case chunked
-    /// All until the connection is closed: responses only.
+    /// The body ends when the connection is closed: responses only.
     case untilClose
 }
 
 extension BodyFraming {
-    /// The framing of a request's body.
-    /// - Throws: ``WireError`` for whatever two readers could understand differently.
+    /// Determines the framing of a request's body.
+    /// - Throws: ``WireError`` if the framing is ambiguous or malformed.
     public static func of(_ head: borrowing RequestHead) throws(WireError) -> BodyFraming {
         switch try FramingFields(head.fields, head.bytes.readableBytesUInt8Span, minorVersion: head.minorVersion) {
         case .absent: .none
@@ -23,9 +23,9 @@ extension BodyFraming {
         }
     }
 
-    /// The framing of a response's body.
-    /// - Parameter isToHead: Whether it answers a `HEAD` request.
-    /// - Throws: ``WireError`` for whatever two readers could understand differently.
+    /// Determines the framing of a response's body.
+    /// - Parameter isToHead: Whether the response is to a `HEAD` request.
+    /// - Throws: ``WireError`` if the framing is ambiguous or malformed.
     public static func of(_ head: borrowing ResponseHead, isToHead: Bool) throws(WireError) -> BodyFraming {
         let fields = try FramingFields(
             head.fields, head.bytes.readableBytesUInt8Span, minorVersion: head.minorVersion)
@@ -38,7 +38,7 @@ extension BodyFraming {
     }
 }
 
-/// What the fields of a message say about its framing.
+/// The framing fields of a message.
 private enum FramingFields {
     case absent
     case length(Int)
@@ -65,7 +65,7 @@ private enum FramingFields {
         }
     }
 
-    /// Digits and nothing else, at most 18 of them: less than `Int.max`.
+    /// Parses 1 to 18 digits and nothing else, so the value is less than `Int.max`.
     private static func decimal(_ bytes: Span<UInt8>, _ range: ByteRange) -> Int? {
         guard range.count >= 1, range.count <= 18 else { return nil }
         var value = 0
@@ -76,8 +76,8 @@ private enum FramingFields {
         return value
     }
 
-    /// `chunked` alone is understood. Before it any other coding, and any other coding alone, is not supported here;
-    /// behind it, or twice, it is malformed.
+    /// Only `chunked` is supported. Another coding, alone or before `chunked`, is unsupported; a coding after
+    /// `chunked`, or `chunked` twice, is malformed.
     private static func checkChunked(_ bytes: Span<UInt8>, _ range: ByteRange) throws(WireError) {
         if isChunked(bytes, range.start, range.end) { return }
         var start = range.start

@@ -1,4 +1,4 @@
-/// Bytes by their meaning in HTTP (RFC 9110 §5.5, §5.6).
+/// Character classes of HTTP (RFC 9110 §5.5, §5.6).
 public enum Byte {
     static let cr: UInt8 = 0x0d
     static let lf: UInt8 = 0x0a
@@ -9,25 +9,25 @@ public enum Byte {
     static let period: UInt8 = 0x2e
     static let delete: UInt8 = 0x7f
 
-    /// Whether the byte may stand in a token (RFC 9110 §5.6.2).
+    /// Whether the byte is allowed in a token (RFC 9110 §5.6.2).
     @inline(__always)
     public static func isToken(_ byte: UInt8) -> Bool {
-        // Bit n of a mask says whether byte n (or 64 + n) is a token character.
+        // Bit n of a mask is set if byte n (or 64 + n) is a token character.
         let low: UInt64 = 0x03ff_6cfa_0000_0000
         let high: UInt64 = 0x57ff_ffff_c7ff_fffe
         if byte < 64 { return low >> UInt64(byte) & 1 != 0 }
         return byte < 128 && high >> UInt64(byte - 64) & 1 != 0
     }
 
-    /// Whether the byte may stand in a field value: visible, blank, or not ASCII.
+    /// Whether the byte is allowed in a field value: visible, blank, or not ASCII.
     @inline(__always)
     static func isFieldText(_ byte: UInt8) -> Bool {
         (byte >= 0x20 && byte != 0x7f) || byte == 0x09
     }
 
-    /// Where field text ends: at the first byte that may not stand in it, or at `end`.
+    /// Returns the end of field text: the position of the first byte that is not allowed in it, or `end`.
     ///
-    /// Eight bytes at a time while all are at least 0x20 and none is DEL; values are most of a head.
+    /// Checks eight bytes at a time while all are at least 0x20 and none is DEL; most bytes of a head are in values.
     @inline(__always)
     static func endOfFieldText(_ bytes: Span<UInt8>, from start: Int, to end: Int) -> Int {
         var index = start
@@ -53,13 +53,13 @@ public enum Byte {
         byte == 0x20 || byte == 0x09
     }
 
-    /// The value of a decimal digit.
+    /// Returns the value of a decimal digit.
     @inline(__always)
     static func decimal(_ byte: UInt8) -> Int? {
         byte >= 0x30 && byte <= 0x39 ? Int(byte) - 0x30 : nil
     }
 
-    /// The value of a hexadecimal digit.
+    /// Returns the value of a hexadecimal digit.
     @inline(__always)
     static func hexadecimal(_ byte: UInt8) -> UInt64? {
         switch byte {

@@ -1,21 +1,21 @@
-/// A run of bytes within a message's head.
+/// A range of bytes within a message head.
 public struct ByteRange: Sendable, Equatable {
     /// Offset of the first byte, 0...65,535.
     public var start: Int
-    /// How many bytes, 0...65,535.
+    /// The number of bytes, 0...65,535.
     public var count: Int
 
-    /// Makes a range.
+    /// Creates a range.
     @inlinable
     public init(start: Int, count: Int) {
         self.start = start
         self.count = count
     }
 
-    /// Offset behind the last byte.
+    /// Offset after the last byte.
     @inlinable
     public var end: Int { start + count }
-    /// Whether there is no byte in it.
+    /// Whether the range has no bytes.
     @inlinable
     public var isEmpty: Bool { count == 0 }
 }

@@ -1,31 +1,31 @@
 import NIOCore
 
-/// Reads the chunked transfer coding, strictly (RFC 9112 §7.1). Extensions are checked and left out; white space around
-/// their parts, which the grammar calls bad, is refused.
+/// Decodes the chunked transfer coding, strictly (RFC 9112 §7.1). Extensions are validated and dropped. White space
+/// around their parts (bad whitespace in the grammar) is rejected.
 struct ChunkDecoder: Sendable {
-    /// What the next step gave.
+    /// The result of a decoding step.
     enum Step {
         case data(ByteBuffer)
-        /// The body is over, with trailers or without.
+        /// The body is complete, with trailers or without.
         case end(TrailerSection?)
         case needMoreData
     }
 
     private enum State {
-        /// In a chunk's size; so many digits have been read.
+        /// In a chunk size of which `digits` digits have been read.
         case size(value: UInt64, digits: Int)
-        /// Behind the size, before the end of the line.
+        /// After the size, before the end of the line.
         case extensions(size: UInt64, ChunkExtensionScan)
-        /// The line feed behind a size line is due.
+        /// The line feed of a size line is expected.
         case sizeLineFeed(size: UInt64)
         case data(remaining: UInt64)
         case dataCarriageReturn
         case dataLineFeed
-        /// Behind the last chunk. The section stays in the buffer until it is complete.
+        /// After the last chunk. The section stays in the buffer until it is complete.
         case trailers(TrailerScan)
     }
 
-    /// The most bytes that extensions may take over all chunks of a body: no use of them needs more.
+    /// The maximum number of bytes of extensions in all chunks of a body; no legitimate use needs more.
     private static let extensionLimit = 4_096
 
     private var state = State.size(value: 0, digits: 0)
@@ -63,7 +63,7 @@ struct ChunkDecoder: Sendable {
         return .end(count == 0 ? nil : TrailerSection(bytes: lines, count: scan.count))
     }
 
-    /// Takes a byte of the framing.
+    /// Handles a byte of the framing.
     private mutating func take(_ byte: UInt8) throws(WireError) {
         switch state {
         case .size(let value, let digits):

@@ -1,6 +1,6 @@
 public import NIOCore
 
-/// Writes the chunked transfer coding (RFC 9112 §7.1).
+/// Encodes the chunked transfer coding (RFC 9112 §7.1).
 public enum ChunkEncoder {
     /// Writes the line that begins a chunk of the given size, which must not be 0.
     public static func writeChunkStart(_ count: Int, into buffer: inout ByteBuffer) {
@@ -13,7 +13,7 @@ public enum ChunkEncoder {
         buffer.writeInteger(UInt16(0x0d0a))
     }
 
-    /// Writes the line end behind a chunk's data.
+    /// Writes the line end after a chunk's data.
     public static func writeChunkEnd(into buffer: inout ByteBuffer) {
         buffer.writeInteger(UInt16(0x0d0a))
     }
@@ -23,8 +23,9 @@ public enum ChunkEncoder {
         buffer.writeStaticString("0\r\n\r\n")
     }
 
-    /// Writes the last chunk and the trailers behind it.
-    /// - Parameter trailers: Field lines, each with its line end, that policy has let through; `nil` or empty for none.
+    /// Writes the last chunk, followed by the trailers.
+    /// - Parameter trailers: Field lines, each with its line end, that the trailer policy allows; `nil` or empty for
+    ///   none.
     public static func writeLastChunk(trailers: ByteBuffer?, into buffer: inout ByteBuffer) {
         guard let trailers, trailers.readableBytes > 0 else { return writeLastChunk(into: &buffer) }
         buffer.writeStaticString("0\r\n")

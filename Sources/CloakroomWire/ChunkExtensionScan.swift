@@ -1,16 +1,17 @@
-/// Where in the extensions of a chunk a reader is: `*( ";" token [ "=" ( token / quoted-string ) ] )` (RFC 9112 §7.1.1).
+/// The position of a parser in the extensions of a chunk: `*( ";" token [ "=" ( token / quoted-string ) ] )` (RFC 9112
+/// §7.1.1).
 enum ChunkExtensionScan: Sendable {
-    /// A name has to begin.
+    /// At the start of a name.
     case nameStart
     case name
-    /// A value has to begin.
+    /// At the start of a value.
     case valueStart
     case value
     /// Within a quoted string.
     case quoted
-    /// Behind a backslash in a quoted string.
+    /// After a backslash in a quoted string.
     case escaped
-    /// Behind the end of a quoted string.
+    /// After the end of a quoted string.
     case quotedEnd
 
     /// Whether the line may end here.
@@ -21,8 +22,8 @@ enum ChunkExtensionScan: Sendable {
         }
     }
 
-    /// Takes one more byte, which is no line end.
-    /// - Returns: `nil` if it may not stand there.
+    /// Handles one byte that is not part of a line end.
+    /// - Returns: `nil` if the byte is not allowed at this position.
     func next(_ byte: UInt8) -> ChunkExtensionScan? {
         switch self {
         case .nameStart: return Byte.isToken(byte) ? .name : nil

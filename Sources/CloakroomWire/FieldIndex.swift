@@ -1,19 +1,19 @@
-/// One header field: where its name and value stand in the head, what it is, and whether it is passed on.
+/// A parsed header field: the positions of its name and value in the head, its kind, and whether it is forwarded.
 public struct FieldSlice: Sendable, Equatable {
-    /// Offset of the name, which begins the line.
+    /// Offset of the name, which is the start of the line.
     public var nameStart: UInt16
     /// Length of the name.
     public var nameCount: UInt16
     /// Offset of the value, without the white space before it.
     public var valueStart: UInt16
-    /// Length of the value, without the white space behind it.
+    /// Length of the value, without the white space after it.
     public var valueCount: UInt16
-    /// What the field is, if it is one that the gateway has to do with.
+    /// The kind of the field, if framing or policy use it.
     public var name: KnownField
-    /// Whether the field ends here: set by policy, heeded by whoever writes the message again.
+    /// Whether the field is not forwarded: set by policy, evaluated when the message is written.
     public var isStripped: Bool
 
-    /// Makes an entry.
+    /// Creates an entry.
     public init(nameStart: Int, nameCount: Int, valueStart: Int, valueCount: Int, name: KnownField) {
         self.nameStart = UInt16(truncatingIfNeeded: nameStart)
         self.nameCount = UInt16(truncatingIfNeeded: nameCount)
@@ -23,8 +23,8 @@ public struct FieldSlice: Sendable, Equatable {
         self.isStripped = false
     }
 
-    /// Where the name stands.
+    /// The position of the name.
     public var nameRange: ByteRange { ByteRange(start: Int(nameStart), count: Int(nameCount)) }
-    /// Where the value stands.
+    /// The position of the value.
     public var valueRange: ByteRange { ByteRange(start: Int(valueStart), count: Int(valueCount)) }
 }

@@ -1,13 +1,13 @@
-/// How large a head may be.
+/// Limits of a message head.
 public struct HeadLimits: Sendable, Equatable {
-    /// The most bytes of a head, 1,024...65,535.
+    /// The maximum number of bytes of a head, 1,024...65,535.
     public var head: Int
-    /// The most fields.
+    /// The maximum number of fields.
     public var fields: Int
-    /// The most bytes of a request target.
+    /// The maximum number of bytes of a request target.
     public var target: Int
 
-    /// Makes limits. What lies outside the range of ``head`` is brought into it, for offsets have 16 bits.
+    /// Creates limits. Values outside the range of ``head`` are clamped, because offsets have 16 bits.
     public init(head: Int = 16_384, fields: Int = 100, target: Int = 8_192) {
         self.head = min(max(head, 1_024), 65_535)
         self.fields = fields

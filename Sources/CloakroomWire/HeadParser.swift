@@ -1,11 +1,11 @@
 public import NIOCore
 
-/// Reads heads of HTTP/1.1 messages, strictly, from bytes that come in whatever pieces (RFC 9112 §2 to §5).
+/// Parses heads of HTTP/1.1 messages, strictly, from input in pieces of any size (RFC 9112 §2 to §5).
 ///
-/// It is fed the same buffer, grown at its end, until the head is complete. Lines that are done are not read again, and
-/// every check happens in the order of the bytes: where the pieces were cut makes no difference to what comes out.
+/// The caller passes the same buffer, extended at its end, until the head is complete. Complete lines are not parsed
+/// again, and all checks follow the order of the bytes: the result does not depend on how the input is split.
 public struct HeadParser: Sendable {
-    /// What has been read so far.
+    /// The progress of the parser.
     private enum State {
         case startLine
         case fields
@@ -14,17 +14,17 @@ public struct HeadParser: Sendable {
     private let limits: HeadLimits
     private let names = KnownFieldTable.shared
     private var progress = State.startLine
-    /// Offset of the line that is read next, from the reader index.
+    /// Offset of the next line from the reader index.
     private var lineStart = 0
-    /// Offset of the byte that is read next in a line that is not complete; 0 if none of it has been read. A line that
-    /// comes byte by byte costs no more than one that comes at once.
+    /// Offset of the next byte in an incomplete line; 0 at its start. A line that arrives byte by byte costs no more
+    /// than one that arrives at once.
     private var scanned = 0
-    /// Offset of the colon of such a line; 0 if it has not been found.
+    /// Offset of the colon in such a line; 0 if it has not been found.
     private var colon = 0
-    /// How many bytes the empty lines before the request line took.
+    /// The number of bytes of the empty lines before the request line.
     private var skippedBytes = 0
 
-    /// Makes a parser for one connection.
+    /// Creates a parser for one connection.
     public init(limits: HeadLimits) {
         self.limits = limits
     }
@@ -32,10 +32,11 @@ public struct HeadParser: Sendable {
     /// Whether part of a head has been read.
     public var isInHead: Bool { progress != .startLine }
 
-    /// Reads a request head from the front of the buffer.
+    /// Parses a request head from the front of the buffer.
     /// - Parameter head: Reset by the caller; complete only when the call returns `true`.
-    /// - Returns: Whether the head is complete; its bytes are then gone from the buffer. Otherwise call again with more.
-    /// - Throws: ``WireError`` if it never can be. The parser is of no use after that.
+    /// - Returns: Whether the head is complete; its bytes are then removed from the buffer. Otherwise call again with
+    ///   more bytes.
+    /// - Throws: ``WireError`` if the head is malformed. The parser is then unusable.
     public mutating func parse(_ buffer: inout ByteBuffer, into head: inout RequestHead) throws(WireError) -> Bool {
         if progress == .startLine {
             try skipEmptyLines(&buffer)
@@ -47,7 +48,7 @@ public struct HeadParser: Sendable {
         return true
     }
 
-    /// Reads a response head from the front of the buffer. Parameters, result and errors as for a request.
+    /// Parses a response head from the front of the buffer. Parameters, result and errors as for a request.
     public mutating func parse(_ buffer: inout ByteBuffer, into head: inout ResponseHead) throws(WireError) -> Bool {
         if progress == .startLine {
             guard try parseStatusLine(buffer.readableBytesUInt8Span, into: &head) else { return false }
@@ -67,7 +68,7 @@ public struct HeadParser: Sendable {
         skippedBytes = 0
     }
 
-    /// Empty lines before a request line are skipped (RFC 9112 §2.2), as many as fit in the bytes that a head may have.
+    /// Skips empty lines before a request line (RFC 9112 §2.2), up to the size limit of a head.
     private mutating func skipEmptyLines(_ buffer: inout ByteBuffer) throws(WireError) {
         while let first = buffer.getInteger(at: buffer.readerIndex, as: UInt8.self) {
             guard first != Byte.lf else { throw .lineEnd }
@@ -95,7 +96,7 @@ extension HeadParser {
         }
         guard index < end else { return try incomplete(bytes) }
         guard index > 0, bytes[index] == Byte.space else {
-            // A lone carriage return may still become the empty line that is skipped.
+            // A lone carriage return may be the start of an empty line to be skipped.
             if index == 0, bytes[0] == Byte.cr, bytes.count == 1 { return false }
             throw .requestLine
         }
@@ -160,15 +161,16 @@ extension HeadParser {
         return true
     }
 
-    /// Longer than any registered method, and short enough to refuse what is no HTTP at all.
+    /// The maximum length of a method: longer than any registered one, and short enough to reject input that is not
+    /// HTTP.
     private static var longestMethod: Int { 32 }
     private static var versionLength: Int { 8 }
 
-    /// Reads `HTTP/1.x`. `nil` if there are not enough bytes yet.
+    /// Parses `HTTP/1.x`. Returns `nil` if there are not enough bytes yet.
     private func parseVersion(
         _ bytes: Span<UInt8>, from start: Int, to end: Int, or malformed: WireError
     ) throws(WireError) -> UInt8? {
-        // "HTTP/" packed into one word, so that what has come can be checked byte by byte in order.
+        // "HTTP/" packed into one word, so that incomplete input can be checked byte by byte.
         let expected: UInt64 = 0x48_54_54_50_2f
         var offset = 0
         while offset < 5 {
@@ -186,7 +188,7 @@ extension HeadParser {
         return minor == 0 ? 0 : 1
     }
 
-    /// Whether CR LF stands at the given place; `false` if there are not enough bytes yet.
+    /// Whether CR LF is at the given position; `false` if there are not enough bytes yet.
     @inline(__always)
     private func hasLineEnd(
         _ bytes: Span<UInt8>, at index: Int, to end: Int, or malformed: WireError
@@ -198,7 +200,7 @@ extension HeadParser {
         return true
     }
 
-    /// More bytes are needed: fine, unless the limit is spent.
+    /// Requests more bytes, unless the limit is reached.
     @inline(__always)
     private func incomplete(_ bytes: Span<UInt8>) throws(WireError) -> Bool {
         if bytes.count >= limits.head { throw .headTooLarge }
@@ -209,13 +211,13 @@ extension HeadParser {
 // MARK: - Fields
 
 extension HeadParser {
-    /// Reads field lines up to the empty one.
+    /// Parses field lines up to the empty line.
     /// - Returns: The length of the head; `nil` if it is not complete.
     private mutating func parseFields(
         _ bytes: Span<UInt8>, into fields: inout [FieldSlice]
     ) throws(WireError) -> Int? {
         let end = min(bytes.count, limits.head)
-        // A line that was not complete goes on where reading it stopped.
+        // An incomplete line continues where parsing stopped.
         var index = max(lineStart, scanned)
         var nameEnd = colon
         while true {

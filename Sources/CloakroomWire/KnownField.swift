@@ -1,4 +1,4 @@
-/// The header fields that framing and policy have to do with; all others pass by as ``other``.
+/// The header fields that framing and policy use; all others are ``other``.
 public enum KnownField: UInt8, Sendable, CaseIterable {
     case other
     case host, connection, keepAlive, proxyConnection, te, trailer, transferEncoding, upgrade
@@ -53,7 +53,7 @@ public enum KnownField: UInt8, Sendable, CaseIterable {
     }
 }
 
-/// Tells known fields by their names, whatever their case, without making a string.
+/// Maps names to known fields, regardless of case, without creating a string.
 ///
 /// A name is packed into up to four words of eight bytes; the table has one short list of candidates for each length.
 struct KnownFieldTable: Sendable {
@@ -63,7 +63,7 @@ struct KnownFieldTable: Sendable {
     }
 
     private static let longest = 25
-    /// Candidates by length: where they begin in `entries`.
+    /// The start of the candidates in `entries`, by length.
     private var starts: [Int]
     private var entries: [Entry] = []
 
@@ -81,7 +81,7 @@ struct KnownFieldTable: Sendable {
         starts[Self.longest + 1] = entries.count
     }
 
-    /// The field whose name stands at the given place.
+    /// Returns the field whose name is at the given position.
     @inline(__always)
     func field(_ bytes: Span<UInt8>, from start: Int, count: Int) -> KnownField {
         guard count <= Self.longest else { return .other }
@@ -98,14 +98,14 @@ struct KnownFieldTable: Sendable {
         return .other
     }
 
-    /// Setting bit 5 folds the case of letters and leaves digits and hyphens alone; no other token character becomes one
-    /// of these by it, so equal words mean equal names.
+    /// Setting bit 5 folds the case of letters and does not change digits and hyphens. No other token character becomes
+    /// one of these, so equal words mean equal names.
     @inline(__always)
     private static func pack(_ bytes: Span<UInt8>, from start: Int, count: Int) -> (UInt64, UInt64, UInt64, UInt64) {
         guard count >= 8 else { return (word(bytes, from: start, count: count), 0, 0, 0) }
         let raw = bytes.bytes
         let fold: UInt64 = 0x2020_2020_2020_2020
-        // The last word overlaps the one before it where the length is no multiple of eight.
+        // If the length is not a multiple of eight, the last word overlaps the one before it.
         return (
             raw.unsafeLoadUnaligned(fromByteOffset: start, as: UInt64.self) | fold,
             count > 16 ? raw.unsafeLoadUnaligned(fromByteOffset: start + 8, as: UInt64.self) | fold : 0,

@@ -1,27 +1,27 @@
 public import NIOCore
 
-/// The head of a request: its bytes, and where in them everything stands.
+/// The head of a request: its bytes, and the positions of its parts.
 ///
-/// Made to be used again for the next request on the same connection: its index keeps its room.
+/// Reusable for the next request on the same connection: the capacity of its index is kept.
 public struct RequestHead: Sendable {
     /// The head from the request line's first byte to the empty line's last.
     public var bytes: ByteBuffer
     /// The method.
     public var method = ByteRange(start: 0, count: 0)
-    /// The target as it stands in the request line.
+    /// The target of the request line.
     public var target = ByteRange(start: 0, count: 0)
-    /// The minor version: 0 or 1. Any later one counts as 1 (RFC 9112 §2.3).
+    /// The minor version: 0 or 1. Later versions count as 1 (RFC 9112 §2.3).
     public var minorVersion: UInt8 = 1
     /// The fields, in order.
     public var fields: [FieldSlice] = []
 
-    /// Makes an empty head.
+    /// Creates an empty head.
     public init() {
         bytes = ByteBuffer()
         fields.reserveCapacity(32)
     }
 
-    /// Forgets the message and lets go of its bytes; the index keeps its room.
+    /// Resets the head and releases its bytes; the capacity of the index is kept.
     @inlinable
     public mutating func reset() {
         fields.removeAll(keepingCapacity: true)
@@ -29,7 +29,7 @@ public struct RequestHead: Sendable {
     }
 }
 
-/// The head of a response: its bytes, and where in them everything stands.
+/// The head of a response: its bytes, and the positions of its parts.
 public struct ResponseHead: Sendable {
     /// The head from the status line's first byte to the empty line's last.
     public var bytes: ByteBuffer
@@ -42,13 +42,13 @@ public struct ResponseHead: Sendable {
     /// The fields, in order.
     public var fields: [FieldSlice] = []
 
-    /// Makes an empty head.
+    /// Creates an empty head.
     public init() {
         bytes = ByteBuffer()
         fields.reserveCapacity(32)
     }
 
-    /// Forgets the message and lets go of its bytes; the index keeps its room.
+    /// Resets the head and releases its bytes; the capacity of the index is kept.
     @inlinable
     public mutating func reset() {
         fields.removeAll(keepingCapacity: true)

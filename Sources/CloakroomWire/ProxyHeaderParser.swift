@@ -1,11 +1,12 @@
 public import NIOCore
 
-/// Reads the header that a connection begins with on a listener where the PROXY protocol is spoken. It never takes a
-/// byte from behind the header. Checksums and other extensions of version 2 are skipped.
+/// Parses the header at the start of a connection on a listener with the PROXY protocol. It never consumes bytes after
+/// the header. Checksums and other extensions of version 2 are skipped.
 public struct ProxyHeaderParser: Sendable {
-    /// The longest line of version 1, its end included (§2.1).
+    /// The maximum length of a version 1 line, including its end (§2.1).
     static let lineLimit = 107
-    /// The longest header of version 2 that is read. The document counts on 536 bytes; extensions may carry names.
+    /// The maximum length of a version 2 header that is accepted. The document expects 536 bytes; extensions may
+    /// contain names.
     static let binaryLimit = 4_096
 
     private enum Version {
@@ -16,26 +17,26 @@ public struct ProxyHeaderParser: Sendable {
     private static let signature: [UInt8] = [
         0x0d, 0x0a, 0x0d, 0x0a, 0x00, 0x0d, 0x0a, 0x51, 0x55, 0x49, 0x54, 0x0a,
     ]
-    /// Bytes of version 2 before its addresses.
+    /// The number of bytes of version 2 before its addresses.
     private static let fixedLength = 16
 
     private var form = Version.undecided
-    /// What has been read; of version 2 without what stands behind the addresses.
+    /// The bytes read so far; for version 2 without those after the addresses.
     private var bytes: [UInt8] = []
     private var count = 0
-    /// How long a header of version 2 is.
+    /// The length of a version 2 header.
     private var length = 0
 
-    /// Makes a parser for one connection.
+    /// Creates a parser for one connection.
     public init() {}
 
     /// Whether part of a header has been read.
     public var isInHeader: Bool { count > 0 }
 
-    /// Reads on, up to the end of the header.
+    /// Continues parsing up to the end of the header.
     /// - Returns: The header, or `nil` if it is not complete yet.
-    /// - Throws: ``ProxyHeaderError`` as soon as it is certain that no header comes of it. The connection is of no use
-    ///   then: there is no going on without a header (§2).
+    /// - Throws: ``ProxyHeaderError`` as soon as the header is known to be invalid. The connection then has to be
+    ///   closed, because the protocol requires a header (§2).
     public mutating func parse(_ buffer: inout ByteBuffer) throws(ProxyHeaderError) -> ProxyHeader? {
         while let byte = buffer.readInteger(as: UInt8.self) {
             count += 1
@@ -68,7 +69,7 @@ public struct ProxyHeaderParser: Sendable {
         switch String(decoding: words[1], as: UTF8.self) {
         case "TCP4": family = .inet
         case "TCP6": family = .inet6
-        // Whatever else stands in such a line is ignored (§2.1).
+        // All other content of such a line is ignored (§2.1).
         case "UNKNOWN": return ProxyHeader(source: nil)
         default: throw .line
         }
@@ -118,10 +119,10 @@ public struct ProxyHeaderParser: Sendable {
         return ProxyHeader(source: isLocal ? nil : binarySource)
     }
 
-    /// Whether the proxy speaks for itself, as in its health checks. The family is ignored then (§2.2).
+    /// Whether the connection is from the proxy itself, as for its health checks. The family is ignored then (§2.2).
     private var isLocal: Bool { bytes[12] == 0x20 }
 
-    /// The families and protocols that there are, and how many bytes their addresses take (§2.2).
+    /// The defined families and protocols, and the number of bytes of their addresses (§2.2).
     private static let addressLengths: [UInt8: Int] = [
         0x00: 0, 0x11: 12, 0x12: 12, 0x21: 36, 0x22: 36, 0x31: 216, 0x32: 216,
     ]
@@ -131,7 +132,7 @@ public struct ProxyHeaderParser: Sendable {
         switch bytes[13] {
         case 0x11: size = 4
         case 0x21: size = 16
-        // Valid, and of no use here: as if it were unspecified (§2.2).
+        // Valid but unsupported: treated as unspecified (§2.2).
         default: return nil
         }
         let address = bytes[Self.fixedLength..<Self.fixedLength + size]

@@ -1,18 +1,18 @@
 import NIOCore
 
-/// Writes a request head from names and values that came in another form than HTTP/1.1's, as strictly as it would have
-/// been read: what is written is what ``HeadParser`` makes of the same bytes.
+/// Writes a request head from names and values of another protocol than HTTP/1.1. Validation is as strict as in
+/// parsing: ``HeadParser`` produces the same head from the written bytes.
 public struct RequestHeadBuilder: Sendable {
     private let limits: HeadLimits
     private let names = KnownFieldTable.shared
 
-    /// Makes a builder. The limits are those of a head that is read.
+    /// Creates a builder. The limits are those of a parsed head.
     public init(limits: HeadLimits) {
         self.limits = limits
     }
 
-    /// Writes the request line. First of all, into an empty head.
-    /// - Throws: ``WireError`` if the method is no token, or the target is empty, too long or no visible ASCII.
+    /// Writes the request line. Called first, with an empty head.
+    /// - Throws: ``WireError`` if the method is not a token, or the target is empty, too long or not visible ASCII.
     public func begin(method: String, target: String, into head: inout RequestHead) throws(WireError) {
         guard Self.isToken(method), method.utf8.count <= 32 else { throw .requestLine }
         guard target.utf8.count <= limits.target else { throw .targetTooLong }
@@ -26,15 +26,15 @@ public struct RequestHeadBuilder: Sendable {
         head.bytes.writeStaticString(" HTTP/1.1\r\n")
     }
 
-    /// Writes a field line; one that is refused leaves the head as it was.
-    /// - Returns: What the field is.
-    /// - Throws: ``WireError`` if the name is no token in lower case, if the value holds controls or begins or ends with
-    ///   white space (RFC 9113 §8.2.1), or if a limit is passed.
+    /// Writes a field line. A field that is rejected leaves the head unchanged.
+    /// - Returns: The kind of the field.
+    /// - Throws: ``WireError`` if the name is not a token in lower case, if the value contains controls or begins or
+    ///   ends with white space (RFC 9113 §8.2.1), or if a limit is exceeded.
     public func append(name: String, value: String, into head: inout RequestHead) throws(WireError) -> KnownField {
         let start = head.bytes.readableBytes
         let nameCount = name.utf8.count
         let valueCount = value.utf8.count
-        // Before anything else, so that what it costs is bounded.
+        // Checked first, so that the cost is bounded.
         guard start + nameCount + valueCount + 6 <= limits.head else { throw .headTooLarge }
         guard head.fields.count < limits.fields else { throw .tooManyFields }
         head.bytes.writeString(name)
@@ -46,7 +46,7 @@ public struct RequestHeadBuilder: Sendable {
         do throws(WireError) {
             known = try check(head.bytes, nameStart: start, nameCount: nameCount, valueStart: valueStart, valueCount)
         } catch {
-            // What is refused does not stay in the head, whatever the caller does with it.
+            // A rejected field is removed from the head, whatever the caller does with it.
             head.bytes.moveWriterIndex(to: head.bytes.readerIndex + start)
             throw error
         }
@@ -65,13 +65,13 @@ public struct RequestHeadBuilder: Sendable {
         return names.field(bytes, from: nameStart, count: nameCount)
     }
 
-    /// Takes back the field that was written last.
+    /// Removes the field that was written last.
     public func removeLast(from head: inout RequestHead) {
         guard let field = head.fields.popLast() else { return }
         head.bytes.moveWriterIndex(to: head.bytes.readerIndex + Int(field.nameStart))
     }
 
-    /// Writes the end of the head. Last of all.
+    /// Writes the end of the head. Called last.
     public func finish(_ head: inout RequestHead) {
         head.bytes.writeStaticString("\r\n")
     }

@@ -1,19 +1,19 @@
 public import NIOCore
 
-/// The trailer fields of a chunked message (RFC 9110 §6.5, RFC 9112 §7.1.2), as strictly read as those of a head.
+/// The trailer fields of a chunked message (RFC 9110 §6.5, RFC 9112 §7.1.2), parsed as strictly as those of a head.
 public struct TrailerSection: Sendable, Equatable {
-    /// The field lines, each with its line end; not the empty line behind them.
+    /// The field lines, each with its line end, without the empty line after them.
     public private(set) var bytes: ByteBuffer
-    /// Where in the bytes each field stands, in order; never empty.
+    /// The positions of the fields in the bytes, in order; never empty.
     public var fields: [FieldSlice]
 
-    /// The most bytes of a section, the empty line behind it included.
+    /// The maximum number of bytes of a section, including the empty line.
     static let byteLimit = 8_192
-    /// The most fields of a section.
+    /// The maximum number of fields of a section.
     static let fieldLimit = 100
 
-    /// Reads field lines, each with its line end, without the empty line behind them.
-    /// - Throws: ``WireError`` for what would be refused on the wire, and if there is no field.
+    /// Parses field lines, each with its line end, without the empty line after them.
+    /// - Throws: ``WireError`` if the lines are malformed or there is no field.
     public init(lines: ByteBuffer) throws(WireError) {
         var scan = TrailerScan()
         var closed = lines
@@ -25,13 +25,13 @@ public struct TrailerSection: Sendable, Equatable {
         self.init(bytes: lines, count: scan.count)
     }
 
-    /// Takes lines that were scanned.
+    /// Creates a section from scanned lines.
     init(bytes: ByteBuffer, count: Int) {
         self.bytes = bytes
         self.fields = Self.index(bytes.readableBytesUInt8Span, count: count)
     }
 
-    /// Where the fields stand in lines that are known to be well formed.
+    /// Returns the positions of the fields in lines that are known to be well formed.
     private static func index(_ bytes: Span<UInt8>, count: Int) -> [FieldSlice] {
         let names = KnownFieldTable.shared
         var fields: [FieldSlice] = []
@@ -58,23 +58,23 @@ public struct TrailerSection: Sendable, Equatable {
     }
 }
 
-/// How far a trailer section has been read. It is shown the same bytes, grown at their end, until the empty line is there;
-/// lines that are done are not read again.
+/// The progress in a trailer section. The caller passes the same bytes, extended at their end, until the empty line is
+/// complete; complete lines are not parsed again.
 struct TrailerScan: Sendable {
-    /// Offset of the line that is read next.
+    /// Offset of the next line.
     private(set) var lineStart: UInt16 = 0
-    /// Offset of the byte that is read next in a line that is not complete; 0 if none of it has been read.
+    /// Offset of the next byte in an incomplete line; 0 at its start.
     private var scanned: UInt16 = 0
-    /// Offset of the colon of such a line; 0 if it has not been found.
+    /// Offset of the colon in such a line; 0 if it has not been found.
     private var colon: UInt16 = 0
-    /// How many fields have been read.
+    /// The number of fields parsed so far.
     private(set) var fieldCount: UInt8 = 0
 
-    /// How many fields have been read.
+    /// The number of fields parsed so far.
     var count: Int { Int(fieldCount) }
 
-    /// Reads on.
-    /// - Returns: Where the empty line begins; `nil` if there are not enough bytes yet.
+    /// Continues parsing.
+    /// - Returns: The offset of the empty line; `nil` if there are not enough bytes yet.
     mutating func advance(_ bytes: Span<UInt8>) throws(WireError) -> Int? {
         let end = min(bytes.count, TrailerSection.byteLimit)
         while true {
@@ -96,8 +96,8 @@ struct TrailerScan: Sendable {
         return nil
     }
 
-    /// Reads the field line that is next, from where reading it stopped.
-    /// - Returns: Where the one behind it begins; `nil` if there are not enough bytes yet.
+    /// Parses the next field line from where parsing stopped.
+    /// - Returns: The offset of the line after it; `nil` if there are not enough bytes yet.
     private mutating func lineEnd(_ bytes: Span<UInt8>, to end: Int) throws(WireError) -> Int? {
         let start = Int(lineStart)
         var index = max(start, Int(scanned))

@@ -1,21 +1,21 @@
 public import NIOCore
 
-/// Follows the frames of a WebSocket without looking into them: knows whether one is complete (RFC 6455 §5.2).
+/// Tracks the frame boundaries of a WebSocket without inspecting the payload (RFC 6455 §5.2).
 public struct WebSocketFrameTracker: Sendable, Equatable {
-    /// How much of the current frame's payload is still to come.
+    /// The number of bytes of the current frame's payload that are still to be received.
     private var remaining: UInt64 = 0
-    /// The head of the next frame, as far as it is there, and how long it is.
+    /// The received part of the next frame's head, and its length.
     private var head: UInt64 = 0
     private var headCount = 0
     private var headLength = 2
 
-    /// Makes a scan that stands before the first frame.
+    /// Creates a tracker at the start of the first frame.
     public init() {}
 
-    /// Whether what was seen last is the end of a frame: another one may follow here.
+    /// Whether the position is a frame boundary, so that another frame may start.
     public var isAtFrameBoundary: Bool { remaining == 0 && headCount == 0 }
 
-    /// Goes on over more bytes.
+    /// Advances over more bytes.
     public mutating func advance(over bytes: ByteBuffer) {
         let span = bytes.readableBytesUInt8Span
         var index = 0
@@ -31,9 +31,9 @@ public struct WebSocketFrameTracker: Sendable, Equatable {
         }
     }
 
-    /// Takes a byte of a frame's head: two bytes, then a longer length, then a mask.
+    /// Handles a byte of a frame's head: two bytes, then an extended length, then a mask.
     private mutating func take(_ byte: UInt8) {
-        // Of the length only the last eight bytes count; what was before them falls out at the top.
+        // Only the last eight bytes are the length; earlier bytes are shifted out.
         if headCount == 1 {
             let length = byte & 0x7f
             headLength = 2 + (length == 126 ? 2 : length == 127 ? 8 : 0) + (byte & 0x80 != 0 ? 4 : 0)
@@ -49,7 +49,7 @@ public struct WebSocketFrameTracker: Sendable, Equatable {
         headLength = 2
     }
 
-    /// Where a longer length ends in the head.
+    /// The end of an extended length in the head.
     private var lengthEnd: Int {
         switch headLength {
         case 4, 8: 4
@@ -59,18 +59,18 @@ public struct WebSocketFrameTracker: Sendable, Equatable {
     }
 }
 
-/// The frame that ends a WebSocket (RFC 6455 §5.5.1).
+/// The close frame of a WebSocket (RFC 6455 §5.5.1).
 public enum WebSocketClose {
-    /// Why it is closed (RFC 6455 §7.4.1).
+    /// The status code (RFC 6455 §7.4.1).
     public enum Code: UInt16, Sendable {
-        /// The server goes down.
+        /// The server shuts down.
         case goingAway = 1_001
-        /// It is no longer allowed.
+        /// The connection is no longer allowed.
         case policyViolation = 1_008
     }
 
-    /// Makes the frame.
-    /// - Parameter mask: Required towards a server, and never towards a client (RFC 6455 §5.1).
+    /// Creates the frame.
+    /// - Parameter mask: Required for frames to a server; must be `nil` for frames to a client (RFC 6455 §5.1).
     public static func frame(_ code: Code, mask: UInt32?) -> ByteBuffer {
         var frame = ByteBuffer()
         frame.writeInteger(UInt8(0x88))

@@ -1,4 +1,4 @@
-/// Why a message was refused. The connection is closed after it: nothing behind it can be trusted.
+/// Why a message was rejected. The connection is closed afterwards, because the following bytes cannot be trusted.
 public enum WireError: Error, Sendable, Hashable, CaseIterable {
     /// The request line is not `method SP target SP version` (RFC 9112 §3).
     case requestLine
@@ -8,7 +8,7 @@ public enum WireError: Error, Sendable, Hashable, CaseIterable {
     case version
     /// A carriage return or line feed without the other (RFC 9112 §2.2).
     case lineEnd
-    /// A field name that is empty, no token, or followed by white space (RFC 9112 §5.1).
+    /// A field name that is empty, not a token, or followed by white space (RFC 9112 §5.1).
     case fieldName
     /// A control character in a field value (RFC 9110 §5.5).
     case fieldValue
@@ -24,7 +24,7 @@ public enum WireError: Error, Sendable, Hashable, CaseIterable {
     case host
     /// More options in `Connection` than allowed (RFC 9110 §7.6.1).
     case connectionOptions
-    /// `Content-Length` that is no plain decimal, or stands twice (RFC 9112 §6.3).
+    /// `Content-Length` that is not a plain decimal or occurs twice (RFC 9112 §6.3).
     case contentLength
     /// Both `Content-Length` and `Transfer-Encoding` (RFC 9112 §6.1).
     case lengthAndCoding
@@ -32,11 +32,11 @@ public enum WireError: Error, Sendable, Hashable, CaseIterable {
     case transferCoding
     /// A transfer coding other than `chunked` (RFC 9112 §6.1): 501.
     case unknownCoding
-    /// A chunk size that is none, or too large (RFC 9112 §7.1).
+    /// A chunk size that is invalid or too large (RFC 9112 §7.1).
     case chunkSize
     /// A chunk extension that is too long, has no name, or is neither a token nor a quoted string (RFC 9112 §7.1.1).
     case chunkExtension
-    /// A chunk that does not end where it says (RFC 9112 §7.1).
+    /// A chunk without a line end after its data (RFC 9112 §7.1).
     case chunkEnd
     /// A trailer section that is too large or malformed (RFC 9112 §7.1.2).
     case trailer

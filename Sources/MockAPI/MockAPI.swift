@@ -10,15 +10,15 @@ public import ServiceLifecycle
     import Musl
 #endif
 
-/// A small video-course API, real enough to put a gateway in front of and to test it, and a page that uses it.
+/// A small video-course API for demonstrating and testing a gateway, with a web page that uses it.
 ///
-/// Tokens, accounts and observations live as long as the value, not as long as one `run()`.
+/// Tokens, accounts and observations persist across several calls of `run()`.
 public struct MockAPI: Service {
-    /// How it behaves.
+    /// The settings.
     public let settings: MockAPISettings
-    /// What it has seen.
+    /// The recorded traffic.
     public let observations: RequestRecorder
-    /// How it misbehaves, changeable while it runs.
+    /// The injected faults; can be changed while the mock runs.
     public let faults: MockFaults
 
     private let logger: Logger
@@ -27,7 +27,7 @@ public struct MockAPI: Service {
     private let accessTokens: AccessTokens
     private let refreshTokens: RefreshTokens
 
-    /// A mock that does not listen yet. `onListening` is called with the bound port once it does.
+    /// Creates a mock that does not listen yet. `onListening` is called with the bound port.
     public init(
         settings: MockAPISettings = MockAPISettings(),
         logger: Logger,
@@ -44,9 +44,9 @@ public struct MockAPI: Service {
         refreshTokens = RefreshTokens(lifetime: settings.refreshTokenLifetime)
     }
 
-    /// Serves until the task is cancelled or a graceful shutdown is asked for.
+    /// Serves until the task is cancelled or a graceful shutdown begins.
     ///
-    /// - Throws: `MockAPIError.portOutOfRange`, or `MockAPIError.cannotListen` when the address cannot be bound.
+    /// - Throws: `MockAPIError.portOutOfRange`, or `MockAPIError.cannotListen` if the address cannot be bound.
     public func run() async throws {
         try await serve(onListening)
     }
@@ -69,12 +69,12 @@ public struct MockAPI: Service {
         }
     }
 
-    /// From now on answers 401 to every access token issued so far, whatever its `exp` says. Refresh tokens stay good.
+    /// Rejects every access token issued so far with 401, regardless of its `exp`. Refresh tokens stay valid.
     public func rejectIssuedAccessTokens() {
         accessTokens.rejectAllIssued()
     }
 
-    /// Gives the user with that e-mail another name; false when there is no such user.
+    /// Renames the user with this e-mail address; returns false if there is no such user.
     @discardableResult
     public func renameUser(email: String, to name: String) -> Bool {
         accounts.rename(email: email, to: name)
@@ -83,7 +83,7 @@ public struct MockAPI: Service {
     private func router() throws -> Router<BasicRequestContext> {
         let router = Router(context: BasicRequestContext.self)
         let control = ObservationEndpoint(isExposed: settings.exposeObservations)
-        // The order is the rule: seen first, then slow, then 403 whatever the path, and only then failures and routes.
+        // The order matters: recording, latency, 403 for any path without API token, then failures and routes.
         router.add(middleware: RecordingMiddleware(observations: observations, control: control))
         router.add(middleware: LatencyMiddleware(faults: faults, control: control))
         router.add(middleware: APITokenMiddleware(apiToken: settings.apiToken))
@@ -105,21 +105,21 @@ public struct MockAPI: Service {
     }
 }
 
-/// Why a mock could not serve.
+/// The error of a mock that cannot serve.
 public enum MockAPIError: Error, Equatable, CustomStringConvertible {
     /// The port is not in 0...65535.
     case portOutOfRange(Int)
-    /// The address cannot be bound; which one, and what the system says.
+    /// The address cannot be bound: the address and the system error.
     case cannotListen(String)
-    /// It ended before it listened.
+    /// The mock exited before it listened.
     case exitedBeforeListening
 
-    /// One line for a terminal.
+    /// A one-line message for a terminal.
     public var description: String {
         switch self {
-        case .portOutOfRange(let port): "\(port) is no port (choose one from 0 to 65535)"
+        case .portOutOfRange(let port): "\(port) is not a port (choose one from 0 to 65535)"
         case .cannotListen(let why): "the mock API cannot listen on \(why) (choose a free port, or 0)"
-        case .exitedBeforeListening: "the mock API ended before it listened"
+        case .exitedBeforeListening: "the mock API exited before it listened"
         }
     }
 }

@@ -1,19 +1,19 @@
 public import Logging
 import ServiceLifecycle
 
-/// A mock that listens.
+/// A listening mock.
 public struct RunningMockAPI: Sendable {
     /// The mock itself.
     public let api: MockAPI
     /// The port it is bound to.
     public let port: Int
 
-    /// What it has seen.
+    /// The recorded traffic.
     public var observations: RequestRecorder { api.observations }
-    /// How it misbehaves.
+    /// The injected faults.
     public var faults: MockFaults { api.faults }
 
-    /// Scheme, host and port, no slash at the end: `http://127.0.0.1:49152`.
+    /// Scheme, host and port, without a trailing slash: `http://127.0.0.1:49152`.
     public var baseURL: String {
         let host = api.settings.host
         return "http://\(host.contains(":") ? "[\(host)]" : host):\(port)"
@@ -21,9 +21,9 @@ public struct RunningMockAPI: Sendable {
 }
 
 extension MockAPI {
-    /// Runs a mock on a free port (whatever the settings' port) for as long as `body` takes, and stops it then.
+    /// Runs a mock on a free port (regardless of the settings) while `body` runs, then stops it.
     ///
-    /// - Throws: what `body` throws, or what kept the mock from listening.
+    /// - Throws: The error of `body`, or the error that prevented listening.
     public static func withServer<R: Sendable>(
         _ settings: MockAPISettings = MockAPISettings(),
         logger: Logger = Logger(label: "mock-api") { _ in SwiftLogNoOpLogHandler() },
@@ -34,15 +34,15 @@ extension MockAPI {
         return try await MockAPI(settings: settings, logger: logger).whileServing(body)
     }
 
-    /// Runs this mock for as long as `body` takes, and stops it then; its tokens and what it has seen outlive that.
+    /// Runs this mock while `body` runs, then stops it; its tokens and observations are kept.
     ///
-    /// - Throws: what `body` throws, or what kept the mock from listening.
+    /// - Throws: The error of `body`, or the error that prevented listening.
     public func whileServing<R: Sendable>(_ body: (RunningMockAPI) async throws -> R) async throws -> R {
         let (ports, listening) = AsyncStream.makeStream(of: Int.self)
         let service = ListeningMock(api: self) { listening.yield($0) }
         var configuration = ServiceGroupConfiguration(
             services: [service], logger: Logger(label: "mock-api") { _ in SwiftLogNoOpLogHandler() })
-        // Answers that take longer are cut off.
+        // Responses that take longer are aborted.
         configuration.maximumGracefulShutdownDuration = .seconds(1)
         let services = ServiceGroup(configuration: configuration)
         return try await withThrowingTaskGroup(of: Void.self) { tasks in
@@ -55,8 +55,8 @@ extension MockAPI {
                 try await tasks.waitForAll()
                 throw MockAPIError.exitedBeforeListening
             }
-            // Gracefully and not by cancellation: a connection that is accepted while its server is cancelled would take
-            // the process with it.
+            // Shut down gracefully rather than by cancellation: a connection accepted while its server is cancelled
+            // would crash the process.
             let result: Result<R, any Error>
             do {
                 result = .success(try await body(RunningMockAPI(api: self, port: port)))
@@ -70,7 +70,7 @@ extension MockAPI {
     }
 }
 
-/// A mock that tells somebody else where it listens.
+/// A mock that reports its address to another task.
 private struct ListeningMock: Service {
     let api: MockAPI
     let onListening: @Sendable (Int) async -> Void

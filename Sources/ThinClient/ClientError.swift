@@ -4,50 +4,50 @@ import Foundation
     import FoundationNetworking
 #endif
 
-/// Why a call came to nothing.
+/// The error of a failed call.
 public struct ClientError: Error, Equatable, Sendable {
-    /// The kind of failure: the `code` of the gateway's problem document (RFC 9457), or one of the client's own.
+    /// The kind of failure: the `code` of the gateway's problem document (RFC 9457), or one of the client itself.
     public struct Code: RawRepresentable, Hashable, Sendable {
-        /// The word itself. A gateway may know more of them than stand here.
+        /// The raw code. A gateway may send other codes.
         public let rawValue: String
 
-        /// The code with that name.
+        /// Creates a code.
         public init(rawValue: String) {
             self.rawValue = rawValue
         }
 
-        /// Nobody is signed in, not any more, or not with these credentials; ``ClientError/reason`` says which.
+        /// There is no valid session, or the credentials are wrong; see ``ClientError/reason``.
         public static let unauthorized = Code(rawValue: "unauthorized")
-        /// No e-mail address, or no password.
+        /// The e-mail address or the password is missing.
         public static let invalidInput = Code(rawValue: "invalid_input")
-        /// Too many attempts to sign in; see ``ClientError/retryAfter``.
+        /// Too many sign-in attempts; see ``ClientError/retryAfter``.
         public static let throttled = Code(rawValue: "throttled")
-        /// The gateway is there, the API behind it is not.
+        /// The gateway cannot reach the API.
         public static let unreachable = Code(rawValue: "unreachable")
         /// The API failed.
         public static let failedRequest = Code(rawValue: "failed_request")
-        /// The answer made no sense.
+        /// The response is invalid.
         public static let invalidResponse = Code(rawValue: "invalid_response")
-        /// There was no answer: no network, no gateway, or a certificate that is not trusted.
+        /// There is no response: no network, no gateway, or an untrusted certificate.
         public static let network = Code(rawValue: "network")
-        /// The caller lost interest.
+        /// The caller cancelled the request.
         public static let cancelled = Code(rawValue: "cancelled")
     }
 
     /// The kind of failure.
     public let code: Code
-    /// The gateway's sentence for the person in front of the screen, if it has one.
+    /// The user-visible message of the gateway, if any.
     public var detail: String?
-    /// Why nobody is signed in, as the gateway puts it: `no_session`, `expired_idle`, `revoked`…
+    /// Why there is no session: `no_session`, `expired_idle`, `revoked`…
     public var reason: String?
-    /// When to try again at the earliest.
+    /// The minimum delay before a retry.
     public var retryAfter: Duration?
 
     init(code: Code) {
         self.code = code
     }
 
-    /// Reads the problem document of an answer; an answer of the API's own is a failed request.
+    /// Parses the problem document of a response; an error response of the API itself is a failed request.
     init(_ response: HTTPURLResponse, body: Data) {
         let isProblem = response.value(forHTTPHeaderField: "Content-Type")?.hasPrefix("application/problem+json")
         let problem = isProblem == true ? try? JSONDecoder().decode(Problem.self, from: body) : nil
@@ -57,7 +57,7 @@ public struct ClientError: Error, Equatable, Sendable {
         retryAfter = response.value(forHTTPHeaderField: "Retry-After").flatMap { Int($0) }.map { .seconds($0) }
     }
 
-    /// What to show.
+    /// The message to show to the user.
     public var userMessage: String {
         if let detail { return detail }
         return code == .network ? "You need a network connection." : "Something went wrong. Try again."

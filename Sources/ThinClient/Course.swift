@@ -1,12 +1,12 @@
 public import Foundation
 
-/// Somebody who is signed in.
+/// A signed-in user.
 public struct User: Decodable, Equatable, Sendable {
-    /// The API's own name for the user.
+    /// The id of the user in the API.
     public let id: String
-    /// What the user signs in with.
+    /// The e-mail address for sign-in.
     public let email: String
-    /// What the user is called.
+    /// The display name.
     public let name: String
 }
 
@@ -14,17 +14,17 @@ public struct User: Decodable, Equatable, Sendable {
 public struct Episode: Decodable, Equatable, Sendable, Identifiable {
     /// Unique in the list.
     public let id: Int
-    /// The place in the course, counted from 1.
+    /// The position in the course, from 1.
     public let number: Int
-    /// A few words.
+    /// The title.
     public let title: String
-    /// A sentence.
+    /// A one-sentence summary.
     public let excerpt: String
-    /// A picture, for everybody.
+    /// A public picture.
     public private(set) var imageURL: URL
-    /// What ``EpisodesClient/video(id:)`` takes.
+    /// The id for ``EpisodesClient/video(id:)``.
     public let videoID: Int
-    /// When it came out.
+    /// The time of publication.
     public let publishedAt: Date
 
     func resolved(against gateway: URL) -> Episode {
@@ -36,11 +36,11 @@ public struct Episode: Decodable, Equatable, Sendable, Identifiable {
 
 /// The video of an episode.
 public struct Video: Decodable, Equatable, Sendable {
-    /// In seconds.
+    /// The duration in seconds.
     public let duration: Int
-    /// A picture to show before it plays.
+    /// The poster image.
     public private(set) var imageURL: URL
-    /// The film itself. Where it leads to the gateway, it needs the same cookie.
+    /// The video file. If the URL is on the gateway, it requires the same cookie.
     public private(set) var videoURL: URL
 
     func resolved(against gateway: URL) -> Video {
@@ -52,7 +52,7 @@ public struct Video: Decodable, Equatable, Sendable {
 }
 
 extension URL {
-    /// The address that a reference leads to (RFC 3986 §5.2); one that is absolute stays what it is.
+    /// The URL of a reference (RFC 3986 §5.2); an absolute one is unchanged.
     fileprivate func resolved(against base: URL) -> URL {
         URL(string: relativeString, relativeTo: base)?.absoluteURL ?? self
     }

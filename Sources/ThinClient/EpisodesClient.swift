@@ -4,43 +4,43 @@ public import Foundation
     import FoundationNetworking
 #endif
 
-/// All that an app needs to use the API through the gateway.
+/// A client for the API behind the gateway.
 ///
-/// It signs in once; from then on a cookie goes with every request by itself. There is no token in it, no API key, no
-/// expiry and no renewal: the gateway has them. Every method throws ``ClientError`` and nothing else.
+/// After sign-in, the transport sends a cookie with every request. The client has no tokens, API keys, expiry times or
+/// token refresh: the gateway handles them. Every method throws only ``ClientError``.
 public struct EpisodesClient: Sendable {
     private let gateway: URL
     private let transport: any Transport
 
-    /// A client of the gateway at an address such as `https://courses.example.com`.
-    /// - Parameter transport: What carries requests and keeps cookies; two clients of one user may share it.
+    /// Creates a client for a gateway URL such as `https://courses.example.com`.
+    /// - Parameter transport: Sends requests and stores cookies; two clients of one user can share it.
     public init(gateway: URL, transport: any Transport = URLSessionTransport()) {
         self.gateway = gateway
         self.transport = transport
     }
 
-    /// Signs in. A session that there was before ends.
+    /// Signs in. An existing session ends.
     public func signIn(email: String, password: String) async throws(ClientError) -> User {
         let body = try Self.encode(Credentials(email: email, password: password))
         return try await response(SignedIn.self, to: "POST", "/auth", body: body).user
     }
 
-    /// Who is signed in. Asking does not keep a session alive.
+    /// The signed-in user. This request does not extend the session.
     public func me() async throws(ClientError) -> User {
         try await response(SignedIn.self, to: "GET", "/auth").user
     }
 
-    /// The list of episodes, signed in or not.
+    /// The list of episodes; requires no session.
     public func episodes() async throws(ClientError) -> [Episode] {
         try await response([Episode].self, to: "GET", "/episodes").map { $0.resolved(against: gateway) }
     }
 
-    /// The video of an episode, by its ``Episode/videoID``. Needs somebody to be signed in.
+    /// The video of an episode, by its ``Episode/videoID``. Requires a session.
     public func video(id: Int) async throws(ClientError) -> Video {
         try await response(Video.self, to: "GET", "/videos/\(id)").resolved(against: gateway)
     }
 
-    /// Signs out, here and at the API. It is no error if nobody was signed in.
+    /// Signs out at the gateway and the API. Not an error without a session.
     public func signOut() async throws(ClientError) {
         _ = try await send("DELETE", "/auth")
     }

@@ -4,25 +4,25 @@ public import Foundation
     public import FoundationNetworking
 #endif
 
-/// What carries a request to the gateway, cookies included.
+/// Sends requests to the gateway, with cookies.
 public protocol Transport: Sendable {
-    /// Sends a request and reads the whole answer, whatever its status.
+    /// Sends a request and returns the whole response, regardless of its status.
     ///
-    /// Throws when there was no answer, and then what it likes.
+    /// Throws any error if there is no response.
     func send(_ request: URLRequest) async throws -> (Data, HTTPURLResponse)
 }
 
-/// A `URLSession` with a cookie storage of its own, in memory: who starts the app anew signs in anew, as the session's
-/// cookie has no lifetime of its own.
+/// A `URLSession` with its own in-memory cookie storage: users sign in again after the app restarts, because the
+/// session cookie is not persistent.
 public struct URLSessionTransport: Transport {
     private let session: URLSession
 
-    /// A transport with a session of its own, or with one that is configured elsewhere and accepts cookies.
+    /// Creates a transport with a new session, or with an existing one that accepts cookies.
     public init(_ session: URLSession = URLSession(configuration: .ephemeral)) {
         self.session = session
     }
 
-    /// Sends a request; throws `URLError` when there was no answer.
+    /// Sends a request; throws `URLError` if there is no response.
     public func send(_ request: URLRequest) async throws -> (Data, HTTPURLResponse) {
         let (data, response) = try await session.data(for: request)
         guard let response = response as? HTTPURLResponse else { throw URLError(.badServerResponse) }

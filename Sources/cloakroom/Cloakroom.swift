@@ -1,7 +1,7 @@
 import ArgumentParser
 import CloakroomBuild
 
-/// The command line: one program, one command for each thing one does with it.
+/// The command line program with its subcommands.
 @main
 struct Cloakroom: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -19,6 +19,7 @@ struct Cloakroom: AsyncParsableCommand {
     }
 
     static let version = "0.1.0"
-    /// Twelve digits, and `-dirty` behind them where files were changed; `unknown` where nobody said.
+    /// The commit of the build: 12 hexadecimal digits, with the suffix `-dirty` if files had uncommitted changes;
+    /// `unknown` if the build did not set it.
     static let commit = String(cString: cloakroom_commit())
 }

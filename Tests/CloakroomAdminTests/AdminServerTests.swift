@@ -25,7 +25,7 @@ struct AdminServerTests {
         try await RunningAdminServer.send(method, url)
     }
 
-    @Test("/live answers 200, whatever the checks say")
+    @Test("/live responds with 200, whatever the checks report")
     func live() async throws {
         let failing = ReadinessProbe(name: "store") { ReadinessCheck(name: "store", isReady: false) }
         try await serving(PrometheusRegistry(), [failing]) { address in
@@ -34,7 +34,7 @@ struct AdminServerTests {
         }
     }
 
-    @Test("/ready answers 200 and lists each check when all hold")
+    @Test("/ready responds with 200 and lists each check if all pass")
     func ready() async throws {
         let probes = ["listening", "store"].map { name in
             ReadinessProbe(name: name) { ReadinessCheck(name: name, isReady: true) }
@@ -48,7 +48,7 @@ struct AdminServerTests {
         }
     }
 
-    @Test("/ready answers 503 and says which check does not hold")
+    @Test("/ready responds with 503 and names the check that fails")
     func notReady() async throws {
         let probes = [
             ReadinessProbe(name: "listening") { ReadinessCheck(name: "listening", isReady: true) },
@@ -65,7 +65,7 @@ struct AdminServerTests {
         }
     }
 
-    @Test("Only the listed pages are served, only to GET and HEAD, and nothing may be stored, sniffed or framed")
+    @Test("Only the listed pages are served, only to GET and HEAD, and all forbid storing, sniffing and framing")
     func surface() async throws {
         try await serving { address in
             for path in ["/", "/metrics/", "/status", "/live/x", "//live", "/METRICS"] {
@@ -87,7 +87,7 @@ struct AdminServerTests {
         }
     }
 
-    @Test("HEAD has the length of GET's body and no body")
+    @Test("HEAD has the Content-Length of GET's body and no body")
     func head() async throws {
         try await serving { address in
             let (response, body) = try await send(.HEAD, address + "/live")
@@ -97,7 +97,7 @@ struct AdminServerTests {
         }
     }
 
-    @Test("promtool finds nothing wrong with /metrics of a gateway that has worked")
+    @Test("promtool reports no problem in /metrics of a gateway with traffic")
     func promtool() async throws {
         var settings = TelemetrySettings()
         settings.version = "1.0"
@@ -116,7 +116,7 @@ struct AdminServerTests {
         }
     }
 
-    /// Touches every family once.
+    /// Uses every metric family once.
     private static func exercise(_ telemetry: GatewayTelemetry) {
         let target = UpstreamTarget(upstream: "api", address: "::1", port: 9_000)
         let loop = telemetry.makeLoopTelemetry(routes: ["a \"quoted\\\nname\""], upstreams: [target])

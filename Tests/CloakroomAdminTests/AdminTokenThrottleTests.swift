@@ -3,7 +3,7 @@ import Testing
 
 @testable import CloakroomAdmin
 
-@Suite("How wrong admin tokens are slowed down")
+@Suite("The throttle of wrong admin tokens")
 struct AdminTokenThrottleTests {
     private let start = Timestamp(seconds: 1_700_000_000)
 
@@ -33,7 +33,7 @@ struct AdminTokenThrottleTests {
         }
     }
 
-    @Test("Rule 49: a right token from another address passes meanwhile, and one from the same passes after the wait")
+    @Test("Rule 49: a right token is accepted from another address meanwhile, and from the same one after the delay")
     func others() {
         let throttle = AdminTokenThrottle()
         for _ in 0..<5 { #expect(attempt(throttle) == .wrong) }
@@ -41,11 +41,11 @@ struct AdminTokenThrottleTests {
         #expect(attempt(throttle, "2001:db8::1", true) == .right)
         #expect(attempt(throttle, "192.0.2.1", true) == .throttled(.seconds(1)))
         #expect(attempt(throttle, "192.0.2.1", true, after: .seconds(1)) == .right)
-        // It ends the count.
+        // A right token resets the count.
         for _ in 0..<5 { #expect(attempt(throttle, after: .seconds(1)) == .wrong) }
     }
 
-    @Test("Right tokens are not limited, and four wrong ones in a minute slow nobody down")
+    @Test("Right tokens are not limited, and four wrong ones in a minute cause no delay")
     func usual() {
         let throttle = AdminTokenThrottle()
         for second in 0..<1_000 { #expect(attempt(throttle, "192.0.2.1", true, after: .seconds(second)) == .right) }
@@ -61,20 +61,20 @@ struct AdminTokenThrottleTests {
         #expect(attempt(throttle, "2001:db8::ffff") == .throttled(.seconds(1)))
         for number in 0..<95 { #expect(attempt(throttle, "192.0.2.\(number)") == .wrong) }
         #expect(attempt(throttle, "192.0.2.1", true) == .throttled(.seconds(1)))
-        // An operator's turn comes all the same.
+        // The operator is accepted nevertheless.
         #expect(attempt(throttle, "192.0.2.1", true, after: .seconds(1)) == .right)
         #expect(attempt(throttle, "192.0.2.2", after: .seconds(1)) == .wrong)
         #expect(attempt(throttle, "192.0.2.3", after: .seconds(1)) == .throttled(.seconds(1)))
         #expect(attempt(throttle, "192.0.2.3", after: .seconds(61)) == .wrong)
     }
 
-    @Test("Rule 49: wrong tokens from many addresses hold back no address that has sent none")
+    @Test("Rule 49: wrong tokens from many addresses delay no address that has sent none")
     func operatorElsewhere() {
         let throttle = AdminTokenThrottle()
         for number in 0..<200 { _ = attempt(throttle, "192.0.2.\(number % 28)") }
         #expect(attempt(throttle, "192.0.2.1", true) == .throttled(.seconds(1)))
         #expect(attempt(throttle, "198.51.100.1", true) == .right)
-        // Nor do addresses that send their first one now make the others wait longer.
+        // The first wrong tokens of further addresses do not extend the delay of the others either.
         for number in 0..<50 {
             #expect(attempt(throttle, "203.0.113.\(number)", after: .milliseconds(900)) == .wrong)
         }
@@ -82,12 +82,12 @@ struct AdminTokenThrottleTests {
         #expect(attempt(throttle, "203.0.113.1", true, after: .seconds(1)) == .right)
     }
 
-    @Test("Rule 49: it remembers a bounded number of addresses, and forgets those that are over")
+    @Test("Rule 49: the number of stored addresses is bounded, and expired ones are removed")
     func bounded() {
         let throttle = AdminTokenThrottle()
         var now = Duration.zero
         for number in 0..<3_000 {
-            // Within what all together may try.
+            // Below the limit for all addresses together.
             now += .seconds(1)
             _ = attempt(throttle, "10.\(number / 65_536).\(number / 256 % 256).\(number % 256)", after: now)
             #expect(throttle.count <= AdminTokenThrottle.addressLimit + 1)
@@ -95,7 +95,7 @@ struct AdminTokenThrottleTests {
         #expect(attempt(throttle, "198.51.100.1", true, after: now + .seconds(60)) == .right)
     }
 
-    @Test("A clock that jumps back keeps nobody out")
+    @Test("A clock that jumps back blocks no address")
     func clock() {
         let throttle = AdminTokenThrottle()
         for _ in 0..<12 { _ = attempt(throttle, after: .seconds(1_000_000)) }

@@ -4,24 +4,24 @@ import Testing
 
 @Suite("Readiness report")
 struct ReadinessReportTests {
-    @Test("Without checks there is nothing against it")
+    @Test("Without checks the gateway is ready")
     func empty() async {
         #expect(await ReadinessReport.make([]).isReady)
     }
 
-    @Test("A check that does not answer in time does not hold")
+    @Test("A check without a result in time fails")
     func late() async {
         let never = ReadinessProbe(name: "store") {
-            // Ends when it is cancelled, which is what happens once the time is over.
+            // Ends when it is cancelled, which happens at the time limit.
             try? await Task.sleep(for: .seconds(3_600))
             return ReadinessCheck(name: "store", isReady: true)
         }
         let report = await ReadinessReport.make([never], timeLimit: .milliseconds(1))
-        #expect(report.checks == [ReadinessCheck(name: "store", isReady: false, detail: "no answer in time")])
+        #expect(report.checks == [ReadinessCheck(name: "store", isReady: false, detail: "timed out")])
         #expect(!report.isReady)
     }
 
-    @Test("Results stand in the order of the checks, whichever answers first")
+    @Test("Results are in the order of the checks, not of their completion")
     func order() async {
         let probes = (0..<10).map { index in
             ReadinessProbe(name: "\(index)") {

@@ -2,7 +2,7 @@ import CloakroomCore
 import Logging
 import Synchronization
 
-/// Ends as many sessions as it is told to, and remembers what it was asked.
+/// Reports a scripted number of ended sessions, and records its calls.
 final class ScriptedRevoking: SessionRevoking {
     struct Call: Sendable, Equatable {
         var account: AccountName?
@@ -22,7 +22,7 @@ final class ScriptedRevoking: SessionRevoking {
     init(_ result: Result<Int, SessionStoreError>) { state = Mutex(State(result: result)) }
 
     var calls: [Call] { state.withLock { $0.calls } }
-    /// The user ids that it was asked for; of those there are no sessions.
+    /// The requested user ids; no sessions exist for them.
     var userIDs: [String] { state.withLock { $0.userIDs } }
 
     func revoke(
@@ -56,13 +56,13 @@ final class ScriptedRevoking: SessionRevoking {
     }
 }
 
-/// What was logged, as text.
+/// The logged lines, as text.
 final class LogLines: Sendable {
     private let lines = Mutex<[String]>([])
 
     var all: [String] { lines.withLock { $0 } }
 
-    /// A logger that writes down everything, down to trace.
+    /// A logger that records all lines, including level trace.
     var logger: Logger {
         var logger = Logger(label: "test") { _ in Handler(lines: self) }
         logger.logLevel = .trace

@@ -7,11 +7,11 @@ import NIOCore
 import NIOHTTP1
 import ServiceLifecycle
 
-/// An admin listener on a free port of loopback.
+/// An admin listener on a free loopback port.
 enum RunningAdminServer {
     struct StartFailed: Error {}
 
-    /// Serves while `body` runs, then shuts down gracefully and waits for the end.
+    /// Runs the server while `body` runs, then shuts down gracefully and waits for the end.
     static func run(
         _ registry: PrometheusRegistry = PrometheusRegistry(), _ probes: [ReadinessProbe] = [],
         revocation: RevokeSessionsHandler? = nil, status: StatusDataSource? = nil,
@@ -48,7 +48,7 @@ enum RunningAdminServer {
         request.method = method
         request.headers = HTTPHeaders(fields)
         if let body { request.body = .bytes(Array(body.utf8)) }
-        // The server is asked to shut down right after, and should not find idle connections.
+        // The server is shut down immediately afterwards; idle connections would delay that.
         request.headers.add(name: "connection", value: "close")
         let response = try await HTTPClient.shared.execute(request, timeout: .seconds(30))
         let collected = try await response.body.collect(upTo: 1 << 20)

@@ -15,7 +15,7 @@ struct RevokeSessionsHandlerTests {
     private static let authorization = ("Authorization", "Bearer \(token)")
     private static let user = #"{"user":"Jo@example.com"}"#
 
-    /// Serves with a token, and asks once.
+    /// Runs a server with a token, and sends one request.
     private func ask(
         _ body: String? = user, _ fields: [(String, String)] = [authorization, json], method: HTTPMethod = .POST,
         result: Result<Int, SessionStoreError> = .success(2), lines: LogLines = LogLines()
@@ -41,7 +41,7 @@ struct RevokeSessionsHandlerTests {
         }
     }
 
-    @Test("ends the sessions of a user and says how many there were")
+    @Test("ends the sessions of a user and returns their number")
     func revokesUser() async throws {
         let received = try await ask()
         #expect(received.status == 200)
@@ -52,7 +52,7 @@ struct RevokeSessionsHandlerTests {
         #expect(received.calls == [ScriptedRevoking.Call(account: account, peer: "127.0.0.1", now: Self.now)])
     }
 
-    @Test("Rule 35: takes the upstream's user id as well, and an address that is one")
+    @Test("Rule 35: accepts the upstream's user id as well; an address is used both as id and as address")
     func revokesUserID() async throws {
         let revoking = ScriptedRevoking(.success(2))
         let revocation = RevokeSessionsHandler(token: Secret(Self.token), sessions: revoking, now: { Self.now })
@@ -67,7 +67,7 @@ struct RevokeSessionsHandlerTests {
         #expect(revoking.calls.map(\.account) == [AccountName(email: "jo@example.com")])
     }
 
-    @Test("ends one session by the name that logs show; none is no error")
+    @Test("ends one session by the name that logs show; an unknown name is no error")
     func revokesSession() async throws {
         let received = try await ask(
             #" { "session" : "0123456789abcdef" } "#,
@@ -80,7 +80,7 @@ struct RevokeSessionsHandlerTests {
     }
 
     @Test(
-        "without the very token nobody gets in, and a log line says so without it",
+        "without the exact token requests are rejected, and a log line reports this without the token",
         arguments: [
             nil, "", "Bearer", "Bearer ", "Bearer x", "canary-admin-token-0123456789abcdef",
             "Basic canary-admin-token-0123456789abcdef", "Bearer canary-admin-token-0123456789abcdeF",
@@ -95,11 +95,11 @@ struct RevokeSessionsHandlerTests {
         #expect(received.headers.first(name: "www-authenticate") == "Bearer")
         #expect(received.headers.first(name: "content-type") == "application/problem+json")
         #expect(received.calls.isEmpty)
-        #expect(lines.all.contains { $0.hasPrefix("warning revocation refused") && $0.contains("127.0.0.1") })
+        #expect(lines.all.contains { $0.hasPrefix("warning revocation rejected") && $0.contains("127.0.0.1") })
         #expect(!(lines.all.joined() + received.body).contains("canary"))
     }
 
-    @Test("Rule 49: after five wrong tokens even the right one is 429 with Retry-After, and one audit line says so")
+    @Test("Rule 49: after five wrong tokens even the right one is 429 with Retry-After, with one audit line")
     func throttled() async throws {
         let revoking = ScriptedRevoking(.success(1))
         let revocation = RevokeSessionsHandler(token: Secret(Self.token), sessions: revoking, now: { Self.now })
@@ -120,12 +120,12 @@ struct RevokeSessionsHandlerTests {
         }
         #expect(revoking.calls.isEmpty)
         let events = lines.all.filter { $0.contains("admin_refused") }
-        #expect(events.count == 2, "one line for each outcome in ten seconds")
+        #expect(events.count == 2, "one line per outcome per 10 s")
         #expect(events.contains { $0.contains("wrong_token") } && events.contains { $0.contains("throttled") })
         #expect(!lines.all.joined().contains("canary"))
     }
 
-    @Test("Two Authorization fields are no authorization")
+    @Test("Two Authorization fields count as no authorization")
     func twoTokens() async throws {
         let received = try await ask(Self.user, [Self.authorization, Self.authorization, Self.json])
         #expect(received.status == 401)
@@ -133,7 +133,7 @@ struct RevokeSessionsHandlerTests {
     }
 
     @Test(
-        "A page in a browser is refused, token or not",
+        "A request from a page in a browser is rejected, with or without the token",
         arguments: [
             ("Origin", "https://evil.example"), ("Origin", "null"), ("Origin", "http://127.0.0.1:9464"),
             ("Sec-Fetch-Site", "cross-site"), ("Sec-Fetch-Site", "same-site"),
@@ -145,7 +145,7 @@ struct RevokeSessionsHandlerTests {
     }
 
     @Test(
-        "What it cannot read or understand is told as a problem, and ends nothing",
+        "Malformed requests are reported as problems, and end no session",
         arguments: [
             ("", 400), ("{", 400), ("user=jo@example.com", 400), ("{}", 422), ("[]", 422), ("null", 422), ("1", 422),
             (#"{"user":1}"#, 422), (#"{"user":null}"#, 422), (#"{"user":""}"#, 422),
@@ -184,14 +184,14 @@ struct RevokeSessionsHandlerTests {
         #expect(received.calls.isEmpty)
     }
 
-    @Test("A store that is not there is 503 with Retry-After")
+    @Test("An unavailable store leads to 503 with Retry-After")
     func storeDown() async throws {
         let received = try await ask(result: .failure(SessionStoreError(.unavailable)))
         #expect(received.status == 503)
         #expect(received.headers.first(name: "retry-after") == "5")
     }
 
-    @Test("Rule 19: it is the only page that changes anything, by POST alone, and not there without a token")
+    @Test("Rule 19: it is the only page that changes state, by POST alone, and does not exist without a token")
     func surface() async throws {
         for method in [HTTPMethod.GET, .HEAD, .PUT, .DELETE, .OPTIONS] {
             let received = try await ask(nil, [Self.authorization], method: method)
@@ -224,7 +224,7 @@ struct RevokeSessionsHandlerTests {
         #expect(revoking.calls.isEmpty)
     }
 
-    @Test("With an empty token nobody gets in")
+    @Test("With an empty token every request is rejected")
     func emptyToken() async throws {
         let revoking = ScriptedRevoking(.success(1))
         let revocation = RevokeSessionsHandler(token: Secret(""), sessions: revoking)

@@ -1,11 +1,11 @@
 import CloakroomConfig
 import Foundation
 
-/// A folder of its own with a configuration in it, for as long as a test needs it.
+/// A temporary folder with a configuration, deleted after the test.
 final class ConfigFixture {
     static let fileName = "cloakroom.yaml"
 
-    /// A configuration without a mistake, whose lines the tests count on.
+    /// A valid configuration. Tests depend on its line numbers.
     static let good = """
         listeners:
           - address: 127.0.0.1:0
@@ -61,7 +61,7 @@ final class ConfigFixture {
         ConfigSources(file: path + "/" + Self.fileName, environment: environment, overrides: overrides)
     }
 
-    /// What a command reports on the folder's configuration. The folder lives until it is done.
+    /// The report of a command on the folder's configuration. The folder exists until the command has completed.
     func report(_ command: (ConfigSources) -> CommandReport) -> CommandReport {
         withExtendedLifetime(self) { command(sources()) }
     }
@@ -72,7 +72,7 @@ final class ConfigFixture {
         try loadConfig(sources(environment: environment, overrides: overrides))
     }
 
-    /// The mistakes, one line each, without the path of the folder.
+    /// The errors, one line each, without the path of the folder.
     func valueErrors(
         environment: [String: String] = [:], overrides: [(key: String, value: String)] = []
     ) -> [String] {
@@ -84,7 +84,7 @@ final class ConfigFixture {
         }
     }
 
-    /// The mistakes of the good configuration after a piece of it was replaced.
+    /// The errors of the valid configuration after one replacement in its text.
     static func valueErrors(replacing piece: String, by other: String) throws -> [String] {
         guard let range = good.range(of: piece) else { throw ReplacementNotFound(piece: piece) }
         return try ConfigFixture(good.replacingCharacters(in: range, with: other)).valueErrors()

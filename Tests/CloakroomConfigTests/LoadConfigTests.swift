@@ -148,13 +148,13 @@ import Testing
             ])
         #expect(
             valueErrors == [
-                "environment: CLOAKROOM_SESION_STORE: there is no such variable (did you mean CLOAKROOM_SESSION_STORE?)",
-                "environment: CLOAKROOM_SESSION_IDLE_TIMEOUT: 15 has no unit"
+                "environment: CLOAKROOM_SESION_STORE: unknown variable (did you mean CLOAKROOM_SESSION_STORE?)",
+                "environment: CLOAKROOM_SESSION_IDLE_TIMEOUT: must be a duration with a unit, not 15"
                     + " (write 15s, 15m or another of ms, s, m, h, d)",
-                "--set: limits.fields: \"many\" is not a whole number (write a number from 1 to 1000)",
-                "--set: session.stoer: there is no such key (did you mean \"store\"?)",
-                "--set: session: is a section (set one of the keys in it)",
-                "--set: routes.9.path: there is no such key (did you mean routes.0.path?)",
+                "--set: limits.fields: must be a whole number, not \"many\" (write a number from 1 to 1000)",
+                "--set: session.stoer: unknown key (did you mean \"store\"?)",
+                "--set: session: must be a key, not a section (set one of the keys in it)",
+                "--set: routes.9.path: unknown key (did you mean routes.0.path?)",
             ])
     }
 
@@ -176,20 +176,21 @@ import Testing
     @Test func anEmptyFileMissesWhatIsRequired() throws {
         #expect(
             try ConfigFixture("# nothing\n").valueErrors() == [
-                "cloakroom.yaml: listeners: is missing (write it)", "cloakroom.yaml: upstreams: is missing (write it)",
+                "cloakroom.yaml: listeners: required key missing (write it)",
+                "cloakroom.yaml: upstreams: required key missing (write it)",
             ])
     }
 
     @Test(arguments: [
-        ("- a\n", "cloakroom.yaml:1:1: the file is not a mapping of keys (begin with a key such as \"listeners:\")"),
+        ("- a\n", "cloakroom.yaml:1:1: the file must be a mapping of keys (begin with a key such as \"listeners:\")"),
         (
             "a: 1\n---\nb: 2\n",
-            "cloakroom.yaml:2:1: the file is no YAML: but found another document"
+            "cloakroom.yaml:2:1: the file must be valid YAML: but found another document"
                 + " (check indentation, colons and quotation marks)"
         ),
         (
             "a: [*nobody]\n",
-            "cloakroom.yaml:1:5: the file is no YAML: found undefined alias"
+            "cloakroom.yaml:1:5: the file must be valid YAML: found undefined alias"
                 + " (check indentation, colons and quotation marks)"
         ),
     ])
@@ -203,7 +204,7 @@ import Testing
         }
         #expect(
             problems?.description
-                == "/nowhere/c.yaml: there is no file \"/nowhere/c.yaml\" (create it, or correct the path)")
+                == "/nowhere/c.yaml: must be an existing file: \"/nowhere/c.yaml\" (create it, or correct the path)")
     }
 
     static let secret = "0123456789abcdef0123456789abcdef"

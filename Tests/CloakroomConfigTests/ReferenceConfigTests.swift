@@ -17,7 +17,7 @@ import Testing
         let documented = Self.keys(in: try String(contentsOfFile: file, encoding: .utf8))
         let known = try loadConfig(ConfigSources(file: file)).knownKeys
             .filter { $0.last?.hasPrefix("#") == false }
-            // What one item documents, the others need not.
+            // Keys need to be documented in one item only.
             .filter { !($0.first == "routes" && $0.dropFirst().first != "0") }
             .map { $0.filter { $0 != "0" }.joined(separator: ".") }
             .filter { !$0.hasPrefix("routes.messages.") }
@@ -26,12 +26,12 @@ import Testing
     }
 
     @Test func nothingStandsInTheReferenceConfigurationThatIsNoKey() throws {
-        // All commented keys at once, but for those that exclude each other or need files.
+        // Uncomments all keys except those that conflict with each other or require files.
         let excluded = [
             "tls:", "valueFile:", "name: __Host-", "token:", "tokenFile:", "secrets:", "secretsFile:", "passwordFile:",
             "sentinelPasswordFile:", "headersFile:", "caFile:",
         ]
-        // What stands below an excluded section is excluded with it.
+        // Keys below an excluded section are excluded too.
         var section: Int?
         let yaml = try String(contentsOfFile: file, encoding: .utf8).split(
             separator: "\n", omittingEmptySubsequences: false
@@ -50,7 +50,7 @@ import Testing
         #expect(try ConfigFixture(yaml).valueErrors() == [])
     }
 
-    /// The keys of the text, commented or not, by their indentation.
+    /// The keys in the text, commented or not, with their parents determined by indentation.
     private static func keys(in yaml: String) -> Set<String> {
         var stack: [(indent: Int, name: String)] = []
         var keys: Set<String> = []

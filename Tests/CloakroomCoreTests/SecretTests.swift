@@ -23,7 +23,7 @@ struct SecretTests {
         var printed = ""
         print(secret, [secret], Optional(secret) as Any, holder, to: &printed)
         debugPrint(secret, holder, to: &printed)
-        // As text, and as the bytes of which it is made.
+        // As text and as its bytes.
         for text in [dumped, printed, String(reflecting: holder), String(describing: holder)] {
             #expect(!text.contains("canary"))
             #expect(!text.contains("99, 97"))
@@ -32,7 +32,7 @@ struct SecretTests {
         #expect(printed.contains("<redacted>"))
     }
 
-    @Test("Secrets are equal if all their bytes are")
+    @Test("Secrets are equal if all their bytes are equal")
     func equality() {
         #expect(Secret("abc") == Secret(bytes: [97, 98, 99]))
         #expect(Secret("abc") != Secret("abd"))

@@ -1,12 +1,12 @@
 import CloakroomCore
 import Testing
 
-@Suite("Points in time")
+@Suite("Timestamps")
 struct TimestampTests {
     private let first = Timestamp(milliseconds: .min)
     private let last = Timestamp(milliseconds: .max)
 
-    @Test("Times and durations add and subtract")
+    @Test("Timestamps and durations are added and subtracted")
     func arithmetic() {
         let time = Timestamp(seconds: 10)
         #expect(time.milliseconds == 10_000)
@@ -16,7 +16,7 @@ struct TimestampTests {
         #expect(Timestamp(seconds: 1) < Timestamp(seconds: 2))
     }
 
-    @Test("What does not fit stays at the end of time")
+    @Test("Overflow saturates")
     func saturation() {
         #expect(last + .seconds(1) == last)
         #expect(first - .seconds(1) == first)
@@ -31,7 +31,7 @@ struct TimestampTests {
         #expect(last - Timestamp(milliseconds: -1) > .zero)
     }
 
-    @Test("Durations become whole milliseconds and nanoseconds, within what fits")
+    @Test("Durations are converted to whole milliseconds and nanoseconds, saturating at the limits")
     func durations() {
         #expect(Duration.microseconds(1_999).wholeMilliseconds == 1)
         #expect(Duration.microseconds(-1_999).wholeMilliseconds == -1)

@@ -6,7 +6,7 @@ import Testing
 
 @testable import CloakroomSessions
 
-@Suite("The store that a plan names", .timeLimit(.minutes(3)))
+@Suite("The store that a configuration selects", .timeLimit(.minutes(3)))
 struct SessionStoreFactoryTests {
     private static let secret = Secret("0123456789abcdef0123456789abcdef")
     private static let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
@@ -17,7 +17,7 @@ struct SessionStoreFactoryTests {
             clock: { Timestamp(seconds: 1) })
     }
 
-    @Test("Each kind is made, and only the one in memory is there before it runs")
+    @Test("Each kind is created, and only the in-memory store is available before it runs")
     func kinds() throws {
         let valkey = ValkeyConfiguration(addresses: [HostAndPort(host: "127.0.0.1", port: 1)])
         let sqlite = SQLiteConfiguration(path: "/nowhere/at/all/sessions.sqlite")
@@ -29,7 +29,7 @@ struct SessionStoreFactoryTests {
         }
     }
 
-    @Test("A store that seals says what it needs where there is no secret; memory draws a key of its own")
+    @Test("A store that seals reports a missing secret with a remedy; the memory store generates its own key")
     func withoutSecrets() throws {
         for kind in [SessionConfiguration.Store.sqlite, .valkey] {
             let error = #expect(throws: SessionStoreSetupError.self) {
@@ -50,7 +50,7 @@ struct SessionStoreFactoryTests {
     }
 }
 
-@Suite("The time that stores take")
+@Suite("Durations of store operations")
 struct InstrumentedRecordStoreTests {
     private struct Call: Equatable {
         let operation: SessionStoreOperation
@@ -68,7 +68,7 @@ struct InstrumentedRecordStoreTests {
             client: [2])
     }
 
-    @Test("Every operation is told of once, by its name, with what it gave unchanged")
+    @Test("Each operation is reported once, by its name, and returns its result unchanged")
     func everyOperation() async throws {
         let calls = Calls()
         let records = InstrumentedRecordStore(InMemoryRecords()) { operation, isSuccess, _ in
@@ -82,7 +82,7 @@ struct InstrumentedRecordStoreTests {
         #expect(try await records.read(id, now: now) == .record(record))
         try await records.touch([RecordTouch(id: id, lastUsedAt: now, keepUntil: record.expiresAt)])
         guard case .acquired(let lease) = try await records.lease(id, for: .seconds(5), now: now) else {
-            Issue.record("there was no lease")
+            Issue.record("the lease was not acquired")
             return
         }
         var next = record
@@ -101,7 +101,7 @@ struct InstrumentedRecordStoreTests {
         #expect(told.allSatisfy { $0.isSuccess })
     }
 
-    @Test("A failure is told of as one, with its error unchanged")
+    @Test("A failure is reported as one, and its error is unchanged")
     func failure() async throws {
         let calls = Calls()
         let sqlite = SQLiteRecordStore(

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("A body's decoder")
 struct BodyDecoderTests {
-    @Test("RFC 9112 §6.3: knows the end of a length without more bytes")
+    @Test("RFC 9112 §6.3: detects the end of a length without more bytes")
     func length() throws {
         var decoder = BodyDecoder(.length(3))
         var buffer = ByteBuffer(string: "abcd")
@@ -15,7 +15,7 @@ struct BodyDecoderTests {
         #expect(buffer == ByteBuffer(string: "d"))
     }
 
-    @Test("is done at once where there is nothing", arguments: [BodyFraming.none, .length(0)])
+    @Test("is done at once if there is no body", arguments: [BodyFraming.none, .length(0)])
     func nothing(framing: BodyFraming) throws {
         var decoder = BodyDecoder(framing)
         var buffer = ByteBuffer(string: "GET")
@@ -24,7 +24,7 @@ struct BodyDecoderTests {
         #expect(buffer.readableBytes == 3)
     }
 
-    @Test("RFC 9112 §8: tells whether a connection's end is the body's end")
+    @Test("RFC 9112 §8: reports whether the end of the connection is the end of the body")
     func close() {
         let isComplete = [BodyFraming.none, .untilClose, .length(1), .chunked].map { framing in
             var decoder = BodyDecoder(framing)
@@ -33,7 +33,7 @@ struct BodyDecoderTests {
         #expect(isComplete == [true, true, false, false])
     }
 
-    @Test("gives the data of a chunk as it comes")
+    @Test("returns the data of a chunk as it is received")
     func pieces() throws {
         var decoder = BodyDecoder(.chunked)
         var buffer = ByteBuffer(string: "5\r\nhe")
@@ -45,9 +45,9 @@ struct BodyDecoderTests {
         #expect(decoder.isDone)
     }
 
-    @Test("RFC 9112 §7.1.1: takes 4,096 bytes of extensions over all chunks, and not one more")
+    @Test("RFC 9112 §7.1.1: accepts at most 4,096 bytes of extensions in all chunks")
     func extensions() {
-        // Each line spends its semicolon and what is behind it.
+        // Each line uses up its semicolon and the bytes after it.
         let line = "1;" + String(repeating: "a", count: 1_023) + "\r\nx\r\n"
         let lines = String(repeating: line, count: 4)
         #expect(read(lines + "0\r\n\r\n") == nil)
@@ -55,7 +55,7 @@ struct BodyDecoderTests {
         #expect(read("1;" + String(repeating: "a", count: 4_096) + "\r\n") == .chunkExtension)
     }
 
-    @Test("RFC 9112 §7.1.2: takes 8,192 bytes of trailers, and not one more")
+    @Test("RFC 9112 §7.1.2: accepts at most 8,192 bytes of trailers")
     func trailers() {
         let name = "A: "
         func trailers(_ count: Int) -> String {
@@ -66,13 +66,13 @@ struct BodyDecoderTests {
         #expect(read("0\r\n" + String(repeating: "A:\r\n", count: 3_000)) == .trailer)
     }
 
-    @Test("RFC 9112 §7.1.2: takes 100 trailers, and not one more")
+    @Test("RFC 9112 §7.1.2: accepts at most 100 trailers")
     func trailerCount() {
         #expect(read("0\r\n" + String(repeating: "A:\r\n", count: 100) + "\r\n") == nil)
         #expect(read("0\r\n" + String(repeating: "A:\r\n", count: 101) + "\r\n") == .trailer)
     }
 
-    @Test("RFC 9112 §7.1.2: hands over the trailers once, when the body is over")
+    @Test("RFC 9112 §7.1.2: returns the trailers once, when the body is complete")
     func takingTrailers() throws {
         var decoder = BodyDecoder(.chunked)
         var buffer = ByteBuffer(string: "0\r\nDigest: a\r\nDa")
@@ -95,7 +95,7 @@ struct BodyDecoderTests {
         #expect(String(buffer: buffer) == "GET")
     }
 
-    @Test("has no trailers where there are none", arguments: ["0\r\n\r\n", "1\r\na\r\n0\r\n\r\n"])
+    @Test("returns no trailers if there are none", arguments: ["0\r\n\r\n", "1\r\na\r\n0\r\n\r\n"])
     func noTrailers(text: String) throws {
         var decoder = BodyDecoder(.chunked)
         var buffer = ByteBuffer(string: text)
@@ -104,12 +104,12 @@ struct BodyDecoderTests {
         #expect(trailers == nil)
     }
 
-    @Test("stays small: no more than a cache line is copied with each step")
+    @Test("is no larger than a cache line, because each step copies it")
     func size() {
         #expect(MemoryLayout<BodyDecoder>.size <= 64)
     }
 
-    @Test("RFC 9112 §7.1: takes a chunk of any size that fits 63 bits")
+    @Test("RFC 9112 §7.1: accepts a chunk of any size that fits into 63 bits")
     func largestChunk() throws {
         var decoder = BodyDecoder(.chunked)
         var buffer = ByteBuffer(string: "7fffffffffffffff\r\nabc")

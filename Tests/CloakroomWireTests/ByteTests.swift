@@ -2,22 +2,22 @@ import Testing
 
 @testable import CloakroomWire
 
-@Suite("Bytes by their meaning")
+@Suite("Byte classes")
 struct ByteTests {
-    @Test("RFC 9110 §5.6.2: a token has these characters and no other")
+    @Test("RFC 9110 §5.6.2: a token consists of exactly these characters")
     func tokens() {
         let expected = Set(
             "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz".utf8)
         #expect(Set((UInt8.min...UInt8.max).filter(Byte.isToken)) == expected)
     }
 
-    @Test("RFC 9110 §5.5: a field value has no control but the tab")
+    @Test("RFC 9110 §5.5: a field value has no control except the tab")
     func fieldText() {
         let rejected = (UInt8.min...UInt8.max).filter { !Byte.isFieldText($0) }
         #expect(rejected == Array(0...8) + Array(10...31) + [127])
     }
 
-    @Test("Digits have their values and nothing else is one")
+    @Test("Only digits have a value")
     func digits() {
         for byte in UInt8.min...UInt8.max {
             let character = Character(Unicode.Scalar(byte))

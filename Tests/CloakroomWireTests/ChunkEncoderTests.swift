@@ -2,7 +2,7 @@ import CloakroomWire
 import NIOCore
 import Testing
 
-@Suite("The chunked coding, written")
+@Suite("Chunk encoder")
 struct ChunkEncoderTests {
     @Test(
         "RFC 9112 §7.1: a size is written in hexadecimal without leading zeros",
@@ -17,7 +17,7 @@ struct ChunkEncoderTests {
     }
 
     @Test(
-        "What is written is read again",
+        "Encoded chunks are decoded unchanged",
         arguments: [1, 15, 16, 17, 255, 256, 257, 4_095, 4_096, 4_097, 65_535, 65_536, 65_537])
     func roundTrip(count: Int) throws {
         let data = ByteBuffer(repeating: UInt8(ascii: "x"), count: count)
@@ -36,7 +36,7 @@ struct ChunkEncoderTests {
         #expect(String(buffer: buffer) == "next")
     }
 
-    @Test("RFC 9112 §7.1.2: trailers stand behind the last chunk and are read again")
+    @Test("RFC 9112 §7.1.2: trailers follow the last chunk and are parsed unchanged")
     func trailers() throws {
         let lines = ByteBuffer(string: "A: b\r\nC: d\r\n")
         var buffer = ByteBuffer()
@@ -48,7 +48,7 @@ struct ChunkEncoderTests {
         #expect(section?.bytes == lines)
     }
 
-    @Test("No trailers make a plain end", arguments: [nil, ByteBuffer()])
+    @Test("Without trailers the end is a plain last chunk", arguments: [nil, ByteBuffer()])
     func noTrailers(lines: ByteBuffer?) {
         var buffer = ByteBuffer()
         ChunkEncoder.writeLastChunk(trailers: lines, into: &buffer)

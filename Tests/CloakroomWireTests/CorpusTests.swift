@@ -3,18 +3,18 @@ import Testing
 
 @Suite("Messages on the wire")
 struct CorpusTests {
-    @Test("A request gives what the RFC says", arguments: RequestHeadCorpus.all + RequestBodyCorpus.all)
+    @Test("Requests are parsed according to the RFC", arguments: RequestHeadCorpus.all + RequestBodyCorpus.all)
     func requests(_ message: WireCase) {
         check(message, .requests)
     }
 
-    @Test("A response gives what the RFC says", arguments: ResponseCorpus.all)
+    @Test("Responses are parsed according to the RFC", arguments: ResponseCorpus.all)
     func responses(_ message: WireCase) {
         check(message, .responses(isToHead: false))
     }
 
     @Test(
-        "RFC 9112 §6.3: an answer to HEAD has no body, whatever its fields say",
+        "RFC 9112 §6.3: a response to HEAD has no body, regardless of its fields",
         arguments: ["Content-Length: 5", "Transfer-Encoding: chunked", "A: b"])
     func responsesToHead(field: String) {
         let head = "HTTP/1.1 200 OK\r\n\(field)\r\n\r\n"
@@ -24,10 +24,10 @@ struct CorpusTests {
         #expect(transcript.leftover.isEmpty)
     }
 
-    @Test("Every kind of error but those of the host and of Connection, which are found later, has a case")
+    @Test("Every error has a case, except those of Host and Connection, which are detected later")
     func completeness() {
         let cases = RequestHeadCorpus.all + RequestBodyCorpus.all + ResponseCorpus.all
-        // Those about sizes depend on limits and are in the tests of these.
+        // Size errors depend on limits and are covered by the tests of the limits.
         let elsewhere: Set<WireError> = [
             .host, .headTooLarge, .tooManyFields, .targetTooLong, .connectionOptions,
         ]

@@ -1,7 +1,7 @@
 import CloakroomWire
 import Testing
 
-@Suite("Limits of a head")
+@Suite("Head limits")
 struct HeadLimitsTests {
     private func read(_ text: String, _ limits: HeadLimits) -> MessageReader.Transcript {
         let bytes = Array(text.utf8)
@@ -12,20 +12,20 @@ struct HeadLimitsTests {
         return whole
     }
 
-    /// A request whose head has the given number of bytes.
+    /// Returns a request whose head has the given number of bytes.
     private func request(bytes count: Int) -> String {
         let empty = "GET / HTTP/1.1\r\nA: \r\n\r\n"
         return empty.replacing("A: ", with: "A: " + String(repeating: "b", count: count - empty.utf8.count))
     }
 
-    @Test("A head may be as large as the limit and not a byte larger", arguments: [1_024, 1_025, 4_096])
+    @Test("A head may be exactly as large as the limit", arguments: [1_024, 1_025, 4_096])
     func headSize(limit: Int) {
         let limits = HeadLimits(head: limit)
         #expect(read(request(bytes: limit), limits).messages.count == 1)
         #expect(read(request(bytes: limit + 1), limits).error == .headTooLarge)
     }
 
-    @Test("A head without end is refused once the limit is spent, not later")
+    @Test("An endless head is rejected as soon as the limit is reached")
     func endlessHead() {
         let limits = HeadLimits(head: 1_024)
         for text in [
@@ -38,19 +38,19 @@ struct HeadLimitsTests {
         }
     }
 
-    @Test("What is wrong before the limit goes before the limit")
+    @Test("An error before the limit takes precedence over the limit")
     func orderOfErrors() {
         let text = "GET / HTTP/1.1\r\nA : " + String(repeating: "b", count: 2_000)
         #expect(read(text, HeadLimits(head: 1_024)).error == .fieldName)
     }
 
-    @Test("The limit counts for each head anew")
+    @Test("The limit applies to each head separately")
     func pipelined() {
         let text = request(bytes: 1_024)
         #expect(read(text + text + text, HeadLimits(head: 1_024)).messages.count == 3)
     }
 
-    @Test("Empty lines before a request are skipped as far as a head may be large")
+    @Test("Empty lines before a request are skipped up to the size limit of a head")
     func emptyLines() {
         let limits = HeadLimits(head: 1_024)
         let lines = String(repeating: "\r\n", count: 512)
@@ -60,7 +60,7 @@ struct HeadLimitsTests {
         #expect(read(lines + request + lines + request, limits).messages.count == 2)
     }
 
-    @Test("A head may have as many fields as the limit and not one more", arguments: [0, 1, 100])
+    @Test("A head may have exactly as many fields as the limit", arguments: [0, 1, 100])
     func fieldCount(limit: Int) {
         let limits = HeadLimits(fields: limit)
         func request(_ count: Int) -> String {
@@ -70,7 +70,7 @@ struct HeadLimitsTests {
         #expect(read(request(limit + 1), limits).error == .tooManyFields)
     }
 
-    @Test("A target may be as long as the limit and not a byte longer")
+    @Test("A target may be exactly as long as the limit")
     func targetLength() {
         let limits = HeadLimits(target: 64)
         func request(_ count: Int) -> String {
@@ -81,14 +81,14 @@ struct HeadLimitsTests {
         #expect(read(request(8_192), limits).error == .targetTooLong)
     }
 
-    @Test("A method may have 32 characters")
+    @Test("A method may have at most 32 characters")
     func methodLength() {
         let method = String(repeating: "A", count: 32)
         #expect(read("\(method) / HTTP/1.1\r\n\r\n", HeadLimits()).messages == ["\(method) / 1.1 {}"])
         #expect(read("\(method)A / HTTP/1.1\r\n\r\n", HeadLimits()).error == .requestLine)
     }
 
-    @Test("Offsets have room for the largest limit there is")
+    @Test("Offsets can represent the largest limit")
     func largest() {
         let limits = HeadLimits(head: 1_000_000, fields: 10, target: 1_000_000)
         #expect(limits.head == 65_535)

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("A head's parser")
 struct HeadParserTests {
-    @Test("gives the head's bytes, from the first of the request line to the last of the empty line")
+    @Test("returns the head's bytes, from the first of the request line to the last of the empty line")
     func bytes() throws {
         var buffer = ByteBuffer(string: "\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\nrest")
         var parser = HeadParser(limits: HeadLimits())
@@ -16,7 +16,7 @@ struct HeadParserTests {
         #expect(head.fields.allSatisfy { !$0.isStripped })
     }
 
-    @Test("tells whether it stands within a head")
+    @Test("reports whether part of a head has been parsed")
     func progress() throws {
         var parser = HeadParser(limits: HeadLimits())
         var head = RequestHead()
@@ -29,7 +29,7 @@ struct HeadParserTests {
         #expect(!parser.isInHead)
     }
 
-    @Test("forgets the last message when a head is used again")
+    @Test("resets a reused head")
     func reuse() throws {
         var parser = HeadParser(limits: HeadLimits())
         var head = RequestHead()
@@ -43,7 +43,7 @@ struct HeadParserTests {
         #expect(head.target == ByteRange(start: 4, count: 1))
     }
 
-    @Test("RFC 9110 §5.5: finds a byte that may not stand in a value, wherever in the value it stands")
+    @Test("RFC 9110 §5.5: finds an invalid byte at any position of a value")
     func fieldTextAtAnyPlace() {
         var wrong: [String] = []
         for byte in UInt8.min...UInt8.max where byte != UInt8(ascii: "\r") {

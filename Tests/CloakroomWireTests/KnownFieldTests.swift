@@ -9,7 +9,7 @@ struct KnownFieldTests {
         return KnownFieldTable.shared.field(bytes.span, from: 2, count: name.utf8.count)
     }
 
-    @Test("are known by their names in any case", arguments: KnownField.allCases.filter { $0 != .other })
+    @Test("are recognized in any case", arguments: KnownField.allCases.filter { $0 != .other })
     func names(known: KnownField) {
         let title = known.text.split(separator: "-").map { $0.prefix(1).uppercased() + $0.dropFirst() }
         #expect(field(known.text) == known)
@@ -17,7 +17,7 @@ struct KnownFieldTests {
         #expect(field(title.joined(separator: "-")) == known)
     }
 
-    @Test("are not known by names that differ in one character", arguments: KnownField.allCases.filter { $0 != .other })
+    @Test("are not recognized if one character differs", arguments: KnownField.allCases.filter { $0 != .other })
     func neighbours(known: KnownField) {
         let name = Array(known.text.utf8)
         let tokens = (UInt8.min...UInt8.max).filter(Byte.isToken)
@@ -33,7 +33,7 @@ struct KnownFieldTests {
         #expect(field(String(known.text.dropLast())) == .other)
     }
 
-    @Test("are not known by a name that is longer than all of theirs")
+    @Test("are not recognized by a name that is longer than all known names")
     func longNames() {
         #expect(field(String(repeating: "a", count: 26)) == .other)
         #expect(field(String(repeating: "a", count: 10_000)) == .other)

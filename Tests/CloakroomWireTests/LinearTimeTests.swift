@@ -3,9 +3,9 @@ import NIOCore
 import TestSupport
 import Testing
 
-@Suite("A message that comes byte by byte costs no more than its length", .serialized)
+@Suite("The cost of byte-by-byte input is linear", .serialized)
 struct LinearTimeTests {
-    /// How a head is stretched to a length.
+    /// The part of a head that is extended to a given length.
     enum Part: CaseIterable {
         case target, name, value, reason, trailerName, trailerValue
     }
@@ -23,7 +23,7 @@ struct LinearTimeTests {
         }
     }
 
-    /// Whether the message is complete with its last byte, and not before.
+    /// Whether the message is complete exactly with its last byte.
     private static func read(_ part: Part, _ bytes: [UInt8]) throws -> Bool {
         var parser = HeadParser(limits: HeadLimits())
         var decoder = BodyDecoder(.chunked)
@@ -45,7 +45,7 @@ struct LinearTimeTests {
     }
 
     @Test(
-        "Rule 46: the cost of a line grows with its length, into however many pieces it is cut",
+        "Rule 46: the cost of a line is linear in its length, for any number of pieces",
         arguments: Part.allCases)
     func byteByByte(part: Part) throws {
         let (short, long) = (Array(Self.text(part, 2_000).utf8), Array(Self.text(part, 8_000).utf8))
@@ -56,7 +56,7 @@ struct LinearTimeTests {
         } to: {
             _ = try Self.read(part, long)
         }
-        // Four times for four times the bytes; sixteen times if every byte read the line anew.
+        // Linear cost gives a ratio of 4 for four times the bytes; parsing the line again for every byte gives 16.
         #expect(ratio < 9, "\(ratio)")
     }
 }

@@ -9,7 +9,7 @@ struct ProxyHeaderParserTests {
         0x0d, 0x0a, 0x0d, 0x0a, 0x00, 0x0d, 0x0a, 0x51, 0x55, 0x49, 0x54, 0x0a,
     ]
 
-    /// A header of version 2.
+    /// Returns a version 2 header.
     private static func binary(
         command: UInt8 = 0x21, _ family: UInt8, _ content: [UInt8], length: Int? = nil
     ) -> [UInt8] {
@@ -24,7 +24,7 @@ struct ProxyHeaderParserTests {
         [0x20, 0x01, 0x0d, 0xb8] + Array(repeating: 0, count: 11) + [1]
         + [0x20, 0x01, 0x0d, 0xb8] + Array(repeating: 0, count: 11) + [2] + [0xdb, 0x93, 0x01, 0xbb]
 
-    /// A header and the source that it tells.
+    /// A header and the source that it contains.
     struct Good: Sendable {
         var header: [UInt8]
         var address: String?
@@ -53,11 +53,11 @@ struct ProxyHeaderParserTests {
             header: binary(0x11, version4 + [0x04, 0, 2, 0, 0] + [0x02, 0, 4, 0x74, 0x65, 0x73, 0x74]),
             address: "192.0.2.1"),
         Good(header: binary(0x11, version4 + Array(repeating: 4, count: 4_068)), address: "192.0.2.1"),
-        // LOCAL: the proxy's own, whatever else stands there.
+        // LOCAL: from the proxy itself, regardless of the addresses.
         Good(header: binary(command: 0x20, 0x00, [])),
         Good(header: binary(command: 0x20, 0x11, version4)),
         Good(header: binary(command: 0x20, 0xff, [1, 2, 3])),
-        // Valid, and not TCP over IP.
+        // Valid, but not TCP over IP.
         Good(header: binary(0x00, [])),
         Good(header: binary(0x00, [1, 2, 3])),
         Good(header: binary(0x12, version4)),
@@ -120,7 +120,7 @@ struct ProxyHeaderParserTests {
         (binary(command: 0x20, 0x00, [], length: 65_535), .length),
     ]
 
-    /// Reads bytes in two pieces, and tells what is left of them.
+    /// Parses bytes in two pieces, and returns the unconsumed bytes too.
     private static func read(_ bytes: [UInt8], cut: Int) throws -> (ProxyHeader?, [UInt8]) {
         var parser = ProxyHeaderParser()
         var buffer = ByteBuffer(bytes: bytes[..<cut])
@@ -133,10 +133,10 @@ struct ProxyHeaderParserTests {
         return (header, Array(buffer.readableBytesView))
     }
 
-    @Test("A header tells the source, wherever it is cut, and leaves what follows", arguments: headers)
+    @Test("A header contains the source at every split, and following bytes are not consumed", arguments: headers)
     func good(_ example: Good) throws {
         let following = Array("GET / HTTP/1.1\r\n".utf8)
-        // Everywhere, but for the one that is full of extensions.
+        // Every split, except for the header with the maximum of extensions.
         for cut in stride(from: 0, through: example.header.count, by: example.header.count > 300 ? 97 : 1) {
             let (header, rest) = try Self.read(example.header + following, cut: cut)
             #expect(header != nil)
@@ -146,7 +146,7 @@ struct ProxyHeaderParserTests {
         }
     }
 
-    @Test("A header is not complete before its last byte", arguments: headers)
+    @Test("A header is incomplete before its last byte", arguments: headers)
     func incomplete(_ example: Good) throws {
         var parser = ProxyHeaderParser()
         #expect(!parser.isInHeader)
@@ -155,14 +155,14 @@ struct ProxyHeaderParserTests {
         #expect(parser.isInHeader)
     }
 
-    @Test("Anything else is refused, wherever it is cut", arguments: others)
+    @Test("Anything else is rejected at every split", arguments: others)
     func bad(_ bytes: [UInt8], error: ProxyHeaderError) {
         for cut in 0...bytes.count {
             #expect(throws: error) { try Self.read(bytes, cut: cut) }
         }
     }
 
-    @Test("What is no header is refused at the first byte that shows it")
+    @Test("An invalid header is rejected at its first invalid byte")
     func early() {
         for bytes: [UInt8] in [[0x47], [0x16], [0x00], [0x0d, 0x0d], Array("PR ".utf8), Array("PROXY\t".utf8)] {
             var parser = ProxyHeaderParser()
@@ -171,7 +171,7 @@ struct ProxyHeaderParserTests {
         }
     }
 
-    @Test("Bytes at random end in an error or a header, and never read more than the longest header")
+    @Test("Random bytes give an error or a header, and never more than the maximum length is consumed")
     func random() throws {
         var generator = SeededGenerator(seed: 20_140_518)
         var outcomes: [Bool: Int] = [:]
@@ -188,7 +188,7 @@ struct ProxyHeaderParserTests {
             #expect(bytes.count - buffer.readableBytes <= 4_096)
             outcomes[isHeader, default: 0] += 1
         }
-        // Both happen: the mutations are neither too tame nor too wild.
+        // Both outcomes must occur, or the mutations are too weak or too strong.
         #expect(outcomes[true, default: 0] > 100)
         #expect(outcomes[false, default: 0] > 100)
     }

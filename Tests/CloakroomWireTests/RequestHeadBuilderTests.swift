@@ -2,7 +2,7 @@ import CloakroomWire
 import NIOCore
 import Testing
 
-@Suite("A request head that is built")
+@Suite("Request head builder")
 struct RequestHeadBuilderTests {
     private static let builder = RequestHeadBuilder(limits: HeadLimits(head: 1_024, fields: 5, target: 64))
 
@@ -16,7 +16,7 @@ struct RequestHeadBuilderTests {
         head.bytes.getString(at: head.bytes.readerIndex + range.start, length: range.count) ?? "?"
     }
 
-    @Test("Is the text of HTTP/1.1, and says where everything stands")
+    @Test("Writes HTTP/1.1 text and the positions of its parts")
     func whole() throws {
         var head = try Self.started()
         #expect(try Self.builder.append(name: "host", value: "a.test", into: &head) == .host)
@@ -31,7 +31,7 @@ struct RequestHeadBuilderTests {
         #expect(head.fields.map { Self.text(head, $0.valueRange) } == ["a.test", "", "a b"])
     }
 
-    @Test("Takes back the last field, and goes on as if it had not been there")
+    @Test("Removes the last field without a trace")
     func removed() throws {
         var head = try Self.started()
         _ = try Self.builder.append(name: "a", value: "1", into: &head)
@@ -73,7 +73,7 @@ struct RequestHeadBuilderTests {
     }
 
     @Test(
-        "RFC 9113 §8.2.1: a value has no controls, nor blanks around it",
+        "RFC 9113 §8.2.1: a value has no controls and no surrounding blanks",
         arguments: [" a", "a ", "\ta", "a\t", "a\rb", "a\nb", "a\0", "a\u{7f}", "\r\n", " "])
     func value(_ value: String) throws {
         var head = try Self.started()
@@ -81,7 +81,7 @@ struct RequestHeadBuilderTests {
         #expect(head.fields.isEmpty)
     }
 
-    @Test("Limits are those of a head that is read")
+    @Test("Limits are those of a parsed head")
     func limits() throws {
         var head = RequestHead()
         let long = String(repeating: "a", count: 63)

@@ -2,9 +2,9 @@ import CloakroomWire
 import NIOCore
 import Testing
 
-@Suite("A trailer section made of lines")
+@Suite("A trailer section created from lines")
 struct TrailerSectionTests {
-    @Test("says where its fields stand")
+    @Test("contains the positions of its fields")
     func fields() throws {
         let section = try TrailerSection(lines: ByteBuffer(string: "Expires: a\r\ngrpc-status:0 \r\n"))
         let bytes = section.bytes
@@ -15,7 +15,7 @@ struct TrailerSectionTests {
     }
 
     @Test(
-        "RFC 9112 §5: is refused for what would be refused on the wire",
+        "RFC 9112 §5: is rejected if its lines are malformed",
         arguments: [
             ("", .trailer), ("\r\n", .trailer), ("A: b", .trailer), ("A: b\n", .lineEnd), ("A: b\r", .lineEnd),
             ("A: b\r\n\r\n", .trailer), ("A: b\r\n\r\nC: d\r\n", .trailer), ("A : b\r\n", .trailer),

@@ -3,14 +3,14 @@ import NIOCore
 import TestSupport
 import Testing
 
-@Suite("Where the frames of a WebSocket end (RFC 6455 §5.2)")
+@Suite("WebSocket frame boundaries (RFC 6455 §5.2)")
 struct WebSocketFrameTrackerTests {
-    /// A frame's head, and how much payload it announces.
+    /// The head of a frame, and the payload length that it announces.
     struct Head: Sendable, CustomTestStringConvertible {
         let bytes: [UInt8]
         let payload: Int
 
-        /// - Parameter form: 0 for a length in the second byte, 2 or 8 for one in so many bytes behind it.
+        /// - Parameter form: 0 for a length in the second byte, 2 or 8 for an extended length of that many bytes.
         init(_ opcode: UInt8, payload: Int, form: Int, isMasked: Bool) {
             let mask: UInt8 = isMasked ? 0x80 : 0
             var bytes = [opcode]
@@ -19,7 +19,7 @@ struct WebSocketFrameTrackerTests {
             case 8: bytes += [mask | 127] + (0..<8).map { UInt8(payload >> (56 - 8 * $0) & 0xff) }
             default: bytes.append(mask | UInt8(payload))
             }
-            // A mask that would be a very long frame if it were read as a head.
+            // A mask that would be a very long frame if it were parsed as a head.
             if isMasked { bytes += [0xff, 0xff, 0xff, 0xff] }
             self.bytes = bytes
             self.payload = payload
@@ -30,7 +30,8 @@ struct WebSocketFrameTrackerTests {
         var frame: [UInt8] { bytes + [UInt8](repeating: 0x7f, count: payload) }
     }
 
-    /// Every form of a head: each length in each form that can hold it, masked or not, of data and of control frames.
+    /// Every form of a head: each length in each form that can represent it, masked or not, of data and of control
+    /// frames.
     static let heads: [Head] = ([0x81, 0x02, 0x80, 0x88, 0xff] as [UInt8]).flatMap { opcode in
         forms.flatMap { form, lengths in
             lengths.flatMap { length in
@@ -49,7 +50,7 @@ struct WebSocketFrameTrackerTests {
         return scan
     }
 
-    @Test("A frame in any form ends with its last byte, and not before", arguments: heads)
+    @Test("A frame in any form ends exactly with its last byte", arguments: heads)
     func oneFrame(head: Head) {
         let frame = head.frame
         #expect(Self.scan(frame).isAtFrameBoundary)
@@ -61,7 +62,7 @@ struct WebSocketFrameTrackerTests {
         #expect(Self.scan(frame + [0x81, 0]).isAtFrameBoundary)
     }
 
-    @Test("Byte by byte it is the same, at every byte", arguments: heads.filter { $0.payload <= 256 })
+    @Test("Byte-by-byte input gives the same result at every byte", arguments: heads.filter { $0.payload <= 256 })
     func byteByByte(head: Head) {
         let frame = head.frame + head.frame
         var scan = WebSocketFrameTracker()
@@ -72,7 +73,7 @@ struct WebSocketFrameTrackerTests {
         }
     }
 
-    @Test("Before the first byte it is at a boundary, and nothing changes that")
+    @Test("The position before the first byte is a boundary, also after empty input")
     func empty() {
         var scan = WebSocketFrameTracker()
         #expect(scan.isAtFrameBoundary)
@@ -80,7 +81,7 @@ struct WebSocketFrameTrackerTests {
         #expect(scan == WebSocketFrameTracker())
     }
 
-    @Test("A frame longer than any memory is no more than a long frame")
+    @Test("A frame longer than any memory is tracked like any other")
     func enormous() {
         for top: UInt8 in [0x7f, 0xff] {
             var scan = Self.scan([0x82, 127, top, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff])
@@ -90,7 +91,7 @@ struct WebSocketFrameTrackerTests {
         }
     }
 
-    @Test("Wherever many frames are cut, it is at the same place after them")
+    @Test("Many frames give the same final position for every split")
     func randomCuts() {
         let short = Self.heads.filter { $0.payload < 1_000 }
         for seed in UInt64(0)..<300 {
@@ -113,7 +114,7 @@ struct WebSocketFrameTrackerTests {
         }
     }
 
-    @Test("Only what can still be read is scanned")
+    @Test("Only the readable bytes are scanned")
     func readerIndex() {
         var bytes = ByteBuffer(bytes: [0xff, 0xff, 0x81, 1, 0x61, 0x81])
         bytes.moveReaderIndex(forwardBy: 2)
@@ -124,21 +125,21 @@ struct WebSocketFrameTrackerTests {
     }
 }
 
-@Suite("The frame that ends a WebSocket (RFC 6455 §5.5.1)")
+@Suite("WebSocket close frame (RFC 6455 §5.5.1)")
 struct WebSocketCloseTests {
-    @Test("Towards a client it is not masked (RFC 6455 §5.1)")
+    @Test("A frame to a client is not masked (RFC 6455 §5.1)")
     func toClient() {
         #expect(WebSocketClose.frame(.goingAway, mask: nil) == ByteBuffer(bytes: [0x88, 2, 0x03, 0xe9]))
         #expect(WebSocketClose.frame(.policyViolation, mask: nil) == ByteBuffer(bytes: [0x88, 2, 0x03, 0xf0]))
     }
 
-    @Test("Towards a server it is masked (RFC 6455 §5.3)")
+    @Test("A frame to a server is masked (RFC 6455 §5.3)")
     func toServer() {
         let frame = WebSocketClose.frame(.policyViolation, mask: 0x1234_5678)
         #expect(frame == ByteBuffer(bytes: [0x88, 0x82, 0x12, 0x34, 0x56, 0x78, 0x03 ^ 0x12, 0xf0 ^ 0x34]))
     }
 
-    @Test("It is one frame, whatever it is masked with", arguments: [nil, 0, .max, 0x8000_0001] as [UInt32?])
+    @Test("It is one frame with any mask", arguments: [nil, 0, .max, 0x8000_0001] as [UInt32?])
     func oneFrame(mask: UInt32?) {
         var scan = WebSocketFrameTracker()
         scan.advance(over: WebSocketClose.frame(.goingAway, mask: mask))

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Fuzzes one target with libFuzzer, which follows what the code does with an input and so gets further than mutations by
-# chance. Builds in a scratch path of its own. New inputs are kept outside the repository; add what is worth it to
-# Tests/Fuzzing/Corpus/TARGET. An input that finds something is written to a file whose name is printed.
+# Fuzzes one target with libFuzzer, whose mutations are guided by code coverage and reach more code than random ones.
+# Builds in a separate scratch path. New inputs are stored there, outside of version control; add valuable ones to
+# Tests/Fuzzing/Corpus/TARGET. An input that fails is written to a file whose name is printed.
 #
 # usage: Tests/Fuzzing/libfuzzer.sh TARGET SECONDS [LIBFUZZER-OPTION...]
-#        TARGET                   the name of a folder in Tests/Fuzzing/Corpus, such as json or requests
-#        CLOAKROOM_FUZZ_SCRATCH   where to build and to keep inputs; .build-fuzz by default
+#        TARGET                   a folder in Tests/Fuzzing/Corpus, such as json or requests
+#        CLOAKROOM_FUZZ_SCRATCH   the folder for the build and the inputs; .build-fuzz by default
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -15,11 +15,11 @@ shift 2
 scratch=${CLOAKROOM_FUZZ_SCRATCH:-.build-fuzz}
 seeds=Tests/Fuzzing/Corpus/$target
 [[ -d $seeds ]] || {
-    echo "libfuzzer.sh: there is no corpus $seeds" >&2
+    echo "libfuzzer.sh: no such corpus: $seeds" >&2
     exit 2
 }
 
-# Swift's own report of a crash would keep libFuzzer from writing the input down.
+# Swift's crash handler would prevent libFuzzer from storing the input.
 export SWIFT_BACKTRACE=enable=no
 export CLOAKROOM_LIBFUZZER=1 CLOAKROOM_FUZZ_TARGET=$target
 build=(swift build --configuration release --scratch-path "$scratch" --sanitize fuzzer --product cloakroom-fuzz)

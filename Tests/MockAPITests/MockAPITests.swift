@@ -22,7 +22,7 @@ struct MockAPITests {
         #expect(try await RunningMockAPI(api: api, port: port).isListening() == false)
     }
 
-    @Test("withServer passes on what its body returns or throws, and the server is gone afterwards")
+    @Test("withServer returns the result of its body or throws its error, and stops the server")
     func scope() async throws {
         struct Thrown: Error {}
         let running = try await MockAPI.withServer { mock async throws in
@@ -33,7 +33,7 @@ struct MockAPITests {
         await #expect(throws: Thrown.self) { try await MockAPI.withServer { _ in throw Thrown() } }
     }
 
-    @Test("tokens outlive a restart of the server, as they belong to the mock")
+    @Test("tokens survive a restart of the server, because they belong to the mock")
     func restart() async throws {
         let (ports, listening) = AsyncStream.makeStream(of: Int.self)
         let api = MockAPI(settings: MockAPISettings(port: 0), logger: .silent) { listening.yield($0) }

@@ -1,15 +1,15 @@
-/// What was waited for did not happen.
+/// A condition that did not become true in time.
 package struct NeverHappened: Error, CustomStringConvertible {
-    /// What it was.
+    /// The condition.
     package let description: String
 
-    /// Names it.
+    /// Creates the error for a condition.
     package init(description: String) {
         self.description = description
     }
 }
 
-/// Waits for something to become so. The limit is generous: it is there to end a broken test, not to measure.
+/// Waits until a condition is true. The generous limit ends a broken test and is no measurement.
 package func eventually(
     _ what: String, within limit: Duration = .seconds(30), _ condition: @Sendable () async throws -> Bool
 ) async throws {
@@ -21,8 +21,8 @@ package func eventually(
     throw NeverHappened(description: what)
 }
 
-/// Waits until a number stops growing, as it does once every buffer on the way is full.
-/// - Returns: The number then.
+/// Waits until a number stops growing, as when all buffers between two peers are full.
+/// - Returns: The final number.
 package func waitUntilStable(_ value: @Sendable () -> Int) async throws -> Int {
     var last = value()
     var sameSince = ContinuousClock.now

@@ -1,27 +1,27 @@
 package import Foundation
 
-/// A program of the machine that a test asks for its judgement.
+/// An installed program that a test uses as a reference.
 package struct ExternalProgram: Sendable {
-    /// It is not there. The test fails; it is not skipped.
+    /// The program is not installed. The test fails; it is not skipped.
     package struct NotInstalled: Error, CustomStringConvertible {
-        /// What to do about it.
+        /// What to install.
         package let description: String
     }
 
-    /// What a run came to.
+    /// The result of a run.
     package struct Outcome: Sendable {
-        /// The exit status; 124 when it took too long.
+        /// The exit status; 124 after a timeout.
         package let status: Int32
-        /// What it wrote to its standard output.
+        /// The standard output.
         package let output: Data
-        /// What it wrote to its standard error.
+        /// The standard error output.
         package let problems: String
     }
 
     private let path: String
 
     /// Finds the program on `PATH`.
-    /// - Parameter package: What to install where it is missing.
+    /// - Parameter package: The package to install if the program is missing.
     package init(_ name: String, package: String) throws {
         let directories = (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":")
         let candidates = directories.map { "\($0)/\(name)" }
@@ -31,9 +31,9 @@ package struct ExternalProgram: Sendable {
         self.path = path
     }
 
-    /// Runs it to its end, for a minute at most.
+    /// Runs the program until it exits, for at most 60 s.
     package func run(_ arguments: [String], input: some DataProtocol) throws -> Outcome {
-        // Files rather than pipes: the program may stop reading early, and may fill one pipe while another is being read.
+        // Files instead of pipes: the program may stop reading early, and may fill one pipe while the other is read.
         let directory = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: false)
         defer { try? FileManager.default.removeItem(at: directory) }

@@ -1,6 +1,6 @@
-/// Compares what two pieces of work cost.
+/// Compares the durations of two functions.
 package enum LinearTime {
-    /// How many times as long the second takes as the first, each at its best of several runs.
+    /// The duration of the second function relative to the first, each the shortest of several runs.
     package static func ratio(
         of rounds: Int = 5, _ first: () throws -> Void, to second: () throws -> Void
     ) rethrows -> Double {

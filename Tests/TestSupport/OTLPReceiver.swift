@@ -2,14 +2,14 @@ import Foundation
 import Glibc
 import Synchronization
 
-/// A collector in a process of its own, which decodes what it is sent with OpenTelemetry's published protobuf classes.
+/// A collector in a child process that decodes requests with OpenTelemetry's published protobuf classes.
 package final class OTLPReceiver: Sendable {
-    /// What the n-th request is told; 200 after the last.
+    /// The response to the n-th request; 200 after the last one.
     package enum Response {
         case status(Int, retryAfter: String? = nil)
-        /// 200, with so many spans rejected.
+        /// 200, with this number of spans rejected.
         case partial(rejected: Int)
-        /// 200, once ``release()`` was called.
+        /// 200, after ``release()`` was called.
         case whenReleased
         /// 200 and the beginning of a body that never ends.
         case drips
@@ -24,23 +24,23 @@ package final class OTLPReceiver: Sendable {
         }
     }
 
-    /// One request, as it was decoded.
+    /// A decoded request.
     package struct Batch: Decodable, Sendable {
-        /// Seconds, by a clock that never goes back.
+        /// Seconds of a monotonic clock.
         package let time: Double
-        /// What was asked for.
+        /// The request path.
         package let path: String
-        /// By their names in lower case.
+        /// The values by field name in lower case.
         package let headers: [String: String]
-        /// Who sends it: each value with its protobuf type.
+        /// The resource attributes: each value with its protobuf type.
         package let resource: [String: String]
-        /// Name and version of what made the spans.
+        /// The name and version of the instrumentation scope.
         package let scope: String
-        /// In the order of the request.
+        /// The spans in the order of the request.
         package let spans: [Span]
     }
 
-    /// One span, as it was decoded: ids in hexadecimal digits, times in nanoseconds since 1970.
+    /// A decoded span: ids in hexadecimal digits, times in nanoseconds since 1970.
     package struct Span: Decodable, Sendable, Equatable {
         package let name: String
         package let kind: String
@@ -58,7 +58,7 @@ package final class OTLPReceiver: Sendable {
         package let links: [String]
         package let dropped: [Int]
 
-        /// What a test expects.
+        /// Creates an expected span.
         package init(
             name: String, kind: String, traceID: String, spanID: String, parentID: String, traceState: String,
             flags: Int, start: UInt64, end: UInt64, attributes: [String: String], status: String, events: [String],
@@ -83,7 +83,7 @@ package final class OTLPReceiver: Sendable {
 
     private struct Beginning: Decodable { let port: Int }
 
-    /// Where it listens, on 127.0.0.1.
+    /// The port on 127.0.0.1.
     package let port: Int
     private let process: Process
     private let input: Pipe
@@ -117,11 +117,11 @@ package final class OTLPReceiver: Sendable {
         process.terminationHandler = { _ in continuation.finish() }
         try process.run()
         (self.process, self.input, self.output, self.ended) = (process, input, output, ended)
-        try await eventually("the receiver listens; is PyPI's opentelemetry-proto there?") { !output.all.isEmpty }
+        try await eventually("the receiver listens; is PyPI's opentelemetry-proto installed?") { !output.all.isEmpty }
         self.port = try JSONDecoder().decode(Beginning.self, from: output.all.first ?? Data()).port
     }
 
-    /// Runs a receiver for as long as `body` takes.
+    /// Runs a receiver while `body` runs.
     package static func run<R>(
         _ responses: [Response] = [], port: Int = 0, _ body: (OTLPReceiver) async throws -> R
     ) async throws -> R {
@@ -136,24 +136,24 @@ package final class OTLPReceiver: Sendable {
         }
     }
 
-    /// Ends the process and waits until it is gone, so that its port is free.
+    /// Terminates the process and waits until it has exited, so that its port is free.
     private func stop() async {
-        // A child may have inherited a mask that keeps SIGTERM away from it.
+        // The child may have inherited a signal mask that blocks SIGTERM.
         _ = kill(process.processIdentifier, SIGKILL)
         for await _ in ended {}
     }
 
-    /// Lets one request go that waits.
+    /// Lets one waiting request continue.
     package func release() throws {
         try input.fileHandleForWriting.write(contentsOf: Data("\n".utf8))
     }
 
-    /// What has come so far.
+    /// The batches received so far.
     package var batches: [Batch] {
         get throws { try output.all.dropFirst().map { try JSONDecoder().decode(Batch.self, from: $0) } }
     }
 
-    /// Waits until so many requests have come, and gives all that have.
+    /// Waits for a number of requests, and returns all received so far.
     package func receives(requests count: Int) async throws -> [Batch] {
         try await eventually("\(count) requests") { try self.batches.count >= count }
         return try batches
@@ -243,6 +243,6 @@ package final class OTLPReceiver: Sendable {
 }
 
 extension [OTLPReceiver.Batch] {
-    /// What the spans of all batches are called.
+    /// The names of the spans of all batches.
     package var names: [String] { flatMap { $0.spans.map(\.name) } }
 }

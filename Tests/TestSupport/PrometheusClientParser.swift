@@ -2,33 +2,33 @@ package import Foundation
 
 /// The parsers of PyPI's `prometheus_client`, for both exposition formats.
 package struct PrometheusClientParser {
-    /// What a format is called.
+    /// The name of a format.
     package enum Format: String {
         /// Prometheus' text format and OpenMetrics.
         case text, openmetrics
     }
 
-    /// A family as the parser understood it.
+    /// A parsed metric family.
     package struct Family: Decodable {
-        /// What stands in `TYPE`, `UNIT` and `HELP`; a counter's name lacks `_total`.
+        /// The values of `TYPE`, `UNIT` and `HELP`; a counter's name lacks `_total`.
         package let name, type, unit, help: String
-        /// Its lines.
+        /// The samples of the family.
         package let samples: [Sample]
     }
 
-    /// A line as the parser understood it.
+    /// A parsed sample.
     package struct Sample: Decodable {
         /// The sample's own name, with its suffix.
         package let name: String
-        /// Unescaped.
+        /// The labels, unescaped.
         package let labels: [String: String]
-        /// As Python writes it: `1.0`, `nan`, `inf`.
+        /// The value as Python writes it: `1.0`, `nan`, `inf`.
         package let value: String
     }
 
-    /// The parser refused it.
+    /// The parser rejected the exposition.
     package struct Rejected: Error, CustomStringConvertible {
-        /// Its own words.
+        /// The parser's message.
         package let description: String
     }
 
@@ -39,7 +39,7 @@ package struct PrometheusClientParser {
         python = try ExternalProgram("python3", package: "Debian's package python3 and PyPI's prometheus-client")
     }
 
-    /// Reads an exposition, or throws ``Refused``.
+    /// Parses an exposition, or throws ``Refused``.
     package func parse(_ exposition: some DataProtocol, as format: Format) throws -> [String: Family] {
         let outcome = try python.run(["-c", Self.script, format.rawValue], input: exposition)
         guard outcome.status == 0 else { throw Rejected(description: outcome.problems) }
@@ -47,7 +47,7 @@ package struct PrometheusClientParser {
         return Dictionary(families.map { ($0.name, $0) }) { first, _ in first }
     }
 
-    // Read as bytes, so that a carriage return in a label value is not taken for the end of a line.
+    // Read as bytes, so that a carriage return in a label value does not count as a line end.
     private static let script = """
         import io, json, sys
         import prometheus_client.parser as text, prometheus_client.openmetrics.parser as openmetrics

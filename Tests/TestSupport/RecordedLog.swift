@@ -1,20 +1,20 @@
 package import Logging
 import Synchronization
 
-/// Keeps what is logged, down to the trace level.
+/// Records log lines of all levels, including trace.
 package final class RecordedLog: Sendable {
     private let lines = Mutex<[[String: String]]>([])
 
     /// An empty log.
     package init() {}
 
-    /// The lines: their metadata, the logger's own included, `message` and `level`.
+    /// The lines: their metadata with that of the logger, `message` and `level`.
     package var all: [[String: String]] { lines.withLock { $0 } }
 
-    /// A logger that writes here.
+    /// A logger that writes to this log.
     package var logger: Logger { Logger(label: "test") { _ in Handler(log: self) } }
 
-    /// Lines with a value under a key.
+    /// The lines with a value for a key.
     package func lines(_ key: String, _ value: String) -> [[String: String]] { all.filter { $0[key] == value } }
 
     private struct Handler: LogHandler {

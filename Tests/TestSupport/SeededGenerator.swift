@@ -1,9 +1,9 @@
-/// Numbers that look random and come again with the same seed, in every process (SplitMix64; Steele, Lea, Flood 2014), so
-/// that a failure can be repeated.
+/// Pseudorandom numbers that are determined by the seed (SplitMix64; Steele, Lea, Flood 2014), so that failures can be
+/// reproduced.
 package struct SeededGenerator: RandomNumberGenerator {
     private var state: UInt64
 
-    /// Begins a row of numbers.
+    /// Starts a sequence of numbers.
     package init(seed: UInt64) {
         state = seed
     }

@@ -1,12 +1,12 @@
 import NIOCore
 import NIOPosix
 
-/// A port of loopback at which nobody answers.
+/// A loopback port on which connections are never accepted.
 package struct BlackholePort {
     package enum Behavior {
-        /// Connections are refused.
+        /// The port is closed: connection attempts fail immediately.
         case rejects
-        /// Nobody takes connections, and the queue for them is full: whoever connects waits.
+        /// The accept queue is full and is never read: connections are not established.
         case isDeaf
     }
 
@@ -25,7 +25,7 @@ package struct BlackholePort {
             try await server.close()
             channels = []
         case .isDeaf:
-            // Fill the queue: two fit, and neither is ever accepted.
+            // Fill the queue: it holds two connections, and neither is ever accepted.
             var channels: [any Channel] = [server]
             for _ in 0..<2 {
                 channels.append(try await ClientBootstrap(group: group).connect(host: "127.0.0.1", port: port).get())
@@ -34,7 +34,7 @@ package struct BlackholePort {
         }
     }
 
-    /// Lets go of the port.
+    /// Closes the port.
     package func release() {
         for channel in channels { channel.close(promise: nil) }
     }

@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# Makes the secrets that compose.yaml mounts: passwords, keys, and a certificate for localhost. What is there already stays.
+# Creates the secrets that compose.yaml mounts: passwords, keys, and a certificate for localhost. Existing files are kept.
 #
-# usage: deploy/compose/secrets.sh [FOLDER]        by default `secrets` beside this script
+# usage: deploy/compose/secrets.sh [FOLDER]        default: `secrets` next to this script
 set -euo pipefail
 
 folder=${1:-"$(dirname "${BASH_SOURCE[0]}")/secrets"}
 
-# Only its owner gets into the folder. The files themselves are readable by all, because Compose mounts them one by one as
-# they are, and the users in the containers are others.
+# Only the owner can access the folder. The files are world-readable, because Compose mounts each file with its
+# permissions, and the containers run as other users.
 umask 077
 mkdir -p "$folder"
 chmod 700 "$folder"
 cd "$folder"
 umask 022
 
-# made FILE COMMAND...: FILE holds what COMMAND prints.
+# made FILE COMMAND...: writes the output of COMMAND to FILE, unless FILE exists.
 made() {
     local file=$1
     shift
@@ -24,7 +24,7 @@ made() {
     fi
 }
 
-# What may be done in Valkey, by whom: the gateway no more than it needs, the health check nothing but PING.
+# The Valkey users and their permissions: the commands that the gateway uses, and only PING for the health check.
 valkey_users() {
     local password
     password=$(sha256sum <"$1" | cut -d ' ' -f 1)
@@ -37,12 +37,12 @@ valkey_users() {
     echo "user cloakroom on #$password ~cloakroom:* resetchannels -@all ${commands[*]}"
 }
 
-# Without a line break at its end: the server's list of users holds the hash of all there is.
+# Without a trailing line break: the hash in the server's user list covers all bytes of the file.
 valkey_password() {
     printf %s "$(openssl rand -hex 32)"
 }
 
-# What the gateway shows the mock API. A real API's key goes here instead.
+# The token that the gateway sends to the mock API. Replace it with the key of your API.
 made api-token openssl rand -hex 32
 made session-secrets openssl rand -base64 48
 made admin-token openssl rand -hex 32

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Prints the dashboard that Grafana is given, as JSON. After a change:
+"""Prints the Grafana dashboard as JSON. After a change:
 
     deploy/grafana/dashboard.py > deploy/grafana/dashboards/cloakroom.json
 
-What the panels show stands in panels.py; here is how a dashboard is put together. Positions and ids follow from the
-order, so that nothing overlaps and a change shows as what it is.
+panels.py defines the panels; this script assembles the dashboard. Positions and ids are derived from the order of the
+panels, which avoids overlaps and keeps diffs small.
 """
 
 import json
@@ -126,7 +126,7 @@ def choice(name, label, expression, several):
         "multi": several,
         "name": name,
         "query": {"query": expression, "refId": "variable"},
-        # At each change of the time range: gateways come and go.
+        # Refreshed at each change of the time range, because the set of gateways changes over time.
         "refresh": 2,
         "sort": 1,
         "type": "query",
@@ -148,12 +148,12 @@ def dashboard():
                     "hide": False,
                     "iconColor": "blue",
                     "name": "Restarts",
-                    "titleFormat": "{{instance}} has started",
+                    "titleFormat": "{{instance}} started",
                 }
             ]
         },
-        "description": "A gateway that handles authentication on behalf of its clients: what becomes of requests, "
-        "sign-ins, sessions, renewals of tokens, the session store and upstreams.",
+        "description": "A gateway that handles authentication on behalf of its clients: requests, sign-ins, sessions, "
+        "token refreshes, the session store and upstreams.",
         "editable": True,
         "fiscalYearStartMonth": 0,
         "graphTooltip": 1,

@@ -1,10 +1,10 @@
-"""What the dashboard shows: rows of panels, and each panel's queries in PromQL."""
+"""The contents of the dashboard: rows of panels with their PromQL queries."""
 
 WHERE = 'job=~"$job", instance=~"$instance"'
 
 
 def panel(title, description, unit, queries, **others):
-    """Queries are pairs of an expression and a legend; WHERE stands in them for the chosen job and instances."""
+    """Queries are pairs of an expression and a legend. WHERE in an expression selects the chosen job and instances."""
     made = {
         "title": title,
         "description": description,
@@ -34,7 +34,7 @@ def rate(metric, by, where=""):
 
 
 def quantiles(metric, by="", where=""):
-    """The 50th, 95th and 99th percentile of a histogram, for each value of `by`, a label, if it is given."""
+    """The 50th, 95th and 99th percentile of a histogram, for each value of the label `by`, if given."""
     labels = f"le, {by}" if by else "le"
     prefix = f"{{{{{by}}}}} " if by else ""
     return [
@@ -48,119 +48,122 @@ CALLS = "http_client_request_duration_seconds"
 FAILED = ', http_response_status_code=~"5.."'
 
 OVERVIEW = [
-    stat("Version", "What runs, and on how many instances.", "none",
+    stat("Version", "The running versions and the number of instances of each.", "none",
         "sum by (version) (cloakroom_build_info{WHERE})", "{{version}}", names=True),
-    stat("Instances up", "Those that Prometheus could read.", "none", 'sum(up{WHERE})',
+    stat("Instances up", "Instances that Prometheus could scrape.", "none", 'sum(up{WHERE})',
         thresholds=[("red", None), ("green", 1)]),
-    stat("Requests", "A second, over all routes.", "reqps", f"sum(rate({REQUESTS}_count{{WHERE}}[$__rate_interval]))"),
-    stat("Failed in the last hour", "The share that was answered with a 5xx. The service level allows 0.1%.", "percentunit",
+    stat("Requests", "Requests per second, over all routes.", "reqps", f"sum(rate({REQUESTS}_count{{WHERE}}[$__rate_interval]))"),
+    stat("Failed in the last hour", "The fraction of 5xx responses. The service level allows 0.1%.", "percentunit",
         'max(job:http_server_request_errors:ratio_rate1h{job=~"$job"})', decimals=2,
         thresholds=[("green", None), ("orange", 0.001), ("red", 0.0144)]),
-    stat("Session store", "Whether every chosen instance reaches its store.", "none", "min(cloakroom_session_store_up{WHERE})",
+    stat("Session store", "Whether all chosen instances reach their session store.", "none",
+        "min(cloakroom_session_store_up{WHERE})",
         texts=[("0", "down", "red"), ("1", "up", "green")], thresholds=[("red", None), ("green", 1)]),
-    stat("Upstream targets away", "Targets that a gateway leaves alone because they could not be reached.", "none",
+    stat("Unreachable targets", "Upstream targets that are in back-off because they could not be reached.", "none",
         'count(cloakroom_upstream_healthy{WHERE} == 0) or vector(0)', thresholds=[("green", None), ("red", 1)]),
 ]
 
 ROUTES = [
-    panel("Requests by route", "`(accounts)` is the gateway's own endpoints, `(unmatched)` what is not listed.", "reqps",
+    panel("Requests by route", "`(accounts)`: the gateway's account endpoints; `(unmatched)`: no route matched.", "reqps",
         [(rate(REQUESTS + "_count", "http_route"), "{{http_route}}")], stacked=True),
-    panel("Requests by status", "What clients are answered.", "reqps",
+    panel("Requests by status", "The status of responses to clients.", "reqps",
         [(rate(REQUESTS + "_count", "http_response_status_code"), "{{http_response_status_code}}")], stacked=True),
-    panel("Failed requests by route", "The share of 5xx, over routes that had any request.", "percentunit",
+    panel("Failed requests by route", "The fraction of 5xx responses, for routes with requests.", "percentunit",
         [(f"({rate(REQUESTS + '_count', 'http_route', FAILED)} or 0 * {rate(REQUESTS + '_count', 'http_route')})"
           f" / ({rate(REQUESTS + '_count', 'http_route')} > 0)", "{{http_route}}")]),
-    panel("Duration", "From a request's first byte to its answer's last, over all routes.", "s", quantiles(REQUESTS)),
-    panel("Duration by route, p95", "One request in twenty takes longer.", "s", [quantiles(REQUESTS, "http_route")[1]]),
-    panel("What the gateway adds, by route", "The total without the upstream's part.", "s",
+    panel("Duration", "From the first byte of the request to the last byte of the response, over all routes.", "s",
+        quantiles(REQUESTS)),
+    panel("Duration by route, p95", "5% of the requests take longer.", "s", [quantiles(REQUESTS, "http_route")[1]]),
+    panel("Gateway overhead by route", "The total duration without the time spent waiting for the upstream.", "s",
         [quantiles("cloakroom_overhead_seconds", "route")[0], quantiles("cloakroom_overhead_seconds", "route")[2]]),
-    panel("401 by route", "Requests that were told to sign in, by the gateway or by the upstream.", "reqps",
+    panel("401 by route", "401 responses of the gateway or of the upstream.", "reqps",
         [(rate(REQUESTS + "_count", "http_route", ', http_response_status_code="401"'), "{{http_route}}")]),
-    panel("Requests in progress", "At the moment of the scrape.", "none",
+    panel("Requests in progress", "In-flight requests at the time of the scrape.", "none",
         [('sum by (http_request_method, url_scheme) (http_server_active_requests{WHERE})',
           "{{http_request_method}} {{url_scheme}}")]),
-    panel("Refused for their form", "What the gateway does not even take for a request, by what was wrong.", "reqps",
+    panel("Malformed requests", "Malformed requests that were rejected, by kind of error.", "reqps",
         [(rate("cloakroom_wire_rejections_total", "kind"), "{{kind}}")]),
 ]
 
 AUTHENTICATION = [
-    panel("Sign-ins", "Attempts, by how they ended. `rejected` is a wrong password, `throttled` too many of them.", "reqps",
+    panel("Sign-ins", "Attempts by outcome. `rejected`: wrong password; `throttled`: too many attempts.", "reqps",
         [(rate("cloakroom_sign_ins_total", "outcome"), "{{outcome}}")], stacked=True),
-    panel("Sign-in duration", "Of attempts that succeeded; mostly the upstream's.", "s",
+    panel("Sign-in duration", "Successful attempts; most of the time is spent in the upstream.", "s",
         quantiles("cloakroom_sign_in_duration_seconds", where=', outcome="success"')),
-    panel("Decisions by route", "Whether requests may pass: `forwarded` has a session, `public` needs none.", "reqps",
+    panel("Decisions by route", "Authorization decisions. `forwarded`: valid session; `public`: no session required.", "reqps",
         [(rate("cloakroom_auth_decisions_total", "route, decision"), "{{route}} {{decision}}")], stacked=True),
-    panel("Sign-outs", "By who asked for it.", "reqps", [(rate("cloakroom_sign_outs_total", "kind"), "{{kind}}")]),
-    panel("Sessions made and ended", "Ended by reason.", "reqps",
-        [("sum(rate(cloakroom_sessions_created_total{WHERE}[$__rate_interval]))", "made"),
+    panel("Sign-outs", "By kind: user, other sessions of the account, or operator.", "reqps",
+        [(rate("cloakroom_sign_outs_total", "kind"), "{{kind}}")]),
+    panel("Sessions created and ended", "Ended sessions by reason.", "reqps",
+        [("sum(rate(cloakroom_sessions_created_total{WHERE}[$__rate_interval]))", "created"),
          (rate("cloakroom_sessions_ended_total", "reason"), "ended: {{reason}}")]),
-    panel("Sessions", "That are alive. Nobody counts them in Valkey.", "none",
+    panel("Sessions", "Active sessions. Not counted with the Valkey store.", "none",
         [("sum by (instance) (cloakroom_sessions_active{WHERE})", "{{instance}}")]),
 ]
 
 REFRESHES = [
-    panel("Renewals of tokens", "By how they ended. `coalesced`: another replica was first; `rejected` ends a session.", "reqps",
+    panel("Token refreshes", "By outcome. `coalesced`: refreshed by another replica; `rejected`: the session ended.", "reqps",
         [(rate("cloakroom_token_refreshes_total", "outcome"), "{{outcome}}")], stacked=True, width=12),
-    panel("Duration of a renewal", "Of those that succeeded.", "s",
+    panel("Token refresh duration", "Successful refreshes.", "s",
         quantiles("cloakroom_token_refresh_duration_seconds", where=', outcome="success"'), width=12),
 ]
 
 STORE = [
-    panel("Reachable", "1 while the store answers.", "none",
+    panel("Reachable", "1 if the store responds, otherwise 0.", "none",
         [("min by (instance, backend) (cloakroom_session_store_up{WHERE})", "{{instance}} {{backend}}")], max=1),
-    panel("Operations", "By kind.", "ops",
+    panel("Operations", "By operation.", "ops",
         [(rate("cloakroom_session_store_operation_duration_seconds_count", "operation"), "{{operation}}")], stacked=True),
-    panel("Failed operations", "By kind.", "ops",
+    panel("Failed operations", "By operation.", "ops",
         [(rate("cloakroom_session_store_operation_duration_seconds_count", "operation", ', outcome="error"'), "{{operation}}")]),
-    panel("Duration of an operation", "Over all kinds, by store.", "s",
+    panel("Operation duration", "Over all operations, by store.", "s",
         quantiles("cloakroom_session_store_operation_duration_seconds", "backend"), width=12),
-    panel("Duration by kind, p95", "One operation in twenty takes longer.", "s",
+    panel("Duration by operation, p95", "5% of the operations take longer.", "s",
         [quantiles("cloakroom_session_store_operation_duration_seconds", "operation")[1]], width=12),
 ]
 
 UPSTREAMS = [
-    panel("Calls by status", "Without one, the upstream gave no answer.", "reqps",
+    panel("Calls by status", "No status: the upstream sent no response.", "reqps",
         [(rate(CALLS + "_count", "upstream, http_response_status_code"), "{{upstream}} {{http_response_status_code}}")],
         stacked=True),
-    panel("Time to answer", "How long the gateway waited.", "s", quantiles(CALLS, "upstream")),
-    panel("Calls without an answer", "By what went wrong.", "reqps",
+    panel("Response time", "How long the gateway waited for the upstream.", "s", quantiles(CALLS, "upstream")),
+    panel("Failed calls", "Calls without a response, by error type.", "reqps",
         [(rate(CALLS + "_count", "upstream, error_type", ', error_type!=""'), "{{upstream}} {{error_type}}")]),
-    panel("Circuits", "Whether targets are used: 1 is yes, 0 left alone since they could not be reached.", "none",
+    panel("Circuits", "1: the target is used; 0: it is in back-off because it could not be reached.", "none",
         [("min by (upstream, target) (cloakroom_upstream_healthy{WHERE})", "{{upstream}} {{target}}")], max=1),
-    panel("Circuits by state", "How many of the chosen instances' targets are in each.", "none",
+    panel("Circuits by state", "The number of targets in each state, over the chosen instances.", "none",
         [("sum by (state) (cloakroom_upstream_circuit_state{WHERE})", "{{state}}")], stacked=True),
-    panel("Connections", "In use, and kept for the next request.", "none",
+    panel("Connections", "Active and idle upstream connections.", "none",
         [("sum by (upstream, state) (cloakroom_upstream_connections{WHERE})", "{{upstream}} {{state}}")], stacked=True),
-    panel("Waiting for a connection", "Requests in the queue of the pool.", "none",
+    panel("Waiting for a connection", "Requests queued for a connection of the pool.", "none",
         [("sum by (upstream) (cloakroom_upstream_pending_requests{WHERE})", "{{upstream}}")], width=12),
-    panel("Sent again", "Requests of which the first attempt never arrived, by reason.", "reqps",
+    panel("Retries", "Requests that were sent again, by reason.", "reqps",
         [(rate("cloakroom_upstream_retries_total", "upstream, reason"), "{{upstream}} {{reason}}")], width=12),
 ]
 
 CERTIFICATES = [
-    panel("Days left", "Of each certificate; there is a warning at 14.", "d",
+    panel("Days until expiry", "For each certificate. An alert fires below 14 days.", "d",
         [("min by (listener, file) (cloakroom_tls_certificate_not_after_timestamp_seconds{WHERE} - time()) / 86400",
           "{{listener}} {{file}}")], min=None),
-    panel("Certificates read again", "Changed files, and whether they could be used. In each quarter of an hour.", "none",
+    panel("Certificate reloads", "Reloads of changed files by outcome, per 15 minutes.", "none",
         [("sum by (listener, outcome) (increase(cloakroom_tls_reloads_total{WHERE}[15m]))", "{{listener}} {{outcome}}")]),
-    panel("Configuration read again", "In each quarter of an hour.", "none",
+    panel("Configuration reloads", "By outcome, per 15 minutes.", "none",
         [("sum by (outcome) (increase(cloakroom_config_reloads_total{WHERE}[15m]))", "{{outcome}}")]),
-    stat("Last configuration", "Whether it was taken by every chosen instance.", "none",
+    stat("Last reload", "Whether all chosen instances applied the latest configuration.", "none",
         "min(cloakroom_config_last_reload_successful{WHERE})", width=12,
-        texts=[("0", "refused", "red"), ("1", "in effect", "green")], thresholds=[("red", None), ("green", 1)]),
-    stat("In effect since", "The oldest configuration among the chosen instances.", "s",
+        texts=[("0", "rejected", "red"), ("1", "applied", "green")], thresholds=[("red", None), ("green", 1)]),
+    stat("Configuration age", "The oldest configuration among the chosen instances.", "s",
         "max(time() - cloakroom_config_last_reload_success_timestamp_seconds{WHERE})", width=12),
 ]
 
 PROCESS = [
-    panel("Processor", "Cores in use.", "none",
+    panel("CPU", "CPU cores in use.", "none",
         [("rate(process_cpu_seconds_total{WHERE}[$__rate_interval])", "{{instance}}")]),
-    panel("Memory", "Resident.", "bytes", [("process_resident_memory_bytes{WHERE}", "{{instance}}")]),
-    panel("File descriptors", "The share that is open.", "percentunit",
+    panel("Memory", "Resident memory.", "bytes", [("process_resident_memory_bytes{WHERE}", "{{instance}}")]),
+    panel("File descriptors", "The fraction of the limit that is open.", "percentunit",
         [("process_open_fds{WHERE} / process_max_fds{WHERE}", "{{instance}}")], max=1),
-    panel("Telemetry that was dropped", "Log lines, spans and series that were not kept, a second.", "cps",
+    panel("Dropped telemetry", "Log lines, spans and series dropped per second.", "cps",
         [(rate("cloakroom_telemetry_dropped_total", "instance, signal"), "{{instance}} {{signal}}")], width=12),
-    panel("Running for", "Since the process has started.", "s",
+    panel("Uptime", "Time since the start of the process.", "s",
         [("time() - process_start_time_seconds{WHERE}", "{{instance}}")], width=12),
 ]
 
@@ -168,7 +171,7 @@ ROWS = [
     ("Overview", OVERVIEW),
     ("Routes", ROUTES),
     ("Authentication", AUTHENTICATION),
-    ("Renewals of tokens", REFRESHES),
+    ("Token refreshes", REFRESHES),
     ("Session store", STORE),
     ("Upstreams", UPSTREAMS),
     ("Certificates and configuration", CERTIFICATES),

@@ -1,11 +1,11 @@
 import Mustache
 
-/// Escapes what a template is given for HTML, in text and in quoted attributes.
+/// Escapes template values for HTML, in text and in quoted attributes.
 ///
-/// The library's own escaping goes by characters as people see them, in which a quotation mark with an accent on top is
-/// one that is not a quotation mark. A browser goes by code points and would see the attribute end there.
+/// The escaping of the library works on grapheme clusters, in which a quotation mark with a combining accent is not a
+/// quotation mark. Browsers work on code points and would end the attribute there.
 struct HTMLEscaping: MustacheContentType {
-    /// What templates name in `CONTENT_TYPE`; it is there once ``register()`` was called.
+    /// The name for `CONTENT_TYPE` in templates; registered by ``register()``.
     static let name = "CLOAKROOM_HTML"
 
     static func register() {
@@ -29,7 +29,7 @@ struct HTMLEscaping: MustacheContentType {
         return result
     }
 
-    /// Controls are no text, and marks that turn the direction of writing make lines say what they do not.
+    /// Control characters and bidirectional controls, which could disguise a line.
     private static func isReadable(_ scalar: Unicode.Scalar) -> Bool {
         switch scalar.value {
         case 0..<0x20, 0x7F..<0xA0, 0x200E...0x200F, 0x202A...0x202E, 0x2066...0x2069: false

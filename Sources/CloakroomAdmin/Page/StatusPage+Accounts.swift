@@ -4,19 +4,19 @@ extension StatusPage {
             "sign-ins", "Sign-ins",
             tables: [
                 outcomes(
-                    "sign-ins-caption", "By what came of them.", document.signIns,
-                    failures: ["upstream_error", "store_error", "misconfigured"], empty: "No one has signed in yet.")
+                    "sign-ins-caption", "By outcome.", document.signIns,
+                    failures: ["upstream_error", "store_error", "misconfigured"], empty: "No sign-ins yet.")
             ])
     }
 
     static func refreshes(_ document: StatusDocument) -> StatusSection {
         StatusSection(
-            "refreshes", "Refreshes of tokens",
+            "refreshes", "Token refreshes",
             tables: [
                 outcomes(
-                    "refreshes-caption", "By what came of them. Coalesced: another replica was first.",
+                    "refreshes-caption", "By outcome. Coalesced: another replica refreshed first.",
                     document.refreshes, failures: ["transient", "lease_timeout", "misconfigured", "rejected"],
-                    empty: "No token was refreshed yet.")
+                    empty: "No token refreshes yet.")
             ])
     }
 
@@ -26,7 +26,7 @@ extension StatusPage {
         return StatusSection(
             "sessions", "Sessions",
             facts: [
-                StatusField("Active", sessions.active.map(StatusFormatter.whole) ?? "Only the store’s server knows"),
+                StatusField("Active", sessions.active.map(StatusFormatter.whole) ?? "Known only to the store’s server"),
                 StatusField("Created since start", StatusFormatter.whole(sessions.createdTotal)),
                 StatusField("Ended since start", StatusFormatter.whole(ended)),
             ],
@@ -36,11 +36,11 @@ extension StatusPage {
                     sessions.ended.filter { $0.total > 0 }.map {
                         StatusRow(
                             StatusFormatter.words($0.reason), [StatusCell(number: StatusFormatter.whole($0.total))])
-                    }, empty: "No session has ended yet.")
+                    }, empty: "No ended sessions yet.")
             ])
     }
 
-    /// Outcomes that never came about are left out: what is there is what happened.
+    /// Outcomes without occurrences are omitted.
     private static func outcomes(
         _ id: String, _ caption: String, _ outcomes: [StatusDocument.Outcome], failures: Set<String>, empty: String
     ) -> StatusTable {
@@ -66,7 +66,7 @@ extension StatusPage {
         let up: StatusField =
             switch store.up {
             case true?: StatusField("State", "Up", level: .good)
-            case false?: StatusField("State", "Down", note: "it cannot be reached", level: .bad)
+            case false?: StatusField("State", "Down", note: "unreachable", level: .bad)
             case nil: StatusField("State", "Not tried yet", level: .muted)
             }
         let rows = store.operations.filter { $0.requests.total > 0 }.map { operation in
@@ -84,13 +84,13 @@ extension StatusPage {
             "store", "Session store", facts: [StatusField("Kind", store.kind), up],
             tables: [
                 StatusTable(
-                    "store-caption", "Its operations.",
+                    "store-caption", "Store operations.",
                     [
                         .words("Operation"), .number("Per second"), .number("Failed"), .number("p50"), .number("p95"),
                         .number("Since start"),
                     ], rows,
                     empty: store.kind == "memory"
-                        ? "Nothing that is kept in memory takes a time worth measuring." : "No operation yet.")
+                        ? "Operations of the memory store are not measured." : "No operations yet.")
             ])
     }
 }

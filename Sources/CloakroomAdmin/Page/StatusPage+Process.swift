@@ -13,9 +13,9 @@ extension StatusPage {
             "certificates", "Certificates",
             tables: [
                 StatusTable(
-                    "certificates-caption", "The first to expire first.",
+                    "certificates-caption", "Earliest expiry first.",
                     [.words("Names"), .words("Expires"), .words("Listener")], rows,
-                    empty: "No listener has a certificate: all of them speak clear text.")
+                    empty: "No listener has a certificate: all connections are unencrypted.")
             ])
     }
 
@@ -40,11 +40,11 @@ extension StatusPage {
         if let reload = config.lastReload {
             facts.append(
                 StatusField(
-                    "Last reload", reload.succeeded ? "Succeeded" : "Refused",
+                    "Last reload", reload.succeeded ? "Succeeded" : "Rejected",
                     note: StatusFormatter.readable(reload.at),
                     level: reload.succeeded ? .good : .bad))
         } else {
-            facts.append(StatusField("Last reload", "None since the start", level: .muted))
+            facts.append(StatusField("Last reload", "None since start", level: .muted))
         }
         return StatusSection(
             "configuration", "Configuration", facts: facts, problems: config.lastReload?.problems ?? [])
@@ -55,7 +55,7 @@ extension StatusPage {
             StatusRow(
                 check.name,
                 [
-                    check.isReady ? StatusCell("Holds", level: .good) : StatusCell("Does not hold", level: .bad),
+                    check.isReady ? StatusCell("Passed", level: .good) : StatusCell("Failed", level: .bad),
                     StatusCell(prose: check.detail ?? ""),
                 ])
         }
@@ -63,21 +63,21 @@ extension StatusPage {
             "readiness", "Readiness",
             tables: [
                 StatusTable(
-                    "readiness-caption", "What must hold before traffic should come here.",
-                    [.words("Check"), .words("Result"), .words("Why")], rows, empty: "Nothing is checked.")
+                    "readiness-caption", "Readiness checks.",
+                    [.words("Check"), .words("Result"), .words("Reason")], rows, empty: "No checks are configured.")
             ])
     }
 
     static func telemetry(_ document: StatusDocument) -> StatusSection {
         StatusSection(
-            "telemetry", "Drops and refusals",
+            "telemetry", "Drops and rejections",
             tables: [
                 counts(
-                    "telemetry-caption", "Telemetry that was not kept, by signal.", "Signal", document.telemetryDrops,
+                    "telemetry-caption", "Dropped telemetry, by signal.", "Signal", document.telemetryDrops,
                     level: .warning, empty: "No telemetry was dropped."),
                 counts(
-                    "rejections-caption", "Requests and connections refused because of their form, by what was wrong.",
-                    "Kind", document.wireRejections, level: .plain, empty: "Nothing malformed has come."),
+                    "rejections-caption", "Rejected requests and connections, by kind of error.",
+                    "Kind", document.wireRejections, level: .plain, empty: "No malformed requests."),
             ])
     }
 

@@ -1,6 +1,6 @@
 extension StatusPage {
-    /// Names with a dot in front are looked for in the innermost thing only: what is missing there must not be found
-    /// further out.
+    /// Names with a leading dot are looked up only in the innermost context, so that missing values are not taken from
+    /// an outer one.
     static let templateText = """
         {{% CONTENT_TYPE:\(HTMLEscaping.name)}}<!doctype html>
         <html lang="en">
@@ -19,15 +19,15 @@ extension StatusPage {
         <h1><span class="light" aria-hidden="true"></span>{{state}}</h1>
         <p class="meaning">{{meaning}}</p>
         <p class="now">Up {{uptime}} · as of <time>{{generatedAt}}</time></p>
-        <p class="links">{{#isRefreshing}}<span>Looks again every {{interval}} s</span> <a href="./">Stop</a>{{/isRefreshing}}\
-        {{^isRefreshing}}<a href="./">Look again</a> <a href="./?refresh={{interval}}">Every {{interval}} s</a>{{/isRefreshing}} \
+        <p class="links">{{#isRefreshing}}<span>Refreshes every {{interval}} s</span> <a href="./">Stop</a>{{/isRefreshing}}\
+        {{^isRefreshing}}<a href="./">Refresh</a> <a href="./?refresh={{interval}}">Every {{interval}} s</a>{{/isRefreshing}} \
         <a href="status.json">JSON</a> <a href="metrics">Metrics</a></p>
         </div>
         </header>
         <main class="column">
         {{#hasConcerns}}
         <section id="concerns" class="wide concerns">
-        <h2>What deserves a look</h2>
+        <h2>Alerts</h2>
         <ul>
         {{#concerns}}
         <li><a href="{{.anchor}}" class="{{.style}}"><b>{{.word}}</b> <span>{{.text}}</span></a></li>

@@ -10,10 +10,10 @@ extension StatusPage {
             StatusField(
                 "Failed (5xx)", share(traffic), note: traffic.recent == 0 ? nil : "of all requests",
                 level: level(traffic)),
-            StatusField("95th percentile", latency(traffic, .p95), note: "of the time to answer"),
+            StatusField("95th percentile", latency(traffic, .p95), note: "of response times"),
             StatusField(
                 "In flight upstream", StatusFormatter.whole(inFlight),
-                note: pending == 0 ? "none waits" : "\(StatusFormatter.whole(pending)) waiting",
+                note: pending == 0 ? "none waiting" : "\(StatusFormatter.whole(pending)) waiting",
                 level: pending == 0 ? .plain : .warning),
             StatusField(
                 "Sessions", document.sessions.active.map(StatusFormatter.whole) ?? StatusFormatter.unknown,
@@ -34,7 +34,7 @@ extension StatusPage {
             "routes", "Routes", isWide: true,
             tables: [
                 StatusTable(
-                    "routes-caption", "The busiest first. Rates, shares and percentiles: the last \(window(document)).",
+                    "routes-caption", "Busiest first. Rates, shares and percentiles of the last \(window(document)).",
                     [.words("Route")] + trafficColumns("5xx") + [.number("401"), .number("Since start")], rows,
                     empty: "No requests yet.")
             ])
@@ -63,12 +63,12 @@ extension StatusPage {
             "upstreams", "Upstreams", isWide: true,
             tables: [
                 StatusTable(
-                    "upstreams-caption", "In flight and idle are connections, waiting are exchanges.",
+                    "upstreams-caption", "In flight and idle count connections, waiting counts requests.",
                     [.words("Upstream"), .words("Health")] + trafficColumns("Failed")
                         + [.number("In flight"), .number("Idle"), .number("Waiting"), .number("Retries")],
                     rows, empty: "No upstreams are configured."),
                 StatusTable(
-                    "targets-caption", "A circuit is open while nothing is sent to a target that could not be reached.",
+                    "targets-caption", "A circuit is open while an unreachable target is skipped.",
                     [.words("Target"), .words("Upstream"), .words("Circuit"), .words("Last failure")], targets,
                     empty: "No targets are configured."),
             ])

@@ -1,13 +1,13 @@
 import Mustache
 
-/// The status document for people: HTML without scripts, made here at each look. It shows what ``StatusDocument`` holds
-/// and knows nothing else.
+/// The status document as HTML without scripts, rendered for each request. Shows only the content of
+/// ``StatusDocument``.
 struct StatusPage {
     let title: String
     let icon: String
     let level: String
     let state: String
-    /// What the state means.
+    /// The explanation of the state.
     let meaning: String
     let alerts: [Alert]
     let hasConcerns: Bool
@@ -28,10 +28,10 @@ struct StatusPage {
         let anchor: String
     }
 
-    /// Seconds between two looks of a page that looks again by itself.
+    /// The refresh interval of an auto-refreshing page, in seconds.
     static let refreshInterval = 10
 
-    /// - Parameter isRefreshing: Whether the page that is made looks again by itself.
+    /// - Parameter isRefreshing: Whether the page refreshes automatically.
     init(_ document: StatusDocument, isRefreshing: Bool = false) {
         let state = State(document)
         title = "\(state.word) · Cloakroom"
@@ -61,7 +61,7 @@ struct StatusPage {
         ]
     }
 
-    /// The page; `nil` if the template is broken, which a test rules out.
+    /// The page; `nil` if the template is invalid, which a test excludes.
     func html() -> String? {
         Self.template?.render(self)
     }
@@ -71,7 +71,7 @@ struct StatusPage {
         return try? MustacheTemplate(string: templateText)
     }()
 
-    /// The state in one word, and how it looks.
+    /// The state in one word, with its style.
     private struct State {
         let word: String
         let meaning: String
@@ -81,21 +81,21 @@ struct StatusPage {
             switch document.state {
             case .ready:
                 word = "Ready"
-                let count = StatusFormatter.count(Int64(document.alerts.count), "thing deserves", "things deserve")
-                meaning = document.alerts.isEmpty ? "Traffic is served." : "Traffic is served. \(count) a look."
+                let count = StatusFormatter.count(Int64(document.alerts.count), "alert", "alerts")
+                meaning = document.alerts.isEmpty ? "Traffic is served." : "Traffic is served. \(count)."
                 level = document.alerts.isEmpty ? .good : .warning
             case .notReady:
                 word = "Not ready"
-                meaning = "Traffic should not come here."
+                meaning = "Send no traffic to this instance."
                 level = .bad
             case .draining:
                 word = "Draining"
-                meaning = "It was told to stop: what has begun is served to its end, new connections are refused."
+                meaning = "Draining: in-flight requests complete, new connections are refused."
                 level = .warning
             }
         }
 
-        /// A dot in the state's colour for the browser's tab.
+        /// The favicon: a dot in the colour of the state.
         var icon: String {
             let color =
                 switch level {
@@ -108,7 +108,7 @@ struct StatusPage {
         }
     }
 
-    /// Which section says more.
+    /// The section with details.
     private static func anchor(of kind: StatusAlert.Kind) -> String {
         switch kind {
         case .notReady: "readiness"

@@ -1,10 +1,10 @@
-/// How something is; each has a colour and says so in words as well.
+/// The level of a value; each has a colour and a textual form.
 enum StatusLevel: String {
     case plain = ""
     case good
     case warning
     case bad
-    /// Nothing to see.
+    /// De-emphasized.
     case muted = "quiet"
 }
 
@@ -16,28 +16,28 @@ struct StatusCell {
     /// A constant list of classes.
     let style: String
 
-    /// Words.
+    /// A cell with short text.
     init(_ text: String, note: String? = nil, level: StatusLevel = .plain) {
         self.text = text
         self.note = note
         style = level.rawValue
     }
 
-    /// Sentences, which take the room that they need.
+    /// A cell with sentences, which may wrap.
     init(prose text: String, note: String? = nil) {
         self.text = text
         self.note = note
         style = "prose"
     }
 
-    /// An address, which is not broken into lines.
+    /// A cell with an address, which does not wrap.
     init(whole text: String) {
         self.text = text
         note = nil
         style = "whole"
     }
 
-    /// A number; zeros and unknown ones stand back.
+    /// A cell with a number; zero and unknown values are de-emphasized.
     init(number text: String, level: StatusLevel = .plain) {
         self.text = text
         note = nil
@@ -46,7 +46,7 @@ struct StatusCell {
     }
 }
 
-/// The head of a table's column.
+/// A column header.
 struct StatusColumn {
     let text: String
     let style: String
@@ -56,7 +56,7 @@ struct StatusColumn {
 }
 
 struct StatusRow {
-    /// What the row is about.
+    /// The subject of the row.
     let name: String
     let note: String?
     let cells: [StatusCell]
@@ -71,10 +71,10 @@ struct StatusRow {
 struct StatusTable {
     let id: String
     let caption: String
-    /// The first is that of the rows' names.
+    /// The first column is that of the row names.
     let columns: [StatusColumn]
     let rows: [StatusRow]
-    /// What is said instead of an empty table.
+    /// The text shown instead of an empty table.
     let empty: String
     let hasRows: Bool
 
@@ -88,7 +88,7 @@ struct StatusTable {
     }
 }
 
-/// A name and what it is.
+/// A name with its value.
 struct StatusField {
     let name: String
     let value: String
@@ -103,15 +103,15 @@ struct StatusField {
     }
 }
 
-/// A part of the page with a heading.
+/// A section of the page with a heading.
 struct StatusSection {
     let id: String
     let title: String
-    /// Whether it needs the page's whole width.
+    /// Whether it spans the width of the page.
     let style: String
     let facts: [StatusField]
     let hasFacts: Bool
-    /// What was said by something else, line by line.
+    /// Messages from other components, one per line.
     let problems: [String]
     let hasProblems: Bool
     let tables: [StatusTable]

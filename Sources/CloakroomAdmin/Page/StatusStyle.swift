@@ -1,5 +1,5 @@
-/// How the status page looks: `/status.css`. It loads nothing, and every colour of text has a contrast of at least 4.5
-/// against what is behind it, in the light and in the dark.
+/// The style sheet `/status.css`. It loads nothing, and all text colours have a contrast of at least 4.5 against their
+/// background, in light and dark mode.
 enum StatusStyle {
     static let css = """
         :root {

@@ -1,22 +1,21 @@
-/// A percentile as far as a histogram's buckets tell it.
+/// A percentile estimated from histogram buckets.
 enum HistogramQuantile: Sendable, Equatable {
-    /// About this, in the histogram's unit.
+    /// The estimate, in the unit of the histogram.
     case estimate(Double)
-    /// More than the last bucket's bound, which is all that is known.
+    /// Above the highest bound; the exact value is unknown.
     case aboveHighestBucket(Double)
 
-    /// Finds a percentile, taking the values within a bucket to be spread evenly, as Prometheus' `histogram_quantile`
-    /// does.
+    /// Estimates a percentile with linear interpolation within buckets, like Prometheus' `histogram_quantile`.
     /// - Parameters:
     ///   - quantile: 0...1; 0.95 is the 95th percentile.
     ///   - bounds: The buckets' inclusive upper bounds, ascending, without `+Inf`.
-    ///   - cumulative: How many values were at or below each bound, and last how many there were at all.
-    /// - Returns: `nil` if there were no values, or the two lists do not belong together.
+    ///   - cumulative: The cumulative counts per bound, followed by the total count.
+    /// - Returns: `nil` if there are no values or the lists do not match.
     init?(_ quantile: Double, bounds: [Double], cumulative: [UInt64]) {
         guard cumulative.count == bounds.count + 1, let count = cumulative.last, count > 0, let last = bounds.last
         else { return nil }
         let rank = min(max(quantile, 0), 1) * Double(count)
-        // A bucket without values holds no value, however low the rank is.
+        // An empty bucket contains no value, however low the rank.
         guard let bucket = cumulative.firstIndex(where: { $0 > 0 && Double($0) >= rank }), bucket < bounds.count else {
             self = .aboveHighestBucket(last)
             return

@@ -1,15 +1,15 @@
 import CloakroomTelemetry
 
-/// How long something took, as often as it happened: histograms added up.
+/// The count and duration of operations: a sum of histograms.
 struct DurationStats: Sendable, Equatable {
-    /// The buckets' upper bounds in seconds, without `+Inf`; empty while nothing was added.
+    /// The upper bounds of the buckets in seconds, without `+Inf`; empty if nothing was added.
     private(set) var bounds: [Double] = []
-    /// One number per bound and one for all values.
+    /// The cumulative counts per bound, followed by the total count.
     private(set) var cumulative: [UInt64] = []
 
     var count: UInt64 { cumulative.last ?? 0 }
 
-    /// Seconds; `nil` if nothing happened.
+    /// The percentile in seconds; `nil` if there are no values.
     func quantile(_ quantile: Double) -> HistogramQuantile? {
         HistogramQuantile(quantile, bounds: bounds, cumulative: cumulative)
     }
@@ -31,7 +31,7 @@ struct DurationStats: Sendable, Equatable {
         }
     }
 
-    /// What came after an earlier tally of the same.
+    /// The difference from an earlier tally.
     func subtracting(_ earlier: DurationStats) -> DurationStats {
         guard bounds == earlier.bounds else { return self }
         var change = self
@@ -42,18 +42,18 @@ struct DurationStats: Sendable, Equatable {
     }
 }
 
-/// Requests, or operations, of one kind.
+/// The requests or operations of one kind.
 struct RequestStats: Sendable, Equatable {
-    /// All of them.
+    /// The total.
     var durations = DurationStats()
-    /// Those that failed: answered 5xx, or not at all for a reason of ours or the upstream's.
+    /// The failed ones: status 5xx, or no response because of an error of the gateway or the upstream.
     var failures: UInt64 = 0
-    /// Those that were answered 401.
+    /// The ones with status 401.
     var unauthorized: UInt64 = 0
 
     var count: UInt64 { durations.count }
 
-    /// 0...1; `nil` if there were none.
+    /// The fraction of failures, 0...1; `nil` if there are no requests.
     var failureShare: Double? { count == 0 ? nil : min(Double(failures) / Double(count), 1) }
 
     mutating func add(_ other: RequestStats) {
@@ -62,7 +62,7 @@ struct RequestStats: Sendable, Equatable {
         unauthorized &+= other.unauthorized
     }
 
-    /// What came after an earlier tally of the same.
+    /// The difference from an earlier tally.
     func subtracting(_ earlier: RequestStats) -> RequestStats {
         RequestStats(
             durations: durations.subtracting(earlier.durations), failures: failures.countSince(earlier.failures),
@@ -71,7 +71,7 @@ struct RequestStats: Sendable, Equatable {
 }
 
 extension UInt64 {
-    /// How far a counter has come. The parts of a reading are read one after the other, so that sums can seem to go back
-    /// by what was being recorded.
+    /// The increase of a counter. Series of a snapshot are read one after the other, so a sum can seem to decrease by
+    /// concurrently recorded values.
     func countSince(_ earlier: UInt64) -> UInt64 { self < earlier ? 0 : self - earlier }
 }

@@ -1,6 +1,6 @@
-/// Something that deserves an operator's look.
+/// A condition that requires an operator's attention.
 struct StatusAlert: Sendable, Equatable, Encodable {
-    /// What it is about; stable.
+    /// The kind; stable.
     enum Kind: String, Sendable, Encodable {
         case notReady = "not_ready"
         case reloadFailed = "reload_failed"
@@ -14,7 +14,7 @@ struct StatusAlert: Sendable, Equatable, Encodable {
     }
 
     enum Severity: String, Sendable, Encodable {
-        /// Requests fail, or soon will.
+        /// Requests fail or will fail soon.
         case critical
         case warning
     }
@@ -26,12 +26,12 @@ struct StatusAlert: Sendable, Equatable, Encodable {
 }
 
 extension StatusAlert {
-    /// A certificate should be replaced with this many days left at the latest.
+    /// The remaining days at which a certificate should be replaced.
     static let certificateDays: Int64 = 14
-    /// A route or an upstream on which this share of the recent requests failed.
+    /// The fraction of failed recent requests of a route or an upstream that is reported.
     static let errorShare = 0.05
 
-    /// What deserves a look in a document, the worst first.
+    /// The alerts for a document, most severe first.
     static func all(in document: StatusDocument) -> [StatusAlert] {
         let found =
             document.readiness.compactMap(Self.init(check:)) + reload(document.config)
@@ -43,7 +43,7 @@ extension StatusAlert {
     private init?(check: ReadinessCheck) {
         guard !check.isReady else { return nil }
         let reason = check.detail.map { ": \($0)" } ?? ""
-        self.init(kind: .notReady, severity: .critical, text: "The check “\(check.name)” does not hold\(reason).")
+        self.init(kind: .notReady, severity: .critical, text: "The readiness check “\(check.name)” failed\(reason).")
     }
 
     private static func reload(_ config: StatusDocument.Config) -> [StatusAlert] {
@@ -51,7 +51,7 @@ extension StatusAlert {
         return [
             StatusAlert(
                 kind: .reloadFailed, severity: .warning,
-                text: "The last change of the configuration was refused. The one from before is in effect.")
+                text: "The last configuration reload was rejected. The previous configuration is in effect.")
         ]
     }
 
@@ -63,15 +63,15 @@ extension StatusAlert {
             found.append(
                 StatusAlert(
                     kind: .upstream, severity: .warning,
-                    text: "Some targets of the upstream “\(upstream.name)” cannot be reached."))
+                    text: "Some targets of the upstream “\(upstream.name)” are unreachable."))
         case .down:
             found.append(
                 StatusAlert(
                     kind: .upstream, severity: .critical,
-                    text: "The upstream “\(upstream.name)” cannot be reached."))
+                    text: "The upstream “\(upstream.name)” is unreachable."))
         }
         if upstream.pending > 0 {
-            let wait = upstream.pending == 1 ? "One exchange waits" : "\(upstream.pending) exchanges wait"
+            let wait = upstream.pending == 1 ? "One request is waiting" : "\(upstream.pending) requests are waiting"
             found.append(
                 StatusAlert(
                     kind: .upstream, severity: .warning,
@@ -81,11 +81,11 @@ extension StatusAlert {
     }
 
     private static func store(_ document: StatusDocument) -> [StatusAlert] {
-        // A check that does not hold says it already.
+        // A failed readiness check reports it already.
         guard document.store.up == false, document.readiness.allSatisfy(\.isReady) else { return [] }
         return [
             StatusAlert(
-                kind: .store, severity: .critical, text: "The \(document.store.kind) store cannot be reached.")
+                kind: .store, severity: .critical, text: "The \(document.store.kind) store is unreachable.")
         ]
     }
 
@@ -111,7 +111,7 @@ extension StatusAlert {
             text: "\(StatusFormatter.share(share)) of the requests of the route “\(route.name)” failed.")
     }
 
-    /// Outcomes that are nobody's wish: a wrong password is not among them.
+    /// Outcomes not caused by the user; a wrong password is excluded.
     private static func outcomes(_ document: StatusDocument) -> [StatusAlert] {
         let signIns = document.signIns.filter {
             ["upstream_error", "store_error", "misconfigured"].contains($0.outcome)
@@ -121,7 +121,7 @@ extension StatusAlert {
         }
         return [
             failures(signIns, .signIns, "sign-in"),
-            failures(refreshes, .refreshes, "refresh of tokens", "refreshes of tokens"),
+            failures(refreshes, .refreshes, "token refresh", "token refreshes"),
         ].compactMap(\.self)
     }
 
@@ -132,7 +132,7 @@ extension StatusAlert {
         guard count > 0 else { return nil }
         return StatusAlert(
             kind: kind, severity: .warning,
-            text: "\(StatusFormatter.count(Int64(clamping: count), one, many)) failed through no fault of the user’s.")
+            text: "\(StatusFormatter.count(Int64(clamping: count), one, many)) failed because of a server-side error.")
     }
 
     private static func drops(_ drops: StatusDocument.Count) -> StatusAlert? {

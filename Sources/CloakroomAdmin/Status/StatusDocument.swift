@@ -1,38 +1,38 @@
-/// What an operator opens first: how the gateway does. `/status.json` is this document, its names in snake case, and
-/// `/` shows the same to people.
+/// The status of the gateway. `/status.json` is this document with member names in snake case; `/` renders it as HTML.
 ///
-/// Names stay as they are and carry their units. What is not known, as a percentile of no requests, is left out.
-/// Numbers named `total` count from the start of the process, `recent` and rates the last ``windowSeconds``.
+/// Member names are stable and include their units. Unknown values, such as a percentile of no requests, are omitted.
+/// Values named `total` count from the start of the process; `recent` values and rates cover the last
+/// ``windowSeconds``.
 struct StatusDocument: Sendable, Encodable {
-    /// Whether traffic should come here.
+    /// Whether the gateway accepts traffic.
     enum State: String, Sendable, Encodable {
         case ready
-        /// A readiness check does not hold.
+        /// A readiness check failed.
         case notReady = "not_ready"
-        /// It was told to stop and serves what it has begun.
+        /// The gateway is draining.
         case draining
     }
 
     var state: State
-    /// What deserves a look, the worst first.
+    /// The alerts, most severe first.
     var alerts: [StatusAlert] = []
-    /// Now, ISO 8601.
+    /// The current time, ISO 8601.
     var generatedAt: String
-    /// How far back rates, shares and percentiles look.
+    /// The period of rates, fractions and percentiles.
     var windowSeconds: Double
     var process: Process
     var config: Config
     var readiness: [ReadinessCheck]
-    /// All routes together.
+    /// The sum of all routes.
     var traffic: Requests
-    /// The busiest first.
+    /// Ordered by request rate, highest first.
     var routes: [Route]
     var upstreams: [Upstream]
     var signIns: [Outcome]
     var sessions: Sessions
     var refreshes: [Outcome]
     var store: Store
-    /// The first to expire first.
+    /// Ordered by expiry, earliest first.
     var certificates: [Certificate]
     var telemetryDrops: [Count]
     var wireRejections: [Count]
@@ -57,30 +57,30 @@ struct StatusDocument: Sendable, Encodable {
         }
     }
 
-    /// Requests of a kind.
+    /// The requests of one kind.
     struct Requests: Sendable, Encodable {
         var total: UInt64
         var recent: UInt64
         var perSecond: Double
-        /// Of the recent ones, 0...1.
+        /// The fraction of failed recent requests, 0...1.
         var errorShare: Double?
         var errorsTotal: UInt64
         var latency: Latency?
     }
 
-    /// Percentiles of the recent ones.
+    /// Percentiles of the recent requests.
     struct Latency: Sendable, Encodable {
         var p50Ms: Double
         var p95Ms: Double
         var p99Ms: Double
-        /// The names of those that are more than the number says: it is the last bound of the histogram.
+        /// The names of percentiles above the highest bound of the histogram; their number is that bound.
         var atLeast: [String]?
     }
 
     struct Route: Sendable, Encodable {
         var name: String
         var requests: Requests
-        /// Answered 401.
+        /// Responses with status 401.
         var unauthorizedTotal: UInt64
         var unauthorizedRecent: UInt64
     }
@@ -88,20 +88,20 @@ struct StatusDocument: Sendable, Encodable {
     struct Upstream: Sendable, Encodable {
         enum Health: String, Sendable, Encodable {
             case healthy
-            /// Some of its targets cannot be reached.
+            /// Some targets are unreachable.
             case degraded
-            /// None can.
+            /// All targets are unreachable.
             case down
         }
 
         var name: String
         var health: Health
         var requests: Requests
-        /// Connections that carry an exchange.
+        /// Connections in use by a request.
         var inFlight: UInt64
-        /// Connections that are kept for the next one.
+        /// Idle connections.
         var idle: UInt64
-        /// Exchanges that wait for a connection.
+        /// Requests waiting for a connection.
         var pending: UInt64
         var retriesTotal: UInt64
         var targets: [Target]
@@ -119,7 +119,7 @@ struct StatusDocument: Sendable, Encodable {
         }
     }
 
-    /// Something that happened, by what came of it.
+    /// The number of operations by outcome.
     struct Outcome: Sendable, Encodable {
         var outcome: String
         var total: UInt64
@@ -128,7 +128,7 @@ struct StatusDocument: Sendable, Encodable {
     }
 
     struct Sessions: Sendable, Encodable {
-        /// `nil` where only the store's server could count them.
+        /// `nil` if only the server of the store could count them.
         var active: UInt64?
         var createdTotal: UInt64
         var ended: [Reason]
@@ -141,7 +141,7 @@ struct StatusDocument: Sendable, Encodable {
 
     struct Store: Sendable, Encodable {
         var kind: String
-        /// Whether it can be reached; `nil` if it was not tried yet.
+        /// Whether the store is reachable; `nil` before the first attempt.
         var up: Bool?
         var operations: [Operation]
 
@@ -160,7 +160,7 @@ struct StatusDocument: Sendable, Encodable {
         var daysLeft: Int64
     }
 
-    /// How often something happened.
+    /// The number of events of one kind.
     struct Count: Sendable, Encodable {
         var kind: String
         var total: UInt64

@@ -1,42 +1,41 @@
 import Synchronization
 
-/// The samples of the last minutes, from which rates and percentiles are made: what happened since the start says little
-/// about now.
+/// The samples of the last minutes, used for rates and percentiles; totals since the start do not describe the present.
 ///
-/// Samples are taken on a timer and not at looks: an operator who opens the page for the first time at night needs the
-/// minutes before, and one sample costs what one scrape costs.
+/// Samples are taken on a timer rather than per request of the page, so the first request already shows the preceding
+/// minutes. One sample costs as much as one scrape.
 final class StatusHistory: Sendable {
-    /// How often a sample should be taken.
+    /// The sampling interval.
     static let interval: Duration = .seconds(10)
-    /// How far back the oldest one lies.
+    /// The age of the oldest sample.
     static let length: Duration = .seconds(300)
-    /// The shortest time that a rate is made of.
+    /// The minimum period for a rate.
     private static let shortest: Duration = .seconds(1)
 
     private typealias Entry = (at: ContinuousClock.Instant, sample: StatusSample)
     private let entries: Mutex<[Entry]>
 
-    /// Begins with nothing having happened.
+    /// Creates an empty history.
     init(startedAt: ContinuousClock.Instant) {
         entries = Mutex([(startedAt, StatusSample())])
     }
 
-    /// Remembers a sample; they come in the order of their times.
+    /// Adds a sample; samples must be added in order of time.
     func append(_ sample: StatusSample, at now: ContinuousClock.Instant) {
         entries.withLock { entries in
             entries.append((now, sample))
-            // The first one that is too old stays, so that the whole length is always covered.
+            // The newest sample older than the period is kept, so the whole period is covered.
             while entries.count > 1, now - entries[1].at >= Self.length { entries.removeFirst() }
         }
     }
 
-    /// How many samples are kept.
+    /// The number of samples.
     var count: Int { entries.withLock { $0.count } }
 
-    /// What happened up to a sample that was taken now, as far back as samples go.
+    /// The change up to a current sample, over the period covered by samples.
     func window(to sample: StatusSample, at now: ContinuousClock.Instant) -> StatusWindow {
         let first = entries.withLock { entries in
-            // Without a timer, as when the process was stopped for a while, there may be much older ones.
+            // If the timer did not run, for example because the process was stopped, samples may be much older.
             entries.last { now - $0.at >= Self.length } ?? entries.first
         }
         guard let first else { return StatusWindow(duration: Self.shortest, change: sample) }
@@ -44,12 +43,12 @@ final class StatusHistory: Sendable {
     }
 }
 
-/// What happened within some time.
+/// The change within a period.
 struct StatusWindow: Sendable {
     /// At least a second.
     let duration: Duration
     let change: StatusSample
 
-    /// How often per second.
+    /// The rate per second.
     func rate(_ count: UInt64) -> Double { Double(count) / (duration / .seconds(1)) }
 }

@@ -58,7 +58,7 @@ extension StatusReporter {
     static func sessions(_ reading: MetricsSnapshot, store: String) -> StatusDocument.Sessions {
         let ended = reading["cloakroom_sessions_ended_total"].counts(by: "reason")
         return StatusDocument.Sessions(
-            // Counting them in a server that many replicas share would cost too much.
+            // Counting the sessions of a shared server would be too expensive.
             active: store == "valkey" ? nil : reading["cloakroom_sessions_active"].total,
             createdTotal: reading["cloakroom_sessions_created_total"].total,
             ended: ended.map { .init(reason: $0.key, total: $0.value) }
@@ -84,7 +84,7 @@ extension StatusReporter {
             let seconds = Double(($0.notAfter - now).components.seconds)
             return StatusDocument.Certificate(
                 listener: $0.listener, file: $0.file, names: $0.names, notAfter: StatusFormatter.time($0.notAfter),
-                // Downwards: one that expired an hour ago has −1 day left and not 0.
+                // Rounded down: a certificate that expired an hour ago has −1 day left, not 0.
                 daysLeft: Int64((seconds / 86_400).rounded(.down)))
         }
     }
@@ -117,7 +117,7 @@ extension StatusDocument.Requests {
 }
 
 extension StatusDocument.Latency {
-    /// `nil` if nothing happened.
+    /// `nil` if there are no values.
     init?(_ tally: DurationStats) {
         guard let p50 = tally.quantile(0.5), let p95 = tally.quantile(0.95), let p99 = tally.quantile(0.99) else {
             return nil
@@ -139,7 +139,7 @@ extension StatusDocument.Upstream.Health {
 extension HistogramQuantile {
     fileprivate var isAboveHighestBucket: Bool { if case .aboveHighestBucket = self { true } else { false } }
 
-    /// Of a histogram in seconds, rounded to hundredths: buckets tell no more.
+    /// Milliseconds from a histogram in seconds, rounded to hundredths; buckets are not more precise.
     fileprivate var milliseconds: Double {
         switch self {
         case .estimate(let seconds), .aboveHighestBucket(let seconds): (seconds * 1_000).rounded(places: 2)
@@ -148,7 +148,7 @@ extension HistogramQuantile {
 }
 
 extension Double {
-    /// Rounded to so many decimal places.
+    /// Rounded to this number of decimal places.
     func rounded(places: Int) -> Double {
         let factor = pow(10, Double(places))
         return (self * factor).rounded() / factor

@@ -1,7 +1,7 @@
 import CloakroomCore
 import CloakroomTelemetry
 
-/// Makes the status document at each look, out of the metrics and of what the rest of the gateway tells.
+/// Creates the status document for each request, from the metrics and the status source.
 struct StatusReporter: Sendable {
     let source: StatusDataSource
     let registry: PrometheusRegistry
@@ -18,7 +18,7 @@ struct StatusReporter: Sendable {
         history = StatusHistory(startedAt: instant)
     }
 
-    /// Remembers how things are, for rates to come.
+    /// Takes a sample for later rates.
     func takeSample(at now: ContinuousClock.Instant) {
         history.append(StatusSample(registry.recordedReading()), at: now)
     }
@@ -31,7 +31,7 @@ struct StatusReporter: Sendable {
         }
     }
 
-    /// How things are.
+    /// The current status.
     func document(
         readiness: ReadinessReport, now: Timestamp, instant: ContinuousClock.Instant
     ) -> StatusDocument {

@@ -1,7 +1,7 @@
 import CloakroomTelemetry
 
-/// What of the metrics is looked at as a change over time, at one moment. It is much smaller than a reading: one entry
-/// per route and not one per route, method, status and version.
+/// The metrics whose changes over time are shown, at one moment. Much smaller than a full snapshot: one entry per route
+/// instead of one per route, method, status and version.
 struct StatusSample: Sendable, Equatable {
     /// By route.
     var routes: [String: RequestStats] = [:]
@@ -13,15 +13,15 @@ struct StatusSample: Sendable, Equatable {
     var refreshes: [String: DurationStats] = [:]
     /// By operation.
     var storeOperations: [String: RequestStats] = [:]
-    /// Telemetry that was not kept, by signal.
+    /// Dropped telemetry, by signal.
     var drops: [String: UInt64] = [:]
-    /// Requests and connections that were refused, by what was wrong.
+    /// Rejected requests and connections, by kind of error.
     var rejections: [String: UInt64] = [:]
 
-    /// Nothing has happened.
+    /// Creates an empty sample.
     init() {}
 
-    /// Adds up a reading.
+    /// Aggregates a snapshot of the metrics.
     init(_ reading: MetricsSnapshot) {
         routes = Self.requests(reading["http_server_request_duration_seconds"], by: "http_route") { labels in
             labels["http_response_status_code"]?.hasPrefix("5") == true
@@ -38,7 +38,7 @@ struct StatusSample: Sendable, Equatable {
         rejections = reading["cloakroom_wire_rejections_total"].counts(by: "kind")
     }
 
-    /// What came after an earlier sample.
+    /// The difference from an earlier sample.
     func subtracting(_ earlier: StatusSample) -> StatusSample {
         var change = StatusSample()
         change.routes = routes.changes(since: earlier.routes) { $0.subtracting($1) }
@@ -77,7 +77,7 @@ struct StatusSample: Sendable, Equatable {
 }
 
 extension [MetricsSnapshot.Series] {
-    /// The numbers of a counter or a gauge, added up by one label.
+    /// The values of a counter or gauge, summed by one label.
     func counts(by label: String) -> [String: UInt64] {
         var counts: [String: UInt64] = [:]
         for one in self {
@@ -87,7 +87,7 @@ extension [MetricsSnapshot.Series] {
         return counts
     }
 
-    /// The sum of all numbers.
+    /// The sum of all values.
     var total: UInt64 {
         reduce(0) { sum, one in
             guard case .number(let number) = one.value else { return sum }
@@ -97,12 +97,12 @@ extension [MetricsSnapshot.Series] {
 }
 
 extension [String: RequestStats] {
-    /// All of them together.
+    /// The sum of all entries.
     var total: RequestStats { values.reduce(into: RequestStats()) { $0.add($1) } }
 }
 
 extension Dictionary {
-    /// What came after an earlier table of the same; what was not in it has begun since.
+    /// The difference from an earlier table; entries missing there count from zero.
     fileprivate func changes(since earlier: Self, _ change: (Value, Value) -> Value) -> Self {
         var changes = self
         for (key, value) in self {

@@ -1,12 +1,12 @@
 import CloakroomCore
 import Foundation
 
-/// Numbers and times as people read them. Nothing depends on the machine's language.
+/// Formats numbers and times for the status page, independent of the locale.
 enum StatusFormatter {
-    /// Stands where nothing is known.
+    /// The placeholder for unknown values.
     static let unknown = "–"
 
-    /// `12 345`, grouped by a narrow space that does not break.
+    /// `12 345`, grouped by a narrow no-break space.
     static func whole(_ number: UInt64) -> String {
         let digits = Array(String(number))
         var text = ""
@@ -34,7 +34,8 @@ enum StatusFormatter {
         }
     }
 
-    /// Of 1: `0 %`, `< 0.1 %`, `2.5 %`, `100 %`. Only what is exactly all or nothing reads like it.
+    /// A fraction as percentage: `0 %`, `< 0.1 %`, `2.5 %`, `100 %`. Only exactly 0 and 1 are rendered as 0 % and 100
+    /// %.
     static func share(_ share: Double) -> String {
         let percent = share * 100
         return switch percent {
@@ -71,7 +72,7 @@ enum StatusFormatter {
         Date(timeIntervalSince1970: Double(time.milliseconds) / 1_000).formatted(.iso8601)
     }
 
-    /// What ``time(_:)`` makes, for reading: `2026-11-21 11:20:05 UTC`.
+    /// The output of ``time(_:)`` for display: `2026-11-21 11:20:05 UTC`.
     static func readable(_ time: String) -> String {
         time.replacing("T", with: " ").replacing("Z", with: " UTC")
     }

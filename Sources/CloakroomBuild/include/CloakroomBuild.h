@@ -1,13 +1,12 @@
 #ifndef CLOAKROOM_BUILD_H
 #define CLOAKROOM_BUILD_H
 
-/// The commit that the binary was built from, as deploy/build.sh found it; "unknown" where nobody said. Swift has no
-/// definitions with values, C has.
+/// The commit that the binary was built from, set by deploy/build.sh; "unknown" if the build did not set it. A C function
+/// because Swift has no preprocessor definitions with values.
 const char *cloakroom_commit(void);
 
-/// Makes sure that the process leaves no core dump, and that no other process of its user can read its memory: sets
-/// PR_SET_DUMPABLE to 0 and RLIMIT_CORE to 0. Returns 0, or the errno of what failed. Swift cannot call prctl, which takes a
-/// variable number of arguments.
+/// Disables core dumps and access to the process's memory by other processes of its user: sets PR_SET_DUMPABLE to 0 and
+/// RLIMIT_CORE to 0. Returns 0, or the errno of the failed call. Swift cannot call prctl because it is variadic.
 int cloakroom_disable_core_dumps(void);
 
 #endif

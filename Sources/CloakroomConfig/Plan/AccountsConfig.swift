@@ -1,16 +1,16 @@
 import CloakroomCore
 
-/// `accounts`: the gateway's own endpoints.
+/// `accounts`: the sign-in endpoints of the gateway.
 ///
-/// - `prefix`: the path they stand under; default `/auth`.
-/// - `upstream`: the upstream that signs people in; by default the only one that has `signIn`.
-/// - `throttle`: whether attempts to sign in are throttled; default `true`.
-/// - `signInsPerAddress`: the most attempts to sign in from one address in 10 minutes, successful or not, 0 to
-///   1,000,000; of one account at most 20 of them. Default 100; 0 is without limit.
-/// - `messages`: sentences for people by code; none by default.
+/// - `prefix`: their path prefix; default `/auth`.
+/// - `upstream`: the upstream used for sign-in; default: the only upstream with `signIn`.
+/// - `throttle`: whether sign-in attempts are throttled; default `true`.
+/// - `signInsPerAddress`: the maximum number of sign-in attempts from one address in 10 minutes, successful or not, 0
+///   to 1,000,000; at most 20 of them for one account. Default 100; 0 means unlimited.
+/// - `messages`: user-visible messages by code; default none.
 struct AccountsSection {
     let configuration: AccountsConfiguration
-    /// Whether it is clear which upstream signs people in, if any. If not, that has been said already.
+    /// Whether the sign-in upstream, if any, is unambiguous. If not, an error has been reported.
     let isUnambiguous: Bool
 
     init(from scope: ConfigScope, upstreams: UpstreamsSection) {
@@ -36,7 +36,8 @@ struct AccountsSection {
             if candidates.count > 1 {
                 let names = candidates.map { upstreams.names[$0] }.joined(separator: " or ")
                 scope.reading.report(
-                    ConfigValueError("several upstreams have signIn", "write \(names)"), at: scope.path + ["upstream"],
+                    ConfigValueError("required key missing: several upstreams define signIn", "write \(names)"),
+                    at: scope.path + ["upstream"],
                     origin: .defaultValue, becauseOf: [scope.path + ["upstream"]])
                 return (nil, false)
             }
@@ -47,7 +48,7 @@ struct AccountsSection {
             let index = try upstreams.index(of: name)
             guard candidates.contains(index) else {
                 throw ConfigValueError(
-                    "upstream \(DiagnosticText.quoted(name)) has no signIn",
+                    "must be an upstream with signIn, not \(DiagnosticText.quoted(name))",
                     "add upstreams.\(name).signIn, or name another")
             }
             return (index, true)
@@ -62,7 +63,9 @@ struct AccountsSection {
         parse: { text throws(ConfigValueError) in
             let path = try ValueFormat<String>.path.parse(text)
             guard !path.hasSuffix("/") else {
-                throw ConfigValueError("\(DiagnosticText.quoted(path)) ends with a slash", "write a path such as /auth")
+                throw ConfigValueError(
+                    "must be a path without a slash at its end, not \(DiagnosticText.quoted(path))",
+                    "write a path such as /auth")
             }
             return path
         }, render: { $0 })

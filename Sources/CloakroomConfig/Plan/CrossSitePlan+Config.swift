@@ -3,10 +3,10 @@ import CloakroomCore
 extension CrossSiteConfiguration {
     /// `csrf` and `cors`.
     ///
-    /// - `csrf.trustedOrigins`: a list of origins besides our own; default none.
-    /// - `csrf.requireHeader.name`, `csrf.requireHeader.value`: a field that every request with a session cookie has to
-    ///   carry. Both required within `requireHeader`; default none.
-    /// - `cors.origins`: a list of origins whose pages may read answers; default none, which switches CORS off.
+    /// - `csrf.trustedOrigins`: a list of origins in addition to the gateway's own; default none.
+    /// - `csrf.requireHeader.name`, `csrf.requireHeader.value`: a field required in every request with a session
+    ///   cookie. Both required within `requireHeader`; default none.
+    /// - `cors.origins`: a list of origins whose pages may read responses; default none, which disables CORS.
     /// - `cors.maxAge`: 0s to 1d; default 10m.
     init(from root: ConfigScope) {
         let defaults = CrossSiteConfiguration()
@@ -29,8 +29,8 @@ extension CrossSiteConfiguration.RequiredField {
         self.init(name: name, value: value)
     }
 
-    /// Fields that every site can set without asking first, or that browsers set themselves (the Fetch standard,
-    /// CORS-safelisted and forbidden request-headers): to require one of them would keep nobody out.
+    /// Fields that any site can set without a preflight, or that browsers set themselves (Fetch standard,
+    /// CORS-safelisted and forbidden request headers). Requiring one of them gives no CSRF protection.
     private static let ineffectiveFields: Set<String> = [
         "accept", "accept-charset", "accept-encoding", "accept-language", "authorization", "connection",
         "content-language", "content-length", "content-type", "cookie", "date", "dnt", "expect", "host", "keep-alive",
@@ -44,7 +44,8 @@ extension CrossSiteConfiguration.RequiredField {
             let lower = name.lowercased()
             guard !ineffectiveFields.contains(lower), !lower.hasPrefix("sec-"), !lower.hasPrefix("proxy-") else {
                 throw ConfigValueError(
-                    "\(name) would keep no other site out", "write a field of its own such as X-CSRF")
+                    "\(name) can be set by cross-site requests and gives no CSRF protection",
+                    "write a custom field such as X-CSRF")
             }
             return name
         }, render: { $0 })
@@ -53,7 +54,8 @@ extension CrossSiteConfiguration.RequiredField {
         "visible ASCII without blanks",
         parse: { text throws(ConfigValueError) in
             guard !text.isEmpty, text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
-                throw ConfigValueError("\(DiagnosticText.quoted(text)) is not visible ASCII", "write a word such as 1")
+                throw ConfigValueError(
+                    "must be visible ASCII, not \(DiagnosticText.quoted(text))", "write a word such as 1")
             }
             return text
         }, render: { $0 })

@@ -1,11 +1,11 @@
 import CloakroomCore
 
 extension GatewayConfiguration {
-    /// Reads the whole configuration and checks what no single key can tell.
+    /// Parses the whole configuration and validates keys against each other.
     ///
-    /// Keys on the top level besides the sections: `trustedPeers`, addresses and ranges, none by default; `eventLoops`,
-    /// 1 to 1,024, one for each core by default.
-    /// - Returns: `nil` if anything is wrong; the mistakes are noted with the reading.
+    /// Top-level keys besides the sections: `trustedPeers`, addresses and ranges, default none; `eventLoops`, 1 to
+    /// 1,024, default one per core.
+    /// - Returns: `nil` if there is any error; errors are collected in the reading.
     init?(from root: ConfigScope) {
         let listeners = root.items("listeners").map(ListenerSection.init)
         if listeners.isEmpty, !root.reading.invalidKeys.contains(["listeners"]) {
@@ -44,12 +44,12 @@ extension GatewayConfiguration {
 }
 
 extension ValueFormat where Value == Duration {
-    /// A time to wait: more than zero and at most a day.
+    /// A timeout: more than zero and at most a day.
     static let wait = duration(.milliseconds(1) ... .seconds(86_400))
 }
 
 extension ConfigScope {
-    /// Sentences for people by message code; none by default.
+    /// User-visible messages by code; default none.
     func messages() -> [ProblemCode: String] {
         let scope = section("messages")
         var messages: [ProblemCode: String] = [:]

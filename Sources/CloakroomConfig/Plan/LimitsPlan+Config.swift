@@ -1,7 +1,7 @@
 import CloakroomCore
 
 extension LimitsConfiguration {
-    /// The largest body that can be allowed, in bytes.
+    /// The maximum configurable body size in bytes.
     static let largestBody = 1 << 40
 
     /// `limits`.
@@ -31,7 +31,7 @@ extension LimitsConfiguration {
         if target >= head, !scope.isInvalid("target"), !scope.isInvalid("head") {
             scope.report(
                 ConfigValueError(
-                    "target \(ByteSize.rendered(target)) is not less than head \(ByteSize.rendered(head))",
+                    "target \(ByteSize.rendered(target)) must be less than head \(ByteSize.rendered(head))",
                     "the target is a part of the head"), at: scope.isSet("target") ? "target" : "head",
                 becauseOf: [scope.path + ["target"], scope.path + ["head"]])
         }

@@ -3,16 +3,16 @@ import CloakroomCore
 /// An item of `listeners`.
 ///
 /// - `address`: host and port to listen on; port 0 lets the system choose. Required.
-/// - `tls`: see ``TLSConfig``. Without it the listener speaks clear text.
-/// - `http2`: whether HTTP/2 is spoken. Default `true` with `tls`, `false` without.
+/// - `tls`: see ``TLSConfig``. Without it the listener accepts unencrypted connections.
+/// - `http2`: whether HTTP/2 is enabled. Default `true` with `tls`, `false` without.
 /// - `proxyProtocol.trustedSources`: addresses and ranges whose connections begin with a PROXY header. Required within
 ///   `proxyProtocol`, at least one.
-/// - `tlsTerminatedInFront`: whether a proxy in front speaks TLS with clients. Default `false`.
+/// - `tlsTerminatedInFront`: whether a proxy in front terminates TLS. Default `false`.
 struct ListenerSection {
     let scope: ConfigScope
     let address: HostAndPort?
     let tls: ListenerTLSConfiguration?
-    /// Whether `tls` is given, right or wrong.
+    /// Whether `tls` is set, valid or not.
     let hasTLS: Bool
     let isTLSTerminatedInFront: Bool
     private let http2: Bool
@@ -30,7 +30,7 @@ struct ListenerSection {
         isTLSTerminatedInFront = scope.value("tlsTerminatedInFront", as: .flag, default: false)
         if hasTLS, isTLSTerminatedInFront {
             scope.report(
-                ConfigValueError("this listener speaks TLS itself", "keep either tls or tlsTerminatedInFront"),
+                ConfigValueError("conflicts with tls", "keep either tls or tlsTerminatedInFront"),
                 at: "tlsTerminatedInFront")
         }
     }
@@ -42,11 +42,11 @@ struct ListenerSection {
     }
 }
 
-/// `admin`: the listener for operators.
+/// `admin`: the admin listener.
 ///
 /// - `enabled`: default `true`.
 /// - `address`: host and port; default `127.0.0.1:9464`.
-/// - `token` or `tokenFile`: what ends sessions; 16 bytes of visible ASCII or more. Default: none.
+/// - `token` or `tokenFile`: the token for ending sessions; at least 16 bytes of visible ASCII. Default: none.
 struct AdminSection {
     let scope: ConfigScope
     let configuration: AdminConfiguration?

@@ -1,11 +1,11 @@
-/// When a running gateway reads its configuration again. On SIGHUP it does in any case.
+/// When a running gateway reloads its configuration. SIGHUP always triggers a reload.
 public struct ReloadConfiguration: Sendable, Equatable {
-    /// Whether the file, and the files of secrets that it names, are looked at from time to time.
+    /// Whether the configuration file and its secret files are polled for changes.
     public var watchesFiles: Bool
-    /// How much time passes between two looks, 100 ms to 1 day.
+    /// The polling interval, 100 ms to 1 day.
     public var interval: Duration
 
-    /// Makes a plan.
+    /// Creates the configuration.
     public init(watchesFiles: Bool = true, interval: Duration = .seconds(10)) {
         self.watchesFiles = watchesFiles
         self.interval = interval

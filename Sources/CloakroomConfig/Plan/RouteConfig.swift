@@ -3,19 +3,20 @@ import CloakroomCore
 /// An item of `routes`.
 ///
 /// - `name`: letters, digits and `._-`; unique. Required.
-/// - `methods`: upper case; `GET` brings `HEAD`. Required.
+/// - `methods`: upper case; `GET` includes `HEAD`. Required.
 /// - `path`: a pattern such as `/videos/{id}` or `/files/*`. Required.
-/// - `upstream`: the name of an upstream. Required where there are several.
-/// - `requiresAuthorization`: `true` or `false`. Required: nothing is public by omission.
+/// - `upstream`: the name of an upstream. Required if there are several.
+/// - `requiresAuthorization`: whether the route requires a session, `true` or `false`. Required, so that no route is
+///   public by omission.
 /// - `inject`: a list of `apiToken` and `bearer`; default none.
-/// - `messages`: sentences for people by code; none by default.
+/// - `messages`: user-visible messages by code; default none.
 /// - `bodyLimit`: 0 to 1TiB; default `limits.body`.
 /// - `responseHeadTimeout`: 1ms to 1d; default `timeouts.responseHead`.
 /// - `bodyIdleTimeout`: 1ms to 1d; default `timeouts.bodyIdle`.
-/// - `websocket`: whether the connection may become a WebSocket; needs `GET`. Default `false`.
-/// - `accessLogRatio`: the share of its requests that gets a line in the access log, 0 to 1; default 1.
-/// - `passFields`: names of request fields that are passed on although they are removed otherwise, because they name
-///   another method, path, address or user, such as `X-HTTP-Method-Override`; default none.
+/// - `websocket`: whether the connection can be upgraded to a WebSocket; requires `GET`. Default `false`.
+/// - `accessLogRatio`: the fraction of requests that are logged in the access log, 0 to 1; default 1.
+/// - `passFields`: request fields that are forwarded although they are stripped by default because they override the
+///   method, path, address or user, such as `X-HTTP-Method-Override`; default none.
 struct RouteSection {
     private enum Kind: String, CaseIterable {
         case apiToken, bearer
@@ -59,11 +60,11 @@ struct RouteSection {
             if let warning = MethodRules.warning(about: method) { scope.warn(warning, item: index, of: "methods") }
         }
         if let methods, Set(methods).count < methods.count {
-            scope.report(ConfigValueError("names a method twice", "keep one of them"), at: "methods")
+            scope.report(ConfigValueError("must be a list without duplicates", "keep one of them"), at: "methods")
         }
     }
 
-    /// The route, if there is enough of it to compare it with others.
+    /// The route, if it has enough valid keys to compare it with others.
     var route: Route? {
         guard let methods, let pattern else { return nil }
         return Route(
@@ -78,7 +79,7 @@ struct RouteSection {
         if upstreams.names.count == 1, let only = upstreams.names.first {
             name = scope.value("upstream", as: .text, default: only)
         } else if upstreams.names.isEmpty {
-            // That there is none has been noted.
+            // The missing upstream has been reported.
             name = scope.optional("upstream", as: .text)
         } else {
             name = scope.required("upstream", as: .text)

@@ -9,7 +9,7 @@ extension SessionConfiguration {
     /// - `maxSessions`: 1 to 100,000,000; default 1,000,000.
     /// - `maxSessionsPerAccount`: 1 to 10,000; default 100.
     /// - `localSessions`: 1 to 100,000,000; default 100,000.
-    /// - `secrets` or `secretsFile`: 1 to 8, of 32 bytes or more each. Required for stores other than `memory`.
+    /// - `secrets` or `secretsFile`: 1 to 8, each of at least 32 bytes. Required for stores other than `memory`.
     init(from scope: ConfigScope) {
         let defaults = SessionConfiguration()
         let lifetime = ValueFormat<Duration>.duration(.seconds(1) ... .seconds(30 * 86_400))
@@ -21,9 +21,9 @@ extension SessionConfiguration {
             let causes = ["idleTimeout", "absoluteTimeout"].map { scope.path + [$0] }
             scope.report(
                 ConfigValueError(
-                    "idleTimeout \(ValueFormat.rendered(idle)) is longer than absoluteTimeout"
+                    "idleTimeout \(ValueFormat.rendered(idle)) must be at most absoluteTimeout"
                         + " \(ValueFormat.rendered(absolute))",
-                    "a session that is never idle ends at absoluteTimeout; make it the longer one"), at: name,
+                    "raise absoluteTimeout, or lower idleTimeout"), at: name,
                 becauseOf: causes)
         }
         self.init(
@@ -42,12 +42,12 @@ extension SessionConfiguration {
         ValueFormat<Store>.choice().expectation,
         parse: { text throws(ConfigValueError) in
             guard text.lowercased() != "redis" else {
-                throw ConfigValueError("there is one kind of store for Valkey and Redis", "write valkey")
+                throw ConfigValueError("must be valkey, which covers Valkey and Redis", "write valkey")
             }
             return try ValueFormat<Store>.choice().parse(text)
         }, render: { $0.rawValue })
 
-    /// The gateway's secrets, the newest first.
+    /// The secrets of the gateway, newest first.
     private static func secrets(_ scope: ConfigScope, for store: Store) -> [Secret] {
         let secrets = scope.secrets("secrets", as: .gatewaySecret) { $0 }
         guard let secrets, !secrets.isEmpty else {
@@ -56,29 +56,30 @@ extension SessionConfiguration {
                 scope.reading.reportMissing(
                     scope.path + ["secrets"],
                     ConfigValueError(
-                        "is missing: the store \(store.rawValue) seals sessions",
+                        "required key missing: the store \(store.rawValue) seals sessions",
                         "\(ValueFormat<Secret>.gatewaySecretExample), or name a file that holds it in secretsFile"))
             }
             return []
         }
         if secrets.count > 8 {
             scope.report(
-                ConfigValueError("holds \(secrets.count) secrets", "keep the newest 8 or fewer"), at: "secrets")
+                ConfigValueError("must be at most 8 secrets, not \(secrets.count)", "keep the newest 8 or fewer"),
+                at: "secrets")
         }
         for index in secrets.indices where secrets[..<index].contains(secrets[index]) {
-            scope.report(ConfigValueError("stands twice", "keep one of them"), item: index, of: "secrets")
+            scope.report(ConfigValueError("must be unique", "keep one of them"), item: index, of: "secrets")
         }
         return secrets
     }
 }
 
 extension CookieConfiguration {
-    /// The prefix under which browsers hold a cookie to its host (RFC 6265bis §4.1.3).
+    /// The prefix of cookies that browsers bind to their host (RFC 6265bis §4.1.3).
     static let hostPrefix = "__Host-"
 
     /// `session.cookie`.
     ///
-    /// - `name`: a token; default `__Host-cloakroom`, without the prefix where `secure` is `false`.
+    /// - `name`: a token; default `__Host-cloakroom`, without the prefix if `secure` is `false`.
     /// - `secure`: default `true`; `false` on loopback only.
     /// - `sameSite`: `Strict` (default) or `Lax`.
     init(from scope: ConfigScope) {

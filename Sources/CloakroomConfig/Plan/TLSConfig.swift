@@ -1,15 +1,15 @@
 import CloakroomCore
 
-/// `listeners.#.tls`: how a listener speaks TLS.
+/// `listeners.#.tls`: TLS of a listener.
 ///
 /// - `certificateFile`, `keyFile`: PEM files. Required.
-/// - `additionalCertificates`: a list of `certificateFile` and `keyFile`, both required, chosen by SNI. Default: none.
+/// - `additionalCertificates`: a list of `certificateFile` and `keyFile`, both required, selected by SNI. Default: none.
 /// - `minimumVersion`: `1.2` (default) or `1.3`.
 /// - `cipherSuites`: registered names of TLS 1.2 suites. Default: all of ``TLSCipherSuite``.
 /// - `clientCertificates.caFile`: PEM file. Required within `clientCertificates`.
 /// - `clientCertificates.mode`: `required` (default) or `optional`.
 struct TLSSection {
-    /// `nil` if the section is not there, or something in it is wrong.
+    /// `nil` if the section is absent or invalid.
     let configuration: ListenerTLSConfiguration?
 
     init(from scope: ConfigScope) {
@@ -31,12 +31,14 @@ struct TLSSection {
         guard let suites else { return TLSCipherSuite.allCases }
         if suites.isEmpty {
             scope.report(
-                ConfigValueError("is empty", "write at least one, or leave it out for all that are good"),
+                ConfigValueError(
+                    "must not be empty", "write at least one, or leave it out to allow all supported suites"),
                 at: "cipherSuites")
         } else if minimumVersion == .tls13 {
             scope.report(
                 ConfigValueError(
-                    "names suites of TLS 1.2, which is not spoken", "leave it out, or set minimumVersion to 1.2"),
+                    "conflicts with minimumVersion: the suites are for TLS 1.2",
+                    "leave it out, or set minimumVersion to 1.2"),
                 at: "cipherSuites")
         }
         return suites

@@ -1,11 +1,11 @@
 import CloakroomCore
 
 extension TracingConfiguration {
-    /// `tracing`. Each key has variables of the OpenTelemetry specification as its weakest source:
+    /// `tracing`. The weakest source of each key is its variables of the OpenTelemetry specification:
     /// ``OpenTelemetryVariables``.
     ///
-    /// - `exporter`: `none`, `log` or `otlp`. Default `none`, and `otlp` where an endpoint is given.
-    /// - `sampler`: `always_on`, `always_off`, `traceidratio`, and the same with `parentbased_` before it; default
+    /// - `exporter`: `none`, `log` or `otlp`. Default `otlp` if an endpoint is set, otherwise `none`.
+    /// - `sampler`: `always_on`, `always_off`, `traceidratio`, or one of these prefixed with `parentbased_`; default
     ///   `parentbased_traceidratio`.
     /// - `ratio`: 0 to 1; default 0.01.
     /// - `serviceName`: default `cloakroom`.
@@ -26,21 +26,21 @@ extension TracingConfiguration {
         if exporter == .otlp, !otlp.isSetExplicitly("endpoint") { Self.checkProtocol(otlp.reading) }
     }
 
-    /// Whoever set the variables may have had another way in mind; the collector would get something else on that port.
+    /// A different protocol in the variables implies a different collector port, so it is an error.
     private static func checkProtocol(_ reading: ConfigParser) {
         guard let (name, value) = reading.openTelemetry.first(of: OpenTelemetryVariables.protocols),
             value.lowercased() != "http/protobuf"
         else { return }
         reading.add(
             ConfigValueError(
-                "\(DiagnosticText.quoted(value)) is not spoken here",
+                "\(DiagnosticText.quoted(value)) is not supported",
                 "write http/protobuf, and the endpoint with the collector's port for it, usually 4318"),
             key: [name], origin: .environment(name))
     }
 }
 
 extension SamplerConfiguration {
-    /// The samplers by the names that the OpenTelemetry specification gives them.
+    /// The samplers with their names in the OpenTelemetry specification.
     private enum Name: String, CaseIterable {
         case alwaysOn = "always_on"
         case alwaysOff = "always_off"
@@ -68,7 +68,7 @@ extension SamplerConfiguration {
     /// `tracing.sampler` and `tracing.ratio`.
     fileprivate init(from scope: ConfigScope) {
         let name = scope.value("sampler", as: .choice(), default: Name.parentBasedTraceIDRatio)
-        // The specification's own default for a ratio that its variables ask for and do not name.
+        // If the sampler is set by its variable without an argument, the specification's default ratio 1 applies.
         let isAskedFor = scope.reading.origin(scope.path + ["sampler"]) == .environment(OpenTelemetryVariables.sampler)
         self.init(
             root: name.root,
@@ -81,7 +81,7 @@ extension OTLPConfiguration {
     /// `tracing.otlp`.
     ///
     /// - `endpoint`: a URL with `http` or `https`, a host and a path; default `http://localhost:4318/v1/traces`.
-    /// - `caFile`: PEM file of the certificates that an `https` collector's is trusted by; default those of the system.
+    /// - `caFile`: PEM file with the trusted certificates for an `https` collector; default: those of the system.
     /// - `headers` or `headersFile`: a list of `name=value`; default none.
     /// - `timeout`: 1ms to 1d; default 10s.
     /// - `queueLimit`: 1 to 1,000,000; default 2,048.
@@ -91,11 +91,11 @@ extension OTLPConfiguration {
         let defaults = OTLPConfiguration()
         let endpoint = scope.value("endpoint", as: .tracesEndpoint, default: defaults.endpoint)
         let caFile = scope.optional("caFile", as: scope.pemFile(.certificate))
-        // A variable may be set for the other signals of a platform.
+        // A variable may be intended for the other signals of a platform.
         if scope.isSetExplicitly("caFile"), !endpoint.lowercased().hasPrefix("https:"), !scope.isInvalid("endpoint") {
             scope.report(
                 ConfigValueError(
-                    "the collector is not reached over TLS", "write an https:// endpoint, or leave it out"),
+                    "conflicts with an endpoint without TLS", "write an https:// endpoint, or leave it out"),
                 at: "caFile")
         }
         let headers = scope.secrets("headers", as: .collectorHeader, isPair: true, \.value) ?? []
@@ -107,7 +107,7 @@ extension OTLPConfiguration {
         if batchLimit > queueLimit, !scope.isInvalid("queueLimit"), !scope.isInvalid("batchLimit") {
             scope.report(
                 ConfigValueError(
-                    "a batch of \(batchLimit) spans never fills from a queue of \(queueLimit)",
+                    "must be at most queueLimit \(queueLimit), not \(batchLimit)",
                     "make it \(queueLimit) or less, or raise queueLimit"), at: "batchLimit",
                 becauseOf: [scope.path + ["queueLimit"]])
         }
@@ -118,11 +118,11 @@ extension OTLPConfiguration {
 }
 
 extension ConfigScope {
-    /// Notes each name that stands in a list before.
+    /// Reports each repeated name of a list.
     fileprivate func reportDuplicates(in names: [String], at key: String) {
         for index in names.indices where names[..<index].contains(names[index]) {
             report(
-                ConfigValueError("\(names[index]) stands twice", "keep one of them"), item: index, of: key)
+                ConfigValueError("name must be unique: \(names[index])", "keep one of them"), item: index, of: key)
         }
     }
 }

@@ -1,13 +1,12 @@
 import CloakroomCore
 
 extension UpstreamTLSConfiguration {
-    /// What TLS with an upstream needs. Verification cannot be turned off.
+    /// TLS towards an upstream. Verification cannot be disabled.
     ///
-    /// - `caFile`: PEM file of the certificates that are trusted instead of the system's.
+    /// - `caFile`: PEM file with the trusted certificates, instead of those of the system.
     /// - `certificateFile`, `keyFile`: PEM files of the gateway's own certificate; both or none.
-    /// - `serverName`: a host name in place of the target's, for SNI and verification.
-    /// - Parameter targets: The upstream's targets, if they could be read: without `https` among them nothing of this
-    ///   would be in effect.
+    /// - `serverName`: the host name for SNI and verification, instead of the target's.
+    /// - Parameter targets: The upstream's targets, if valid: without an `https` target this section has no effect.
     /// - Returns: `nil` if the section is absent.
     init?(from scope: ConfigScope, targets: [UpstreamTargetConfiguration]?) {
         let caFile = scope.optional("caFile", as: scope.pemFile(.certificate))
@@ -19,7 +18,7 @@ extension UpstreamTLSConfiguration {
         for (name, twin) in [("keyFile", "certificateFile"), ("certificateFile", "keyFile")]
         where scope.isSet(name) && !scope.isSet(twin) {
             scope.report(
-                ConfigValueError("stands without \(twin)", "name both files, or none"), at: name,
+                ConfigValueError("not supported without \(twin)", "name both files, or none"), at: name,
                 becauseOf: [scope.path + [twin]])
         }
         if let targets, !targets.isEmpty, !targets.contains(where: { $0.scheme == .https }) {
@@ -27,7 +26,7 @@ extension UpstreamTLSConfiguration {
             if let key {
                 scope.report(
                     ConfigValueError(
-                        "no target of this upstream is reached over TLS", "write https:// targets, or leave it out"),
+                        "not supported without https:// targets", "write https:// targets, or leave it out"),
                     at: key)
             }
         }

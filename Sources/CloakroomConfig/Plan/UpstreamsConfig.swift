@@ -20,24 +20,23 @@ struct UpstreamsSection {
         var variables: [String: String] = [:]
         for (name, scope) in named {
             Self.check(name, scope)
-            // Variables know neither case nor punctuation.
+            // Variable names preserve neither case nor punctuation.
             let variable = root.reading.variable([name])
             if let other = variables.updateValue(name, forKey: variable) {
                 Self.report(
                     ConfigValueError(
-                        "differs from upstream \(DiagnosticText.quoted(other)) in case or punctuation only",
+                        "conflicts with upstream \(DiagnosticText.quoted(other)), which differs only in case or punctuation",
                         "rename one"),
                     at: scope)
             }
         }
     }
 
-    /// The index of an upstream, and the mistake if there is none of that name.
+    /// The index of an upstream, or the error if the name is unknown.
     func index(of name: String) throws(ConfigValueError) -> Int {
         guard let index = names.firstIndex(of: name) else {
             throw ConfigValueError(
-                "there is no upstream \(DiagnosticText.quoted(name))",
-                NameSuggestion.suggestion(for: name, among: names))
+                "unknown upstream \(DiagnosticText.quoted(name))", NameSuggestion.suggestion(for: name, among: names))
         }
         return index
     }
@@ -46,7 +45,8 @@ struct UpstreamsSection {
         do throws(ConfigValueError) {
             _ = try ValueFormat<String>.name.parse(name)
             guard !name.contains(".") else {
-                throw ConfigValueError("\(DiagnosticText.quoted(name)) holds a dot", "write a hyphen instead")
+                throw ConfigValueError(
+                    "must be a name without dots, not \(DiagnosticText.quoted(name))", "write a hyphen instead")
             }
         } catch {
             report(error, at: scope)
@@ -63,16 +63,16 @@ extension UpstreamConfiguration {
     /// One upstream.
     ///
     /// - `targets`: `http://host:port`, `https://host:port` or `unix:/path`. Required.
-    /// - `tls`: what `https` targets need beyond the defaults; absent by default.
-    /// - `resolveInterval`: how old the addresses of a host name may get, 1s to 1d; default 30s.
-    /// - `preserveHost`: whether the client's `Host` is passed on. Default `true`.
+    /// - `tls`: TLS settings for `https` targets; default none.
+    /// - `resolveInterval`: the DNS refresh interval, 1s to 1d; default 30s.
+    /// - `preserveHost`: whether the client's `Host` is forwarded. Default `true`.
     /// - `apiToken.header`: the field for the API token; default `X-API-TOKEN`.
     /// - `apiToken.value` or `apiToken.valueFile`: the token. Required within `apiToken`.
-    /// - `signIn`, `refresh`, `revoke`, `user`: calls that deal in tokens; absent by default.
-    /// - `sessionSource`: the name under which sessions record that this upstream issued their tokens, which are sent to
-    ///   no other; default the upstream's name. Keep it when the upstream is renamed; change it when the upstream becomes
-    ///   another API, which ends the sessions of the one before.
-    /// - `pool`: limits of the connections.
+    /// - `signIn`, `refresh`, `revoke`, `user`: token calls; default none.
+    /// - `sessionSource`: the name that sessions store as the issuer of their tokens; tokens are sent to no other
+    ///   upstream. Default: the name of the upstream. Keep it if the upstream is renamed. Change it if the upstream
+    ///   becomes another API, which ends the existing sessions.
+    /// - `pool`: connection limits.
     init(named name: String, from scope: ConfigScope) {
         let targets = scope.requiredList("targets", as: .target)
         self.init(
@@ -93,19 +93,19 @@ extension UpstreamConfiguration {
 }
 
 extension IdentityEndpointConfiguration {
-    /// A call that deals in tokens.
+    /// A token call.
     ///
     /// - `method`: default `POST`, for `user` `GET`.
     /// - `path`: without a query. Required.
     /// - `credentials`: `basic`, `bearer` or `json`; default `bearer`, for `signIn` `basic`.
-    /// - `accessToken`, `refreshToken`: member names in the answer, joined by dots; default `accessToken`,
+    /// - `accessToken`, `refreshToken`: member names in the response, joined by dots; default `accessToken`,
     ///   `refreshToken`.
-    /// - `expiresIn`: the same for the lifetime in seconds; by default `exp` of a JWT is read.
+    /// - `expiresIn`: the same for the lifetime in seconds; default: the `exp` claim of a JWT is used.
     /// - `rejectedStatuses`, of `signIn` and `refresh` only: the statuses, 400 to 499, that reject the password or the
     ///   refresh token; default 400, 401, 403, 422 for `signIn`, 401 for `refresh`.
-    /// - `id`, for `user` only: the same for the user's id, a string or an integer, which names the account; default `id`.
-    ///   Where the answer has none, the account is the name that was typed at sign-in.
-    /// - Returns: `nil` if the section is absent or not usable.
+    /// - `id`, for `user` only: the same for the user's id, a string or an integer, which identifies the account;
+    ///   default `id`. If the response has none, the account is the name entered at sign-in.
+    /// - Returns: `nil` if the section is absent or invalid.
     fileprivate init?(
         from scope: ConfigScope, method: String = "POST", credentials: CredentialFormat = .bearer,
         canBeRejected: Bool = false, isUser: Bool = false
@@ -119,7 +119,8 @@ extension IdentityEndpointConfiguration {
         let expiresIn = scope.optional("expiresIn", as: .members)
         let rejected = canBeRejected ? scope.list("rejectedStatuses", as: .integer(400...499)) : nil
         if let rejected, rejected.isEmpty {
-            scope.report(ConfigValueError("is empty", "write at least one, such as 401"), at: "rejectedStatuses")
+            scope.report(
+                ConfigValueError("must not be empty", "write at least one, such as 401"), at: "rejectedStatuses")
         }
         let userID = isUser ? scope.value("id", as: .members, default: "id") : "id"
         guard let path else { return nil }
@@ -137,8 +138,8 @@ extension PoolConfiguration {
     /// - `maxPending`: 0 to 1,000,000; default 1,024.
     /// - `pendingTimeout`: 1ms to 1d; default 10s.
     /// - `idleTimeout`: 1ms to 1d; default 1m.
-    /// - `requestsPerConnection`: 0 to 1,000,000; default 0, which is without limit.
-    /// - `connectionLifetime`: 0s to 1d; default 1h. `0s` is without limit.
+    /// - `requestsPerConnection`: 0 to 1,000,000; default 0, which means unlimited.
+    /// - `connectionLifetime`: 0s to 1d; default 1h. `0s` means unlimited.
     fileprivate init(from scope: ConfigScope) {
         let defaults = PoolConfiguration()
         self.init(

@@ -1,29 +1,28 @@
-/// One error or warning about a configuration: its place, what is wrong and what to write instead.
+/// An error, warning or note about a configuration: location, message and suggested correction.
 public struct ConfigDiagnostic: Sendable, Equatable {
     /// How serious a problem is.
     public enum Severity: Sendable {
         /// The configuration is rejected.
         case error
-        /// The configuration is used; `check-config` shows the problem, and with `--strict` exits with 1.
+        /// The configuration is used. `check-config` prints the problem and, with `--strict`, exits with 1.
         case warning
-        /// The configuration is used, and nothing is wrong with it: `check-config` shows what it means and does not count
-        /// it.
+        /// The configuration is used and valid. `check-config` prints the note and does not count it.
         case note
     }
 
-    /// Whether the configuration is rejected because of it.
+    /// The severity; `error` rejects the configuration.
     public let severity: Severity
-    /// The file as it was named, or `environment` or `--set`.
+    /// The file as given by the caller, or `environment` or `--set`.
     public let source: String
-    /// The line, from 1; `nil` where the mistake is not on one line.
+    /// The line, from 1; `nil` if the problem is not on a single line.
     public let line: Int?
     /// The column in Unicode scalars, from 1.
     public let column: Int?
     /// The key with dots, or the name of the environment variable.
     public let key: String?
-    /// What is wrong. Never holds a secret.
+    /// The message. Contains no secret.
     public let message: String
-    /// What to write instead; may be empty.
+    /// The suggested correction; may be empty.
     public let suggestion: String
 
     init(
@@ -41,7 +40,8 @@ public struct ConfigDiagnostic: Sendable, Equatable {
 }
 
 extension ConfigDiagnostic: CustomStringConvertible {
-    /// One line: `file:line:column: key: what is wrong (what to write)`, with `warning:` or `note:` before the key unless it is an error.
+    /// A single line `file:line:column: key: message (suggestion)`, with `warning:` or `note:` before the key for these
+    /// severities.
     public var description: String {
         var place = source
         if let line { place += ":\(line)" }
@@ -58,9 +58,9 @@ extension ConfigDiagnostic: CustomStringConvertible {
     }
 }
 
-/// All mistakes of one configuration: those of the file by line, then the environment's, then the flags'.
+/// All errors of a configuration, ordered by source: file (by line), environment, flags.
 public struct ConfigDiagnostics: Error, Sendable, Equatable, CustomStringConvertible {
-    /// The mistakes. Never empty.
+    /// The errors. Never empty.
     public let problems: [ConfigDiagnostic]
 
     init(_ problems: [ConfigDiagnostic]) {
@@ -74,7 +74,7 @@ public struct ConfigDiagnostics: Error, Sendable, Equatable, CustomStringConvert
         }.map(\.element)
     }
 
-    /// One mistake a line.
+    /// One error per line.
     public var description: String {
         problems.map(\.description).joined(separator: "\n")
     }
@@ -86,7 +86,7 @@ public struct ConfigDiagnostics: Error, Sendable, Equatable, CustomStringConvert
             case ValueSource.flagName: 2
             default: 0
             }
-        // Only variables have no order of their own.
+        // Only environment variables have no order and are sorted by name.
         return (layer, problem.line ?? 0, problem.column ?? 0, layer == 1 ? problem.key ?? "" : "", offset)
     }
 }

@@ -1,4 +1,4 @@
-/// What is wrong with a value, before anybody knows where the value stands.
+/// An error in a value, before its location in the sources is known.
 struct ConfigValueError: Error, Equatable {
     let message: String
     let suggestion: String
@@ -9,9 +9,9 @@ struct ConfigValueError: Error, Equatable {
     }
 }
 
-/// Text from a configuration as it may stand in a line of a report.
+/// Escapes text from a configuration for one line of a report.
 enum DiagnosticText {
-    /// The text in quotation marks, without control characters and not overlong.
+    /// The text in quotation marks, with control characters escaped, at most 80 characters.
     static func quoted(_ text: some StringProtocol) -> String {
         let text = escaped(text)
         return text.count > 80 ? "\"\(text.prefix(77))...\"" : "\"\(text)\""

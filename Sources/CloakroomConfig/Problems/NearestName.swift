@@ -1,6 +1,6 @@
-/// Finds what somebody may have meant who wrote a name that does not exist.
+/// Suggests the likely intended name for an unknown name.
 enum NameSuggestion {
-    /// The candidate with the fewest edits; `nil` if all of them are too far away to be meant.
+    /// The candidate with the smallest edit distance; `nil` if every distance exceeds a third of the name and 2.
     static func nearest(to name: String, among candidates: some Sequence<String>) -> String? {
         let wanted = Array(name.lowercased())
         var best: (name: String, distance: Int)?
@@ -12,7 +12,7 @@ enum NameSuggestion {
         return best.name
     }
 
-    /// A sentence for a name that does not exist: the nearest one, or what there is.
+    /// The suggestion for an unknown name: the nearest candidate, otherwise a list of up to 20 candidates.
     static func suggestion(for name: String, among candidates: [String]) -> String {
         if let nearest = nearest(to: name, among: candidates) {
             return "did you mean \(DiagnosticText.quoted(nearest))?"
@@ -21,7 +21,7 @@ enum NameSuggestion {
         return "write one of: " + candidates.prefix(20).map { DiagnosticText.escaped($0) }.joined(separator: ", ")
     }
 
-    /// Insertions, deletions, replacements and swaps of neighbours that turn one into the other.
+    /// The optimal string alignment distance: insertions, deletions, replacements and swaps of adjacent characters.
     static func distance(_ left: [Character], _ right: [Character]) -> Int {
         guard !left.isEmpty, !right.isEmpty else { return max(left.count, right.count) }
         var beforePrevious: [Int] = []

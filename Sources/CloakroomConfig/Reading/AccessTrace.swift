@@ -1,17 +1,17 @@
 import Configuration
 import Synchronization
 
-/// Remembers which keys the reader was asked for and how the last lookup went.
+/// Records the keys that were looked up and the result of the last lookup.
 ///
-/// The keys tell known ones from misspelled ones; the lookup tells where a value came from, and that it was malformed
-/// where the reader itself would say nothing.
+/// The keys distinguish known from unknown names. The last lookup gives the source of a value, and the error of a
+/// malformed value that the reader itself does not report.
 final class KeyAccessRecorder: AccessReporter {
-    /// How a lookup went in the layer that decided it.
+    /// The result of a lookup in the deciding layer.
     struct Lookup: Sendable {
         let layer: SourceLayer
-        /// The name of the key in that layer.
+        /// The name of the key in this layer.
         let name: String
-        /// Why there is no value although one was given.
+        /// The error if a value is set but invalid.
         let failure: ConfigValueError?
     }
 
@@ -22,10 +22,10 @@ final class KeyAccessRecorder: AccessReporter {
 
     private let state = Mutex(State())
 
-    /// Every key asked for so far.
+    /// All keys looked up so far.
     var keys: Set<[String]> { state.withLock { $0.keys } }
 
-    /// The last lookup; `nil` if no layer knew the key.
+    /// The last lookup; `nil` if no layer has the key.
     var last: Lookup? { state.withLock { $0.last } }
 
     func report(_ event: AccessEvent) {
@@ -44,7 +44,8 @@ final class KeyAccessRecorder: AccessReporter {
         case .success(let result):
             return result.value == nil ? nil : Lookup(layer: layer, name: result.encodedKey, failure: nil)
         case .failure(let error):
-            let valueError = error as? ConfigValueError ?? ConfigValueError("is malformed", "write another value")
+            let valueError =
+                error as? ConfigValueError ?? ConfigValueError("must be a valid value", "write another value")
             return Lookup(layer: layer, name: "", failure: valueError)
         }
     }

@@ -1,10 +1,10 @@
-/// Where the values of a configuration were given: what turns a mistake into a problem with a place.
+/// The locations of the values of a configuration; turns an error into a problem with a location.
 struct ValueLocations: Sendable {
-    /// The file, as it was named; `nil` if there is none.
+    /// The file as given by the caller; `nil` if there is none.
     let file: String?
-    /// Where each key and each section of the file stands. The values are not kept: there are secrets among them.
+    /// The positions of all keys and sections of the file. Values are not stored because some are secrets.
     private let keys: [[String]: FilePosition]
-    /// Where each value was given that is not a default.
+    /// The sources of all values that are not defaults.
     var origins: [[String]: ValueSource] = [:]
 
     init(file: String?, tree: YAMLTree) {
@@ -12,10 +12,10 @@ struct ValueLocations: Sendable {
         keys = tree.entries.mapValues(\.key)
     }
 
-    /// Where the value of a key was given.
+    /// The source of a value.
     subscript(path: [String]) -> ValueSource { origins[path] ?? .defaultValue }
 
-    /// A mistake at a place.
+    /// A problem for an error at a location.
     func problem(
         _ valueError: ConfigValueError, key path: [String], origin: ValueSource,
         severity: ConfigDiagnostic.Severity = .error
@@ -40,7 +40,7 @@ struct ValueLocations: Sendable {
             severity: severity)
     }
 
-    /// A place as reports name it.
+    /// A location as printed in reports.
     func description(of origin: ValueSource) -> String {
         switch origin {
         case .flag: ValueSource.flagName
@@ -51,7 +51,7 @@ struct ValueLocations: Sendable {
         }
     }
 
-    /// Where a key stands in the file, or the innermost section that it would stand in.
+    /// The position of a key in the file; for an absent key, of its innermost existing section.
     private func nearestPosition(_ path: [String]) -> FilePosition? {
         var path = path
         while !path.isEmpty {

@@ -1,39 +1,38 @@
 import CloakroomCore
 import Configuration
 
-/// One run of reading a configuration: the reader over all layers, and what is found on the way.
+/// One run of parsing a configuration: the reader over all layers, and the collected results.
 final class ConfigParser: Unprintable {
     let sources: ConfigSources
     let tree: YAMLTree
-    /// What relative paths are relative to.
+    /// The base of relative paths.
     let directory: String
     let reader: ConfigReader
     let trace = KeyAccessRecorder()
 
-    /// The values read so far, in the order of reading.
+    /// The values parsed so far, in this order.
     private(set) var values: [EffectiveValue] = []
     private(set) var problems: [ConfigDiagnostic] = []
-    /// Problems that follow from keys being missing or malformed, each with these keys.
+    /// Problems that depend on other keys; each is dropped if one of these keys is missing or malformed.
     private(set) var consequences: [(problem: ConfigDiagnostic, causes: [[String]])] = []
-    /// Problems that do not keep the configuration from being used.
+    /// Problems that do not reject the configuration.
     private(set) var warnings: [ConfigDiagnostic] = []
-    /// What a configuration means where it is easily misread; nothing is wrong there.
+    /// Explanations of settings that are valid but easily misread.
     private(set) var notes: [ConfigDiagnostic] = []
-    /// Keys that are required and stand nowhere, and what to say of it. Whether that is worth saying depends on what was
-    /// misspelled.
+    /// Missing required keys and their errors. Whether they are reported depends on the misspelled keys.
     private(set) var missing: [(key: [String], valueError: ConfigValueError)] = []
-    /// Secrets whose value is one of the examples in the documentation; see ``PlaceholderRules``.
+    /// Secrets with a value from the documentation's examples; see ``PlaceholderRules``.
     private(set) var placeholders: [[String]] = []
-    /// Keys whose value is broken, so that nothing below them is worth a second complaint.
+    /// Keys with an invalid value; keys below them are not reported.
     private(set) var invalidKeys: Set<[String]> = []
 
     let openTelemetry: OpenTelemetryProvider
     private let flags: OverrideProvider
     private let environment: KeyMappingProvider<EnvironmentVariablesProvider>
-    /// Where the values read so far were given.
+    /// The locations of the values parsed so far.
     private(set) var locations: ValueLocations
 
-    /// What there is to know of each key; `nil` unless somebody asks.
+    /// The documentation of each key; `nil` unless requested.
     private(set) var documentation: DocumentedKeys?
 
     init(_ sources: ConfigSources, tree: YAMLTree, isDocumenting: Bool = false) {
@@ -56,25 +55,25 @@ final class ConfigParser: Unprintable {
         reader = ConfigReader(providers: [flags, environment, secrets, file, openTelemetry], accessReporter: trace)
     }
 
-    /// The top of the configuration.
+    /// The top-level section.
     var root: ConfigScope { ConfigScope(reading: self, path: [], isPresent: true) }
 
-    // MARK: - Looking values up
+    // MARK: - Lookup
 
-    /// What the layers say about one key.
+    /// The value of one key from all layers.
     enum Found<Value> {
         case absent
         case broken
         case value(Value)
     }
 
-    /// Looks a single value up.
+    /// Looks up a single value.
     func text(_ path: [String], isSecret: Bool = false) -> Found<String> {
         let value = reader.string(forKey: ConfigKey(path), isSecret: isSecret)
         return found(value, at: path)
     }
 
-    /// Looks a list up.
+    /// Looks up a list.
     func list(_ path: [String]) -> Found<[String]> {
         let value = reader.stringArray(forKey: ConfigKey(path))
         // An empty variable or flag is an empty list.
@@ -98,12 +97,12 @@ final class ConfigParser: Unprintable {
         return value.map { .value($0) } ?? .broken
     }
 
-    /// The key that somebody wrote: without the part that only the reader knows.
+    /// The key as configured, without synthetic components such as `#count`.
     private static func named(_ path: [String]) -> [String] {
         path.last?.hasPrefix("#") == true ? Array(path.dropLast()) : path
     }
 
-    /// Whether a key is given in a layer, and not only in a weaker one.
+    /// Whether a key is set in this layer itself rather than in a weaker one.
     func isSet(_ path: [String], in layer: SourceLayer) -> Bool {
         switch layer {
         case .flags: flags.values[path] != nil
@@ -113,7 +112,7 @@ final class ConfigParser: Unprintable {
         }
     }
 
-    /// Whether a key, or one below it, is given anywhere.
+    /// Whether a key, or one below it, is set in any layer.
     func isSectionSet(_ path: [String]) -> Bool {
         if let entry = tree[path], entry.shape != .empty { return true }
         if flags.values.keys.contains(where: { $0.starts(with: path) }) { return true }
@@ -126,37 +125,38 @@ final class ConfigParser: Unprintable {
         (try? environment.value(forKey: AbsoluteConfigKey(path), type: .string).encodedKey) ?? ""
     }
 
-    /// The files that values were read from, the configuration first.
+    /// The files that were read, the configuration first.
     var files: [String] {
         let secrets = locations.origins.values.compactMap { if case .secretFile(let path) = $0 { path } else { nil } }
         return (sources.file.map { [$0] } ?? []) + Set(secrets).sorted()
     }
 
-    /// The flags' keys.
+    /// The keys set by flags.
     var flagPaths: [[String]] { sources.overrides.map { OverrideProvider.path($0.key) } }
 
-    // MARK: - Keeping what was found
+    // MARK: - Collecting results
 
-    /// Notes a value for whoever asks what is in effect.
+    /// Records an effective value for `print-config`.
     func note(_ path: [String], _ rendered: String) {
         values.append(
             EffectiveValue(
                 key: path.joined(separator: "."), value: rendered, origin: locations.description(of: origin(path))))
     }
 
-    /// Notes what the reading knows of a key, where a reference is to be made of it.
+    /// Records documentation of a key if a reference is being generated.
     func document(_ path: [String], _ change: (inout KeyDocumentation) -> Void) {
         documentation?.note(path, change)
     }
 
-    func reportMissing(_ path: [String], _ valueError: ConfigValueError = ConfigValueError("is missing", "write it")) {
+    func reportMissing(
+        _ path: [String], _ valueError: ConfigValueError = ConfigValueError("required key missing", "write it")
+    ) {
         missing.append((path, valueError))
     }
 
-    /// All problems, without those that another one explains: a key that was written under a misspelled name or in a
-    /// section whose name was misspelled is not missing too, and neither is one that is there and malformed; and what
-    /// follows from such a key is not a problem of its own.
-    /// - Parameter meant: The keys and sections that were written under another name.
+    /// All problems except consequences of other problems: keys that are missing because they, or their section, are
+    /// misspelled or malformed, and problems that depend on such keys.
+    /// - Parameter meant: The likely intended keys and sections of misspelled ones.
     func problems(meant: Set<[String]>) -> [ConfigDiagnostic] {
         let missing = missing.filter { !isExplained($0.key, by: meant) && !isExplained($0.key, by: invalidKeys) }
         let absent = meant.union(invalidKeys).union(missing.map(\.key))
@@ -167,7 +167,7 @@ final class ConfigParser: Unprintable {
             + missing.map { locations.problem($0.valueError, key: $0.key, origin: .defaultValue) }
     }
 
-    /// Whether a key is one of some keys, or in one of them.
+    /// Whether a key is one of these keys or below one of them.
     private func isExplained(_ key: [String], by others: Set<[String]>) -> Bool {
         var key = key
         while !key.isEmpty {
@@ -180,51 +180,51 @@ final class ConfigParser: Unprintable {
         return false
     }
 
-    /// Notes a secret whose value is an example from the documentation.
+    /// Records a secret that equals an example of the documentation.
     func recordPlaceholder(_ path: [String]) {
         placeholders.append(path)
     }
 
-    /// Where the value of a key was given.
+    /// The source of a value.
     func origin(_ path: [String]) -> ValueSource { locations[path] }
 
-    /// Notes a mistake in the value of a key, at the place where the value was given.
+    /// Reports an error at the location of a value.
     func report(_ valueError: ConfigValueError, at path: [String]) {
         invalidKeys.insert(path)
         add(valueError, key: path, origin: locations[path])
     }
 
-    /// Notes a problem that does not keep the configuration from being used, at the place of a key's value.
+    /// Reports a warning at the location of a value.
     func warn(_ valueError: ConfigValueError, at path: [String]) {
         warnings.append(locations.problem(valueError, key: path, origin: locations[path], severity: .warning))
     }
 
-    /// The same at an item of a list in the file.
+    /// Reports a warning at an item of a list in the file.
     func warn(_ valueError: ConfigValueError, item: Int, of path: [String]) {
         let key = path + [String(item)]
         let origin = tree[key].map { ValueSource.file($0.value) } ?? locations[path]
         warnings.append(locations.problem(valueError, key: key, origin: origin, severity: .warning))
     }
 
-    /// Adds an explanation of a key's value, at the place where the value was given.
+    /// Reports a note at the location of a value.
     func inform(_ valueError: ConfigValueError, at path: [String]) {
         notes.append(locations.problem(valueError, key: path, origin: locations[path], severity: .note))
     }
 
-    /// Notes a mistake that follows from what other keys say, and is none if one of them turns out to be misspelled,
-    /// malformed or missing.
+    /// Reports an error that depends on other keys. The error is dropped if one of them is misspelled, malformed or
+    /// missing.
     func report(
         _ valueError: ConfigValueError, at path: [String], origin: ValueSource? = nil, becauseOf causes: [[String]]
     ) {
         consequences.append((locations.problem(valueError, key: path, origin: origin ?? locations[path]), causes))
     }
 
-    /// Notes that a key's value is broken where the mistake is told at one of its items.
+    /// Marks a key as invalid if the error is reported at one of its items.
     func noteBroken(_ path: [String]) {
         invalidKeys.insert(path)
     }
 
-    /// Notes a mistake at a place that no value was read from.
+    /// Reports an error at a location without a value.
     func add(_ valueError: ConfigValueError, key path: [String], origin: ValueSource) {
         problems.append(locations.problem(valueError, key: path, origin: origin))
     }

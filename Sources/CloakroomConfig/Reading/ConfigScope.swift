@@ -1,11 +1,11 @@
 import Configuration
 
-/// A section of the configuration, as the plans read it: typed values with their defaults, mistakes noted on the side.
+/// A section of the configuration: typed values with defaults. Errors are collected in the reading.
 struct ConfigScope {
     let reading: ConfigParser
     let path: [String]
-    /// Whether anything is given in the section. The keys of an absent section are read too, since reading is how keys
-    /// become known, but none of its defaults is in effect and nothing is missing in it.
+    /// Whether the section is set in any layer. Keys of an absent section are looked up too, which registers them as
+    /// known, but its defaults do not apply and none of its keys is reported as missing.
     let isPresent: Bool
 
     /// A section below this one.
@@ -13,12 +13,12 @@ struct ConfigScope {
         below([name], isPresent: isPresent && reading.isSectionSet(path + [name]))
     }
 
-    /// A section below this one whose defaults are in effect whether it is given or not.
+    /// A subsection whose defaults apply even if it is absent.
     func sectionWithDefaults(_ name: String) -> ConfigScope {
         below([name], isPresent: isPresent)
     }
 
-    /// The items of a list of mappings. Flags and variables may change items and add one behind the last.
+    /// The items of a list of mappings. Flags and variables can change items and append one.
     func items(_ name: String) -> [ConfigScope] {
         let path = path + [name]
         var count = 0
@@ -27,7 +27,7 @@ struct ConfigScope {
         return (0..<count).map { below([name, String($0)], isPresent: isPresent) }
     }
 
-    /// The sections of a mapping by name, in the order of the file; those that only flags name come behind.
+    /// The sections of a mapping by name, in file order, followed by those that only flags name.
     func named(_ name: String) -> [(name: String, scope: ConfigScope)] {
         let path = path + [name]
         var names: [String] = []
@@ -38,7 +38,7 @@ struct ConfigScope {
         return names.map { ($0, below([name, $0], isPresent: isPresent)) }
     }
 
-    /// The section under a path. One that is no section in the file is a mistake, and counts as absent from there on.
+    /// The section at a path. A value that is not a section is an error; the section then counts as absent.
     private func below(_ names: [String], isPresent: Bool) -> ConfigScope {
         let path = path + names
         let word: String
@@ -49,14 +49,16 @@ struct ConfigScope {
         case .list?: word = "a list"
         }
         if !reading.invalidKeys.contains(path) {
-            reading.report(ConfigValueError("expects keys, not \(word)", "write its keys below it, indented"), at: path)
+            reading.report(
+                ConfigValueError("must be a section of keys, not \(word)", "write its keys below it, indented"),
+                at: path)
         }
         return ConfigScope(reading: reading, path: path, isPresent: false)
     }
 
     // MARK: - Values
 
-    /// A value that has a default. A malformed one is a mistake; the default then only keeps the reading going.
+    /// A value with a default. A malformed value is an error; the default is then used to continue parsing.
     func value<Value>(_ name: String, as format: ValueFormat<Value>, default fallback: Value) -> Value {
         let given = optional(name, as: format)
         reading.document(path + [name]) { $0.defaultValue = format.render(fallback) }
@@ -67,7 +69,7 @@ struct ConfigScope {
         return fallback
     }
 
-    /// A value that may be left out.
+    /// An optional value.
     func optional<Value>(_ name: String, as format: ValueFormat<Value>, isSecret: Bool = false) -> Value? {
         let key = path + [name]
         reading.document(key) { document in
@@ -85,7 +87,7 @@ struct ConfigScope {
         }
     }
 
-    /// A value without which the section makes no sense; `nil` if it is missing or malformed, which is noted.
+    /// A required value; `nil` if it is missing or malformed, which is reported.
     func required<Value>(_ name: String, as format: ValueFormat<Value>) -> Value? {
         let value = optional(name, as: format)
         reading.document(path + [name]) { $0.isRequired = true }
@@ -93,7 +95,7 @@ struct ConfigScope {
         return value
     }
 
-    /// A list of values; `nil` if it is absent, or if an item is malformed, which is noted.
+    /// A list of values; `nil` if it is absent or an item is malformed, which is reported.
     func list<Value>(_ name: String, as format: ValueFormat<Value>) -> [Value]? {
         let key = path + [name]
         reading.document(key) { document in
@@ -114,13 +116,13 @@ struct ConfigScope {
         return values
     }
 
-    /// A list without which the section makes no sense.
+    /// A required list.
     func requiredList<Value>(_ name: String, as format: ValueFormat<Value>) -> [Value]? {
         let values = list(name, as: format)
         reading.document(path + [name]) { $0.isRequired = true }
         noteIfMissing(name)
         if let values, values.isEmpty {
-            report(ConfigValueError("is empty", "write at least one"), at: name)
+            report(ConfigValueError("must not be empty", "write at least one"), at: name)
             return nil
         }
         return values
@@ -133,30 +135,30 @@ struct ConfigScope {
         }
     }
 
-    // MARK: - Mistakes
+    // MARK: - Errors
 
-    /// Notes a mistake at the value of a key of this section.
+    /// Reports an error at the value of a key of this section.
     func report(_ valueError: ConfigValueError, at name: String) {
         reading.report(valueError, at: path + [name])
     }
 
-    /// Notes a mistake at the value of a key of this section that follows from what other keys say; see
+    /// Reports an error at the value of a key of this section that depends on other keys; see
     /// ``ConfigParser/report(_:at:origin:becauseOf:)``.
     func report(_ valueError: ConfigValueError, at name: String, becauseOf causes: [[String]]) {
         reading.report(valueError, at: path + [name], becauseOf: causes)
     }
 
-    /// Notes a problem that does not keep the configuration from being used, at the value of a key of this section.
+    /// Reports a warning at the value of a key of this section.
     func warn(_ valueError: ConfigValueError, at name: String) {
         reading.warn(valueError, at: path + [name])
     }
 
-    /// Adds an explanation of the value of a key of this section. It is neither an error nor a warning.
+    /// Reports a note at the value of a key of this section.
     func inform(_ valueError: ConfigValueError, at name: String) {
         reading.inform(valueError, at: path + [name])
     }
 
-    /// Notes a problem at an item of a list that does not keep the configuration from being used.
+    /// Reports a warning at an item of a list.
     func warn(_ valueError: ConfigValueError, item: Int, of name: String) {
         let key = path + [name]
         if case .file = reading.origin(key), reading.tree[key + [String(item)]] != nil {
@@ -166,7 +168,7 @@ struct ConfigScope {
         }
     }
 
-    /// Notes a mistake at an item of a list.
+    /// Reports an error at an item of a list.
     func report(_ valueError: ConfigValueError, item: Int, of name: String) {
         let key = path + [name]
         if case .file = reading.origin(key), let entry = reading.tree[key + [String(item)]] {
@@ -177,17 +179,17 @@ struct ConfigScope {
         }
     }
 
-    /// Whether a key was given by anybody.
+    /// Whether a key is set in any layer.
     func isSet(_ name: String) -> Bool {
         reading.origin(path + [name]) != .defaultValue
     }
 
-    /// Whether a key itself is given in one of our own sources, and not only its twin or a variable of others.
+    /// Whether the key itself is set in a source of the gateway, not only its `…File` key or an OpenTelemetry variable.
     func isSetExplicitly(_ name: String) -> Bool {
         SourceLayer.allCases.contains { reading.isSet(path + [name], in: $0) }
     }
 
-    /// Whether a key was given and is wrong.
+    /// Whether a key is set and invalid.
     func isInvalid(_ name: String) -> Bool {
         reading.invalidKeys.contains(path + [name])
     }

@@ -1,13 +1,14 @@
-/// The environment variables that belong to the configuration.
+/// Names of the environment variables of the configuration.
 enum EnvironmentVariableNames {
-    /// The first word of the key from which a variable's name is made.
+    /// The first component of the key that a variable name is generated from.
     static let prefix = "cloakroom"
-    /// What all of them begin with.
+    /// The prefix of the configuration variables.
     static let variablePrefix = "CLOAKROOM_"
-    /// What the variables of the OpenTelemetry specification begin with.
+    /// The prefix of the OpenTelemetry variables.
     static let openTelemetryPrefix = "OTEL_"
 
-    /// Whether a variable is one that Kubernetes sets for a service whose name begins with `cloakroom`, and so no typo.
+    /// Whether Kubernetes sets the variable for a service whose name begins with `cloakroom`; such a variable is not a
+    /// typo.
     static func isServiceLink(_ name: String, value: String) -> Bool {
         if name.hasSuffix("_SERVICE_HOST") || name.contains("_SERVICE_PORT") { return true }
         let schemes = ["tcp://", "udp://", "sctp://"]

@@ -1,6 +1,6 @@
 import Configuration
 
-/// A provider whose values do not change under the reader: a reload makes a new one.
+/// A provider with immutable values: a reload creates a new one.
 protocol StaticConfigProvider: ConfigProvider, ConfigSnapshot {}
 
 extension StaticConfigProvider {

@@ -1,8 +1,7 @@
 import CloakroomCore
 import Configuration
 
-/// Lets the reader look values up in `--set key=value` flags. Lists are separated by commas. Of two flags for one key
-/// the later one counts.
+/// Provides the values of `--set key=value` flags. Lists are separated by commas. The last flag for a key wins.
 struct OverrideProvider: StaticConfigProvider, Unprintable {
     let providerName = "flags"
     let values: [[String]: String]

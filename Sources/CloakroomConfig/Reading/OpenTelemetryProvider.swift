@@ -1,10 +1,10 @@
 import CloakroomCore
 import Configuration
 
-/// Lets the reader look tracing up in the variables that the OpenTelemetry specification names, as a platform sets them
-/// for all of its programs. They are the weakest source: what is written for this gateway goes before them.
+/// Provides `tracing` values from the variables of the OpenTelemetry specification, which platforms set for all
+/// programs. They are the weakest source: every source of the gateway overrides them.
 ///
-/// A variable that is set to nothing counts as one that is not set.
+/// An empty variable counts as unset.
 struct OpenTelemetryProvider: StaticConfigProvider, Unprintable {
     let providerName = "OpenTelemetry variables"
     private let variables: [String: String]
@@ -22,12 +22,12 @@ struct OpenTelemetryProvider: StaticConfigProvider, Unprintable {
         return LookupResult(encodedKey: name, value: ConfigValue(try content.get(), isSecret: true))
     }
 
-    /// The variable that decides on a key, whether its value is right or wrong; `nil` if none does.
+    /// The variable that determines a key, valid or not; `nil` if none does.
     func variable(for path: [String]) -> String? {
         decision(on: path)?.name
     }
 
-    /// The first of some variables that is set, and its value.
+    /// The first of these variables that is set, with its value.
     func first(of names: [String]) -> (name: String, value: String)? {
         for name in names {
             if let value = variables[name] { return (name, value) }
@@ -39,7 +39,7 @@ struct OpenTelemetryProvider: StaticConfigProvider, Unprintable {
         for name in OpenTelemetryVariables.names[path] ?? [] {
             guard let text = variables[name] else { continue }
             do throws(ConfigValueError) {
-                // A variable may have nothing to say about this key.
+                // A variable need not define a value for this key.
                 guard let content = try OpenTelemetryVariables.content(of: path, from: name, text) else { continue }
                 return (name, .success(content))
             } catch {

@@ -1,8 +1,8 @@
 import Configuration
 
-/// Which variables of the OpenTelemetry specification stand for which keys, and what their values are called here.
+/// The OpenTelemetry variables of each key, and the conversion of their values.
 enum OpenTelemetryVariables {
-    /// The variables of each key, the strongest first.
+    /// The variables of each key, strongest first.
     static let names: [[String]: [String]] = [
         ["tracing", "exporter"]: ["OTEL_SDK_DISABLED", "OTEL_TRACES_EXPORTER"] + endpoints,
         ["tracing", "sampler"]: [sampler],
@@ -20,14 +20,14 @@ enum OpenTelemetryVariables {
         ["tracing", "otlp", "interval"]: ["OTEL_BSP_SCHEDULE_DELAY"],
     ]
 
-    /// Which sampler.
+    /// The variable for the sampler.
     static let sampler = "OTEL_TRACES_SAMPLER"
-    /// How spans travel. One way is known here.
+    /// The variables for the transport protocol. One protocol is supported.
     static let protocols = ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"]
     private static let resourceAttributes = "OTEL_RESOURCE_ATTRIBUTES"
     private static let endpoints = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"]
 
-    /// What a variable says about a key, as the key's own value would be written; `nil` if it says nothing.
+    /// The value of a variable in the notation of the key; `nil` if it defines none.
     static func content(of path: [String], from name: String, _ text: String) throws(ConfigValueError) -> ConfigContent?
     {
         switch path.last {
@@ -56,7 +56,7 @@ enum OpenTelemetryVariables {
             case "false": return nil
             default:
                 throw ConfigValueError(
-                    "\(DiagnosticText.quoted(text)) is neither true nor false", "write true or false")
+                    "must be true or false, not \(DiagnosticText.quoted(text))", "write true or false")
             }
         case "OTEL_TRACES_EXPORTER":
             switch text.lowercased() {
@@ -64,14 +64,13 @@ enum OpenTelemetryVariables {
             case "console", "logging": return "log"
             default:
                 throw ConfigValueError(
-                    "\(DiagnosticText.quoted(text)) is not an exporter that is known here",
-                    "write otlp, console or none")
+                    "must be a supported exporter, not \(DiagnosticText.quoted(text))", "write otlp, console or none")
             }
         default: return "otlp"
         }
     }
 
-    /// The base of all signals' endpoints gets the path of traces; the endpoint of traces is taken as it is.
+    /// The endpoint for all signals gets the path of traces appended; the endpoint for traces is used unchanged.
     private static func endpoint(_ name: String, _ text: String) throws(ConfigValueError) -> String {
         let url = try OTLPEndpointURL(text)
         guard name == endpoints.last else { return url.path.isEmpty ? url.text + "/" : url.text }
@@ -82,14 +81,15 @@ enum OpenTelemetryVariables {
         let isNumber = text.utf8.allSatisfy { (0x30...0x39).contains($0) }
         guard isNumber, let number = Int(text), (1...86_400_000).contains(number) else {
             throw ConfigValueError(
-                "\(DiagnosticText.quoted(text)) is not a time in milliseconds", "write 1 to 86400000, without a unit")
+                "must be a time in milliseconds, not \(DiagnosticText.quoted(text))",
+                "write 1 to 86400000, without a unit")
         }
         return "\(number)ms"
     }
 }
 
-/// Names of resource attributes that have a meaning here.
+/// Resource attribute names with a special meaning.
 enum ResourceAttributeNames {
-    /// Has a key of its own.
+    /// Configured by `tracing.serviceName`.
     static let service = "service.name"
 }

@@ -1,20 +1,20 @@
-/// Finds keys that are given and that nobody read: they are typos.
+/// Finds keys that are set but unknown: typos.
 struct UnknownKeys {
     private let reading: ConfigParser
     private let known: Set<[String]>
-    /// For each section the names of the keys and sections in it.
+    /// The names of the keys and subsections of each section.
     private let members: [[String]: Set<String>]
-    /// Keys that somebody seems to have meant; to call them missing too would be one complaint too many.
+    /// Likely intended keys of misspelled ones; they are not reported as missing too.
     private(set) var likelyIntendedKeys: Set<[String]> = []
 
-    /// Takes all keys that were read so far for known.
+    /// Treats all keys looked up so far as known.
     init(_ reading: ConfigParser) {
         self.reading = reading
         let known = reading.trace.keys
         var members: [[String]: Set<String>] = [:]
         for key in known {
             for depth in key.indices {
-                // A list or mapping without items has no members and is known all the same.
+                // A list or mapping without items has no members but is a known key.
                 let member: Set<String> = key[depth].hasPrefix("#") ? [] : [key[depth]]
                 members[Array(key[..<depth]), default: []].formUnion(member)
             }
@@ -23,7 +23,7 @@ struct UnknownKeys {
         self.members = members
     }
 
-    /// Notes every unknown key of the file, the environment and the flags.
+    /// Reports every unknown key of the file, the environment and the flags.
     mutating func report() {
         var skipped: Set<[String]> = reading.invalidKeys
         for path in reading.tree.order {
@@ -42,7 +42,8 @@ struct UnknownKeys {
         for path in reading.flagPaths where !known.contains(path) {
             if members[path] != nil {
                 reading.add(
-                    ConfigValueError("is a section", "set one of the keys in it"), key: path, origin: .flag)
+                    ConfigValueError("must be a key, not a section", "set one of the keys in it"), key: path,
+                    origin: .flag)
             } else {
                 report(path, at: .flag)
             }
@@ -59,14 +60,14 @@ struct UnknownKeys {
         }
         if parent.last == "messages" {
             reading.add(
-                ConfigValueError(
-                    "there is no such message code", NameSuggestion.suggestion(for: name, among: siblings)), key: path,
+                ConfigValueError("unknown message code", NameSuggestion.suggestion(for: name, among: siblings)),
+                key: path,
                 origin: origin)
             return
         }
         var suggestion = NameSuggestion.suggestion(for: name, among: siblings)
         if siblings.isEmpty, let nearest = nearestKey(to: path) { suggestion = "did you mean \(nearest)?" }
-        reading.add(ConfigValueError("there is no such key", suggestion), key: path, origin: origin)
+        reading.add(ConfigValueError("unknown key", suggestion), key: path, origin: origin)
     }
 
     private func nearestKey(to path: [String]) -> String? {
@@ -77,7 +78,7 @@ struct UnknownKeys {
         let variables = Dictionary(known.map { (reading.variable($0), $0) }) { first, _ in first }
         for (name, value) in reading.sources.environment where name.hasPrefix(EnvironmentVariableNames.variablePrefix) {
             guard variables[name] == nil, !EnvironmentVariableNames.isServiceLink(name, value: value) else { continue }
-            // What all names have in common must not make them look alike.
+            // The common prefix would make all names similar and is not compared.
             let shared = EnvironmentVariableNames.variablePrefix
             let nearest = NameSuggestion.nearest(
                 to: String(name.dropFirst(shared.count)),
@@ -86,7 +87,7 @@ struct UnknownKeys {
             if let nearest, let path = variables[nearest] { likelyIntendedKeys.insert(path) }
             reading.add(
                 ConfigValueError(
-                    "there is no such variable",
+                    "unknown variable",
                     nearest.map { "did you mean \($0)?" } ?? "unset it, or see print-config for the keys there are"),
                 key: [name], origin: .environment(name))
         }

@@ -1,8 +1,8 @@
-/// The comments of a configuration file by key: what the file that comes with the project says of each.
+/// The comments of the example configuration file by key.
 ///
-/// A comment is the lines that begin with `# ` right above a key. A key may be commented out itself, with one `#`.
+/// A comment is the lines that begin with `# ` directly above a key. The key itself may be commented out with one `#`.
 struct YAMLKeyComments {
-    /// Names joined by dots, without indices of lists; the names of upstreams are all `NAME`.
+    /// Dotted keys without list indices; all upstream names are `NAME`.
     private(set) var comments: [String: String] = [:]
 
     init(yaml: String) {
@@ -29,7 +29,7 @@ struct YAMLKeyComments {
             var names = stack.map(\.name)
             if names.first == "upstreams", names.count > 1 { names[1] = "NAME" }
             let key = names.joined(separator: ".")
-            // Of several items the first says what it is all about.
+            // If a list has several items, the comment of the first applies.
             if comments[key] == nil, !comment.isEmpty { comments[key] = comment.joined(separator: " ") }
         }
     }

@@ -1,24 +1,24 @@
 import CloakroomCore
 
-/// What the reading itself says of a key: what the reference is made from, so that it cannot say anything else.
+/// The documentation of a key as recorded by the parser, so the reference always matches the parser.
 struct KeyDocumentation: Equatable {
     let path: [String]
-    /// What is expected, in the words of its ``ValueFormat``.
+    /// The expected notation of its ``ValueFormat``.
     var expectation = ""
-    /// The default in its shortest form; `nil` if there is none.
+    /// The default in its shortest notation; `nil` if there is none.
     var defaultValue: String?
     var isRequired = false
     var isList = false
-    /// Whether the value is never shown.
+    /// Whether the value is redacted.
     var isSecret = false
 }
 
-/// The keys of a reading in their order.
+/// The keys in the order of parsing.
 struct DocumentedKeys {
     private(set) var keys: [KeyDocumentation] = []
     private var indices: [[String]: Int] = [:]
 
-    /// Notes something about a key, which may be met several times on the way from one layer of the reading to the next.
+    /// Records documentation of a key. Several layers of the parser may contribute to one key.
     mutating func note(_ path: [String], _ change: (inout KeyDocumentation) -> Void) {
         let index = indices[path] ?? keys.count
         if index == keys.count {
@@ -30,8 +30,8 @@ struct DocumentedKeys {
 }
 
 extension DocumentedKeys {
-    /// A configuration that has one of everything that there may be several of. What is read of it does not matter, what
-    /// is looked for does.
+    /// A configuration with one item in every list and mapping, so that the parser looks up every key. Its values are
+    /// irrelevant.
     private static let exhaustiveExample = """
         listeners: [{ tls: { moreCertificates: [{}] } }]
         upstreams: { NAME: {}, OTHER: {} }
@@ -39,9 +39,9 @@ extension DocumentedKeys {
 
         """
 
-    /// All keys that there are.
+    /// All keys.
     static func all() -> [KeyDocumentation] {
-        // The text is right, and what does not matter is not there if it were not.
+        // The text is valid; an invalid one would only omit keys.
         let tree = (try? YAMLTree(yaml: exhaustiveExample) { _ in }) ?? YAMLTree()
         let reading = ConfigParser(ConfigSources(file: nil), tree: tree, isDocumenting: true)
         _ = GatewayConfiguration(from: reading.root)

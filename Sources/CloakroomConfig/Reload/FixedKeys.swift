@@ -1,10 +1,10 @@
 public import CloakroomCore
 
-/// The keys that a running gateway cannot take over: what they say is built into what is there once, such as sockets,
-/// the store and its sessions, or the writer of the log, or is promised at the start, such as the time for the end. All
-/// others can change while requests are served.
+/// The keys whose change requires a restart. They configure parts that are created once, such as sockets, the session
+/// store and the log writer, or values that are announced at the start, such as the drain timeout. All other keys can
+/// change while requests are served.
 enum RestartRequiredKeys {
-    /// A key, or a section with all that is in it, and whether two plans differ in it.
+    /// A key, or a section with all its keys, and the comparison of two configurations in it.
     struct FixedKey: Sendable {
         let path: [String]
         let differs: @Sendable (GatewayConfiguration, GatewayConfiguration) -> Bool
@@ -14,7 +14,7 @@ enum RestartRequiredKeys {
             differs = { value($0) != value($1) }
         }
 
-        /// A key of the admin listener, which is nothing to compare where there is none.
+        /// A key of the admin listener; not compared if there is no admin listener.
         init<Value: Equatable & Sendable>(admin key: String, _ value: @escaping @Sendable (AdminConfiguration) -> Value)
         {
             path = ["admin", key]
@@ -25,7 +25,7 @@ enum RestartRequiredKeys {
         }
     }
 
-    /// In the order of the documentation; listeners are looked at one by one, see ``listenerKeys``.
+    /// In the order of the documentation; listeners are compared one by one, see ``listenerKeys``.
     static let all: [FixedKey] = [
         FixedKey("admin.enabled") { $0.admin == nil },
         FixedKey(admin: "address") { $0.address },
@@ -72,7 +72,7 @@ enum RestartRequiredKeys {
         FixedKey("eventLoops") { $0.eventLoops },
     ]
 
-    /// What makes a listener's socket what it is. Certificates, versions and cipher suites can change.
+    /// The keys of a listener's socket. Certificates, versions and cipher suites can change.
     static func listenerKeys(_ index: Int) -> [FixedKey] {
         let listener: @Sendable (GatewayConfiguration) -> ListenerConfiguration? = { configuration in
             configuration.listeners.indices.contains(index) ? configuration.listeners[index] : nil
@@ -85,12 +85,12 @@ enum RestartRequiredKeys {
         ]
     }
 
-    /// Whether a change of a key needs a restart. The key of an item of a list has the item's index in it.
+    /// Whether a change of a key requires a restart. The key of a list item contains the index of the item.
     static func contains(_ path: [String]) -> Bool {
-        // A secret's twin is the secret.
+        // A `…File` key counts as its secret key.
         let last = path.last ?? ""
         let plain = last.hasSuffix("File") ? path.dropLast() + [String(last.dropLast("File".count))] : path
-        // Within `tls` of a listener all can change; only that there is such a section cannot.
+        // All keys within `tls` of a listener can change; adding or removing the section cannot.
         if path.first == "listeners", path.contains("tls"), path.last != "tls" { return false }
         let keys = path.first == "listeners" ? listenerKeys(Int(path.dropFirst().first ?? "") ?? 0) : all
         return keys.contains { path.starts(with: $0.path) || plain.starts(with: $0.path) }
@@ -98,23 +98,23 @@ enum RestartRequiredKeys {
 }
 
 extension LoadedConfig {
-    /// What keeps a gateway that runs on a plan from taking this configuration over: a problem for each key that takes a
-    /// restart, at the place where its new value was given. Empty if it can take all of it.
+    /// The problems that prevent a running gateway from applying this configuration: one per key that requires a
+    /// restart, at the location of its new value. Empty if the configuration can be applied.
     public func restartRequirements(since running: GatewayConfiguration) -> [ConfigDiagnostic] {
         var problems: [ConfigDiagnostic] = []
         let restart =
-            "restart the gateway; a second one can take over from the first without a refused connection"
-        func complain(_ path: [String], _ message: String) {
+            "restart the gateway; with serve --take-over no connection is refused"
+        func report(_ path: [String], _ message: String) {
             problems.append(locations.problem(ConfigValueError(message, restart), key: path, origin: locations[path]))
         }
         let (count, runningCount) = (configuration.listeners.count, running.listeners.count)
         if count != runningCount {
-            complain(
+            report(
                 ["listeners"], "their number cannot change from \(runningCount) to \(count) while the gateway runs")
         }
         for key in (0..<min(count, runningCount)).flatMap(RestartRequiredKeys.listenerKeys) + RestartRequiredKeys.all
         where key.differs(running, configuration) {
-            complain(key.path, "cannot change while the gateway runs")
+            report(key.path, "cannot change while the gateway runs")
         }
         return ConfigDiagnostics(problems).problems
     }

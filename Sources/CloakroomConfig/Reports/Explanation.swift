@@ -2,7 +2,7 @@ import CloakroomCore
 import CloakroomWire
 
 extension CommandReport {
-    /// `explain METHOD TARGET`: what would become of a request. Sends nothing.
+    /// `explain METHOD TARGET`: shows how a request would be routed, without sending it.
     public static func explain(_ sources: ConfigSources, method: String, target: String) -> CommandReport {
         on(sources) { config in
             CommandReport(
@@ -11,7 +11,7 @@ extension CommandReport {
     }
 }
 
-/// What would become of one request, in words.
+/// The routing of one request as text.
 struct RequestExplanation {
     let configuration: GatewayConfiguration
     let method: String
@@ -25,10 +25,10 @@ struct RequestExplanation {
 
     private var rows: [(String, String)] {
         guard !method.isEmpty, method.utf8.allSatisfy(\.isTokenCharacter) else {
-            return [("answer", "400: the method is no token")]
+            return [("response", "400: the method is not a token")]
         }
         guard target.utf8.count <= configuration.limits.target else {
-            return [("answer", "414: the target is longer than \(ByteSize.rendered(configuration.limits.target))")]
+            return [("response", "414: the target is longer than \(ByteSize.rendered(configuration.limits.target))")]
         }
         let bytes = Array(target.utf8)
         var scratch: [UInt8] = []
@@ -36,25 +36,25 @@ struct RequestExplanation {
         do throws(RequestTargetError) {
             parsed = try RequestTarget.parse(bytes.span, scratch: &scratch)
         } catch {
-            return [("answer", "400: \(error.explanation)")]
+            return [("response", "400: \(error.explanation)")]
         }
         guard !parsed.isAsterisk else {
-            return [("answer", method == "OPTIONS" ? "the gateway's own (OPTIONS *)" : "400: * is for OPTIONS only")]
+            return [("response", method == "OPTIONS" ? "local response (OPTIONS *)" : "400: * is for OPTIONS only")]
         }
         var path = parsed.isPathRewritten ? scratch : Array(bytes[parsed.path.start..<parsed.path.end])
         if path.isEmpty { path = [UInt8(ascii: "/")] }
         let query = String(decoding: bytes[parsed.query.start..<parsed.query.end], as: UTF8.self)
         let table = RouteTable(configuration)
         switch table.match(method: Array(method.utf8).span, path: path.span) {
-        case .notFound: return [("answer", "404: \(reasonForNothing(at: path, in: table))")]
-        case .methodNotAllowed(let allow): return [("answer", "405, Allow: \(allow)")]
-        case .accountEndpoint(let endpoint): return [("answer", "the gateway's own: \(endpoint.explanation)")]
+        case .notFound: return [("response", "404: \(reasonForNothing(at: path, in: table))")]
+        case .methodNotAllowed(let allow): return [("response", "405, Allow: \(allow)")]
+        case .accountEndpoint(let endpoint): return [("response", "local response: \(endpoint.explanation)")]
         case .route(let index):
             return rows(for: configuration.routes[index], path: String(decoding: path, as: UTF8.self), query: query)
         }
     }
 
-    /// Why no route serves a path.
+    /// The reason why no route serves a path.
     private func reasonForNothing(at path: [UInt8], in table: RouteTable) -> String {
         if let call = TokenCallPaths(configuration.upstreams).call(at: path.span) {
             let place = "of upstream \(call.upstream) (\(call.kind.rawValue) \(call.path))"
@@ -68,7 +68,7 @@ struct RequestExplanation {
             let base = configuration.routes[index].pattern.base,
             base.segments.count == path.split(separator: UInt8(ascii: "/")).count
         else { return text }
-        return "\(text) (route \(configuration.routes[index].name) serves \(base)/ and what is below it)"
+        return "\(text) (route \(configuration.routes[index].name) serves \(base)/ and all paths below it)"
     }
 
     private func rows(for route: Route, path: String, query: String) -> [(String, String)] {
@@ -89,7 +89,7 @@ struct RequestExplanation {
         ]
     }
 
-    /// What does not get through from a client.
+    /// The request fields that are not forwarded.
     private func stripped(by route: Route) -> [String] {
         let tokens = Set(configuration.upstreams.compactMap(\.apiToken?.header)).sorted()
         let forwarded = "Forwarded and X-Forwarded-*"
@@ -122,11 +122,11 @@ extension AccountEndpoint {
     fileprivate var explanation: String {
         switch self {
         case .signIn: "sign in"
-        case .currentSession: "who am I"
+        case .currentSession: "show the current session"
         case .signOut: "sign out"
-        case .listSessions: "list one's own sessions"
-        case .endOtherSessions: "end one's other sessions"
-        case .endSession: "end one of one's sessions"
+        case .listSessions: "list the user's sessions"
+        case .endOtherSessions: "end the user's other sessions"
+        case .endSession: "end one of the user's sessions"
         }
     }
 }
@@ -134,7 +134,7 @@ extension AccountEndpoint {
 extension RequestTargetError {
     fileprivate var explanation: String {
         switch self {
-        case .malformed: "the target is neither a path, nor an http address, nor *"
+        case .malformed: "the target must be a path, an http URL or *"
         case .authority: "the target names no valid host and port"
         case .dotSegment: "the path holds a dot segment or an encoded dot"
         case .emptySegment: "the path holds two slashes in a row"

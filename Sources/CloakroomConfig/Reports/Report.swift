@@ -1,10 +1,10 @@
 public import CloakroomCore
 
-/// What a command about a configuration prints, and how it ends.
+/// The output and exit code of a configuration command.
 public struct CommandReport: Sendable, Equatable {
-    /// The lines, each with its line break. Holds no secret.
+    /// The lines, each with a line break. Contains no secret.
     public let text: String
-    /// 0: fine; 1: the configuration has mistakes; 3: something became public.
+    /// 0: success; 1: the configuration has errors; 3: a path became public.
     public let exitCode: Int32
 
     init(lines: [String], exitCode: Int32 = 0) {
@@ -12,12 +12,12 @@ public struct CommandReport: Sendable, Equatable {
         self.exitCode = exitCode
     }
 
-    /// One mistake a line.
+    /// One error per line.
     init(_ problems: ConfigDiagnostics) {
         self.init(lines: problems.problems.map(\.description), exitCode: 1)
     }
 
-    /// Loads a configuration and reports on it, or on its mistakes.
+    /// Loads a configuration and reports on it, or reports its errors.
     static func on(_ sources: ConfigSources, _ report: (LoadedConfig) -> CommandReport) -> CommandReport {
         do throws(ConfigDiagnostics) {
             return report(try loadConfig(sources))
@@ -28,16 +28,15 @@ public struct CommandReport: Sendable, Equatable {
 }
 
 extension CommandReport {
-    /// `check-config` without checks beyond the values, and not strict.
+    /// `check-config`, not strict, without checks beyond the values.
     public static func checkConfig(_ sources: ConfigSources) -> CommandReport {
         checkConfig(sources, isStrict: false) { _ in [] }
     }
 
-    /// `check-config`: every error, warning and note on a line of its own; without errors, also one line that says so.
+    /// `check-config`: one line per error, warning and note; without errors, also a summary line.
     /// - Parameters:
-    ///   - isStrict: Whether a warning ends the command with 1.
-    ///   - trial: Further checks of a configuration whose values are valid. They are left out where the sources are
-    ///     offline.
+    ///   - isStrict: Whether a warning makes the exit code 1.
+    ///   - trial: Further checks of a configuration with valid values. Skipped if the sources are offline.
     public static func checkConfig(
         _ sources: ConfigSources, isStrict: Bool, trial: (GatewayConfiguration) -> [ConfigFinding]
     ) -> CommandReport {
@@ -61,7 +60,7 @@ extension CommandReport {
         }
     }
 
-    /// `print-config`: the values in effect, each with where it came from; secrets redacted.
+    /// `print-config`: the effective values with their sources; secrets redacted.
     public static func printConfig(_ sources: ConfigSources) -> CommandReport {
         on(sources) { config in
             let rows = config.values.map { value in
@@ -78,13 +77,13 @@ extension CommandReport {
 
 /// Text in columns.
 enum Table {
-    /// Pads all cells but the last of each row to the width of their column.
+    /// Pads all cells except the last of each row to the column width.
     static func lines(_ rows: [[String]]) -> [String] {
         var widths: [Int] = []
         for row in rows {
             for (column, cell) in row.enumerated() {
                 if column == widths.count { widths.append(0) }
-                // One long value must not push everything else out of sight.
+                // Limits the width to 48 so that one long value does not widen the whole table.
                 widths[column] = max(widths[column], min(cell.count, 48))
             }
         }

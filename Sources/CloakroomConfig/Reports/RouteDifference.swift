@@ -1,13 +1,13 @@
 import CloakroomCore
 
 extension CommandReport {
-    /// `routes --diff OTHER`: what changes for clients when a configuration takes the place of another one.
+    /// `routes --diff OTHER`: what changes for clients when one configuration replaces another.
     ///
-    /// Ends with 3 if something became public: paths that required authorization or were not served at all, whichever
-    /// route serves them now.
+    /// Exits with 3 if a path became public: one that required authorization or was not served before, regardless of
+    /// the route that serves it now.
     /// - Parameters:
     ///   - sources: The new configuration.
-    ///   - other: The one to compare it with, the old one.
+    ///   - other: The old configuration.
     public static func routes(_ sources: ConfigSources, comparedWith other: ConfigSources) -> CommandReport {
         on(other) { old in
             on(sources) { new in
@@ -23,8 +23,8 @@ extension CommandReport {
     }
 }
 
-/// What differs between two route tables, as requests see it and not by the names of routes: both tables are asked who
-/// serves a sample path of every pattern, and of every overlap of an old pattern with a new one.
+/// The difference between two route tables as seen by requests, not by route names. Both tables are matched against a
+/// sample path of every pattern and of every overlap of an old pattern with a new one.
 struct RouteTableDiff {
     enum Kind: String, CaseIterable {
         case becamePublic = "became public"
@@ -34,7 +34,7 @@ struct RouteTableDiff {
         case removed
         case shadowed
 
-        /// Whether a request that was refused without a session is forwarded without one now.
+        /// Whether requests that were rejected without a session are now forwarded without one.
         var isExposure: Bool { self == .becamePublic || self == .addedPublic }
     }
 
@@ -49,7 +49,7 @@ struct RouteTableDiff {
 
     private let old: RouteTable
     private let new: RouteTable
-    /// The paths that either plan keeps from its routes: those of the gateway's endpoints and of token calls.
+    /// The paths reserved in either configuration: those of the sign-in endpoints and of token calls.
     private let unchanged: [PathPattern]
 
     init(from old: GatewayConfiguration, to new: GatewayConfiguration) {
@@ -63,7 +63,7 @@ struct RouteTableDiff {
         }
     }
 
-    /// The changes: what became public first.
+    /// The changes; newly public paths first.
     var changes: [Change] {
         var changes: [Change] = []
         let patterns = Set((old.routes + new.routes).map(\.pattern))
@@ -74,7 +74,7 @@ struct RouteTableDiff {
                 let alike = changes.indices.filter {
                     changes[$0].kind == change.kind && changes[$0].explanation == change.explanation
                 }
-                // What is no pattern of a route goes without saying where the pattern that covers it has the same line.
+                // A sample that is not itself a route pattern is omitted if its covering pattern has the same line.
                 let isCovered = alike.contains {
                     changes[$0].methods.contains(method) && changes[$0].pattern.covers(change.pattern)
                 }
@@ -91,7 +91,7 @@ struct RouteTableDiff {
         }
     }
 
-    /// `HEAD` comes with `GET`, so it is looked at only where somebody lists it.
+    /// `GET` includes `HEAD`, so `HEAD` is compared only if a route lists it.
     private var methods: [String] {
         Set((old.routes + new.routes).flatMap(\.methods)).sorted()
     }

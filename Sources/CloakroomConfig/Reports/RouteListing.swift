@@ -1,7 +1,7 @@
 import CloakroomCore
 
 extension CommandReport {
-    /// `routes`: the route table in the order of the file, and the gateway's own endpoints.
+    /// `routes`: the route table in file order, and the sign-in endpoints.
     public static func routes(_ sources: ConfigSources) -> CommandReport {
         on(sources) { config in
             let configuration = config.configuration
@@ -15,9 +15,9 @@ extension CommandReport {
             }
             if configuration.accounts.upstream != nil {
                 let prefix = configuration.accounts.prefix
-                rows.append(["(own)", "POST,GET,DELETE", prefix, "-", "-", "-"])
-                rows.append(["(own)", "GET,DELETE", prefix + "/sessions", "-", "-", "-"])
-                rows.append(["(own)", "DELETE", prefix + "/sessions/{id}", "-", "-", "-"])
+                rows.append(["(local)", "POST,GET,DELETE", prefix, "-", "-", "-"])
+                rows.append(["(local)", "GET,DELETE", prefix + "/sessions", "-", "-", "-"])
+                rows.append(["(local)", "DELETE", prefix + "/sessions/{id}", "-", "-", "-"])
             }
             return CommandReport(lines: Table.lines(rows))
         }

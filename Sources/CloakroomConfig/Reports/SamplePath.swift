@@ -1,25 +1,25 @@
 import CloakroomCore
 
-/// A path that stands for all paths of a pattern that no more specific pattern takes.
+/// A path that represents all paths of a pattern that no more specific pattern matches.
 struct SamplePath {
     /// The pattern.
     let pattern: PathPattern
     /// The path.
     let path: String
 
-    /// One sample for every pattern of two tables and for every overlap of one from each; behind these further ones.
+    /// One sample for every pattern of both tables and for every overlap of one from each, followed by further samples.
     ///
-    /// The further ones are paths that the gateway keeps from routes, and, for every wildcard, paths of each depth with
-    /// and without a trailing slash: other routes may take one depth and leave the next. They are worth a line only where
-    /// their result differs from that of the pattern that covers them.
-    /// - Parameter kept: Patterns of paths that the gateway keeps from routes.
+    /// The further samples are reserved paths and, for every wildcard, paths of each depth with and without a trailing
+    /// slash, because other routes may match only some depths. They are reported only if their result differs from that
+    /// of the covering pattern.
+    /// - Parameter kept: Patterns of reserved paths.
     static func samples(_ old: [PathPattern], _ new: [PathPattern], kept: [PathPattern]) -> [SamplePath] {
         let all = new + old + kept
         let names = Set(
             all.flatMap(\.segments).compactMap { segment in
                 if case .literal(let text) = segment { text } else { nil }
             })
-        // No literal of either table is taken for a parameter, and no fixed pattern is as long as a wildcard's sample.
+        // The word differs from every literal, and wildcard samples are longer than every fixed pattern.
         var word = "any"
         while names.contains(word) { word += "-" }
         let depth = (all.map(\.segments.count).max() ?? 0) + 1
@@ -49,7 +49,7 @@ struct SamplePath {
         return samples
     }
 
-    /// The paths that fit both patterns, as a pattern; `nil` if there are none.
+    /// The pattern of the paths that match both patterns; `nil` if there are none.
     static func overlap(
         _ left: ArraySlice<PathPattern.Segment>, _ right: ArraySlice<PathPattern.Segment>
     ) -> [PathPattern.Segment]? {

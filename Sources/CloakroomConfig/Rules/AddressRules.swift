@@ -1,13 +1,14 @@
 import CloakroomCore
 
-/// No two listeners want the same port.
+/// Rejects two listeners on the same port.
 enum ListenerAddressValidation {
     static func check(_ listeners: [ListenerSection], admin: AdminSection) {
         for (index, listener) in listeners.enumerated() {
             guard let address = listener.address, address.port != 0 else { continue }
             for other in listeners[..<index] where other.address == address {
                 listener.scope.report(
-                    ConfigValueError("\(address) is listened on already", "choose another port"), at: "address")
+                    ConfigValueError("conflicts with another listener on \(address)", "choose another port"),
+                    at: "address")
                 break
             }
         }
@@ -16,12 +17,13 @@ enum ListenerAddressValidation {
         else { return }
         if admin.scope.isSet("address") {
             admin.scope.report(
-                ConfigValueError("port \(address.port) is a client listener's already", "choose another port"),
+                ConfigValueError("conflicts with a client listener on port \(address.port)", "choose another port"),
                 at: "address")
         } else {
             listener.scope.report(
                 ConfigValueError(
-                    "port \(address.port) is the admin listener's", "choose another port, or set admin.address"),
+                    "conflicts with the admin listener on port \(address.port)",
+                    "choose another port, or set admin.address"),
                 at: "address", becauseOf: [admin.scope.path + ["address"], admin.scope.path + ["enabled"]])
         }
     }

@@ -1,9 +1,9 @@
 import CloakroomCore
 
-/// A session's cookie never travels in the clear, but for development on one's own machine.
+/// Rejects configurations that would send the session cookie unencrypted, except for development on loopback.
 enum CookieValidation {
     static func check(_ cookie: CookieConfiguration, scope: ConfigScope, listeners: [ListenerSection]) {
-        // Without usable addresses there is no telling.
+        // The check requires valid addresses.
         let addresses = listeners.compactMap(\.address)
         guard addresses.count == listeners.count, !listeners.isEmpty else { return }
         guard cookie.isSecure || scope.isInvalid("secure") else {
@@ -14,8 +14,8 @@ enum CookieValidation {
             guard !listener.scope.isInvalid("tlsTerminatedInFront"), !scope.isInvalid("secure") else { continue }
             listener.scope.report(
                 ConfigValueError(
-                    "sessions and passwords would travel in the clear",
-                    "add tls; or tlsTerminatedInFront: true behind a proxy that speaks TLS; or for development on"
+                    "session cookies and passwords would be sent unencrypted",
+                    "add tls; or tlsTerminatedInFront: true behind a proxy that terminates TLS; or for development on"
                         + " loopback only session.cookie.secure: false"), at: "address",
                 becauseOf: [scope.path + ["secure"]]
                     + ["tls", "tlsTerminatedInFront"].map { listener.scope.path + [$0] })
@@ -23,12 +23,13 @@ enum CookieValidation {
         if !scope.isInvalid("name"), !cookie.name.hasPrefix(CookieConfiguration.hostPrefix) {
             scope.report(
                 ConfigValueError(
-                    "\(DiagnosticText.quoted(cookie.name)) lacks the prefix \(CookieConfiguration.hostPrefix)",
+                    "must be a name with the prefix \(CookieConfiguration.hostPrefix), not \(DiagnosticText.quoted(cookie.name))",
                     "write \(CookieConfiguration.hostPrefix)\(cookie.name)"), at: "name",
                 becauseOf: [scope.path + ["secure"]])
         } else if cookie.name == CookieConfiguration.hostPrefix {
             scope.report(
-                ConfigValueError("nothing follows the prefix", "write \(CookieConfiguration.hostPrefix)cloakroom"),
+                ConfigValueError(
+                    "must have a name after the prefix", "write \(CookieConfiguration.hostPrefix)cloakroom"),
                 at: "name",
                 becauseOf: [scope.path + ["secure"]])
         }
@@ -41,22 +42,23 @@ enum CookieValidation {
         guard isOnLoopback else {
             scope.report(
                 ConfigValueError(
-                    "only development on loopback goes without Secure", "write true, or listen on 127.0.0.1 only"),
+                    "must be true unless all listeners are on loopback", "write true, or listen on 127.0.0.1 only"),
                 at: "secure")
             return
         }
-        // Browsers refuse a cookie with such a name that is not Secure.
+        // Browsers reject a cookie with such a prefix that is not Secure.
         for prefix in [CookieConfiguration.hostPrefix, "__Secure-"]
         where cookie.name.lowercased().hasPrefix(prefix.lowercased()) {
             scope.report(
                 ConfigValueError(
-                    "\(prefix) is for Secure cookies only", "leave the prefix out while secure is false"), at: "name")
+                    "prefix \(prefix) conflicts with secure: false", "leave the prefix out while secure is false"),
+                at: "name")
         }
     }
 }
 
 extension HostAndPort {
-    /// Whether only this machine reaches it.
+    /// Whether the address is reachable only from this machine.
     var isLoopback: Bool {
         if host.lowercased() == "localhost" { return true }
         guard let bytes = IPAddress.bytes(of: host) else { return false }

@@ -1,7 +1,7 @@
-/// What can be said against a method that is well formed.
+/// Warnings about well-formed methods.
 ///
-/// Any token is a method (RFC 9110 §9.1), so one that is not registered is legal. It is worth a warning only if it is
-/// almost a registered one.
+/// Any token is a legal method (RFC 9110 §9.1). An unregistered method causes a warning only if it is similar to a
+/// registered one.
 enum MethodRules {
     /// The methods of the IANA HTTP Method Registry that a route can serve, and `QUERY`.
     static let registered = [
@@ -11,22 +11,22 @@ enum MethodRules {
         "UNCHECKOUT", "UNLINK", "UNLOCK", "UPDATE", "UPDATEREDIRECTREF", "VERSION-CONTROL",
     ]
 
-    /// Methods of other specifications (UPnP) and of caches, of which some resemble registered ones.
+    /// Methods of other specifications (UPnP) and of caches; some are similar to registered ones.
     private static let unregistered: Set<String> = ["BAN", "M-SEARCH", "NOTIFY", "PURGE", "SUBSCRIBE", "UNSUBSCRIBE"]
 
-    /// Words that stand for all methods elsewhere.
+    /// Words that mean "all methods" in other products.
     private static let collective: Set<String> = ["ALL", "ANY"]
 
-    /// The warning that a method is worth; `nil` for most.
+    /// The warning for a method; `nil` for most.
     static func warning(about method: String) -> ConfigValueError? {
         guard !registered.contains(method), !unregistered.contains(method) else { return nil }
         if collective.contains(method) {
             return ConfigValueError(
-                "\(method) is one method of this name, not all methods",
+                "\(method) is the name of one method, not of all methods",
                 "list them, such as [GET, POST, PUT, PATCH, DELETE, OPTIONS]")
         }
         guard let nearest = NameSuggestion.nearest(to: method, among: registered) else { return nil }
-        // Short methods resemble each other: one edit is a slip, two may be another word.
+        // Short methods are similar to each other: one edit is a typo, two may be another word.
         let most = method.count < 6 ? 1 : 2
         guard NameSuggestion.distance(Array(method), Array(nearest)) <= most else { return nil }
         return ConfigValueError(

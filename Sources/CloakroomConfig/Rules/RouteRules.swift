@@ -1,6 +1,6 @@
 import CloakroomCore
 
-/// What routes must keep to among each other and towards their upstreams.
+/// Validates routes against each other and against their upstreams.
 enum RouteValidation {
     static func check(_ routes: [RouteSection], accounts: AccountsSection, upstreams: UpstreamsSection) {
         checkNames(routes)
@@ -19,14 +19,14 @@ enum RouteValidation {
             guard let name = route.name, !seen.insert(name).inserted else { continue }
             route.scope.report(
                 ConfigValueError(
-                    "another route is named \(DiagnosticText.quoted(name)) already", "give each its own name"),
+                    "must be unique: another route is named \(DiagnosticText.quoted(name))", "rename one of them"),
                 at: "name")
         }
     }
 
     private static func checkConflicts(_ routes: [RouteSection], accounts: AccountsConfiguration) {
         let comparable = routes.filter { $0.route != nil }
-        // One complaint a route: what collides with one of two equal routes collides with the other too.
+        // One error per route: a route that conflicts with one of two equal routes conflicts with both.
         var told: Set<Int> = []
         for conflict in RouteTable.conflicts(in: comparable.compactMap(\.route), accounts: accounts) {
             guard told.insert(conflict.route).inserted else { continue }
@@ -41,21 +41,21 @@ enum RouteValidation {
         let name = upstreams.names[upstream]
         route.scope.report(
             ConfigValueError(
-                "upstream \(DiagnosticText.quoted(name)) has no apiToken",
+                "conflicts with upstream \(DiagnosticText.quoted(name)), which has no apiToken",
                 "add upstreams.\(name).apiToken, or do not inject it"),
             at: "inject", becauseOf: [scope.path + ["apiToken"]])
     }
 
-    /// What the gateway sets is never a client's to say.
+    /// Fields that the gateway sets must not be passed from clients.
     private static func checkPassed(_ route: RouteSection, upstreams: UpstreamsSection) {
         let headers = upstreams.tokenHeaders.map { $0.lowercased() }
         for name in route.passFields where headers.contains(name.lowercased()) {
             route.scope.report(
-                ConfigValueError("\(name) is the field of an API token", "leave it out"), at: "passFields")
+                ConfigValueError("\(name) conflicts with the field of an API token", "leave it out"), at: "passFields")
         }
     }
 
-    /// A session's token goes only where it came from.
+    /// Tokens of a session are sent only to the upstream that issued them.
     private static func checkSession(
         _ route: RouteSection, accounts: AccountsConfiguration, upstreams: UpstreamsSection
     ) {
@@ -70,7 +70,8 @@ enum RouteValidation {
         }
         guard let signIn = accounts.upstream else {
             route.scope.report(
-                ConfigValueError("nobody can sign in: no upstream has signIn", "add signIn to the upstream"), at: key,
+                ConfigValueError("requires a session, but no upstream defines signIn", "add signIn to the upstream"),
+                at: key,
                 becauseOf: upstreams.scopes.map { $0.path + ["signIn"] })
             return
         }
@@ -79,8 +80,11 @@ enum RouteValidation {
         let valueError =
             key == "inject"
             ? ConfigValueError(
-                "bearer would send tokens of upstream \(name) to another one", "inject it on routes to \(name) only")
-            : ConfigValueError("sessions belong to upstream \(name)", "require authorization on routes to \(name) only")
+                "bearer conflicts with the route's upstream: the tokens belong to upstream \(name)",
+                "inject it on routes to \(name) only")
+            : ConfigValueError(
+                "conflicts with the route's upstream: sessions belong to upstream \(name)",
+                "require authorization on routes to \(name) only")
         route.scope.report(valueError, at: key)
     }
 }

@@ -1,13 +1,13 @@
 import CloakroomCore
 
-/// What is to be said of routes that serve more, or less, than their path seems to say.
+/// Notes and warnings about routes that serve more or fewer paths than their pattern suggests.
 enum WideRouteRules {
     static func check(_ routes: [RouteSection], accounts: AccountsConfiguration, upstreams: UpstreamsSection) {
         let calls = TokenCallPaths(upstreams.configurations)
         let literals = Set(routes.compactMap(\.pattern).filter { !$0.isWide }.map(\.description))
         for route in routes {
             guard let pattern = route.pattern else { continue }
-            // What is wrong with the path already is not worth a second complaint.
+            // An invalid path is reported only once.
             if !route.scope.isInvalid("path") { checkTokenCalls(route, pattern, calls, literals, accounts, upstreams) }
             checkBase(route, pattern, among: routes)
             checkBearer(route, pattern)
@@ -24,10 +24,11 @@ enum WideRouteRules {
                 ? "remove the route; clients sign in at \(accounts.prefix)"
                 : "remove the route; the gateway makes this call itself"
             route.scope.report(
-                ConfigValueError("\(pattern) is \(call.described), which is never forwarded", instead), at: "path")
+                ConfigValueError("\(pattern) conflicts with \(call.described), which is never forwarded", instead),
+                at: "path")
             return
         }
-        // A user call that a route names is served by that route: nothing is missing.
+        // A user call with a route of its own is served by that route.
         let hidden = calls.calls(within: pattern).filter { $0.kind != .user || !literals.contains($0.path) }
         guard !hidden.isEmpty else { return }
         let list = hidden.map { "\($0.path) (\($0.kind.rawValue) of \($0.upstream))" }.joined(separator: ", ")
@@ -35,7 +36,7 @@ enum WideRouteRules {
         let told = ConfigValueError(
             "\(pattern) contains \(list), which the route does not forward: 404",
             isUser ? "a route that names the path of a user call can serve it" : "")
-        // Clients may well ask for their user, or for a page of another upstream that has such a path.
+        // Clients may request their user, or a page of another upstream at such a path.
         let own = route.upstream.map { upstreams.names[$0] }
         if isUser || hidden.contains(where: { $0.upstream != own }) {
             route.scope.warn(told, at: "path")
@@ -53,12 +54,12 @@ enum WideRouteRules {
         guard !isServed else { return }
         route.scope.inform(
             ConfigValueError(
-                "\(pattern) serves \(base)/ and what is below it, not \(base)",
+                "\(pattern) serves \(base)/ and all paths below it, not \(base)",
                 "add a route for \(base) if clients request it"),
             at: "path")
     }
 
-    /// A public route of unknown extent that also sends tokens.
+    /// A public wildcard route that injects tokens.
     private static func checkBearer(_ route: RouteSection, _ pattern: PathPattern) {
         guard route.requiresAuthorization == false, route.inject.contains(.bearer), pattern.segments.last == .wildcard
         else { return }
@@ -72,6 +73,6 @@ enum WideRouteRules {
 }
 
 extension TokenCallPaths.Call {
-    /// The call in a sentence: `the signIn call of upstream "api"`.
+    /// The call as a noun phrase: `the signIn call of upstream "api"`.
     var described: String { "the \(kind.rawValue) call of upstream \(DiagnosticText.quoted(upstream))" }
 }

@@ -1,10 +1,10 @@
 import CloakroomCore
 
 extension ConfigScope {
-    /// A secret, which stands in the key itself or in the file that its twin names; not in both within one layer.
+    /// A secret given in the key itself or in the file named by its `…File` key; one layer must not set both.
     func secret(_ name: String, as format: ValueFormat<Secret>, isRequired: Bool = true) -> Secret? {
         let twin = SecretFilesProvider.fileKey(of: name)
-        // In the order in which people read of them.
+        // The order of the reference documentation.
         reading.document(path + [name]) { $0.isSecret = true }
         _ = optional(twin, as: secretFilePath)
         let value = optional(name, as: rejectingReferences(format, to: name), isSecret: true)
@@ -16,22 +16,22 @@ extension ConfigScope {
         return value
     }
 
-    /// A list of secrets, which stands in the key itself or in the file that its twin names, one a line.
+    /// A list of secrets given in the key itself or in the file named by its `…File` key, one per line.
     /// - Parameters:
-    ///   - isPair: Whether an item is `name=value`, and only the value is the secret.
-    ///   - secret: The secret of an item.
+    ///   - isPair: Whether an item is `name=value` and only the value is secret.
+    ///   - secret: Returns the secret part of an item.
     func secrets<Value>(
         _ name: String, as format: ValueFormat<Value>, isPair: Bool = false, _ secret: (Value) -> Secret
     ) -> [Value]? {
         let twin = SecretFilesProvider.fileKey(of: name)
         reading.document(path + [name]) { $0.isSecret = true }
         _ = optional(twin, as: secretFilePath)
-        // How a secret is rendered does not show it.
+        // Rendering redacts secrets.
         let values = list(name, as: rejectingReferences(format, to: name, isPair: isPair))
-        reading.document(path + [twin]) { $0.expectation = Self.secretFile + ", one a line" }
+        reading.document(path + [twin]) { $0.expectation = Self.secretFile + ", one per line" }
         reportIfBothSet(name, twin)
         checkSource(name)
-        // A field of a collector may be no secret at all, such as a tenant's name.
+        // Collector headers may be non-secret, such as a tenant name.
         if !isPair { for value in values ?? [] { recordPlaceholder(secret(value), path + [name]) } }
         return values
     }
@@ -44,7 +44,7 @@ extension ConfigScope {
 
     private static let secretFile = "path of a file that holds the secret"
 
-    /// A format that does not take a reference to a variable for a secret.
+    /// A format that rejects a variable reference in place of a secret.
     private func rejectingReferences<Value>(
         _ format: ValueFormat<Value>, to name: String, isPair: Bool = false
     ) -> ValueFormat<Value> {
@@ -56,7 +56,7 @@ extension ConfigScope {
             parse: { text throws(ConfigValueError) in
                 let secret = isPair ? text.drop { $0 != "=" }.dropFirst() : text[...]
                 guard !VariableReference.isOne(secret) else {
-                    throw ConfigValueError("is a reference to a variable, which nothing here replaces", instead)
+                    throw ConfigValueError("must be the secret itself: variable references are not supported", instead)
                 }
                 return try format.parse(text)
             }, render: format.render)
@@ -66,7 +66,7 @@ extension ConfigScope {
         if PlaceholderSecret.isOne(String(decoding: secret.bytes, as: UTF8.self)) { reading.recordPlaceholder(key) }
     }
 
-    /// Warns of a source that other users of the machine can read.
+    /// Warns if other users of the machine can read the source.
     private func checkSource(_ name: String) {
         switch reading.origin(path + [name]) {
         case .secretFile(let file): warnIfReadableByOthers(file, at: name)
@@ -92,7 +92,7 @@ extension ConfigScope {
                 case .secretFiles, .openTelemetry, .file: reading.tree[path + [twin]].map { .file($0.value) }
                 }
             reading.add(
-                ConfigValueError("stands beside \(name)", "keep one of the two"), key: path + [twin],
+                ConfigValueError("conflicts with \(name)", "keep one of the two"), key: path + [twin],
                 origin: origin ?? .defaultValue
             )
         }

@@ -6,10 +6,10 @@ import FoundationEssentials
     import Musl
 #endif
 
-/// What the permissions of a file allow.
+/// File permission checks.
 enum FileAccess {
-    /// Whether every user of the machine can read a file: its permissions say so, and those of all folders on the way to
-    /// it let others pass. Symbolic links are followed to their end.
+    /// Whether every user of the machine can read a file: the file is world-readable and all its parent folders are
+    /// world-searchable. Symbolic links are resolved.
     static func isReadableByOthers(_ path: String) -> Bool {
         guard let mode = mode(of: path), mode & mode_t(S_IROTH) != 0 else { return false }
         var directory = URL(filePath: path).resolvingSymlinksInPath().deletingLastPathComponent()
@@ -27,13 +27,13 @@ enum FileAccess {
 }
 
 extension ConfigScope {
-    /// Warns where every user of the machine can read a file that holds a secret or a key.
-    /// - Parameter name: The key of the value, whose place the warning gets.
+    /// Warns if every user of the machine can read a file that contains a secret or a key.
+    /// - Parameter name: The key that the warning refers to.
     func warnIfReadableByOthers(_ file: String, at name: String) {
         guard !reading.sources.isOffline, FileAccess.isReadableByOthers(file) else { return }
         warn(
             ConfigValueError(
                 "\(DiagnosticText.quoted(file)) can be read by every user of this machine",
-                "take the permission from others: chmod o-rwx"), at: name)
+                "remove the permissions of others: chmod o-rwx"), at: name)
     }
 }

@@ -1,7 +1,6 @@
-/// Secrets that everybody can know: those of the examples that come with the project, and the words that people write
-/// where a secret has yet to come.
+/// Publicly known secrets: those of the project's examples, and common placeholder words.
 enum PlaceholderSecret {
-    /// In lower case. ``isOne(_:)`` finds these also with digits or punctuation at their ends.
+    /// In lower case. ``isOne(_:)`` also matches them with digits or punctuation at either end.
     private static let words: Set<String> = [
         "admin", "change-me", "change_me", "changeit", "changeme", "default", "demo", "demo-api-token", "dummy",
         "example",
@@ -10,18 +9,17 @@ enum PlaceholderSecret {
         "your-api-token", "your-secret", "your-token", "xxx",
     ]
 
-    /// What `your…` stands for in an example.
+    /// The nouns that follow `your…` in placeholders.
     private static let kinds = ["changeme", "token", "secret", "password", "key"]
-    /// The most characters around a word of ``words`` that make no secret of it.
+    /// The maximum number of characters around one of ``words`` for which the text is still a placeholder.
     private static let mostAround = 7
 
-    /// Whether a secret is a placeholder, or nothing but one placeholder again and again, as people lengthen one that is
-    /// too short.
+    /// Whether a secret is a placeholder or a repetition of one placeholder.
     static func isOne(_ secret: String) -> Bool {
         let text = secret.lowercased()
         if words.contains(text) { return true }
         let core = trimmed(text)
-        // More around a word than a year or a few marks may be a secret after all.
+        // With more characters than a year or punctuation around the word, it may be a real secret.
         if words.contains(String(core)), text.count - core.count <= mostAround { return true }
         if text.count > 3, Set(text).count == 1 { return true }
         let letters = text.filter(\.isLetter)
@@ -31,7 +29,7 @@ enum PlaceholderSecret {
         return words.contains { isRepetition(of: $0, text) }
     }
 
-    /// The text without digits, blanks and punctuation at its ends.
+    /// The text without digits, spaces and punctuation at its ends.
     private static func trimmed(_ text: String) -> Substring {
         let start = text.drop { !$0.isLetter }
         return start.dropLast(start.reversed().prefix { !$0.isLetter }.count)

@@ -1,48 +1,51 @@
 import FoundationEssentials
 
-/// A file that holds one secret, with or without a line break at its end, or several, one a line.
+/// A file with one secret, optionally followed by a line break, or with several, one per line.
 enum SecretFile {
-    /// Larger than any secret.
+    /// The maximum size in bytes.
     private static let maximumBytes = 65_536
 
     /// Reads the secret.
-    /// - Throws: ``Mistake`` if the file is missing, unreadable, empty, too large or not UTF-8.
+    /// - Throws: ``ConfigValueError`` if the file is missing, unreadable, empty, too large or not UTF-8.
     static func read(_ path: String) throws(ConfigValueError) -> String {
         var text = try contents(path)
         if text.hasSuffix("\r\n") || text.hasSuffix("\n") { text.removeLast() }
         guard !text.isEmpty else {
-            throw ConfigValueError("\(DiagnosticText.quoted(path)) is empty", "put the secret into it")
+            throw ConfigValueError(
+                "must be a file with content: \(DiagnosticText.quoted(path))", "put the secret into it")
         }
         return text
     }
 
-    /// Reads several secrets, one a line. Blank lines count for nothing.
-    /// - Throws: ``Mistake`` as ``read(_:)`` does.
+    /// Reads several secrets, one per line. Blank lines are ignored.
+    /// - Throws: ``ConfigValueError`` under the conditions of ``read(_:)``.
     static func readLines(_ path: String) throws(ConfigValueError) -> [String] {
         let lines = try contents(path).split { $0 == "\n" || $0 == "\r\n" }
             .filter { !$0.allSatisfy(\.isWhitespace) }
         guard !lines.isEmpty else {
             throw ConfigValueError(
-                "\(DiagnosticText.quoted(path)) is empty", "put the secrets into it, one a line, the newest first")
+                "must be a file with content: \(DiagnosticText.quoted(path))",
+                "put the secrets into it, one per line, the newest first")
         }
         return lines.map(String.init)
     }
 
-    /// What to say where there is no such file. The secret itself is easily pasted where its file's path belongs, so only
-    /// what begins like a path is repeated: with a folder that is there. A slash alone tells nothing, for base64 has it.
+    /// The error for a missing file. Users may paste the secret itself in place of its path. Therefore the text is
+    /// printed only if it is a path in an existing folder other than `/`, because base64 text may contain slashes.
     /// - Parameters:
-    ///   - text: The path as it was written.
-    ///   - path: The path as it is opened.
+    ///   - text: The path as configured.
+    ///   - path: The resolved path.
     static func fileNotFound(_ text: String, at path: String) -> ConfigValueError {
         guard text.dropFirst().contains("/"), isNamedDirectory(ConfigRelativePath.directory(of: path)) else {
             return ConfigValueError(
-                "there is no such file",
-                "create it, or correct the path; a secret itself stands in the key without File at its end")
+                "must be an existing file",
+                "create it, or correct the path; a secret itself belongs in the key without File at its end")
         }
-        return ConfigValueError("there is no file \(DiagnosticText.quoted(path))", "create it, or correct the path")
+        return ConfigValueError(
+            "must be an existing file: \(DiagnosticText.quoted(path))", "create it, or correct the path")
     }
 
-    /// How a path is shown: not at all if there is nothing, for the same reason.
+    /// The path for `print-config`; redacted if no such file exists, because it may be a secret.
     static func shown(_ text: String, in directory: String) -> String {
         FileManager.default.fileExists(atPath: ConfigRelativePath.resolve(text, in: directory)) ? text : "<redacted>"
     }
@@ -57,24 +60,25 @@ enum SecretFile {
         let bytes = try ConfigRelativePath.contents(of: path)
         guard bytes.count <= maximumBytes else {
             throw ConfigValueError(
-                "\(DiagnosticText.quoted(path)) is too large for a secret", "name a file that holds the secret only")
+                "must be a file of at most 64 KiB: \(DiagnosticText.quoted(path))",
+                "name a file that holds the secret only")
         }
         guard let text = String(validating: bytes, as: UTF8.self) else {
             throw ConfigValueError(
-                "\(DiagnosticText.quoted(path)) is not text in UTF-8", "name a file that holds the secret only")
+                "must be a file in UTF-8: \(DiagnosticText.quoted(path))", "name a file that holds the secret only")
         }
         return text
     }
 }
 
-/// Files that a configuration names.
+/// Files referenced by a configuration.
 enum ConfigRelativePath {
-    /// The path as it is opened: relative paths start in the folder of the configuration file.
+    /// The resolved path: relative paths start at the folder of the configuration file.
     static func resolve(_ path: String, in directory: String) -> String {
         path.hasPrefix("/") || directory.isEmpty || directory == "." ? path : directory + "/" + path
     }
 
-    /// The folder that a file lies in; empty for the working directory.
+    /// The folder of a file; empty for the working directory.
     static func directory(of file: String) -> String {
         guard let slash = file.lastIndex(of: "/") else { return "" }
         return slash == file.startIndex ? "/" : String(file[..<slash])
@@ -84,14 +88,16 @@ enum ConfigRelativePath {
     static func contents(of path: String) throws(ConfigValueError) -> [UInt8] {
         var isDirectory = false
         guard FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory) else {
-            throw ConfigValueError("there is no file \(DiagnosticText.quoted(path))", "create it, or correct the path")
+            throw ConfigValueError(
+                "must be an existing file: \(DiagnosticText.quoted(path))", "create it, or correct the path")
         }
         guard !isDirectory else {
-            throw ConfigValueError("\(DiagnosticText.quoted(path)) is a folder", "name a file")
+            throw ConfigValueError("must be a file, not a folder: \(DiagnosticText.quoted(path))", "name a file")
         }
         guard let data = FileManager.default.contents(atPath: path) else {
             throw ConfigValueError(
-                "\(DiagnosticText.quoted(path)) cannot be read", "give the gateway's user the right to read it")
+                "must be a readable file: \(DiagnosticText.quoted(path))", "grant read permission to the gateway's user"
+            )
         }
         return Array(data)
     }

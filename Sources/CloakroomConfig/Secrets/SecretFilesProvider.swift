@@ -2,22 +2,22 @@ import CloakroomCore
 import Configuration
 import FoundationEssentials
 
-/// Gives the values of secret keys from the files that their `…File` twins name.
+/// Provides secret values from the files named by their `…File` keys.
 ///
-/// Symbolic links are followed: mounted secrets are links.
+/// Symbolic links are followed because mounted secrets are links.
 struct SecretFilesProvider: StaticConfigProvider, Unprintable {
     let providerName = "secret files"
-    /// Reads the twins: everything but secret files.
+    /// Reads the `…File` keys: all layers except secret files.
     let reader: ConfigReader
-    /// What relative paths are relative to.
+    /// The base of relative paths.
     let directory: String
-    /// Whether no file is opened, and every secret in a file counts as a valid one; see ``ConfigSources/isOffline``.
+    /// Whether no file is opened and every secret file counts as valid; see ``ConfigSources/isOffline``.
     var isOffline = false
 
-    /// What stands for a secret whose file is not opened. It meets the rules of every key.
+    /// The substitute for a secret whose file is not opened. It is valid for every key.
     private static let offlineSecret = "not-read-because-the-check-is-offline"
 
-    /// The key that names a secret's file.
+    /// The key for the file of a secret.
     static func fileKey(of name: String) -> String { name + "File" }
 
     private static let secrets: Set<[String]> = [
@@ -25,12 +25,12 @@ struct SecretFilesProvider: StaticConfigProvider, Unprintable {
         ["session", "valkey", "sentinelPassword"], ["tracing", "otlp", "headers"],
     ]
 
-    /// Whether a key is a secret that may stand in a file.
+    /// Whether a key is a secret that can be given in a file.
     static func isSecret(_ path: [String]) -> Bool {
         path.suffix(2) == ["apiToken", "value"] || secrets.contains(path)
     }
 
-    /// Whether an environment variable holds a secret.
+    /// Whether an environment variable contains a secret.
     static func isSecret(variable name: String) -> Bool {
         ["_VALUE", "_TOKEN", "_SECRETS", "_PASSWORD", "_HEADERS"].contains(where: name.hasSuffix)
     }

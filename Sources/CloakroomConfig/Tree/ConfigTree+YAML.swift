@@ -1,10 +1,10 @@
 import Yams
 
 extension YAMLTree {
-    /// More entries than any configuration has; a document whose aliases multiply ends here.
+    /// The maximum number of entries; bounds the expansion of aliases.
     private static let maximumEntries = 200_000
 
-    /// A mistake that belongs to a place in the file and not to a value.
+    /// An error at a location in the file rather than in a value.
     struct YAMLSyntaxError: Error, Equatable {
         let position: FilePosition?
         let key: String?
@@ -12,23 +12,23 @@ extension YAMLTree {
     }
 
     /// Reads a YAML document.
-    /// - Parameter complain: Gets what does not keep the rest from being read: keys that stand twice, keys that are no text.
-    /// - Throws: ``YAMLSyntaxError`` if the text is no YAML document whose top is a mapping.
-    init(yaml: String, complain: (YAMLSyntaxError) -> Void) throws(YAMLSyntaxError) {
+    /// - Parameter report: Receives errors that do not stop parsing: duplicate keys and keys that are not text.
+    /// - Throws: ``YAMLSyntaxError`` if the text is not a YAML document with a mapping at its top level.
+    init(yaml: String, report: (YAMLSyntaxError) -> Void) throws(YAMLSyntaxError) {
         self.init()
         let (root, doubled) = try DuplicateKeyScanner.compose(yaml)
         guard let root else { return }
         var flattening = Flattener(doubled: doubled, tree: self)
         switch root {
         case .mapping(let mapping):
-            try flattening.add(mapping, at: [], complain: complain)
+            try flattening.add(mapping, at: [], report: report)
         case .scalar where root.isEmptyScalar:
             return
         case .scalar, .sequence, .alias:
             throw YAMLSyntaxError(
                 position: FilePosition(root.mark), key: nil,
                 valueError: ConfigValueError(
-                    "the file is not a mapping of keys", "begin with a key such as \"listeners:\""))
+                    "the file must be a mapping of keys", "begin with a key such as \"listeners:\""))
         }
         self = flattening.tree
     }
@@ -38,46 +38,47 @@ extension YAMLTree {
         var tree: YAMLTree
 
         mutating func add(
-            _ mapping: Node.Mapping, at path: [String], complain: (YAMLSyntaxError) -> Void
+            _ mapping: Node.Mapping, at path: [String], report: (YAMLSyntaxError) -> Void
         ) throws(YAMLSyntaxError) {
             let firstPositions = doubled.firstPositions(in: mapping)
             for (keyNode, value) in mapping {
                 let place = FilePosition(keyNode.mark) ?? FilePosition(line: 1, column: 1)
                 guard case .scalar(let scalar) = keyNode else {
-                    complain(
+                    report(
                         YAMLSyntaxError(
                             position: place, key: YAMLTree.name(path),
                             valueError: ConfigValueError(
-                                "a key is a list or a mapping", "write a plain word before the colon")))
+                                "must be a plain word as key, not a list or a mapping",
+                                "write a plain word before the colon")))
                     continue
                 }
                 if doubled.isEarlier(at: place) { continue }
                 let keyPath = path + [scalar.string]
                 if scalar.string == "<<" {
-                    complain(
+                    report(
                         YAMLSyntaxError(
                             position: place, key: YAMLTree.name(keyPath),
                             valueError: ConfigValueError("merge keys are not supported", "write the keys out")))
                     continue
                 }
                 if let first = firstPositions[scalar.string] {
-                    complain(
+                    report(
                         YAMLSyntaxError(
                             position: place, key: YAMLTree.name(keyPath),
                             valueError: ConfigValueError(
-                                "stands twice, first on line \(first.line)", "keep one of them")))
+                                "conflicts with the same key on line \(first.line)", "keep one of them")))
                 }
-                try add(value, key: place, at: keyPath, complain: complain)
+                try add(value, key: place, at: keyPath, report: report)
             }
         }
 
         private mutating func add(
-            _ node: Node, key: FilePosition, at path: [String], complain: (YAMLSyntaxError) -> Void
+            _ node: Node, key: FilePosition, at path: [String], report: (YAMLSyntaxError) -> Void
         ) throws(YAMLSyntaxError) {
             guard tree.order.count < YAMLTree.maximumEntries else {
                 throw YAMLSyntaxError(
                     position: key, key: nil,
-                    valueError: ConfigValueError("the file has too many entries", "use fewer aliases"))
+                    valueError: ConfigValueError("the file must have at most 200,000 entries", "use fewer aliases"))
             }
             let value = FilePosition(node.mark) ?? key
             switch node {
@@ -87,7 +88,7 @@ extension YAMLTree {
             case .sequence(let sequence):
                 tree.insert(Entry(key: key, value: value, shape: .list(count: sequence.count)), at: path)
                 for (index, item) in sequence.enumerated() {
-                    try add(item, key: FilePosition(item.mark) ?? value, at: path + [String(index)], complain: complain)
+                    try add(item, key: FilePosition(item.mark) ?? value, at: path + [String(index)], report: report)
                 }
             case .mapping(let mapping):
                 var names: [String] = []
@@ -96,15 +97,15 @@ extension YAMLTree {
                     if !doubled.isEarlier(at: mark) { names.append(text) }
                 }
                 tree.insert(Entry(key: key, value: value, shape: .section(names)), at: path)
-                try add(mapping, at: path, complain: complain)
+                try add(mapping, at: path, report: report)
             case .alias:
-                // The parser puts the node itself in the place of an alias.
+                // The parser replaces aliases by their nodes.
                 return
             }
         }
     }
 
-    /// The key as messages write it; `nil` for the top of the file.
+    /// The key path as printed in messages; `nil` for the top level of the file.
     private static func name(_ path: [String]) -> String? {
         path.isEmpty ? nil : path.joined(separator: ".")
     }
@@ -118,7 +119,7 @@ extension FilePosition {
 }
 
 extension Node {
-    /// Whether nothing is written, or `~` or `null`.
+    /// Whether the scalar is empty, `~` or `null`.
     fileprivate var isEmptyScalar: Bool {
         guard case .scalar(let scalar) = self, scalar.style == .plain || scalar.style == .any else { return false }
         return ["", "~", "null", "Null", "NULL"].contains(scalar.string)

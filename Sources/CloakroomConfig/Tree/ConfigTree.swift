@@ -1,12 +1,12 @@
 import CloakroomCore
 
-/// A configuration file as keys and values, each with its place: what the reader looks values up in.
+/// The keys and values of a configuration file with their positions.
 ///
 /// Items of a list are keyed by their index: `routes`, `0`, `path`.
 struct YAMLTree: Sendable, Equatable, Unprintable {
-    /// What stands under a key.
+    /// The kind of value of a key.
     enum Shape: Sendable, Equatable, Unprintable {
-        /// Nothing: `key:` with no value.
+        /// No value: `key:`.
         case empty
         /// One value, as written.
         case scalar(String)
@@ -18,9 +18,9 @@ struct YAMLTree: Sendable, Equatable, Unprintable {
 
     /// One key of the file.
     struct Entry: Sendable, Equatable, Unprintable {
-        /// Where the key stands; for an item of a list, where the item begins.
+        /// The position of the key; for a list item, the start of the item.
         let key: FilePosition
-        /// Where the value begins.
+        /// The start of the value.
         let value: FilePosition
         let shape: Shape
     }

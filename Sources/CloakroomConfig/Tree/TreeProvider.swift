@@ -1,10 +1,10 @@
 import CloakroomCore
 import Configuration
 
-/// Lets the reader look values up in a ``YAMLTree``.
+/// A configuration provider backed by a ``YAMLTree``.
 ///
-/// Besides what is written in the file there are two keys that no file has: `#count` below a list gives the number of
-/// its items, `#names` below a mapping gives its keys.
+/// Two synthetic keys extend the file: `#count` below a list is the number of its items, `#names` below a mapping lists
+/// its keys.
 struct YAMLProvider: StaticConfigProvider, Unprintable {
     static let count = "#count"
     static let names = "#names"
@@ -26,23 +26,23 @@ struct YAMLProvider: StaticConfigProvider, Unprintable {
         }
         guard let entry = tree[path] else { return nil }
         switch (type, entry.shape) {
-        case (_, .empty): throw ConfigValueError("has no value", "write one, or leave the key out")
+        case (_, .empty): throw ConfigValueError("must have a value", "write one, or leave the key out")
         case (.stringArray, .list(let count)):
             return .stringArray(try (0..<count).map { index throws(ConfigValueError) in try item(index, of: path) })
         case (.stringArray, .scalar(let text)):
-            // A secret is not repeated.
+            // Secrets are not printed in messages.
             let example = SecretFilesProvider.isSecret(path) ? "one, another" : DiagnosticText.escaped(text)
-            throw ConfigValueError("expects a list", "write [\(example)]")
-        case (.stringArray, .section): throw ConfigValueError("expects a list, not keys", "write [one, another]")
+            throw ConfigValueError("must be a list", "write [\(example)]")
+        case (.stringArray, .section): throw ConfigValueError("must be a list, not keys", "write [one, another]")
         case (_, .scalar(let text)): return .string(text)
-        case (_, .list): throw ConfigValueError("expects one value, not a list", "write a single value")
-        case (_, .section): throw ConfigValueError("expects one value, not keys", "write a single value")
+        case (_, .list): throw ConfigValueError("must be one value, not a list", "write a single value")
+        case (_, .section): throw ConfigValueError("must be one value, not keys", "write a single value")
         }
     }
 
     private func item(_ index: Int, of path: [String]) throws(ConfigValueError) -> String {
         guard case .scalar(let text)? = tree[path + [String(index)]]?.shape else {
-            throw ConfigValueError("item \(index + 1) of the list is not a single value", "write [one, another]")
+            throw ConfigValueError("item \(index + 1) of the list must be a single value", "write [one, another]")
         }
         return text
     }
@@ -52,7 +52,7 @@ struct YAMLProvider: StaticConfigProvider, Unprintable {
         case nil, .empty?: return nil
         case .list(let count)?: return count
         case .scalar?, .section?:
-            throw ConfigValueError("expects a list", "begin each item with \"- \" below the key")
+            throw ConfigValueError("must be a list", "begin each item with \"- \" below the key")
         }
     }
 
@@ -60,7 +60,7 @@ struct YAMLProvider: StaticConfigProvider, Unprintable {
         switch tree[path]?.shape {
         case nil, .empty?: return nil
         case .section(let names)?: return names
-        case .scalar?, .list?: throw ConfigValueError("expects a mapping", "write a name and a colon for each item")
+        case .scalar?, .list?: throw ConfigValueError("must be a mapping", "write a name and a colon for each item")
         }
     }
 }

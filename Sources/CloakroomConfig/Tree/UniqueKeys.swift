@@ -1,21 +1,21 @@
 import Yams
 
-/// Reads documents in which keys stand twice.
+/// Parses documents with duplicate keys.
 ///
-/// Yams refuses such a document as a whole and names one place only. All mistakes are wanted in one run, so the earlier
-/// of two equal keys gets a first character that no key has (one for one, so that no place moves) and the document is
-/// read again.
+/// Yams rejects such a document and reports only one position. To report all errors in one run, the first character of
+/// the earlier duplicate is replaced by a private-use character and the document is parsed again. The replacement is
+/// one scalar for one, so positions are unchanged.
 enum DuplicateKeyScanner {
-    /// The keys that were made unequal.
+    /// The duplicate keys that were renamed.
     struct DuplicateKeys {
         fileprivate var names: [FilePosition: String] = [:]
 
-        /// Whether a key that stands there is repeated further down in its mapping.
+        /// Whether the key at this position is repeated later in its mapping.
         func isEarlier(at position: FilePosition) -> Bool {
             names[position] != nil
         }
 
-        /// The keys of a mapping that are repeated in it, and where each stands first.
+        /// The keys repeated in a mapping, each with the position of its first occurrence.
         func firstPositions(in mapping: Node.Mapping) -> [String: FilePosition] {
             guard !names.isEmpty else { return [:] }
             var places: [String: FilePosition] = [:]
@@ -27,7 +27,7 @@ enum DuplicateKeyScanner {
         }
     }
 
-    /// Beyond this many a file is not worth reading on.
+    /// The maximum number of duplicates to report; parsing stops at more.
     private static let maximum = 100
 
     static func compose(_ yaml: String) throws(YAMLTree.YAMLSyntaxError) -> (Node?, DuplicateKeys) {
@@ -42,7 +42,7 @@ enum DuplicateKeyScanner {
             } catch {
                 throw YAMLTree.YAMLSyntaxError(
                     position: nil, key: nil,
-                    valueError: ConfigValueError("the file is no YAML", "check it with a YAML linter"))
+                    valueError: ConfigValueError("the file must be valid YAML", "check it with a YAML linter"))
             }
             guard case .duplicatedKeysInMapping(let names, let context) = failure else {
                 throw YAMLTree.YAMLSyntaxError(failure)
@@ -54,14 +54,14 @@ enum DuplicateKeyScanner {
             else {
                 throw YAMLTree.YAMLSyntaxError(
                     position: position, key: names.first,
-                    valueError: ConfigValueError("stands twice in one mapping", "keep one of them"))
+                    valueError: ConfigValueError("conflicts with the same key in this mapping", "keep one of them"))
             }
             doubled.names[position] = name
             text = changed
         }
     }
 
-    /// Replaces the first character of a key by one from the private use area that no other key got.
+    /// Replaces the first character of a key by an unused private-use character.
     private static func renameDuplicate(
         keyAt position: FilePosition, named names: [String], as mask: Unicode.Scalar, in yaml: String
     ) -> (String, String)? {
@@ -81,7 +81,7 @@ enum DuplicateKeyScanner {
         var line = 1
         var start = 0
         for (index, scalar) in scalars.enumerated() where line < position.line {
-            // A carriage return before a line feed belongs to the same break.
+            // CRLF is one line break.
             let isBreak =
                 scalar == "\n" || scalar == "\u{85}" || scalar == "\u{2028}" || scalar == "\u{2029}"
                 || (scalar == "\r" && (index + 1 >= scalars.count || scalars[index + 1] != "\n"))
@@ -96,7 +96,7 @@ enum DuplicateKeyScanner {
 }
 
 extension YAMLTree.YAMLSyntaxError {
-    /// What the parser says, without the snippet of the text that it adds: a secret may stand there.
+    /// The parser's error without its excerpt of the text, which may contain a secret.
     init(_ error: YamlError) {
         let position: FilePosition?
         let problem: String
@@ -109,17 +109,18 @@ extension YAMLTree.YAMLSyntaxError {
             problem = text
         default:
             position = nil
-            problem = "it cannot be read"
+            problem = "it cannot be parsed"
         }
         self.init(
             position: position, key: nil,
             valueError: ConfigValueError(
-                "the file is no YAML: \(problem)", "check indentation, colons and quotation marks"))
+                "the file must be valid YAML: \(problem)", "check indentation, colons and quotation marks")
+        )
     }
 }
 
 extension FilePosition {
-    /// The place of a character that is the given number of characters away from the beginning.
+    /// The position of the character at an offset, in characters, from the start of the text.
     fileprivate init(of offset: Int, in text: String) {
         let before = text.prefix(offset)
         let line = before.lazy.filter(\.isNewline).count + 1

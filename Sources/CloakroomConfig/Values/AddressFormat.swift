@@ -6,18 +6,18 @@ extension ValueFormat where Value == HostAndPort {
     static let listening = ValueFormat("host and port") { text throws(ConfigValueError) in
         guard let address = HostAndPort(text), HostAndPort.isHost(address.host) else {
             throw ConfigValueError(
-                "\(DiagnosticText.quoted(text)) is not host:port", "write an address such as 0.0.0.0:8443 or [::1]:8443"
-            )
+                "must be host:port, not \(DiagnosticText.quoted(text))",
+                "write an address such as 0.0.0.0:8443 or [::1]:8443")
         }
         return address
     }
 }
 
 extension HostAndPort {
-    /// Whether a text is an IP address, or may be a host name.
+    /// Whether a text is an IP address or a possible host name.
     static func isHost(_ host: String) -> Bool {
         if host.contains(":") { return IPAddress.bytes(of: host) != nil }
-        // The longest name that can be resolved (RFC 1035 §2.3.4); metrics carry it.
+        // The maximum length of a host name (RFC 1035 §2.3.4); metrics contain it.
         guard host.utf8.count <= 253 else { return false }
         return host.utf8.allSatisfy { byte in
             byte.isLetterOrDigit || byte == UInt8(ascii: "-") || byte == UInt8(ascii: ".") || byte == UInt8(ascii: "_")
@@ -32,15 +32,15 @@ extension ValueFormat where Value == (text: String, range: CIDRBlock) {
         parse: { text throws(ConfigValueError) in
             guard let range = CIDRBlock(text) else {
                 throw ConfigValueError(
-                    "\(DiagnosticText.quoted(text)) is not an address or range",
-                    "write one such as 10.0.0.0/8, with no bits set behind the prefix")
+                    "must be an address or range, not \(DiagnosticText.quoted(text))",
+                    "write one such as 10.0.0.0/8, with no bits set after the prefix")
             }
             return (text, range)
         }, render: { $0.text })
 }
 
 extension UInt8 {
-    /// Whether it is an ASCII letter or digit.
+    /// Whether the byte is an ASCII letter or digit.
     var isLetterOrDigit: Bool {
         switch self {
         case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
@@ -50,7 +50,7 @@ extension UInt8 {
         }
     }
 
-    /// Whether it may stand in a token (RFC 9110 §5.6.2).
+    /// Whether the byte is allowed in a token (RFC 9110 §5.6.2).
     var isTokenCharacter: Bool {
         Byte.isToken(self)
     }

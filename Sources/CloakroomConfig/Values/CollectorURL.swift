@@ -1,29 +1,29 @@
 import CloakroomCore
 
-/// The address of a collector: `http` or `https`, a host, maybe a port, and a path. What is wrong with one is told without
-/// repeating what may hold a secret: all of it where there is a user or a query, and else what follows the host.
+/// The URL of a collector: `http` or `https`, a host, an optional port, and a path. Error messages omit parts that may
+/// contain a secret: the whole URL if it has a user or a query, otherwise everything after the host.
 struct OTLPEndpointURL {
-    /// The whole address, scheme in lower case.
+    /// The whole URL, scheme in lower case.
     let text: String
-    /// What follows host and port: empty, or it begins with a slash.
+    /// The path after host and port: empty, or beginning with a slash.
     let path: String
 
     private static let example = "write one such as http://collector:4318/v1/traces"
 
     init(_ text: String) throws(ConfigValueError) {
         guard !text.contains("@") else {
-            throw ConfigValueError("the address of a collector takes no user and no password", "put them into headers")
+            throw ConfigValueError("must be a URL without user and password", "put them into headers")
         }
-        // In a query there may be a key.
+        // A query may contain a key.
         guard !text.contains("?"), !text.contains("#") else {
-            throw ConfigValueError("the address of a collector takes no query and no fragment", Self.example)
+            throw ConfigValueError("must be a URL without query and fragment", Self.example)
         }
         guard let end = text.firstRange(of: "://") else {
-            throw ConfigValueError("is not a URL", Self.example)
+            throw ConfigValueError("must be a URL", Self.example)
         }
         let scheme = text[..<end.lowerBound].lowercased()
         guard scheme == "http" || scheme == "https" else {
-            throw ConfigValueError("is not reached by http or https", Self.example)
+            throw ConfigValueError("must be an http or https URL", Self.example)
         }
         let rest = text[end.upperBound...]
         let slash = rest.firstIndex(of: "/") ?? rest.endIndex
@@ -33,10 +33,10 @@ struct OTLPEndpointURL {
             HostAndPort.isHost(address.host), address.port > 0
         else {
             throw ConfigValueError(
-                "\(DiagnosticText.quoted("\(scheme)://\(authority)")) has no valid host and port", Self.example)
+                "\(DiagnosticText.quoted("\(scheme)://\(authority)")) must have a valid host and port", Self.example)
         }
         guard rest[slash...].utf8.allSatisfy({ (0x21...0x7e).contains($0) && !"\"<>\\^`{|}".utf8.contains($0) }) else {
-            throw ConfigValueError("has a path with characters that no URL has", Self.example)
+            throw ConfigValueError("must be a URL with valid characters in its path", Self.example)
         }
         self.path = String(rest[slash...])
         self.text = "\(scheme)://\(rest)"
@@ -44,14 +44,15 @@ struct OTLPEndpointURL {
 }
 
 extension ValueFormat where Value == String {
-    /// Where traces are sent: a whole URL with its path.
+    /// The endpoint for traces: a complete URL with its path.
     static let tracesEndpoint = ValueFormat(
         "URL with `http` or `https`, a host and a path",
         parse: { text throws(ConfigValueError) in
             let url = try OTLPEndpointURL(text)
             guard !url.path.isEmpty else {
                 throw ConfigValueError(
-                    "\(DiagnosticText.quoted(text)) has no path", "write \(DiagnosticText.escaped(url.text))/v1/traces")
+                    "must be a URL with a path, not \(DiagnosticText.quoted(text))",
+                    "write \(DiagnosticText.escaped(url.text))/v1/traces")
             }
             return url.text
         }, render: { $0 })

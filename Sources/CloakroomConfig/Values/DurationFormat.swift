@@ -5,7 +5,7 @@ extension ValueFormat where Value == Duration {
         [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)]
     }
 
-    /// A length of time with units, the largest first: `500ms`, `15m`, `1h30m`.
+    /// A duration with units, largest first: `500ms`, `15m`, `1h30m`.
     static func duration(_ range: ClosedRange<Duration>) -> Self {
         ValueFormat(
             "duration, \(rendered(range.lowerBound)) to \(rendered(range.upperBound))",
@@ -13,14 +13,14 @@ extension ValueFormat where Value == Duration {
                 let duration = Duration.milliseconds(try milliseconds(text))
                 guard range.contains(duration) else {
                     throw ConfigValueError(
-                        "\(text) is out of range",
+                        "must be in the allowed range, not \(text)",
                         "write \(rendered(range.lowerBound)) to \(rendered(range.upperBound))")
                 }
                 return duration
             }, render: rendered)
     }
 
-    /// The units in which the duration is a short text: `8h`, `1m30s`.
+    /// The shortest notation of the duration: `8h`, `1m30s`.
     static func rendered(_ duration: Duration) -> String {
         var rest = duration.wholeMilliseconds
         guard rest > 0 else { return "0s" }
@@ -34,7 +34,7 @@ extension ValueFormat where Value == Duration {
 
     private static func milliseconds(_ text: String) throws(ConfigValueError) -> Int64 {
         let malformed = ConfigValueError(
-            "\(DiagnosticText.quoted(text)) is not a duration",
+            "must be a duration, not \(DiagnosticText.quoted(text))",
             "write a number with ms, s, m, h or d, such as 30s or 1h30m")
         var rest = text[...]
         var sum: Int64 = 0
@@ -44,7 +44,9 @@ extension ValueFormat where Value == Duration {
             let unit = rest[digits.endIndex...].prefix { $0.isLetter }
             guard !digits.isEmpty else { throw malformed }
             if unit.isEmpty, digits.endIndex == text.endIndex, sum == 0 {
-                throw ConfigValueError("\(text) has no unit", "write \(text)s, \(text)m or another of ms, s, m, h, d")
+                throw ConfigValueError(
+                    "must be a duration with a unit, not \(text)",
+                    "write \(text)s, \(text)m or another of ms, s, m, h, d")
             }
             guard let factor = units.first(where: { $0.name == unit })?.milliseconds, factor < largest else {
                 throw malformed

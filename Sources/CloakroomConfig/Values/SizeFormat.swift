@@ -1,4 +1,4 @@
-/// A number of bytes, which is written with or without a unit.
+/// A size in bytes, written with or without a unit.
 enum ByteSize {
     private static let units: [(name: String, bytes: Int)] = [
         ("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1),
@@ -12,14 +12,14 @@ enum ByteSize {
                 let bytes = try bytes(text)
                 guard range.contains(bytes) else {
                     throw ConfigValueError(
-                        "\(text) is out of range",
+                        "must be in the allowed range, not \(text)",
                         "write \(rendered(range.lowerBound)) to \(rendered(range.upperBound))")
                 }
                 return bytes
             }, render: rendered)
     }
 
-    /// The largest unit in which the size is a whole number.
+    /// The size in the largest unit that divides it.
     static func rendered(_ bytes: Int) -> String {
         for (name, factor) in units where factor > 1 && bytes >= factor && bytes % factor == 0 {
             return "\(bytes / factor)\(name)"
@@ -31,7 +31,7 @@ enum ByteSize {
         let digits = text.prefix { $0.isASCII && $0.isNumber }
         let unit = text[digits.endIndex...].trimmingPrefix(while: { $0 == " " })
         let malformed = ConfigValueError(
-            "\(DiagnosticText.quoted(text)) is not a size", "write bytes, or a number with KiB, MiB, GiB or TiB")
+            "must be a size, not \(DiagnosticText.quoted(text))", "write bytes, or a number with KiB, MiB, GiB or TiB")
         guard let number = Int(digits) else { throw malformed }
         if unit.isEmpty { return number }
         guard let factor = units.first(where: { $0.name == unit })?.bytes else { throw malformed }

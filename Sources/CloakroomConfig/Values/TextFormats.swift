@@ -1,13 +1,13 @@
 import CloakroomCore
 
 extension ValueFormat where Value == String {
-    /// Any text but none.
+    /// Any non-empty text.
     static let text = ValueFormat(
         "text",
         parse: { text throws(ConfigValueError) in
-            guard !text.isEmpty else { throw ConfigValueError("is empty", "write a value") }
+            guard !text.isEmpty else { throw ConfigValueError("must not be empty", "write a value") }
             guard DiagnosticText.escaped(text) == text else {
-                throw ConfigValueError("holds control characters", "write plain text on one line")
+                throw ConfigValueError("must be text without control characters", "write plain text on one line")
             }
             return text
         }, render: { $0 })
@@ -20,7 +20,7 @@ extension ValueFormat where Value == String {
                 text.utf8.allSatisfy({ $0.isLetterOrDigit || "._-".utf8.contains($0) })
             else {
                 throw ConfigValueError(
-                    "\(DiagnosticText.quoted(text)) is not a name",
+                    "must be a name, not \(DiagnosticText.quoted(text))",
                     "write at most 64 letters, digits, dots, hyphens and underscores, a letter or digit first")
             }
             return text
@@ -31,17 +31,18 @@ extension ValueFormat where Value == String {
         "method, upper case",
         parse: { text throws(ConfigValueError) in
             guard !text.isEmpty, text.utf8.allSatisfy(\.isTokenCharacter) else {
-                throw ConfigValueError("\(DiagnosticText.quoted(text)) is not a method", "write one such as GET")
+                throw ConfigValueError("must be a method, not \(DiagnosticText.quoted(text))", "write one such as GET")
             }
             guard text != "*" else {
                 throw ConfigValueError(
-                    "* does not stand for all methods", "list them, such as [GET, POST, PUT, PATCH, DELETE, OPTIONS]")
+                    "must be a method, not *", "list them, such as [GET, POST, PUT, PATCH, DELETE, OPTIONS]")
             }
             guard text == text.uppercased() else {
-                throw ConfigValueError("\(DiagnosticText.quoted(text)) is not upper case", "write \(text.uppercased())")
+                throw ConfigValueError(
+                    "must be upper case, not \(DiagnosticText.quoted(text))", "write \(text.uppercased())")
             }
             guard text != "CONNECT", text != "TRACE" else {
-                throw ConfigValueError("\(text) is never served", "leave it out")
+                throw ConfigValueError("\(text) is not supported", "leave it out")
             }
             return text
         }, render: { $0 })
@@ -52,50 +53,50 @@ extension ValueFormat where Value == String {
         parse: { text throws(ConfigValueError) in
             guard !text.isEmpty, text.utf8.allSatisfy(\.isTokenCharacter) else {
                 throw ConfigValueError(
-                    "\(DiagnosticText.quoted(text)) is not a token", "write letters, digits and hyphens, without spaces"
-                )
+                    "must be a token, not \(DiagnosticText.quoted(text))",
+                    "write letters, digits and hyphens, without spaces")
             }
             return text
         }, render: { $0 })
 
-    /// A request field that is removed unless a route lists it.
+    /// A request field that is stripped unless a route lists it.
     static let claimField = ValueFormat(
         "name of a request field that is removed otherwise",
         parse: { text throws(ConfigValueError) in
             let name = try ValueFormat<String>.token.parse(text)
             guard name.lowercased() != "x-client-cert-subject" else {
-                throw ConfigValueError("\(name) is set by the gateway", "leave it out")
+                throw ConfigValueError("\(name) is not supported: the gateway sets it", "leave it out")
             }
             guard ClaimFields.contains(name) else {
                 throw ConfigValueError(
-                    "\(name) is not one of the fields that a route can let through",
+                    "must be a field that a route can pass, not \(name)",
                     "leave it out, or write one such as X-HTTP-Method-Override")
             }
             return name
         }, render: { $0 })
 
-    /// The path of a call to an upstream, without a query.
+    /// The path of an upstream call, without a query.
     static let path = ValueFormat(
         "path without a query",
         parse: { text throws(ConfigValueError) in
             for segment in try ValueFormat<PathPattern>.pattern.parse(text).segments {
                 if case .literal = segment { continue }
                 throw ConfigValueError(
-                    "\(DiagnosticText.quoted(text)) holds a parameter or a wildcard", "write a plain path such as /auth"
-                )
+                    "must be a path without parameters and wildcards, not \(DiagnosticText.quoted(text))",
+                    "write a plain path such as /auth")
             }
             return text
         }, render: { $0 })
 
-    /// Where something stands in a JSON document: member names joined by dots.
+    /// A path in a JSON document: member names joined by dots.
     static let members = ValueFormat(
         "member names joined by dots",
         parse: { text throws(ConfigValueError) in
             let names = text.split(separator: ".", omittingEmptySubsequences: false)
             guard names.allSatisfy({ !$0.isEmpty }), DiagnosticText.escaped(text) == text else {
                 throw ConfigValueError(
-                    "\(DiagnosticText.quoted(text)) is not a path of member names", "write one such as data.accessToken"
-                )
+                    "must be a path of member names, not \(DiagnosticText.quoted(text))",
+                    "write one such as data.accessToken")
             }
             return text
         }, render: { $0 })
@@ -113,7 +114,7 @@ extension ValueFormat where Value == PathPattern {
 }
 
 extension ConfigValueError {
-    /// The pattern's own words, which bring their suggestion along.
+    /// The message of the pattern error, which includes its suggestion.
     init(pattern error: PathPatternError) {
         self.init(DiagnosticText.escaped(error.description), "")
     }

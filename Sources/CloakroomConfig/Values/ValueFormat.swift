@@ -1,6 +1,6 @@
-/// How a kind of value is written: from text, and back into its shortest form.
+/// The notation of a kind of value: parsing from text, and rendering in its shortest form.
 struct ValueFormat<Value>: Sendable {
-    /// What is expected, in words that stand in the reference: `whole number, 1 to 100`.
+    /// The expected notation, as printed in the reference: `whole number, 1 to 100`.
     let expectation: String
     let parse: @Sendable (String) throws(ConfigValueError) -> Value
     let render: @Sendable (Value) -> String
@@ -22,11 +22,12 @@ extension ValueFormat where Value == Int {
         ValueFormat("whole number, \(range.lowerBound) to \(range.upperBound)") { text throws(ConfigValueError) in
             guard isNumber(text), let number = Int(text) else {
                 throw ConfigValueError(
-                    "\(DiagnosticText.quoted(text)) is not a whole number",
+                    "must be a whole number, not \(DiagnosticText.quoted(text))",
                     "write a number from \(range.lowerBound) to \(range.upperBound)")
             }
             guard range.contains(number) else {
-                throw ConfigValueError("\(number) is out of range", "write \(range.lowerBound) to \(range.upperBound)")
+                throw ConfigValueError(
+                    "must be in the allowed range, not \(number)", "write \(range.lowerBound) to \(range.upperBound)")
             }
             return number
         }
@@ -45,10 +46,11 @@ extension ValueFormat where Value == Double {
             let isDecimal = text.utf8.allSatisfy { (0x30...0x39).contains($0) || $0 == 0x2e || $0 == 0x2d }
             guard isDecimal, let number = Double(text) else {
                 throw ConfigValueError(
-                    "\(DiagnosticText.quoted(text)) is not a decimal number", "write a number such as 0.25")
+                    "must be a decimal number, not \(DiagnosticText.quoted(text))", "write a number such as 0.25")
             }
             guard range.contains(number) else {
-                throw ConfigValueError("\(text) is out of range", "write \(range.lowerBound) to \(range.upperBound)")
+                throw ConfigValueError(
+                    "must be in the allowed range, not \(text)", "write \(range.lowerBound) to \(range.upperBound)")
             }
             return number
         }
@@ -62,13 +64,13 @@ extension ValueFormat where Value == Bool {
         case "true", "True", "TRUE": return true
         case "false", "False", "FALSE": return false
         default:
-            throw ConfigValueError("\(DiagnosticText.quoted(text)) is neither true nor false", "write true or false")
+            throw ConfigValueError("must be true or false, not \(DiagnosticText.quoted(text))", "write true or false")
         }
     }
 }
 
 extension ValueFormat where Value: RawRepresentable<String> & CaseIterable & Sendable {
-    /// One of a few words, in any case.
+    /// One of several words, case-insensitive.
     static func choice() -> Self {
         let choices = Array(Value.allCases)
         return ValueFormat(
@@ -76,7 +78,7 @@ extension ValueFormat where Value: RawRepresentable<String> & CaseIterable & Sen
             parse: { text throws(ConfigValueError) in
                 guard let value = choices.first(where: { $0.rawValue.lowercased() == text.lowercased() }) else {
                     throw ConfigValueError(
-                        "\(DiagnosticText.quoted(text)) is not one of the choices",
+                        "must be one of the allowed values, not \(DiagnosticText.quoted(text))",
                         "write " + choices.map(\.rawValue).joined(separator: " or "))
                 }
                 return value

@@ -1,41 +1,41 @@
 public import CloakroomWire
 import NIOCore
 
-/// Tells browsers which other origins' pages may read answers (the Fetch standard, §3.2, CORS).
+/// Permits pages of other origins to read responses (the Fetch standard, §3.2, CORS).
 ///
-/// Origins are named one by one, never `*`: answers depend on the session's cookie. That cookie is for the same site only,
-/// so what is served by this are sibling origins, `https://app.example.com` beside `https://api.example.com`.
+/// Origins are listed individually, never `*`, because responses depend on the session cookie. That cookie is same-site
+/// only, so CORS is for sibling origins, such as `https://app.example.com` and `https://api.example.com`.
 ///
 /// Immutable; a class for the same reason as ``RequestHeaderPolicy``.
 public final class CORSPolicy: Sendable {
-    /// What the origin of a request is to the policy.
+    /// The result of matching a request's origin.
     public enum OriginMatch: Sendable, Equatable {
-        /// Nothing is said: CORS is off, or the request was not looked at.
+        /// Not evaluated: CORS is disabled, or the request was not checked.
         case notEvaluated
-        /// There is none, or it is not on the list.
+        /// There is no origin, or it is not on the list.
         case notAllowed
-        /// It is the one with this index.
+        /// The origin with this index is on the list.
         case allowed(Int)
     }
 
-    /// Whether there are other origins at all.
+    /// Whether any other origin is allowed.
     public let isEnabled: Bool
     private let origins: [WebOrigin]
-    /// For each origin, the lines that go with every answer to it.
+    /// For each origin, the lines that are added to every response to it.
     private let lines: [[UInt8]]
-    /// For each origin, the lines of the answer to a preflight that are the same for every path.
+    /// For each origin, the lines of a preflight response that are the same for every path.
     private let preflightLines: [[UInt8]]
     private let notAllowed: FieldNameSet
 
-    /// As many names of fields are allowed at once; a page that asks for more is not asking for itself.
+    /// The maximum number of field names that one preflight may allow; no legitimate page needs more.
     static let maxRequestedHeaders = 64
-    /// What all answers depend on, so that no cache gives one origin's to another.
+    /// Added to all responses, so that no cache serves the response for one origin to another.
     private static let varyLine = Array("Vary: Origin\r\n".utf8)
     private static let preflightVaryLine =
         Array("Vary: Origin, Access-Control-Request-Method, Access-Control-Request-Headers\r\n".utf8)
 
-    /// Makes the policy. Origins that are none are left out.
-    /// - Parameter injectable: The names of all fields that any route may inject: no page is told that it may send them.
+    /// Creates the policy. Invalid origins are skipped.
+    /// - Parameter injectable: The names of all fields that any route may inject: pages are never allowed to send them.
     public init(_ configuration: CrossSiteConfiguration, injectable: [String]) {
         let origins = configuration.corsOrigins.compactMap { WebOrigin($0) }
         self.origins = origins
@@ -48,11 +48,12 @@ public final class CORSPolicy: Sendable {
         preflightLines = permits.map {
             Array("\($0)Access-Control-Max-Age: \(maxAge)\r\n".utf8) + Self.preflightVaryLine
         }
-        // A client's own `Authorization` is let through as far as here, where it ends: pages may ask to send it.
+        // The gateway accepts a client's own `Authorization` but does not forward it, so pages may be allowed to send
+        // it.
         notAllowed = FieldNameSet(injectable + ["X-Client-Cert-Subject"])
     }
 
-    /// What the origin of a request is.
+    /// Matches the origin of a request.
     public func matchOrigin(of head: borrowing RequestHead, summary: RequestHeaderPolicy.RequestHeaderSummary)
         -> OriginMatch
     {
@@ -64,7 +65,7 @@ public final class CORSPolicy: Sendable {
         return .allowed(index)
     }
 
-    /// The lines that go with every answer; `nil` for none.
+    /// Returns the lines that are added to every response; `nil` for none.
     public func responseFieldLines(_ standing: OriginMatch) -> [UInt8]? {
         switch standing {
         case .notEvaluated: nil
@@ -73,8 +74,8 @@ public final class CORSPolicy: Sendable {
         }
     }
 
-    /// Whether a request with the method `OPTIONS` is a browser's question whether a page may ask: a preflight.
-    /// - Returns: Where the method that the page would use stands; `nil` for any other request.
+    /// Whether an `OPTIONS` request is a CORS preflight.
+    /// - Returns: The position of the method that the page wants to use; `nil` for any other request.
     public func preflight(_ head: borrowing RequestHead, summary: RequestHeaderPolicy.RequestHeaderSummary)
         -> ByteRange?
     {
@@ -87,8 +88,9 @@ public final class CORSPolicy: Sendable {
         return nil
     }
 
-    /// The lines of the answer to a preflight. A stranger is told nothing, which is a refusal to its browser.
-    /// - Parameter methods: Those of the path, as a list.
+    /// Returns the lines of a preflight response. For an origin that is not allowed there are none, which the browser
+    /// treats as a rejection.
+    /// - Parameter methods: The methods of the path, as a list.
     public func preflightLines(
         _ standing: OriginMatch, _ head: borrowing RequestHead, methods: String
     ) -> [UInt8] {
@@ -99,7 +101,7 @@ public final class CORSPolicy: Sendable {
         return response
     }
 
-    /// Allows the names of fields that the page asks for, as far as they are names.
+    /// Allows the requested field names, if they are valid names.
     private func appendNames(of head: borrowing RequestHead, to response: inout [UInt8]) {
         let bytes = head.bytes.readableBytesUInt8Span
         var count = 0
@@ -116,7 +118,7 @@ public final class CORSPolicy: Sendable {
         if count > 0 { response += [0x0d, 0x0a] }
     }
 
-    /// RFC 9110 §5.6.2, but for `*`: that would be a wildcard.
+    /// A token of RFC 9110 §5.6.2, except `*`, which would be a wildcard.
     private func isToken(_ bytes: Span<UInt8>, _ range: ByteRange) -> Bool {
         for index in range.start..<range.end {
             guard Byte.isToken(bytes[index]), bytes[index] != UInt8(ascii: "*") else { return false }

@@ -1,49 +1,49 @@
 public import CloakroomWire
 import NIOCore
 
-/// Tells requests that another site made a browser send from those that were meant (cross-site request forgery).
+/// Detects requests that another site made a browser send (cross-site request forgery).
 ///
-/// A browser sends the session's cookie whoever makes it ask. So a request that changes something is carried out only if
-/// what the browser says of where it comes from, which no page can forge, speaks for it. Immutable; a class for the same
-/// reason as ``RequestHeaderPolicy``.
+/// Browsers attach cookies to cross-site requests. A request that changes state is therefore forwarded only if the
+/// fields with which the browser reports its origin permit it; pages cannot forge these. Immutable; a class for the
+/// same reason as ``RequestHeaderPolicy``.
 public final class CrossSitePolicy: Sendable {
-    /// What a request does, as far as other sites are concerned.
+    /// The kind of a request with regard to other sites.
     public enum RequestKind: Sendable, Equatable {
-        /// It only asks (RFC 9110 §9.2.1), and its answer is nothing that another site's page could read.
+        /// The request is read-only (RFC 9110 §9.2.1), and pages of other sites cannot read its response.
         case safe
-        /// It may change something.
+        /// The request may change state.
         case unsafe
-        /// It opens a WebSocket. That is a `GET`, but pages of any site may read and write through it: the same-origin policy
-        /// has no say there (RFC 6455 §10.2).
+        /// The request opens a WebSocket. It is a `GET`, but pages of any site may read and write through it, because
+        /// the same-origin policy does not apply (RFC 6455 §10.2).
         case tunnel
     }
 
-    /// Where a request was sent to, as its client sees it.
+    /// The origin that a request was sent to, as seen by its client.
     public struct TargetOrigin: Sendable, Equatable {
-        /// Whether the listener speaks TLS. What a trusted peer says in `X-Forwarded-Proto` goes before it.
+        /// Whether the listener uses TLS. `X-Forwarded-Proto` of a trusted peer takes precedence.
         public var isSecure: Bool
-        /// Where the authority stands in the head: `Host` or what takes its place; `nil` if there is none.
+        /// The position of the authority in the head: `Host` or its replacement; `nil` if there is none.
         public var authority: ByteRange?
 
-        /// Makes a place.
+        /// Creates a target origin.
         public init(isSecure: Bool, authority: ByteRange?) {
             self.isSecure = isSecure
             self.authority = authority
         }
     }
 
-    /// Whether requests that only ask may be refused too; otherwise there is no need to ask about them.
+    /// Whether safe requests may be rejected too; otherwise they need no check.
     public var checksSafeRequests: Bool { required != nil }
     private let trusted: [WebOrigin]
     private let required: RequiredHeader?
 
-    /// The field that has to be there: its name in lower case, its value as it is.
+    /// The required field: its name in lower case, its value unchanged.
     private struct RequiredHeader {
         let name: [UInt8]
         let value: [UInt8]
     }
 
-    /// Makes the policy. Origins that are none are trusted by nobody.
+    /// Creates the policy. Invalid origins are never trusted.
     public init(_ configuration: CrossSiteConfiguration) {
         trusted = (configuration.trustedOrigins + configuration.corsOrigins).compactMap { WebOrigin($0) }
         required = configuration.requiredField.map {
@@ -51,29 +51,29 @@ public final class CrossSitePolicy: Sendable {
         }
     }
 
-    /// Whether a request that a cookie vouches for is refused with 403.
+    /// Whether a request that is authenticated by a cookie is rejected with 403.
     /// - Parameters:
-    ///   - kind: What it does.
-    ///   - head: Its head.
-    ///   - marks: What marking the head told.
-    ///   - place: Where it was sent to.
+    ///   - kind: The kind of the request.
+    ///   - head: The head of the request.
+    ///   - marks: The result of marking the head.
+    ///   - place: The origin that the request was sent to.
     public func rejects(
         _ kind: RequestKind, _ head: borrowing RequestHead, summary: RequestHeaderPolicy.RequestHeaderSummary,
         at place: TargetOrigin
     ) -> Bool {
-        // A page cannot add a field to the request for a WebSocket; there, the origin alone has to do.
+        // A page cannot add fields to a WebSocket handshake; only the origin is checked there.
         if kind != .tunnel, let required, !hasRequiredField(required, head) { return true }
         guard kind != .safe else { return false }
         let bytes = head.bytes.readableBytesUInt8Span
-        // Whoever reads the other one of two would decide otherwise.
+        // A recipient that uses the other of two values would decide differently.
         guard summary.origin != .multiple, summary.fetchSite != .multiple else { return true }
         guard case .value(let site) = summary.fetchSite else {
-            // Browsers send one or the other: without both, no browser sent it.
+            // Browsers send at least one of the two: a request without both is not from a browser.
             guard case .value(let origin) = summary.origin else { return false }
             return !isTrusted(origin, bytes) && !isSameOrigin(origin, head, summary: summary, at: place)
         }
-        // `none` is what the user typed or clicked outside of any page. A sibling of the same site is another origin.
-        // Tokens of structured fields have their case (RFC 8941 §3.3.4).
+        // `none` means that the user typed or selected the address outside of any page. A sibling of the same site is
+        // another origin. Tokens of structured fields are case-sensitive (RFC 8941 §3.3.4).
         if ASCII.equalsCaseSensitive(bytes, site, "same-origin") || ASCII.equalsCaseSensitive(bytes, site, "none") {
             return false
         }
@@ -93,7 +93,7 @@ public final class CrossSitePolicy: Sendable {
         let bytes = head.bytes.readableBytesUInt8Span
         var isSecure = place.isSecure
         if summary.trustsForwardedProto {
-            // Of what cannot be read as one scheme, nothing is ours.
+            // Without a single valid scheme, no origin is the gateway's own.
             guard let forwarded = forwardedScheme(head, bytes) else { return false }
             isSecure = forwarded
         }
@@ -103,7 +103,7 @@ public final class CrossSitePolicy: Sendable {
         return OriginView.isSame(origin, ours, bytes)
     }
 
-    /// - Returns: Whether the client's connection to whoever stands before us is secure; `nil` if that cannot be told.
+    /// - Returns: Whether the client's connection to the proxy in front is secure; `nil` if unknown.
     private func forwardedScheme(_ head: borrowing RequestHead, _ bytes: Span<UInt8>) -> Bool? {
         var field = SingletonField.absent
         for index in head.fields.indices where head.fields[index].name == .xForwardedProto {
@@ -114,7 +114,7 @@ public final class CrossSitePolicy: Sendable {
         return ASCII.equals(bytes, scheme, "http") ? false : nil
     }
 
-    /// Not noted while marking, so that a gateway without such a field does not look for it.
+    /// Not recorded during marking, so that a gateway without such a field does not search for it.
     private func hasRequiredField(_ required: RequiredHeader, _ head: borrowing RequestHead) -> Bool {
         let bytes = head.bytes.readableBytesUInt8Span
         var field = SingletonField.absent

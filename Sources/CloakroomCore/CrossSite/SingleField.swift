@@ -1,15 +1,15 @@
 public import CloakroomWire
 
-/// What a request says in a field that may stand in it once.
+/// The value of a request field that may occur only once.
 public enum SingletonField: Sendable, Equatable {
-    /// It is not there.
+    /// The field is absent.
     case absent
-    /// Where its value stands.
+    /// The position of the value.
     case value(ByteRange)
-    /// It is there more than once: whatever it says, it cannot be relied on.
+    /// The field occurs more than once, so none of its values is reliable.
     case multiple
 
-    /// Takes one more field into account.
+    /// Adds another occurrence of the field.
     mutating func add(_ range: ByteRange) {
         self = self == .absent ? .value(range) : .multiple
     }

@@ -1,18 +1,18 @@
 import CloakroomWire
 
-/// An origin of the web: a scheme, a host and a port (RFC 6454 §4). Hosts compare without regard to case, and a port that
-/// is not written is the scheme's own.
+/// A web origin: a scheme, a host and a port (RFC 6454 §4). Hosts compare case-insensitively, and an omitted port is
+/// the scheme's default.
 public struct WebOrigin: Sendable, Hashable, CustomStringConvertible {
-    /// `https` rather than `http`: nothing else serves pages here.
+    /// Whether the scheme is `https` and not `http`; no other scheme is supported.
     public let isSecure: Bool
     /// A name or an address, in lower case; an IPv6 address with its brackets.
     public let host: String
-    /// 0...99,999: what can be written with five digits.
+    /// 0...99,999: all numbers of up to five digits.
     public let port: Int
     private let hostBytes: [UInt8]
 
-    /// Reads an origin as browsers write it (RFC 6454 §6.2): `https://host` or `https://host:port`, nothing behind it.
-    /// - Returns: `nil` for anything else, `null` included.
+    /// Parses an origin as browsers write it (RFC 6454 §6.2): `https://host` or `https://host:port`, nothing after it.
+    /// - Returns: `nil` for anything else, including `null`.
     public init?(_ text: String) {
         let bytes = Array(text.utf8)
         guard let parts = OriginView(bytes.span, ByteRange(start: 0, count: bytes.count)) else { return nil }
@@ -22,7 +22,7 @@ public struct WebOrigin: Sendable, Hashable, CustomStringConvertible {
         port = parts.port
     }
 
-    /// As browsers write it, without the scheme's own port.
+    /// The origin as browsers write it, without the scheme's default port.
     public var description: String {
         let start = (isSecure ? "https://" : "http://") + host
         return port == OriginView.port(isSecure: isSecure) ? start : "\(start):\(port)"
@@ -33,14 +33,14 @@ public struct WebOrigin: Sendable, Hashable, CustomStringConvertible {
     }
 }
 
-/// An origin whose host still stands in a message.
+/// An origin whose host is a range of a message.
 struct OriginView {
     var isSecure: Bool
     var host: ByteRange
     var port: Int
 
-    /// Reads the value of `Origin`.
-    /// - Returns: `nil` if it is no origin of a page that was served over HTTP.
+    /// Parses the value of `Origin`.
+    /// - Returns: `nil` if it is not the origin of a page that was served over HTTP.
     init?(_ bytes: Span<UInt8>, _ range: ByteRange) {
         let isSecure = ASCII.hasPrefix(bytes, range, "https://")
         guard isSecure || ASCII.hasPrefix(bytes, range, "http://") else { return nil }
@@ -49,8 +49,8 @@ struct OriginView {
             isSecure: isSecure, authority: ByteRange(start: range.start + scheme, count: range.count - scheme), bytes)
     }
 
-    /// What a request was sent to.
-    /// - Returns: `nil` if that is no host with or without a port.
+    /// Creates the origin that a request was sent to.
+    /// - Returns: `nil` if the authority is not a host with or without a port.
     init?(isSecure: Bool, authority: ByteRange, _ bytes: Span<UInt8>) {
         guard Authority.isValid(bytes.extracting(authority.start..<authority.end)) else { return nil }
         // The colon before the digits at the end; an IPv6 address ends with its bracket.

@@ -1,31 +1,31 @@
-/// What to do with a request once its route and its session are known.
+/// The decision about a request whose route and session are known.
 public enum AuthDecision: Sendable, Equatable {
-    /// Send it to the upstream: here is the permit.
+    /// Forward the request with this permit.
     case forward(UpstreamPermit)
-    /// Answer 401; the upstream sees nothing of it.
+    /// Respond with 401; the request is not forwarded.
     case unauthorized(UnauthorizedReason)
-    /// Send it to the upstream, and have the session's tokens renewed meanwhile: they are good for a while yet.
+    /// Forward the request, and refresh the session's tokens in the background, because they expire soon.
     case forwardAndRefresh(UpstreamPermit, Session)
-    /// The session's tokens have ended: have them renewed, then decide again.
+    /// The session's access token has expired: refresh the tokens, then decide again.
     case refresh(Session)
-    /// The session holds tokens of another source than the route's upstream: have it ended, then decide again without
-    /// one. Nothing of it is sent anywhere.
+    /// The session holds tokens of another source than the route's upstream: end it, then decide again without one. Its
+    /// tokens are not sent to any upstream.
     case endSession(Session)
-    /// The local table cannot tell: load the session, then decide again.
+    /// The session is not cached locally: load it, then decide again.
     case loadSession
 
-    /// Decides about a request for a route. The path, the headers and the client have no say in it.
+    /// Decides about a request for a route. Path, headers and client do not affect the decision.
     /// - Parameters:
     ///   - routeIndex: The route's index in its table.
-    ///   - now: When the request came.
-    ///   - lookup: What is known of the session; not asked for where the route has no use for one.
+    ///   - now: When the request was received.
+    ///   - lookup: Looks up the session; not called if the route does not use sessions.
     public static func decide(
         _ route: Route, at routeIndex: Int, now: Timestamp, session lookup: @autoclosure () -> SessionLookup
     ) -> AuthDecision {
         decide(route.access, at: routeIndex, now: now, session: lookup())
     }
 
-    /// The same for a route of which only its rules are at hand.
+    /// Decides about a request, given only the access rules of its route.
     public static func decide(
         _ route: RouteAccess, at routeIndex: Int, now: Timestamp, session lookup: @autoclosure () -> SessionLookup
     ) -> AuthDecision {
@@ -37,7 +37,7 @@ public enum AuthDecision: Sendable, Equatable {
             guard let permit = UpstreamPermit(route: routeIndex, of: route, session: session) else {
                 return .endSession(session)
             }
-            // Only who sends the access token needs a good one.
+            // Only requests that include the access token need a valid one.
             guard route.inject.contains(.bearer) else { return .forward(permit) }
             return switch session.update.urgency(at: now) {
             case .none: .forward(permit)
@@ -54,8 +54,8 @@ public enum AuthDecision: Sendable, Equatable {
 }
 
 extension AuthDecision {
-    /// Leave for a request whose session has just been renewed. It goes on with what there is, however long that lasts:
-    /// otherwise an upstream whose tokens end at once would keep it for ever.
+    /// Creates the permit for a request whose session has just been refreshed. The tokens are used however soon they
+    /// expire: otherwise the request would loop if the upstream issued tokens that expire at once.
     /// - Returns: `nil` if the session's tokens come from another source than the route's upstream.
     public static func permit(
         _ route: RouteAccess, at routeIndex: Int, refreshed session: Session
@@ -64,61 +64,62 @@ extension AuthDecision {
     }
 }
 
-/// Who may ask for a route, and with what a request goes on: all of a route that the decision needs.
+/// The access rules of a route: all properties of a route that the decision needs.
 public struct RouteAccess: Sendable, Equatable {
     /// Whether a request needs a session.
     public var requiresAuthorization: Bool
-    /// What is added to the request on its way to the upstream.
+    /// The fields that are added to the forwarded request.
     public var inject: Injection
-    /// The source whose tokens the route's upstream may get: sessions of another one do not open the route.
+    /// The source whose tokens the route's upstream may receive: sessions of another source are not accepted.
     public var source: SessionSource
 
-    /// Notes the rules of a route.
+    /// Creates access rules.
     public init(requiresAuthorization: Bool, inject: Injection, source: SessionSource = .unknown) {
         self.requiresAuthorization = requiresAuthorization
         self.inject = inject
         self.source = source
     }
 
-    /// Whether it matters who asks.
+    /// Whether the decision depends on the session.
     public var usesSession: Bool {
         requiresAuthorization || inject.contains(.bearer)
     }
 }
 
 extension Route {
-    /// Who may ask for it, and with what a request goes on.
+    /// The access rules of the route.
     public var access: RouteAccess {
         RouteAccess(requiresAuthorization: requiresAuthorization, inject: inject)
     }
 
-    /// The same in a plan whose sessions come from a source.
-    /// - Parameter source: ``GatewayConfiguration/sessionSource``. Configuration lets only routes to that upstream use sessions.
+    /// Returns the access rules in a configuration whose sessions have the given source.
+    /// - Parameter source: ``GatewayConfiguration/sessionSource``. The configuration allows only routes to that upstream to use
+    ///   sessions.
     public func access(source: SessionSource?) -> RouteAccess {
         RouteAccess(
             requiresAuthorization: requiresAuthorization, inject: inject, source: source ?? .unknown)
     }
 
-    /// Whether it matters who asks.
+    /// Whether the decision depends on the session.
     public var usesSession: Bool { access.usesSession }
 }
 
-/// Leave to send one request to an upstream. Only ``AuthDecision`` makes one, and nothing reaches an upstream without:
-/// that makes "protected" a property of the types.
+/// The permission to send one request to an upstream. Only ``AuthDecision`` creates permits, and no request is
+/// forwarded without one: access control is therefore enforced by the type system.
 public struct UpstreamPermit: Sendable, Equatable {
-    /// Index of the route that it was made for.
+    /// Index of the route that the permit is for.
     public let route: Int
     private let inject: Injection
     private let session: Session?
 
-    /// For a request without a session.
+    /// Creates a permit for a request without a session.
     fileprivate init(route: Int, inject: Injection) {
         self.route = route
         self.inject = inject
         session = nil
     }
 
-    /// The only way to a permit with a session.
+    /// Creates a permit with a session; there is no other way to do so.
     /// - Returns: `nil` unless the session's tokens come from the route's source.
     @inline(__always)
     fileprivate init?(route: Int, of access: RouteAccess, session: Session) {
@@ -128,34 +129,34 @@ public struct UpstreamPermit: Sendable, Equatable {
         self.session = session
     }
 
-    /// The value of `Authorization` to set; `nil` where none is to be set.
+    /// The value of `Authorization` to set; `nil` for none.
     public var authorization: Secret? {
         inject.contains(.bearer) ? session?.authorization : nil
     }
 
-    /// Whether the upstream's API token is to be set.
+    /// Whether the upstream's API token has to be set.
     public var includesAPIToken: Bool { inject.contains(.apiToken) }
 
-    /// Whether there is a session behind it.
+    /// Whether the permit has a session.
     public var hasSession: Bool { session != nil }
 
-    /// The name of the session, for logs.
+    /// The identifier of the session, for logs.
     public var sessionID: SessionID? { session?.id }
 
-    /// When the session ends at the latest; `nil` without one.
+    /// The latest end of the session; `nil` without one.
     public var sessionEnd: Timestamp? { session?.expiresAt }
 
-    /// The session whose access token is sent; `nil` where none is.
+    /// The session whose access token is sent; `nil` for none.
     public var bearerSession: Session? { inject.contains(.bearer) ? session : nil }
 
-    /// Same route, same session.
+    /// Whether route and session are the same.
     public static func == (left: UpstreamPermit, right: UpstreamPermit) -> Bool {
         left.route == right.route && left.inject == right.inject && left.session === right.session
     }
 }
 
 extension AuthDecision {
-    /// Sessions are the same only if they are one object.
+    /// Sessions are equal only if they are the same object.
     public static func == (left: AuthDecision, right: AuthDecision) -> Bool {
         switch (left, right) {
         case (.forward(let one), .forward(let other)): one == other

@@ -1,26 +1,26 @@
 import CloakroomWire
 
-/// Request fields by which an upstream can be given another method, path, host, client address or user than those that
-/// the gateway has judged.
+/// Request fields that could make an upstream use another method, path, host, client address or user than those that
+/// the gateway has checked.
 ///
-/// They end here for every client, a trusted peer's too: a proxy that sets one of them passes the others on as its own
-/// client sent them. A route may list those that its upstream needs. In trailers they end here in any case.
+/// They are removed for every client, including trusted peers: a proxy that sets one of them forwards the others as its
+/// own client sent them. A route may list those that its upstream needs. In trailers they are always removed.
 public enum ClaimFields {
     static let names = [
         // Another method.
         "X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override", "X-Original-Method", "X-Method",
-        // Another path or host: frameworks route by these (CVE-2018-14773).
+        // Another path or host: used by the routing of frameworks (CVE-2018-14773).
         "X-Original-URL", "X-Original-URI", "X-Original-Path", "X-Rewrite-URL", "X-Original-Host", "X-Host",
         "X-HTTP-Host-Override", "X-Script-Name", "X-Override-URL",
-        // Another client address: what content delivery networks and load balancers set.
+        // Another client address: set by content delivery networks and load balancers.
         "Client-IP", "X-Client-IP", "X-Cluster-Client-IP", "True-Client-IP", "X-True-Client-IP", "CF-Connecting-IP",
         "CF-Connecting-IPv6", "Fastly-Client-IP", "Fly-Client-IP", "X-Originating-IP", "X-ProxyUser-IP",
         "X-Azure-ClientIP", "X-Envoy-External-Address", "Forwarded-For",
-        // Another user: what proxies that sign people in set.
+        // Another user: set by authenticating proxies.
         "X-Forwarded-User", "X-Forwarded-Email", "X-Forwarded-Groups", "X-Forwarded-Preferred-Username",
         "X-Forwarded-Access-Token", "X-Credential-Identifier", "X-Goog-IAP-JWT-Assertion", "Auth-User", "X-Auth-User",
         "X-Auth-Username", "X-Auth-Email", "X-User", "X-Username", "X-Vouch-User", "X-Apigateway-Api-Userinfo",
-        // Another client certificate (RFC 9440 and what came before it).
+        // Another client certificate (RFC 9440 and its predecessors).
         "Client-Cert", "Client-Cert-Chain", "X-Forwarded-Client-Cert", "X-ARR-ClientCert", "X-Client-Verify",
         "X-Client-DN",
     ]

@@ -1,17 +1,17 @@
 public import CloakroomWire
 import NIOCore
 
-/// Whom a request came from, where peers that are believed stand in between.
+/// Determines the client address of a request that trusted proxies forwarded.
 ///
-/// What counts attempts by address and what people are told about their sessions goes by this: behind a load balancer
-/// everybody would otherwise be one and the same, and be locked out together.
+/// Used for counting attempts by address and for the session list of users: with the address of a load balancer, all
+/// clients would be counted as one and be throttled together.
 public enum ClientAddress {
-    /// Goes back along `X-Forwarded-For` from its end, over the addresses that are trusted, to the first that is not.
-    /// Whatever stands before that one was told by a stranger.
+    /// Searches `X-Forwarded-For` backwards for the first address that is not trusted. All entries before it were
+    /// supplied by an untrusted peer.
     /// - Parameters:
-    ///   - peer: The address at the other end of the connection, which is one of the trusted.
-    ///   - trusted: Whose word counts.
-    /// - Returns: An IP address without port or brackets; `peer` if the field tells none.
+    ///   - peer: The address at the other end of the connection, which is trusted.
+    ///   - trusted: The addresses of trusted proxies.
+    /// - Returns: An IP address without port or brackets; `peer` if the field contains none.
     public static func resolve(_ head: borrowing RequestHead, peer: String, trusted: [CIDRBlock]) -> String {
         var address = peer
         let bytes = head.bytes.readableBytesUInt8Span
@@ -29,7 +29,7 @@ public enum ClientAddress {
         return address
     }
 
-    /// An address without the port and the brackets that some proxies write with it.
+    /// Removes the port and the brackets that some proxies write with an address.
     private static func strippingPort(_ text: String) -> String? {
         if IPAddress.bytes(of: text) != nil { return text }
         if text.hasPrefix("["), let end = text.firstIndex(of: "]") {

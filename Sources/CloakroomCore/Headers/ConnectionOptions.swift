@@ -1,29 +1,30 @@
 public import CloakroomWire
 import NIOCore
 
-/// What the `Connection` fields of a message say (RFC 9110 §7.6.1).
+/// The options in the `Connection` fields of a message (RFC 9110 §7.6.1).
 public struct ConnectionOptions: Sendable, Equatable {
-    /// `close` is among them.
+    /// Whether `close` is present.
     public var hasClose = false
-    /// `keep-alive` is among them.
+    /// Whether `keep-alive` is present.
     public var hasKeepAlive = false
-    /// `upgrade` is among them.
+    /// Whether `upgrade` is present.
     public var hasUpgrade = false
-    /// How many there are.
+    /// The number of options.
     public var count = 0
-    /// Some field is named besides those that end here in any case.
+    /// Whether a field is named that is not removed at this hop in any case.
     public var namesFields = false
 
-    /// The most options of a message: no use of the field needs more, and each one is looked for among all fields.
+    /// The maximum number of options of a message. No legitimate use needs more, and each option is searched for among
+    /// all fields.
     public static let limit = 32
 
     /// Whether there are more options than ``limit``: the message is malformed.
     public var isOverLimit: Bool { count > Self.limit }
 
-    /// Options of a message that names none.
+    /// Creates empty options.
     public init() {}
 
-    /// Reads what the `Connection` fields of a request say.
+    /// Parses the `Connection` fields of a request.
     public static func read(_ head: borrowing RequestHead) -> ConnectionOptions {
         var options = ConnectionOptions()
         let bytes = head.bytes.readableBytesUInt8Span
@@ -33,7 +34,7 @@ public struct ConnectionOptions: Sendable, Equatable {
         return options
     }
 
-    /// Whether the connection can be used again after the message (RFC 9112 §9.3).
+    /// Whether the connection can be reused after the message (RFC 9112 §9.3).
     public func persists(minorVersion: UInt8) -> Bool {
         !hasClose && (minorVersion >= 1 || hasKeepAlive)
     }

@@ -1,16 +1,16 @@
 import CloakroomWire
 
-/// Field names that must not pass, whatever their spelling.
+/// Field names that must not be forwarded, in any spelling.
 ///
-/// Upstreams that turn names into variables read `X_API_TOKEN`, `X.Api.Token` and `x-api-token` as one; so do we: case is
-/// folded, and every character that is no letter or digit counts as a hyphen.
+/// Upstreams that map names to variables treat `X_API_TOKEN`, `X.Api.Token` and `x-api-token` as equal. This set does
+/// the same: case is folded, and every character that is not a letter or digit counts as a hyphen.
 struct FieldNameSet: Sendable {
     private let names: [[UInt8]]
     private let prefixes: [[UInt8]]
-    /// By the low five bits of a name's first byte: bit n says that a name of n bytes with such a first byte is in the
-    /// set; 63 stands for all longer ones.
+    /// Indexed by the low five bits of a name's first byte: bit n is set if the set contains a name of n bytes with
+    /// such a first byte; bit 63 is for all longer names.
     private let lengths: InlineArray<32, UInt64>
-    /// Bit n says that a prefix begins with a byte whose low five bits are n.
+    /// Bit n is set if a prefix begins with a byte whose low five bits are n.
     private let prefixStarts: UInt32
 
     /// - Parameter prefixes: Names that begin with one of these are in the set too.
@@ -25,14 +25,14 @@ struct FieldNameSet: Sendable {
         prefixStarts = self.prefixes.flatMap(Self.starts).reduce(0) { $0 | 1 << UInt32($1) }
     }
 
-    /// The low five bits that the first byte of a spelling may have: a letter's are the same in both cases, and what is
-    /// folded to a hyphen may have any.
+    /// Returns the low five bits that the first byte of a spelling may have: those of a letter are the same in both
+    /// cases, and a byte that is folded to a hyphen may have any.
     private static func starts(of name: [UInt8]) -> [Int] {
         guard let first = name.first else { return [] }
         return first == UInt8(ascii: "-") ? Array(0..<32) : [Int(first & 0x1f)]
     }
 
-    /// Whether a name folds to one of the set.
+    /// Whether the set contains the folded name.
     @inline(__always)
     func contains(_ bytes: Span<UInt8>, _ name: ByteRange) -> Bool {
         guard !name.isEmpty else { return false }
@@ -41,13 +41,13 @@ struct FieldNameSet: Sendable {
         return prefixStarts >> UInt32(start) & 1 != 0 && Self.beginsWithOne(of: prefixes, bytes, name)
     }
 
-    /// The same for a name that is at hand as text.
+    /// Whether the set contains the folded name, given as a string.
     func contains(_ name: String) -> Bool {
         let bytes = Array(name.utf8)
         return contains(bytes.span, ByteRange(start: 0, count: bytes.count))
     }
 
-    // Static, because a call with `self` copied all of the set for each field of a head: 470 instructions a request.
+    // Static, because a call with `self` copied the whole set for each field of a head: 470 instructions a request.
 
     private static func beginsWithOne(of prefixes: [[UInt8]], _ bytes: Span<UInt8>, _ name: ByteRange) -> Bool {
         for prefix in prefixes where prefix.count <= name.count {

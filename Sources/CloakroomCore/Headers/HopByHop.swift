@@ -1,19 +1,19 @@
 import CloakroomWire
 import NIOCore
 
-/// Marks what ends at this hop (RFC 9110 §7.6.1).
+/// Marks the fields that are removed at this hop (RFC 9110 §7.6.1).
 enum HopByHopFields {
-    /// What the fields that were marked said.
+    /// The content of the marked fields.
     struct HopByHopSummary {
         var connection = ConnectionOptions()
-        /// `TE` names `trailers` (RFC 9110 §10.1.4).
+        /// Whether `TE` contains `trailers` (RFC 9110 §10.1.4).
         var acceptsTrailers = false
-        /// `Upgrade` names `websocket` and nothing else, and `Connection` says so (RFC 6455 §4.2.1, §4.2.2).
+        /// Whether `Upgrade` contains only `websocket`, and `Connection` contains `upgrade` (RFC 6455 §4.2.1, §4.2.2).
         var upgradesToWebSocket = false
     }
 
-    /// Marks all hop-by-hop fields and those that `Connection` names. Goes first: whatever is set later cannot be named
-    /// away.
+    /// Marks all hop-by-hop fields and those that `Connection` names. Called first, so that `Connection` cannot remove
+    /// fields that are set later.
     static func apply(_ fields: inout [FieldSlice], _ bytes: Span<UInt8>, minorVersion: UInt8) -> HopByHopSummary {
         var summary = HopByHopSummary()
         var upgrades = 0
@@ -35,7 +35,7 @@ enum HopByHopFields {
             default: continue
             }
         }
-        // Version 1.0 knows no upgrade (RFC 9110 §7.8).
+        // HTTP/1.0 does not support upgrades (RFC 9110 §7.8).
         if upgrades != 1 || minorVersion == 0 || !summary.connection.hasUpgrade { summary.upgradesToWebSocket = false }
         if summary.connection.namesFields, !summary.connection.isOverLimit { dropConnectionNominated(&fields, bytes) }
         return summary
@@ -64,8 +64,8 @@ enum HopByHopFields {
         }
     }
 
-    /// The names in `Connection`, as hashes: otherwise the cost would be that of all names times that of all options. Where
-    /// two hashes are equal by chance, once in 2^64, a field of the sender's own is lost.
+    /// The names in `Connection`, as hashes: otherwise the cost would be the product of the numbers of fields and
+    /// options. If two hashes collide, with a probability of 2^-64, one of the sender's fields is removed.
     struct Nominations {
         private var hashes = InlineArray<32, UInt64>(repeating: 0)
         private var count = 0
@@ -87,7 +87,7 @@ enum HopByHopFields {
         }
     }
 
-    /// Different in each process, so that no client can choose names whose hashes are equal.
+    /// Random in each process, so that clients cannot choose names whose hashes collide.
     private static let hashSeed = UInt64.random(in: .min ... .max)
 
     private static func hash(_ bytes: Span<UInt8>, _ range: ByteRange) -> UInt64 {
@@ -99,8 +99,8 @@ enum HopByHopFields {
         return hash
     }
 
-    /// Without `Content-Length`, the body behind the head would be taken for the next message. Without the two others, a
-    /// request from another site would look like one that no browser sent.
+    /// Without `Content-Length`, the body after the head would be parsed as the next message. Without the other two, a
+    /// cross-site request would be treated as a request that is not from a browser.
     private static func isNominable(_ field: KnownField) -> Bool {
         switch field {
         case .contentLength, .origin, .secFetchSite: false

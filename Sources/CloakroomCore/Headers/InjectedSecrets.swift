@@ -1,21 +1,21 @@
 import CloakroomWire
 
-/// What the gateway puts into a request, and what its response must not carry back to the client.
+/// The secrets that the gateway adds to a request. The response must not contain them.
 public struct InjectedSecrets: Sendable {
     /// Nothing was injected.
     public static let none = InjectedSecrets(apiToken: nil, authorization: nil)
 
-    /// Shorter ones are not looked for in values: they could be part of anything.
+    /// The minimum length of a secret that is searched for: shorter ones could be part of any value.
     public static let shortestSought = 8
-    /// `Bearer` and a space.
+    /// The length of `Bearer` and a space.
     private static let schemeLength = 7
 
     private let apiToken: Secret?
     private let authorization: Secret?
-    /// The least bytes of a value that can hold one of them; `Int.max` if there is none to look for.
+    /// The minimum length of a value that can contain one of the secrets; `Int.max` if there is none to search for.
     let shortest: Int
 
-    /// Makes it.
+    /// Creates the secrets of a request.
     /// - Parameters:
     ///   - apiToken: The upstream's API token.
     ///   - authorization: The value of `Authorization`: `Bearer`, a space, the access token.
@@ -30,8 +30,8 @@ public struct InjectedSecrets: Sendable {
         self.shortest = shortest
     }
 
-    /// Whether one of them is in a value. The cost is linear in the value's length: one that is made so that it takes longer
-    /// to search counts as if it held one.
+    /// Whether a value contains one of the secrets. The cost is linear in the value's length: a value that is
+    /// constructed to take longer counts as if it contained one.
     func areIn(_ bytes: Span<UInt8>, _ range: ByteRange) -> Bool {
         if let apiToken, contains(bytes, range, apiToken.bytes, from: 0) { return true }
         guard let authorization else { return false }
@@ -42,7 +42,7 @@ public struct InjectedSecrets: Sendable {
         let count = secret.count - start
         guard count >= Self.shortestSought, count <= range.count else { return false }
         let first = secret[start]
-        // What beginnings that lead nowhere may cost.
+        // The number of comparisons that partial matches may cost.
         var patience = 4 * range.count
         for offset in range.start...(range.end - count) where bytes[offset] == first {
             var index = 1
@@ -55,18 +55,19 @@ public struct InjectedSecrets: Sendable {
     }
 }
 
-/// How many fields of a response were removed for what they would have told the client, or done to it.
+/// The number of response fields that were removed because they would have disclosed a secret or cleared the session
+/// cookie.
 public struct RemovedResponseFields: Sendable, Equatable {
-    /// Fields with the name of one that the gateway injects into requests.
+    /// Fields with the name of a field that the gateway injects into requests.
     public var injectedNames = 0
-    /// Values that held a secret that the gateway injected.
+    /// Values that contained an injected secret.
     public var injectedValues = 0
-    /// `Clear-Site-Data` that would have taken the session's cookie away.
+    /// `Clear-Site-Data` fields that would have cleared the session cookie.
     public var siteData = 0
 
     /// Nothing was removed.
     public init() {}
 
-    /// Whether there is anything to count.
+    /// Whether no field was removed.
     public var isEmpty: Bool { injectedNames | injectedValues | siteData == 0 }
 }

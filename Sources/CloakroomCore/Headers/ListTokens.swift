@@ -1,6 +1,6 @@
 import CloakroomWire
 
-/// Goes through the members of a comma-separated list (RFC 9110 §5.6.1).
+/// Iterates over the members of a comma-separated list (RFC 9110 §5.6.1).
 struct ListTokenIterator {
     private var index: Int
     private let end: Int
@@ -21,7 +21,7 @@ struct ListTokenIterator {
     }
 }
 
-/// Compares names and tokens, whose case means nothing (RFC 9110 §5.1).
+/// Compares case-insensitive names and tokens (RFC 9110 §5.1).
 enum ASCII {
     /// - Parameter text: In lower case.
     static func equals(_ bytes: Span<UInt8>, _ range: ByteRange, _ text: StaticString) -> Bool {
@@ -39,7 +39,7 @@ enum ASCII {
         return true
     }
 
-    /// The same for what has its case.
+    /// Compares case-sensitively.
     static func equalsCaseSensitive(_ bytes: Span<UInt8>, _ range: ByteRange, _ text: StaticString) -> Bool {
         guard range.count == text.utf8CodeUnitCount else { return false }
         return text.withUTF8Buffer { expected in

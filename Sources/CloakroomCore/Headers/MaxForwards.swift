@@ -1,16 +1,17 @@
 public import CloakroomWire
 import NIOCore
 
-/// How many more times an `OPTIONS` or `TRACE` request may be passed on (RFC 9110 §7.6.2).
+/// The number of times that an `OPTIONS` or `TRACE` request may still be forwarded (RFC 9110 §7.6.2).
 public enum MaxForwards: Sendable, Equatable {
-    /// It does not say.
+    /// The field is absent.
     case absent
-    /// So many times, 0...256: at 0 the recipient answers itself. What is more counts as 256, as a recipient may choose.
+    /// The remaining number, 0...256: at 0 the recipient responds itself. Larger values count as 256, which RFC 9110
+    /// permits.
     case value(Int)
-    /// No number, or several fields.
+    /// The value is not a number, or there are several fields.
     case malformed
 
-    /// Reads the `Max-Forwards` field of a request.
+    /// Parses the `Max-Forwards` field of a request.
     public static func read(_ head: borrowing RequestHead) -> MaxForwards {
         var result = MaxForwards.absent
         let bytes = head.bytes.readableBytesUInt8Span
@@ -22,7 +23,7 @@ public enum MaxForwards: Sendable, Equatable {
 
     private static let largest = 256
 
-    /// Takes one more field into account.
+    /// Adds another occurrence of the field.
     mutating func add(_ range: ByteRange, _ bytes: Span<UInt8>) {
         guard self == .absent, !range.isEmpty else {
             self = .malformed

@@ -1,69 +1,69 @@
 public import CloakroomWire
 import NIOCore
 
-/// Which fields of a request go on to the upstream.
+/// Decides which fields of a request are forwarded to the upstream.
 ///
-/// The order is the point: what ends at this hop goes first, then every client copy of what the gateway may set, in any
-/// spelling and on every route, then the session's cookie. What the gateway sets is written afterwards, anew, so that no
-/// client can take it away, double it or send it in its place.
+/// The order matters. Hop-by-hop fields are removed first, then every client copy of fields that the gateway may set,
+/// in any spelling and on every route, then the session cookie. The gateway's own fields are written afterwards, so
+/// that no client can remove, duplicate or replace them.
 ///
-/// Immutable; a class, so that asking it costs one reference and not one for each of its sets.
+/// Immutable; a class, so that a reference to it costs one reference count and not one for each of its sets.
 public final class RequestHeaderPolicy: Sendable {
-    /// What no field may be named, known ones included.
+    /// Names that no field may have, known fields included.
     private let stripped: FieldNameSet
-    /// What no field that is not known may be named.
+    /// Names that no unknown field may have.
     private let strippedUnknown: FieldNameSet
-    /// The same for peers that are not trusted.
+    /// Names that no unknown field of an untrusted peer may have.
     private let strippedFromUntrusted: FieldNameSet
     private let cookie: SessionCookie
 
-    /// What marking a request's fields told about it.
+    /// The properties of a request that were found while marking its fields.
     public struct RequestHeaderSummary: Sendable, Equatable {
-        /// What `Connection` says.
+        /// The options of `Connection`.
         public var connection = ConnectionOptions()
-        /// Whether a `Cookie` field holds our cookie, so that the others in it are to be written again.
+        /// Whether a `Cookie` field contains the session cookie, so that its other cookies have to be rewritten.
         public var hasSessionCookie = false
-        /// Whether a trusted peer's `X-Forwarded-Proto` stands.
+        /// Whether `X-Forwarded-Proto` of a trusted peer is kept.
         public var trustsForwardedProto = false
-        /// Whether a trusted peer's `X-Forwarded-Host` stands.
+        /// Whether `X-Forwarded-Host` of a trusted peer is kept.
         public var trustsForwardedHost = false
-        /// What `Expect` says.
+        /// The content of `Expect`.
         public var expectation = Expectation.none
-        /// Whether the client takes trailers with the answer: `TE: trailers` (RFC 9110 §10.1.4).
+        /// Whether the client accepts trailers in the response: `TE: trailers` (RFC 9110 §10.1.4).
         public var acceptsTrailers = false
-        /// Whether the client asks for a WebSocket (RFC 6455 §4.2.1). Whether the method is `GET` is for the caller to see.
+        /// Whether the client requests a WebSocket (RFC 6455 §4.2.1). The caller checks that the method is `GET`.
         public var requestsWebSocket = false
-        /// How far an `OPTIONS` request may still go; the field is to be written again with one less.
+        /// How often an `OPTIONS` request may still be forwarded; the field is rewritten with one less.
         public var maxForwards = MaxForwards.absent
-        /// Where a trusted peer's `X-Request-Id` stands, if there is one and it is fit to be passed on.
+        /// The position of a trusted peer's `X-Request-Id`, if there is one and it is valid.
         public var requestID: ByteRange?
-        /// Where `Origin` stands (RFC 6454 §7).
+        /// The position of `Origin` (RFC 6454 §7).
         public var origin = SingletonField.absent
-        /// Where `Sec-Fetch-Site` stands (Fetch Metadata Request Headers §2.4).
+        /// The position of `Sec-Fetch-Site` (Fetch Metadata Request Headers §2.4).
         public var fetchSite = SingletonField.absent
 
-        /// Marks of a request that says nothing special.
+        /// Creates the properties of a request without special fields.
         public init() {}
     }
 
-    /// What a client expects before it sends its body (RFC 9110 §10.1.1).
+    /// The client's expectation before it sends its body (RFC 9110 §10.1.1).
     public enum Expectation: Sendable, Equatable {
-        /// Nothing.
+        /// No expectation.
         case none
         /// `100-continue`.
         case `continue`
-        /// Something that is not known: 417.
+        /// An unsupported expectation: 417.
         case unknown
     }
 
-    /// Makes the policy.
+    /// Creates the policy.
     /// - Parameters:
-    ///   - injectable: The names of all fields that any route may inject, besides `Authorization`. The name of who a
-    ///     client certificate is for, `X-Client-Cert-Subject`, is stripped on every route in any case.
-    ///   - cookie: The session's cookie.
+    ///   - injectable: The names of all fields that any route may inject, besides `Authorization`.
+    ///     `X-Client-Cert-Subject`, the subject of a client certificate, is always stripped on every route.
+    ///   - cookie: The session cookie.
     public init(injectable: [String], cookie: SessionCookie) {
         let ours = injectable + ["Authorization", "Proxy-Authorization", "X-Client-Cert-Subject"]
-        // Other spellings of what frames a message, and what CGI would read as the name of a proxy to use.
+        // Other spellings of the framing fields, and the field that CGI maps to the name of a proxy to use.
         let others = ours + ["Content-Length", "Transfer-Encoding", "Proxy"]
         stripped = FieldNameSet(ours)
         strippedUnknown = FieldNameSet(others + ClaimFields.names, prefixes: ClaimFields.prefixes)
@@ -74,17 +74,17 @@ public final class RequestHeaderPolicy: Sendable {
         self.cookie = cookie
     }
 
-    /// Marks the fields that end here.
-    /// - Parameter isTrusted: Whether the peer may tell who it forwards for.
+    /// Marks the fields that are not forwarded.
+    /// - Parameter isTrusted: Whether the peer may report the client that it forwards for.
     public func apply(_ head: inout RequestHead, isTrusted: Bool) -> RequestHeaderSummary {
         let reading = cookie.read(head)
         return apply(&head, isTrusted: isTrusted, reading: reading)
     }
 
-    /// Marks the fields that end here.
+    /// Marks the fields that are not forwarded.
     /// - Parameters:
-    ///   - isTrusted: Whether the peer may tell who it forwards for.
-    ///   - reading: What the request carries under the name of the session's cookie.
+    ///   - isTrusted: Whether the peer may report the client that it forwards for.
+    ///   - reading: The result of reading the session cookie.
     public func apply(_ head: inout RequestHead, isTrusted: Bool, reading: SessionCookie.ParseResult)
         -> RequestHeaderSummary
     {
@@ -101,13 +101,13 @@ public final class RequestHeaderPolicy: Sendable {
             let field = head.fields[index]
             switch field.name {
             case .host, .authorization, .traceparent, .tracestate:
-                // Read before and written anew.
+                // Parsed before and rewritten.
                 head.fields[index].isStripped = true
             case .xRequestID:
                 head.fields[index].isStripped = true
                 if isTrusted { requestID.add(field.valueRange, bytes) }
             case .maxForwards:
-                // Methods have their case (RFC 9110 §9.1).
+                // Methods are case-sensitive (RFC 9110 §9.1).
                 if ASCII.equalsCaseSensitive(bytes, head.method, "OPTIONS") {
                     head.fields[index].isStripped = true
                     summary.maxForwards.add(field.valueRange, bytes)
@@ -146,8 +146,8 @@ public final class RequestHeaderPolicy: Sendable {
         summary.requestID = requestID.range
         return summary
     }
-    /// Lets fields that a route lists go on after all. Not what the gateway sets itself, and not what `Connection` names.
-    /// - Parameter names: In lower case; only these spellings go on.
+    /// Keeps fields that a route lists, except those that the gateway sets itself and those that `Connection` names.
+    /// - Parameter names: In lower case; only these spellings are kept.
     public func passOn(_ names: [[UInt8]], in head: inout RequestHead) {
         let buffer = head.bytes
         let bytes = buffer.readableBytesUInt8Span

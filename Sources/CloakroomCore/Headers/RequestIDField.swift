@@ -1,15 +1,15 @@
 import CloakroomWire
 
-/// The `X-Request-Id` of a trusted peer, which stands in logs and problem documents if it is taken over.
+/// The `X-Request-Id` of a trusted peer. If it is accepted, it appears in logs and problem documents.
 struct RequestIDField {
-    /// Longer than any that is in use.
+    /// The maximum length, longer than any identifier in use.
     static let maxLength = 128
 
-    /// Where the one fit to be passed on stands.
+    /// The position of the accepted value.
     private(set) var range: ByteRange?
     private var isRejected = false
 
-    /// Takes one more field into account. Of several none counts.
+    /// Adds another occurrence of the field. If there are several, none is accepted.
     mutating func add(_ candidate: ByteRange, _ bytes: Span<UInt8>) {
         if isRejected || range != nil || !isAcceptable(candidate, bytes) {
             isRejected = true
@@ -19,7 +19,7 @@ struct RequestIDField {
         }
     }
 
-    /// What identifiers, base64 and addresses are made of; nothing that quotes or separates in a log or a list.
+    /// Allows the characters of identifiers, base64 and addresses; no quotes or separators of logs and lists.
     private func isAcceptable(_ range: ByteRange, _ bytes: Span<UInt8>) -> Bool {
         guard range.count >= 1, range.count <= Self.maxLength else { return false }
         for index in range.start..<range.end {

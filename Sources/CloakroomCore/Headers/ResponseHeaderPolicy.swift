@@ -1,58 +1,58 @@
 public import CloakroomWire
 import NIOCore
 
-/// Which fields of a response go back to the client. Immutable.
+/// Decides which fields of a response are forwarded to the client. Immutable.
 public final class ResponseHeaderPolicy: Sendable {
     private let cookie: SessionCookie
-    /// What other origins may read is said here, so the upstream's word on it ends.
+    /// The gateway sets the CORS fields itself, so those of the upstream are removed.
     private let dropsAccessControl: Bool
 
-    /// What no field may be named: what the gateway injects into requests.
+    /// Names that no field may have: those of the fields that the gateway injects into requests.
     private let injected: FieldNameSet
 
     private static let allowCredentials: StaticString = "access-control-allow-credentials"
     private static let clearSiteData: StaticString = "clear-site-data"
 
-    /// What marking a response's fields told about it.
+    /// The properties of a response that were found while marking its fields.
     public struct ResponseHeaderSummary: Sendable, Equatable {
-        /// What `Connection` says.
+        /// The options of `Connection`.
         public var connection = ConnectionOptions()
         /// Whether there is a `Date`; otherwise one is added (RFC 9110 §6.6.1).
         public var hasDate = false
-        /// Whether the upstream said who may cache it.
+        /// Whether the upstream set `Cache-Control`.
         public var hasCacheControl = false
-        /// Whether the upstream said what it depends on.
+        /// Whether the upstream set `Vary`.
         public var hasVary = false
-        /// Whether the upstream said that it depends on the cookie, or on more than fields (`*`).
+        /// Whether `Vary` of the upstream contains `Cookie` or `*`.
         public var variesByCookie = false
         /// Whether there is a `Content-Length`.
         public var hasContentLength = false
-        /// Whether its fields change the protocol to WebSocket (RFC 6455 §4.2.2). Whether the status is 101 is for the caller
-        /// to see.
+        /// Whether its fields change the protocol to WebSocket (RFC 6455 §4.2.2). The caller checks that the status is
+        /// 101.
         public var isUpgradeToWebSocket = false
-        /// Whether the body is an event stream, `text/event-stream`: each piece of it is awaited as it comes.
+        /// Whether the body is an event stream, `text/event-stream`, whose parts have to be forwarded at once.
         public var isEventStream = false
-        /// What was removed besides what always ends here.
+        /// The removed fields, except those that are always removed.
         public var removed = RemovedResponseFields()
 
-        /// Marks of a response that says nothing special.
+        /// Creates the properties of a response without special fields.
         public init() {}
     }
 
-    /// Makes the policy.
+    /// Creates the policy.
     /// - Parameters:
     ///   - injectable: The names of all fields that any route may inject, besides `Authorization`.
-    ///   - answersCORS: Whether the gateway says itself which other origins may read answers: two such fields would be none
-    ///     to a browser.
+    ///   - answersCORS: Whether the gateway sets the CORS fields itself: browsers reject a response with two of them.
     public init(injectable: [String] = [], cookie: SessionCookie, handlesCORS: Bool = false) {
         self.cookie = cookie
         injected = FieldNameSet(injectable + ["Authorization"])
         self.dropsAccessControl = handlesCORS
     }
 
-    /// Marks the fields that end here: hop-by-hop ones, any attempt to set or clear our cookie, and what the gateway
-    /// injected into the request. A reason phrase that holds an injected secret becomes empty.
-    /// - Parameter secrets: What was injected.
+    /// Marks the fields that are not forwarded: hop-by-hop fields, attempts to set or clear the session cookie, and
+    /// fields that contain what the gateway injected into the request. A reason phrase that contains an injected secret
+    /// is emptied.
+    /// - Parameter secrets: The injected secrets.
     public func apply(_ head: inout ResponseHead, without secrets: InjectedSecrets = .none) -> ResponseHeaderSummary {
         let buffer = head.bytes
         let bytes = buffer.readableBytesUInt8Span
@@ -78,7 +78,7 @@ public final class ResponseHeaderPolicy: Sendable {
                 summary.hasVary = true
                 if namesCookie(field.valueRange, bytes) { summary.variesByCookie = true }
             case .contentLength:
-                // Not with answers that never have a body (RFC 9110 §8.6).
+                // Not in responses that never have a body (RFC 9110 §8.6).
                 let isAllowed = head.status >= 200 && head.status != 204
                 head.fields[index].isStripped = !isAllowed
                 summary.hasContentLength = isAllowed
@@ -96,7 +96,7 @@ public final class ResponseHeaderPolicy: Sendable {
         return summary
     }
 
-    /// Whether a field without a case of its own is not for the client.
+    /// Whether a field without a case of its own is not forwarded.
     private func endsHere(
         _ field: FieldSlice, _ bytes: Span<UInt8>, _ removed: inout RemovedResponseFields
     ) -> Bool {
@@ -108,7 +108,7 @@ public final class ResponseHeaderPolicy: Sendable {
         if dropsAccessControl, ASCII.hasPrefix(bytes, name, "access-control-") { return true }
         switch name.count {
         case Self.allowCredentials.utf8CodeUnitCount:
-            // Leave to read what the cookie opened is for the gateway alone to give.
+            // Only the gateway may permit pages to read responses that depend on the session cookie.
             return ASCII.equals(bytes, name, Self.allowCredentials)
         case Self.clearSiteData.utf8CodeUnitCount:
             guard ASCII.equals(bytes, name, Self.clearSiteData), clearsCookies(field.valueRange, bytes) else {
@@ -120,7 +120,8 @@ public final class ResponseHeaderPolicy: Sendable {
         }
     }
 
-    /// Whether `Clear-Site-Data` names cookies, or everything (Clear Site Data §3.1). What only looks like it counts too.
+    /// Whether `Clear-Site-Data` contains `cookies` or `*` (Clear Site Data §3.1). Not a parser: a substring match at
+    /// any position of the value counts too.
     private func clearsCookies(_ value: ByteRange, _ bytes: Span<UInt8>) -> Bool {
         for index in value.start..<value.end {
             if bytes[index] == UInt8(ascii: "*") { return true }
@@ -130,7 +131,7 @@ public final class ResponseHeaderPolicy: Sendable {
         return false
     }
 
-    /// Whether `Vary` names `Cookie` or `*` (RFC 9110 §12.5.5).
+    /// Whether `Vary` contains `Cookie` or `*` (RFC 9110 §12.5.5).
     private func namesCookie(_ value: ByteRange, _ bytes: Span<UInt8>) -> Bool {
         var names = ListTokenIterator(value)
         while let name = names.next(bytes) {

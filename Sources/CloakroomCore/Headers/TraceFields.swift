@@ -3,16 +3,16 @@ public import NIOCore
 
 /// The trace context fields of a request whose peer is trusted (W3C Trace Context §3.2, §3.3).
 public struct TraceContextFields: Sendable, Equatable {
-    /// Where the one `traceparent` stands; `nil` if there is none, or if there are several: then all are ignored, and
-    /// `tracestate` with them.
+    /// The position of the only `traceparent`; `nil` if there is none, or if there are several: then all are ignored,
+    /// including `tracestate`.
     public private(set) var parent: ByteRange?
-    /// How many `tracestate` fields go with it; 0 without a parent.
+    /// The number of `tracestate` fields; 0 without a parent.
     public private(set) var stateCount = 0
 
-    /// No trace context.
+    /// Creates an empty trace context.
     public init() {}
 
-    /// Reads the fields. Before policy marks them.
+    /// Parses the fields. Called before the header policy marks them.
     public static func read(_ head: borrowing RequestHead) -> TraceContextFields {
         var fields = TraceContextFields()
         var parents = 0
@@ -27,8 +27,8 @@ public struct TraceContextFields: Sendable, Equatable {
         return parents == 1 ? fields : TraceContextFields()
     }
 
-    /// Writes all `tracestate` fields of a request as one line, in their order (W3C Trace Context §3.3.1); nothing if there
-    /// is none.
+    /// Writes all `tracestate` fields of a request as one line, in their order (W3C Trace Context §3.3.1); nothing if
+    /// there is none.
     public func writeTracestate(of head: borrowing RequestHead, into buffer: inout ByteBuffer) {
         guard stateCount > 0 else { return }
         let bytes = head.bytes.readableBytesUInt8Span

@@ -1,16 +1,16 @@
 public import CloakroomWire
 public import NIOCore
 
-/// Which trailer fields go on, the same in both directions (RFC 9110 §6.5).
+/// Decides which trailer fields are forwarded, for requests and responses alike (RFC 9110 §6.5).
 ///
-/// A recipient may merge trailers into the head long after the head was judged, so whatever would have mattered there ends
-/// here: what frames, routes, authenticates, controls, or says how content is to be handled, and what the gateway may set,
-/// in any spelling. Immutable.
+/// A recipient may merge trailers into the head long after the head was checked. All fields that would have mattered
+/// there are therefore removed: those for framing, routing, authentication, control and content handling, and those
+/// that the gateway may set, in any spelling. Immutable.
 public final class TrailerPolicy: Sendable {
     private let dropped: FieldNameSet
     private let injected: FieldNameSet
 
-    /// Makes the policy.
+    /// Creates the policy.
     /// - Parameter injectable: The names of all fields that any route may inject, besides `Authorization`.
     public init(injectable: [String]) {
         dropped = FieldNameSet(
@@ -32,7 +32,7 @@ public final class TrailerPolicy: Sendable {
         "Content-Encoding", "Content-Type", "Content-Range", "Content-Location", "Content-Language",
         "Content-Disposition", "Content-Security-Policy", "Content-Security-Policy-Report-Only", "X-Frame-Options",
         "X-Content-Type-Options", "Referrer-Policy", "Permissions-Policy", "SourceMap",
-        // What the gateway tells about a request.
+        // Fields that the gateway sets for a request.
         "X-Request-Id", "Traceparent", "Tracestate",
     ]
 
@@ -40,16 +40,17 @@ public final class TrailerPolicy: Sendable {
         "Proxy", "If-", "X-Forwarded-", "Accept", "Access-Control-", "Sec-", "Cross-Origin-",
     ]
 
-    /// The lines that go on, each with its line end; empty if there are none.
-    /// - Parameter connection: What `Connection` in the head of the same message says. Where it names fields, those could
-    ///   stand here as well (RFC 9110 §7.6.1), and nothing goes on.
+    /// Returns the lines that are forwarded, each with its line end; empty if there are none.
+    /// - Parameter connection: The options of `Connection` in the head of the same message. If it names fields, they
+    ///   could be in the trailers as well (RFC 9110 §7.6.1), so nothing is forwarded.
     public func filter(_ section: TrailerSection, connection: ConnectionOptions = ConnectionOptions()) -> ByteBuffer {
         guard !connection.namesFields else { return ByteBuffer() }
         return lines(of: section) { _, _ in true }
     }
 
-    /// The same of a response, which must not hold what the gateway injected into its request.
-    /// - Parameter removed: Counts what is removed for that reason.
+    /// Returns the lines of a response that are forwarded. They must not contain what the gateway injected into the
+    /// request.
+    /// - Parameter removed: Counts the fields that are removed for that reason.
     public func filter(
         _ section: TrailerSection, without secrets: InjectedSecrets, removed: inout RemovedResponseFields
     ) -> ByteBuffer {
@@ -77,7 +78,8 @@ public final class TrailerPolicy: Sendable {
         return lines
     }
 
-    /// Pseudo-fields begin with a colon (RFC 9113 §8.1): neither a letter nor a digit, as with no field in use.
+    /// Rejects pseudo-fields, which begin with a colon (RFC 9113 §8.1): no field in use begins with a character other
+    /// than a letter or digit.
     private func isAllowed(_ field: FieldSlice, _ bytes: Span<UInt8>) -> Bool {
         let name = field.nameRange
         guard !field.isStripped, name.count > 0, isLetterOrDigit(bytes[name.start]) else { return false }

@@ -1,15 +1,15 @@
 public import CloakroomWire
 import NIOCore
 
-/// The fields of a request for a WebSocket that the upstream must see once (RFC 6455 §4.2.1).
+/// The fields of a WebSocket handshake that the upstream must receive exactly once (RFC 6455 §4.2.1).
 public enum WebSocketFields {
     private static let key = FieldNameSet(["Sec-WebSocket-Key"])
     private static let accept = FieldNameSet(["Sec-WebSocket-Accept"])
     private static let version = FieldNameSet(["Sec-WebSocket-Version"])
 
-    /// Removes what is not the client's to say: `Sec-WebSocket-Accept`, and the key where the gateway writes one.
+    /// Removes fields that the client may not set: `Sec-WebSocket-Accept`, and the key if the gateway writes one.
     /// - Parameter writesKey: Whether the gateway writes the key, because the client's protocol has none (RFC 8441 §5).
-    /// - Returns: Whether what is left can be read in one way only: at most one key and one version, in their own spelling.
+    /// - Returns: Whether the remaining fields are unambiguous: at most one key and one version, in their own spelling.
     public static func settle(_ head: inout RequestHead, writesKey: Bool) -> Bool {
         let buffer = head.bytes
         let bytes = buffer.readableBytesUInt8Span

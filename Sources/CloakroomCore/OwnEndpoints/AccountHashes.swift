@@ -1,26 +1,26 @@
-/// Names accounts by keyed hashes: for logs, for counting, for finding a user's sessions.
+/// Maps accounts to keyed hashes: for logs, for counting, for finding a user's sessions.
 ///
-/// Each gateway secret gives a key, the newest first. What is written uses the newest; what is looked for may have been
-/// written under any.
+/// Each gateway secret has a key, the newest first. New entries use the newest key; existing entries may use any of
+/// them.
 public struct AccountHasher: Sendable, CustomStringConvertible, CustomReflectable {
     private let keys: [KeyedHash]
 
-    /// Takes the keys, the newest first.
+    /// Creates a hasher from its keys, the newest first.
     public init(_ newest: KeyedHash, older: [KeyedHash] = []) {
         keys = [newest] + older
     }
 
-    /// The hash that an account is known by from now on.
+    /// Returns the hash for new entries.
     public func hash(_ account: AccountName) -> UInt64 { account.hash(under: keys[0]) }
 
-    /// All hashes that an account may be known by, the newest first.
+    /// Returns all hashes of an account, the newest first.
     public func candidateHashes(_ account: AccountName) -> [UInt64] { keys.map { account.hash(under: $0) } }
 
-    /// The key that hashes are made with from now on.
+    /// The key for new hashes.
     public var newest: KeyedHash { keys[0] }
 
     /// Always `<redacted>`.
     public var description: String { "<redacted>" }
-    /// Shows no child.
+    /// Has no children.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }

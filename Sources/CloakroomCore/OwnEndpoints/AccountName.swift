@@ -1,20 +1,21 @@
-// Normalisation has no name in the standard library. Only cold paths come here.
+// The standard library provides no Unicode normalization. Only cold paths use this.
 import Foundation
 
-/// The one name of an account: ways of writing it that no upstream tells apart (case, normalisation) are the same here.
+/// The canonical name of an account: spellings that no upstream distinguishes (case, normalization) are equal.
 ///
-/// Names that only look alike or that only some databases compare as equal (`ı` and `i`, `ß` and `ss`, full-width letters)
-/// are different accounts: one must not list or end the sessions of the other. They have ``throttleBytes`` in common.
+/// Names that are only visually similar, or that only some databases compare as equal (`ı` and `i`, `ß` and `ss`,
+/// full-width letters), are different accounts: one must not list or end the sessions of the other. They have
+/// ``throttleBytes`` in common.
 ///
-/// Whatever finds by account (a user's list of sessions, sign-out everywhere) uses this and never the text that was typed.
-/// The first byte tells the kinds of names apart, so that a name of one kind never equals one of another: a typed name
-/// begins with no control character; a user id begins with byte 2. Byte 1 is kept for a subject of an issuer.
+/// Every lookup by account (a user's session list, sign-out everywhere) uses this name and never the typed text. The
+/// first byte distinguishes the kinds of names, so that names of different kinds are never equal: a typed name does not
+/// begin with a control character; a user id begins with byte 2. Byte 1 is reserved for the subject of an issuer.
 public struct AccountName: Sendable, Hashable, CustomStringConvertible, CustomReflectable {
-    /// The bytes that accounts are compared and hashed by.
+    /// The bytes that are compared and hashed.
     public let canonicalBytes: [UInt8]
 
-    /// Brings a typed e-mail address into its one spelling: without white space and controls around it, in lower case, in
-    /// normalisation form C (UAX #15), as UTF-8.
+    /// Normalizes a typed e-mail address: without surrounding white space and control characters, in lower case, in
+    /// normalization form C (UAX #15), as UTF-8.
     public init(email: String) {
         let scalars = email.unicodeScalars
         let isEdge: (Unicode.Scalar) -> Bool = {
@@ -22,49 +23,49 @@ public struct AccountName: Sendable, Hashable, CustomStringConvertible, CustomRe
         }
         let start = scalars.firstIndex { !isEdge($0) } ?? scalars.endIndex
         let end = scalars.lastIndex { !isEdge($0) }.map(scalars.index(after:)) ?? start
-        // Normalised on both sides of the lowering: it maps composed characters, and may leave its results decomposed.
+        // Normalized before and after lowercasing, which maps composed characters and may produce decomposed ones.
         let composed = String(scalars[start..<end]).precomposedStringWithCanonicalMapping
         canonicalBytes = Array(composed.lowercased().precomposedStringWithCanonicalMapping.utf8)
     }
 
-    /// Names the account that an upstream knows by a user id.
+    /// Creates the name of an account from the upstream's user id.
     /// - Parameters:
-    ///   - id: As the upstream writes it; nothing is folded.
-    ///   - source: Which upstream. Two of them may give the same id to two people.
+    ///   - id: The id as reported by the upstream, unchanged.
+    ///   - source: The upstream. Two upstreams may use the same id for different users.
     public init(userID id: String, source: SessionSource) {
         canonicalBytes = [2] + source.value.bigEndianBytes + Array(id.utf8)
     }
 
-    /// Takes a name that was brought into its one spelling before.
+    /// Creates a name from bytes that are already canonical.
     public init(canonicalBytes: [UInt8]) {
         self.canonicalBytes = canonicalBytes
     }
 
-    /// A keyed hash of the name.
+    /// Returns a keyed hash of the name.
     public func hash(under key: KeyedHash) -> UInt64 {
         key.hash(canonicalBytes)
     }
 
-    /// Always `<redacted>`: who signs in is nobody's business.
+    /// Always `<redacted>`, because the name is personal data.
     public var description: String { "<redacted>" }
-    /// Shows no child.
+    /// Has no children.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
 extension AccountName {
-    /// The bytes that attempts to sign in are counted by: a typed name, case-folded and in normalisation form KC (UAX #15,
-    /// NFKC_Casefold except for the characters that it ignores), as UTF-8.
+    /// The bytes by which sign-in attempts are counted: a typed name, case-folded and in normalization form KC (UAX
+    /// #15, NFKC_Casefold except for the characters that it ignores), as UTF-8.
     ///
-    /// Never for finding sessions: two people may share it.
+    /// Never used to find sessions: two users may share these bytes.
     public var throttleBytes: [UInt8] {
         let text = String(decoding: canonicalBytes, as: UTF8.self).precomposedStringWithCompatibilityMapping
         return Array(Self.folded(text).precomposedStringWithCompatibilityMapping.utf8)
     }
 
-    /// ``throttleBytes`` in a coarser spelling, in which names are equal that many databases take for equal: without
-    /// accents and other marks on letters, and with `ø`, `đ`, `ł`, `ħ`, `ŧ`, `ı`, `æ` and `œ` as their base letters.
+    /// ``throttleBytes`` in a coarser form for names that many databases treat as equal: without accents and other
+    /// marks on letters, and with `ø`, `đ`, `ł`, `ħ`, `ŧ`, `ı`, `æ` and `œ` as their base letters.
     ///
-    /// Never for finding sessions: two people may share it.
+    /// Never used to find sessions: two users may share these bytes.
     public var throttleBytesWithoutMarks: [UInt8] {
         let text = String(decoding: throttleBytes, as: UTF8.self).decomposedStringWithCompatibilityMapping
         var scalars = String.UnicodeScalarView()
@@ -77,13 +78,13 @@ extension AccountName {
         return Array(String(scalars).utf8)
     }
 
-    /// Lower case by way of upper case: some letters have two lower-case forms (`ß` and `ss`, `ς` and `σ`). `ẞ` is its own
-    /// upper case, hence lower case first.
+    /// Lowercases by way of upper case: some letters have two lower-case forms (`ß` and `ss`, `ς` and `σ`). `ẞ` is its
+    /// own upper case, hence lower case first.
     private static func folded(_ text: String) -> String {
         text.lowercased().uppercased().lowercased()
     }
 
-    /// Letters with a stroke and joined letters, which do not decompose.
+    /// Letters with a stroke and ligatures, which do not decompose.
     private static let baseLetters: [Unicode.Scalar: [Unicode.Scalar]] = [
         "ø": ["o"], "đ": ["d"], "ł": ["l"], "ħ": ["h"], "ŧ": ["t"], "ı": ["i"], "æ": ["a", "e"], "œ": ["o", "e"],
     ]

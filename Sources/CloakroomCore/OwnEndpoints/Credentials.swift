@@ -1,12 +1,12 @@
-/// What somebody signs in with. Held no longer than the exchange.
+/// Sign-in credentials. Held no longer than the sign-in call.
 public struct Credentials: Sendable, Equatable, CustomStringConvertible, CustomReflectable {
-    /// The e-mail address, as it was given.
+    /// The e-mail address, unchanged.
     public let email: String
     /// The password.
     public let password: Secret
 
-    /// Takes an e-mail address and a password that can be right as they stand.
-    /// - Throws: ``CredentialsError`` which says what cannot be right.
+    /// Validates an e-mail address and a password.
+    /// - Throws: ``CredentialsError`` which names the invalid one.
     public init(email: String, password: Secret) throws(CredentialsError) {
         guard Self.looksLikeEmail(email) else { throw .email }
         guard !password.isEmpty else { throw .password }
@@ -17,15 +17,15 @@ public struct Credentials: Sendable, Equatable, CustomStringConvertible, CustomR
 
     /// Always `<redacted>`.
     public var description: String { "<redacted>" }
-    /// Shows no child.
+    /// Has no children.
     public var customMirror: Mirror { Mirror(self, children: []) }
 
-    /// One `@` with something before it and a dotted name behind it, at most 254 bytes (RFC 5321 §4.5.3.1.3), and no
-    /// character that could mean something on its way: controls, spaces, quotes, separators. A colon would end the name
-    /// in Basic credentials (RFC 7617 §2).
+    /// One `@` with a non-empty local part and a dotted domain, at most 254 bytes (RFC 5321 §4.5.3.1.3), and no
+    /// character with a special meaning in transit: controls, spaces, quotes, separators. A colon would end the name in
+    /// Basic credentials (RFC 7617 §2).
     ///
-    /// Looked at scalar by scalar: an `@` or a dot that carries a combining mark is a `Character` of its own, and an
-    /// upstream that reads bytes would still see the `@`.
+    /// Checked scalar by scalar: an `@` or a dot with a combining mark is a different `Character`, but an upstream that
+    /// processes bytes would still find the `@`.
     private static func looksLikeEmail(_ text: String) -> Bool {
         guard text.utf8.count <= 254 else { return false }
         let parts = text.utf8.split(separator: UInt8(ascii: "@"), omittingEmptySubsequences: false)
@@ -49,10 +49,10 @@ public struct Credentials: Sendable, Equatable, CustomStringConvertible, CustomR
     }
 }
 
-/// What about credentials cannot be right.
+/// Which of the credentials is invalid.
 public enum CredentialsError: Error, Sendable, Equatable {
-    /// The e-mail address does not look like one.
+    /// The e-mail address is malformed.
     case email
-    /// The password is empty or holds control characters.
+    /// The password is empty or contains control characters.
     case password
 }

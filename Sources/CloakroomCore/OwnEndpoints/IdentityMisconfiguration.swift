@@ -1,7 +1,7 @@
-/// Why an identity upstream refuses the gateway's own request, whatever the credential in it: an operator has to change
-/// the configuration of one of the two.
+/// Why an identity upstream rejects the gateway's own request, regardless of its credential. An operator has to correct
+/// the configuration of the gateway or of the upstream.
 public enum IdentityMisconfiguration: String, Sendable, Hashable, CaseIterable {
-    /// OAuth `invalid_client`: the client's name or secret is wrong (RFC 6749 §5.2).
+    /// OAuth `invalid_client`: the client id or secret is wrong (RFC 6749 §5.2).
     case invalidClient = "invalid_client"
     /// OAuth `unauthorized_client`: the client may not use this grant.
     case unauthorizedClient = "unauthorized_client"
@@ -15,10 +15,10 @@ public enum IdentityMisconfiguration: String, Sendable, Hashable, CaseIterable {
     case notFound = "not_found"
     /// Status 403: the API token is probably wrong.
     case forbidden
-    /// Another status of the 4xx class that the call's `rejectedStatuses` does not list.
+    /// Another 4xx status that is not among the call's `rejectedStatuses`.
     case requestRejected = "request_refused"
 
-    /// The reason for an OAuth error code; `nil` for codes that are about something else, and for unknown ones.
+    /// Maps an OAuth error code; `nil` for codes with another meaning, and for unknown ones.
     public init?(oauthCode code: String) {
         switch Self(rawValue: code) {
         case .invalidClient, .unauthorizedClient, .unsupportedGrantType, .invalidScope, .invalidRequest:
@@ -27,14 +27,14 @@ public enum IdentityMisconfiguration: String, Sendable, Hashable, CaseIterable {
         }
     }
 
-    /// What an operator should check first.
+    /// The first thing that an operator should check.
     public var hint: StaticString {
         switch self {
         case .invalidClient: "the client's name or secret is wrong"
-        case .unauthorizedClient: "the upstream does not allow the client this grant"
+        case .unauthorizedClient: "the upstream does not allow this grant for the client"
         case .unsupportedGrantType: "the upstream does not support this grant"
-        case .invalidScope: "the upstream does not know the scope"
-        case .invalidRequest: "the upstream expects another form of request"
+        case .invalidScope: "the upstream does not support the scope"
+        case .invalidRequest: "the upstream expects another request format"
         case .notFound: "the path of the call is probably wrong"
         case .forbidden: "the API token is probably wrong"
         case .requestRejected: "check method, path and credentials of the call, and its rejectedStatuses"

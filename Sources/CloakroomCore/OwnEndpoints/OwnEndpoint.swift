@@ -1,4 +1,4 @@
-/// What the gateway answers itself.
+/// An endpoint of the gateway itself.
 public enum AccountEndpoint: Sendable, Hashable, CaseIterable {
     /// `POST` to the accounts prefix.
     case signIn
@@ -13,53 +13,53 @@ public enum AccountEndpoint: Sendable, Hashable, CaseIterable {
     /// `DELETE` of `sessions/{id}` under the accounts prefix.
     case endSession
 
-    /// The largest request body that the endpoint reads, in bytes.
+    /// The maximum size of a request body in bytes.
     public var bodyLimit: Int {
-        // An address of 254 bytes and a long passphrase, every byte of them percent-encoded, fit in.
+        // Sufficient for an address of 254 bytes and a long passphrase, every byte of them percent-encoded.
         self == .signIn ? 1_024 : 0
     }
 }
 
-/// Where a request came from, as the audit log names it.
+/// The origin of a request as recorded in the audit log.
 public struct AuditContext: Sendable, Equatable {
-    /// The peer's address, without port.
+    /// The peer's address without port.
     public var peer: String
-    /// The id that the client is told in errors: 32 hexadecimal digits.
+    /// The request id that error responses contain: 32 hexadecimal digits.
     public var requestID: String
 
-    /// Makes an origin.
+    /// Creates an audit context.
     public init(peer: String = "", requestID: String = "") {
         self.peer = peer
         self.requestID = requestID
     }
 }
 
-/// A request for one of the gateway's own endpoints, with nothing left of the wire but what they need.
+/// A request for one of the gateway's own endpoints, reduced to the parts that they need.
 public struct AccountRequest: Sendable {
-    /// Which endpoint.
+    /// The requested endpoint.
     public var endpoint: AccountEndpoint
-    /// What stands behind the last slash of the path, where the endpoint has a name there.
+    /// The last path segment, for endpoints with a name there.
     public var name: String?
-    /// The value of `User-Agent`; `nil` if there was none.
+    /// The value of `User-Agent`; `nil` if absent.
     public var userAgent: String?
-    /// The ticket in the request's cookie, if there was exactly one that is well formed.
+    /// The ticket of the session cookie; `nil` unless there is exactly one well-formed ticket.
     public var ticket: SessionTicket?
-    /// The value of `Authorization`; `nil` if there was none.
+    /// The value of `Authorization`; `nil` if absent.
     public var authorization: Secret?
-    /// The value of `Content-Type`; `nil` if there was none.
+    /// The value of `Content-Type`; `nil` if absent.
     public var contentType: String?
-    /// The body: may hold a password.
+    /// The body; may contain a password.
     public var body: Secret
     /// The trace context for calls upstream, as a `traceparent` value.
     public var traceparent: String?
-    /// When the request came, by the time that sessions live by.
+    /// When the request was received, in session time.
     public var now: Timestamp
-    /// The same by the wall clock, which upstreams mean when they say when a token ends.
+    /// When the request was received, in wall-clock time, which upstreams use for token expiry.
     public var wallTime: Timestamp
-    /// Who sent it.
+    /// The client of the request, for the audit log.
     public var origin: AuditContext
 
-    /// Makes a request.
+    /// Creates a request.
     public init(
         endpoint: AccountEndpoint, name: String? = nil, userAgent: String? = nil, ticket: SessionTicket? = nil,
         authorization: Secret? = nil, contentType: String? = nil,
@@ -80,33 +80,33 @@ public struct AccountRequest: Sendable {
     }
 }
 
-/// The answer of one of the gateway's own endpoints. `Cache-Control: no-store` goes with every one of them.
+/// The response of one of the gateway's own endpoints. `Cache-Control: no-store` is added to every response.
 public struct AccountResponse: Sendable, Equatable {
-    /// What stands in the body.
+    /// The content of the body.
     public enum Content: Sendable, Equatable {
-        /// Nothing.
+        /// An empty body.
         case none
         /// A JSON document, UTF-8.
         case json([UInt8])
-        /// A problem document; it brings its own status.
+        /// A problem document; its status takes precedence over that of the response.
         case problem(Problem)
     }
 
     /// The status, unless the content is a problem.
     public var status: Int
-    /// Fields besides `Content-Type`, `Content-Length` and `Cache-Control`.
+    /// Fields other than `Content-Type`, `Content-Length` and `Cache-Control`.
     public var fields: [Field]
     /// The body.
     public var content: Content
 
-    /// A header field. Printing or reflecting it shows the name alone: the value of `Set-Cookie` is a ticket.
+    /// A header field. Printing or reflecting it shows only the name: the value of `Set-Cookie` is a ticket.
     public struct Field: Sendable, Equatable, CustomStringConvertible, CustomReflectable {
         /// The name.
         public var name: String
-        /// The value: no control characters.
+        /// The value, without control characters.
         public var value: String
 
-        /// Makes a field.
+        /// Creates a field.
         public init(_ name: String, _ value: String) {
             self.name = name
             self.value = value
@@ -114,26 +114,26 @@ public struct AccountResponse: Sendable, Equatable {
 
         /// The name, and `<redacted>` for the value.
         public var description: String { "\(name): <redacted>" }
-        /// Shows no child.
+        /// Has no children.
         public var customMirror: Mirror { Mirror(self, children: []) }
     }
 
-    /// Makes an answer.
+    /// Creates a response.
     public init(status: Int, fields: [Field] = [], content: Content = .none) {
         self.status = status
         self.fields = fields
         self.content = content
     }
 
-    /// Makes an answer that is a problem.
+    /// Creates a problem response.
     public init(_ problem: Problem, fields: [Field] = []) {
         self.init(status: problem.status, fields: fields, content: .problem(problem))
     }
 }
 
-/// Answers requests for the gateway's own endpoints. It may wait for an upstream or a store, so it is asked off the
-/// event loops; it never throws, for whatever happens has an answer.
+/// Responds to requests for the gateway's own endpoints. It may wait for an upstream or a store, so it is called off
+/// the event loops. It never throws: every failure has a response.
 public protocol AccountEndpointHandler: Sendable {
-    /// Answers one request.
+    /// Responds to a request.
     func respond(_ request: AccountRequest) async -> AccountResponse
 }

@@ -1,39 +1,38 @@
-/// Deals in tokens with the upstream that signs people in.
+/// Exchanges and revokes tokens at the upstream that signs users in.
 public protocol TokenClient: Sendable {
     /// Exchanges credentials for tokens, and fetches the user with them.
-    /// - Parameter traceparent: The trace context that the calls carry; `nil` for none.
+    /// - Parameter traceparent: The trace context of the calls; `nil` for none.
     func signIn(_ credentials: Credentials, traceparent: String?, now: Timestamp) async throws(TokenClientError)
         -> SignInResult
-    /// Exchanges a refresh token for new tokens. An answer without a refresh token leaves the one that there is.
-    /// - Throws: ``TokenClientError``; of kind `rejected` only where the upstream rejected the refresh token itself.
+    /// Exchanges a refresh token for new tokens. If the response contains no refresh token, the current one is kept.
+    /// - Throws: ``TokenClientError``; of kind `rejected` only if the upstream rejected the refresh token itself.
     func refresh(_ tokens: TokenSet, traceparent: String?, now: Timestamp) async throws(TokenClientError)
         -> TokenSet
     /// Fetches the user's data.
     /// - Parameter previous: The tokens that `tokens` replaced, which the data must not contain either; `nil` for none.
-    /// - Returns: A JSON object in UTF-8 without any of the tokens; `nil` where the upstream has no such call.
+    /// - Returns: A JSON object in UTF-8 without any of the tokens; `nil` if the upstream has no such call.
     func user(
         _ tokens: TokenSet, replacing previous: TokenSet?, traceparent: String?
     ) async throws(TokenClientError) -> [UInt8]?
-    /// Makes the tokens void at the upstream. Does nothing where the upstream has no such call or there is no refresh
-    /// token.
+    /// Revokes the tokens at the upstream. Does nothing if the upstream has no such call or there is no refresh token.
     func revoke(_ tokens: TokenSet, traceparent: String?) async throws(TokenClientError)
 }
 
-/// What a successful sign-in gives.
+/// The result of a successful sign-in.
 public struct SignInResult: Sendable, Equatable {
     /// The tokens.
     public var tokens: TokenSet
-    /// Who signed in.
+    /// The signed-in user.
     public var user: UserProfile
 
-    /// Makes a result.
+    /// Creates a result.
     public init(tokens: TokenSet, user: UserProfile) {
         self.tokens = tokens
         self.user = user
     }
 }
 
-/// Why a call to the upstream that signs people in failed.
+/// Why an identity call failed.
 public struct TokenClientError: Error, Sendable, Equatable {
     /// The kind of failure.
     public enum Kind: Sendable, Hashable {
@@ -41,17 +40,17 @@ public struct TokenClientError: Error, Sendable, Equatable {
         case rejected
         /// The upstream could not be reached (502).
         case unreachable
-        /// The upstream did not answer in time (504).
+        /// The upstream did not respond in time (504).
         case timedOut
-        /// The upstream answered, and the answer makes no sense (502).
+        /// The upstream returned an invalid response (502).
         case invalidResponse
-        /// The upstream asked for a later attempt: status 408, 425 or 429 (502).
+        /// The upstream requested a later attempt: status 408, 425 or 429 (502).
         case busy
-        /// The upstream refused the gateway's own request, whatever the credential in it (502).
+        /// The upstream rejected the gateway's own request, regardless of its credential (502).
         case misconfigured(IdentityMisconfiguration)
     }
 
-    /// Which call failed.
+    /// The identity call that failed.
     public enum Operation: String, Sendable, Hashable, CaseIterable {
         /// The exchange of credentials for tokens.
         case signIn = "sign_in"
@@ -59,19 +58,19 @@ public struct TokenClientError: Error, Sendable, Equatable {
         case refresh = "renew"
         /// Fetching the user.
         case user
-        /// Making tokens void.
+        /// The revocation of tokens.
         case revoke
     }
 
     /// The kind of failure.
     public let kind: Kind
-    /// Which call failed.
+    /// The identity call that failed.
     public let call: Operation
-    /// Whether the upstream certainly did not judge the credential: no connection could be made, or it answered 5xx. A
-    /// call that was sent and not answered may have been judged.
+    /// Whether the upstream certainly did not check the credential: the connection failed, or the status was 5xx. If a
+    /// call was sent without a response, the credential may have been checked.
     public let isUnjudged: Bool
 
-    /// Makes an error.
+    /// Creates an error.
     public init(_ kind: Kind, in call: Operation, isUnjudged: Bool = false) {
         self.kind = kind
         self.call = call
@@ -79,76 +78,76 @@ public struct TokenClientError: Error, Sendable, Equatable {
     }
 }
 
-/// What happens to accounts and sessions, for metrics and the audit log. Nothing in it is secret.
+/// An account or session event, for metrics and the audit log. Contains no secret.
 public enum AccountEvent: Sendable, Equatable {
-    /// How a sign-in went.
+    /// The outcome of a sign-in.
     public enum SignInOutcome: String, Sendable, Hashable, CaseIterable {
-        /// There is a new session.
+        /// A session was created.
         case success
         /// The credentials were wrong.
         case rejected
-        /// The request could not be right as it stands.
+        /// The request was invalid.
         case invalid
-        /// The upstream was not there, or made no sense.
+        /// The upstream was unavailable or returned an invalid response.
         case upstreamError = "upstream_error"
-        /// There were too many attempts before it.
+        /// There were too many attempts before.
         case throttled
-        /// There was no room for the session, or the store was not there.
+        /// The session limit was reached, or the store was unavailable.
         case storeError = "store_error"
-        /// The upstream refused the gateway's own request: its configuration is wrong.
+        /// The upstream rejected the gateway's own request: its configuration is wrong.
         case misconfigured
     }
 
-    /// Somebody tried to sign in. The hash stands for the account; `nil` where no account could be read.
+    /// A sign-in was attempted. The hash identifies the account; `nil` if no account could be parsed.
     case signIn(outcome: SignInOutcome, accountHash: UInt64?, duration: Duration)
-    /// How a renewal went.
+    /// The outcome of a token refresh.
     public enum RefreshResult: String, Sendable, Hashable, CaseIterable {
-        /// There are new tokens.
+        /// New tokens were obtained.
         case success
-        /// Another replica had renewed them already.
+        /// Another replica had already refreshed the tokens.
         case coalesced
-        /// The upstream refused for good: the session is over.
+        /// The upstream rejected the refresh token: the session has ended.
         case rejected
-        /// The upstream or the store was not there; the session stays.
+        /// The upstream or the store was unavailable; the session continues.
         case transient
         /// Another replica held the lease for too long.
         case leaseTimeout = "lease_timeout"
-        /// The upstream refused the gateway's own request; the session stays.
+        /// The upstream rejected the gateway's own request; the session continues.
         case misconfigured
 
-        /// Whether the refresh is to be tried again after a back-off.
+        /// Whether the refresh is retried after a back-off.
         public var isTransient: Bool { self == .transient || self == .misconfigured }
     }
 
-    /// Somebody signed out.
+    /// A user signed out.
     case signOut(SessionID)
-    /// What happens to the tokens of sessions that were ended by their names.
+    /// What happens to the tokens of sessions that were ended by their identifiers.
     public enum EndedTokens: String, Sendable, Hashable, CaseIterable {
-        /// They are revoked upstream in the background; ``AccountEvent/revokeFailed(_:)`` follows where that fails.
+        /// They are revoked upstream in the background; ``AccountEvent/revokeFailed(_:)`` follows if that fails.
         case revoking
-        /// The store keeps sessions sealed, and only their tickets would open them: the tokens live on upstream until they
-        /// expire, and no request can use them.
+        /// The store keeps sessions sealed, and only their tickets can open them: the tokens remain valid upstream
+        /// until they expire, but no request can use them.
         case notRevokedSealed = "not_revoked_sealed"
-        /// They come from another upstream than the one that signs people in, and are sent to no other.
+        /// Another upstream than the one that signs users in issued them, and tokens are sent to no other upstream.
         case notRevokedSourceRemoved = "not_revoked_source_gone"
     }
 
-    /// Somebody ended other sessions of theirs.
+    /// A user ended other sessions of the same account.
     case signOutOthers([SessionID], by: SessionID, tokens: EndedTokens)
     /// An operator ended sessions.
     case revoked([SessionID], tokens: EndedTokens)
-    /// The oldest sessions of an account that had too many ended at a sign-in.
+    /// The oldest sessions of an account with too many sessions were ended by a sign-in.
     case evicted([SessionID], tokens: EndedTokens)
-    /// The upstream could not be told that tokens are void.
+    /// The revocation of tokens at the upstream failed.
     case revokeFailed(SessionID)
-    /// Tokens were to be renewed.
+    /// A token refresh was attempted.
     case tokenRefresh(RefreshResult, SessionID, duration: Duration)
-    /// An identity call was refused because the gateway's configuration does not fit the upstream.
+    /// An identity call was rejected because the gateway's configuration does not match the upstream.
     case identityMisconfigured(IdentityMisconfiguration, in: TokenClientError.Operation)
 }
 
-/// Is told what happens to accounts. Must not wait.
+/// Receives account events. Must not block.
 public protocol AccountObserver: Sendable {
-    /// Something happened.
+    /// An event occurred.
     func accountEvent(_ event: AccountEvent, from origin: AuditContext)
 }

@@ -1,10 +1,10 @@
-/// A range of IP addresses: `10.0.0.0/8`, `::1`.
+/// A CIDR block of IP addresses: `10.0.0.0/8`, `::1`.
 public struct CIDRBlock: Sendable, Hashable {
     private let network: [UInt8]
     private let prefix: Int
 
-    /// Reads an address or a range in CIDR notation (RFC 4632 §3.1).
-    /// - Returns: `nil` for anything else, and for a range with bits set behind its prefix.
+    /// Parses an address or a range in CIDR notation (RFC 4632 §3.1).
+    /// - Returns: `nil` for anything else, and for a range with bits set after its prefix.
     public init?(_ text: String) {
         let parts = text.split(separator: "/", omittingEmptySubsequences: false)
         guard parts.count <= 2, let first = parts.first, let bytes = IPAddress.bytes(of: String(first)) else {
@@ -22,7 +22,7 @@ public struct CIDRBlock: Sendable, Hashable {
         self.prefix = prefix
     }
 
-    /// Whether an address, written in the usual way and without brackets, lies in the range. An IPv4 address that is
+    /// Whether the range contains an address, written in the usual way and without brackets. An IPv4 address that is
     /// mapped into IPv6 counts as the IPv4 address.
     public func contains(_ address: String) -> Bool {
         guard var bytes = IPAddress.bytes(of: address) else { return false }
@@ -40,12 +40,13 @@ public struct CIDRBlock: Sendable, Hashable {
     }
 }
 
-/// Reading IP addresses from text.
+/// Parses IP addresses.
 public enum IPAddress {
     /// The first twelve bytes of an IPv4 address mapped into IPv6 (RFC 4291 §2.5.5.2).
     static let mappedPrefix: [UInt8] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]
 
-    /// The four or sixteen bytes of an address in its usual spelling, without brackets or zone; `nil` for anything else.
+    /// The four or sixteen bytes of an address in its usual spelling, without brackets or zone; `nil` for anything
+    /// else.
     public static func bytes(of text: String) -> [UInt8]? {
         text.contains(":") ? version6(text) : version4(text[...])
     }
@@ -83,7 +84,7 @@ public enum IPAddress {
         }
     }
 
-    /// Reads the groups of one side of a gap. An IPv4 address may stand at the very end only.
+    /// Parses the groups on one side of a `::`. An IPv4 address is allowed only at the end of the text.
     private static func groups(_ text: Substring, isLast: Bool) -> [UInt8]? {
         guard !text.isEmpty else { return [] }
         var bytes: [UInt8] = []

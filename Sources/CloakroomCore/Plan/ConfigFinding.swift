@@ -1,16 +1,16 @@
-/// A problem of a value in the configuration that only using the value shows: a certificate that has expired, a key that
-/// belongs to another certificate, an address in use. The configuration knows in which line the value was given.
+/// A problem with a configuration value that is detected only when the value is used: an expired certificate, a key
+/// that belongs to another certificate, an address in use. The configuration supplies the line of the value.
 public struct ConfigFinding: Sendable, Equatable, CustomStringConvertible {
-    /// The key of the value: names of sections, and indices of items of lists.
+    /// The key of the value: names of sections, and indices of list items.
     public let key: [String]
-    /// What is wrong. Holds no secret.
+    /// The problem. Contains no secret.
     public let message: String
-    /// What to do.
+    /// How to fix the problem.
     public let suggestion: String
-    /// Whether the configuration can be used nevertheless.
+    /// Whether the configuration can still be used.
     public let isWarning: Bool
 
-    /// Makes a finding.
+    /// Creates a finding.
     public init(key: [String], message: String, suggestion: String, isWarning: Bool = false) {
         self.key = key
         self.message = message
@@ -18,17 +18,17 @@ public struct ConfigFinding: Sendable, Equatable, CustomStringConvertible {
         self.isWarning = isWarning
     }
 
-    /// What is wrong and what to do, without the key: `message (suggestion)`.
+    /// The problem and the suggestion, without the key: `message (suggestion)`.
     public var sentence: String {
         suggestion.isEmpty ? message : "\(message) (\(suggestion))"
     }
 
-    /// The finding with its key and without its line: `key: message (suggestion)`.
+    /// The finding with its key but without its line: `key: message (suggestion)`.
     public var description: String { "\(key.joined(separator: ".")): \(sentence)" }
 }
 
-/// An error that one value of the configuration caused.
+/// An error caused by one value of the configuration.
 public protocol ConfigFindingError: Error {
-    /// What is wrong with which value; `nil` where no value is to blame.
+    /// The value and its problem; `nil` if no value caused the error.
     var finding: ConfigFinding? { get }
 }

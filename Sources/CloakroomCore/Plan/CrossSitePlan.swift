@@ -1,14 +1,14 @@
-/// Which requests that other sites make browsers send are served.
+/// Protection against requests that other sites make browsers send.
 public struct CrossSiteConfiguration: Sendable, Equatable {
-    /// Origins besides our own whose unsafe requests with a cookie are taken: `https://host` or `https://host:port`, as
+    /// Other origins from which unsafe requests with a cookie are accepted: `https://host` or `https://host:port`, as
     /// browsers write them (RFC 6454 §6.2).
     public var trustedOrigins: [String]
-    /// A static field that every request with a session cookie has to carry; `nil` for none. Other sites cannot set it
-    /// without asking first (the Fetch standard, CORS-preflight).
+    /// A static field that every request with a session cookie must contain; `nil` for none. Other sites cannot set it
+    /// without a preflight (the Fetch standard, CORS-preflight).
     public var requiredField: RequiredField?
-    /// Origins whose pages may read answers, cookies included; empty switches CORS off. Trusted for unsafe requests too.
+    /// Origins whose pages may read responses, cookies included; empty disables CORS. Trusted for unsafe requests too.
     public var corsOrigins: [String]
-    /// How long a browser may keep the answer to a preflight, 0 to 24 hours.
+    /// How long a browser may cache a preflight response, 0 to 24 hours.
     public var corsMaxAge: Duration
 
     /// A field and its value.
@@ -18,14 +18,14 @@ public struct CrossSiteConfiguration: Sendable, Equatable {
         /// The value: visible ASCII.
         public var value: String
 
-        /// Makes a field.
+        /// Creates a field.
         public init(name: String, value: String) {
             self.name = name
             self.value = value
         }
     }
 
-    /// Makes a plan.
+    /// Creates a configuration.
     public init(
         trustedOrigins: [String] = [], requiredField: RequiredField? = nil, corsOrigins: [String] = [],
         corsMaxAge: Duration = .seconds(600)

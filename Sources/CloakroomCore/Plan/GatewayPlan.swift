@@ -1,33 +1,33 @@
-/// Everything a gateway is told, validated: what configuration becomes and what the rest of the gateway is built from.
+/// The validated configuration of a gateway, from which all its parts are built.
 public struct GatewayConfiguration: Sendable, Equatable {
-    /// Where clients connect. At least one.
+    /// The listeners for clients. At least one.
     public var listeners: [ListenerConfiguration]
-    /// Where operators connect; `nil` switches the admin listener off.
+    /// The admin listener for operators; `nil` disables it.
     public var admin: AdminConfiguration?
     /// The upstreams. Routes and ``accounts`` name them by index.
     public var upstreams: [UpstreamConfiguration]
     /// The routes, in the order of the file.
     public var routes: [Route]
-    /// The gateway's own endpoints for signing in and out.
+    /// The gateway's own endpoints for sign-in and sign-out.
     public var accounts: AccountsConfiguration
     /// Sessions and their cookie.
     public var session: SessionConfiguration
-    /// Requests that other sites make browsers send.
+    /// Protection against cross-site requests.
     public var crossSite: CrossSiteConfiguration
-    /// Sizes and numbers at which a request is refused.
+    /// Limits beyond which a request is rejected.
     public var limits: LimitsConfiguration
-    /// Times after which a wait is over.
+    /// Timeouts.
     public var timeouts: TimeoutsConfiguration
-    /// Peers whose `Forwarded`, `X-Forwarded-*`, `X-Request-Id` and `traceparent` are believed. Empty by default.
+    /// Peers whose `Forwarded`, `X-Forwarded-*`, `X-Request-Id` and `traceparent` fields are trusted. Empty by default.
     public var trustedPeers: [CIDRBlock]
     /// Logs.
     public var logging: LoggingConfiguration
     /// Traces.
     public var tracing: TracingConfiguration
-    /// How many event loops serve connections; `nil` takes one for each core.
+    /// The number of event loops; `nil` is one for each core.
     public var eventLoops: Int?
 
-    /// Makes a plan. What has a safe default may be left out.
+    /// Creates a configuration. Parameters with a safe default may be omitted.
     public init(
         listeners: [ListenerConfiguration], admin: AdminConfiguration? = nil, upstreams: [UpstreamConfiguration],
         routes: [Route],
@@ -58,16 +58,16 @@ public struct GatewayConfiguration: Sendable, Equatable {
 public struct HostAndPort: Sendable, Hashable, CustomStringConvertible {
     /// A host name or an IP address without brackets.
     public var host: String
-    /// 0...65535; 0 lets the system choose where one listens.
+    /// 0...65535; for a listener, 0 lets the system select a port.
     public var port: Int
 
-    /// Makes an address.
+    /// Creates an address.
     public init(host: String, port: Int) {
         self.host = host
         self.port = port
     }
 
-    /// Reads `host:port`, `[IPv6]:port`.
+    /// Parses `host:port`, `[IPv6]:port`.
     /// - Returns: `nil` for anything else.
     public init?(_ text: String) {
         guard let colon = text.lastIndex(of: ":") else { return nil }
@@ -91,12 +91,12 @@ public struct HostAndPort: Sendable, Hashable, CustomStringConvertible {
 
 /// The admin listener.
 public struct AdminConfiguration: Sendable, Equatable {
-    /// Where it listens. Loopback unless somebody decides otherwise.
+    /// The address to listen on, loopback by default.
     public var address: HostAndPort
-    /// What an operator shows to end sessions (`Authorization: Bearer`); `nil` switches that off.
+    /// The token that operators send to end sessions (`Authorization: Bearer`); `nil` disables this.
     public var token: Secret?
 
-    /// Makes an admin plan.
+    /// Creates the configuration of the admin listener.
     public init(address: HostAndPort = HostAndPort(host: "127.0.0.1", port: 9464), token: Secret? = nil) {
         self.address = address
         self.token = token

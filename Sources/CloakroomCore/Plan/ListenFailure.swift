@@ -6,13 +6,13 @@ import NIOCore
     import Musl
 #endif
 
-/// Why an address cannot be listened on, in words for an operator.
+/// Describes for operators why an address cannot be listened on.
 public enum ListenFailure {
     /// - Parameters:
-    ///   - error: What binding the address has thrown.
-    ///   - address: The address as configured.
+    ///   - error: The error thrown by binding the address.
+    ///   - address: The configured address.
     ///   - key: The key of the address.
-    ///   - alternative: What else can be done where the address is in use by another process; may be empty.
+    ///   - alternative: An alternative if another process uses the address; may be empty.
     public static func finding(
         _ error: any Error, address: HostAndPort, key: [String], alternative: String = ""
     ) -> ConfigFinding {
@@ -46,11 +46,11 @@ public enum ListenFailure {
             )
         case EAFNOSUPPORT:
             return (
-                "this machine does not support addresses such as \(address.host)",
+                "this machine does not support the address family of \(address.host)",
                 "write an address of the other family"
             )
         case EMFILE, ENFILE:
-            return ("no more files can be opened to listen on \(address)", "raise the limit of open files")
+            return ("too many open files to listen on \(address)", "raise the limit of open files")
         default:
             return (
                 "cannot listen on \(address): \(String(cString: strerror(error.errnoCode)))",

@@ -1,16 +1,16 @@
-/// One address that clients connect to.
+/// An address that clients connect to.
 public struct ListenerConfiguration: Sendable, Equatable {
-    /// Where it listens.
+    /// The address to listen on.
     public var address: HostAndPort
-    /// Certificate and key; `nil` is clear text.
+    /// Certificate and key; `nil` is plain text.
     public var tls: ListenerTLSConfiguration?
-    /// Whether HTTP/2 is spoken: by ALPN over TLS, with prior knowledge in clear (RFC 9113 §3).
+    /// Whether HTTP/2 is supported: by ALPN over TLS, with prior knowledge without TLS (RFC 9113 §3).
     public var http2: Bool
-    /// Where connections come from that begin with a PROXY header, which every one of them has to. `nil`: none does.
+    /// Source addresses whose connections must begin with a PROXY header; `nil` disables the PROXY protocol.
     public var proxyProtocolSources: [CIDRBlock]?
 
-    /// Makes a listener.
-    /// - Parameter http2: By default HTTP/2 is spoken where there is TLS.
+    /// Creates a listener.
+    /// - Parameter http2: By default HTTP/2 is enabled if TLS is.
     public init(
         address: HostAndPort, tls: ListenerTLSConfiguration? = nil, http2: Bool? = nil,
         proxyProtocolSources: [CIDRBlock]? = nil

@@ -1,10 +1,10 @@
-/// Sessions: where they are kept, how long they live, what their cookie looks like.
+/// The session store, the session lifetimes and the session cookie.
 public struct SessionConfiguration: Sendable, Equatable {
     /// Where sessions are kept.
     public enum Store: String, Sendable, Hashable, CaseIterable {
-        /// In this process: gone when it ends.
+        /// In the memory of this process: lost when it ends.
         case memory
-        /// In a file of this machine: survives the process.
+        /// In a file on this machine: kept across restarts.
         case sqlite
         /// In a Valkey or Redis server that several gateways share.
         case valkey
@@ -12,27 +12,27 @@ public struct SessionConfiguration: Sendable, Equatable {
 
     /// Where sessions are kept.
     public var store: Store
-    /// How long a session may go unused.
+    /// The maximum time without a use.
     public var idleTimeout: Duration
-    /// How long a session may live.
+    /// The maximum lifetime of a session.
     public var absoluteTimeout: Duration
-    /// The most sessions at a time, 1...100,000,000; one more sign-in is answered with 503.
+    /// The maximum number of sessions, 1...100,000,000; beyond it sign-ins are rejected with 503.
     public var maxSessions: Int
-    /// The most sessions of one account, 1...10,000; one more sign-in ends the oldest.
+    /// The maximum number of sessions of an account, 1...10,000; a further sign-in ends the oldest session.
     public var maxSessionsPerAccount: Int
-    /// The gateway's secrets, the newest first: 32 bytes or more each. Sessions are sealed under the newest and opened
-    /// under any. At least one for stores that leave the process; at most 8.
+    /// The gateway's secrets, the newest first: at least 32 bytes each. Sessions are sealed under the newest and opened
+    /// under any of them. At most 8; at least one for stores outside the process.
     public var secrets: [Secret]
-    /// The most opened sessions that are kept at hand where the store leaves the process, 1...100,000,000.
+    /// The maximum number of decrypted sessions that are cached if the store is outside the process, 1...100,000,000.
     public var localSessions: Int
-    /// The store of kind `sqlite`.
+    /// The configuration of the `sqlite` store.
     public var sqlite: SQLiteConfiguration
-    /// The store of kind `valkey`.
+    /// The configuration of the `valkey` store.
     public var valkey: ValkeyConfiguration
     /// The cookie.
     public var cookie: CookieConfiguration
 
-    /// Makes a session plan.
+    /// Creates a session configuration.
     public init(
         store: Store = .memory, idleTimeout: Duration = .seconds(15 * 60),
         absoluteTimeout: Duration = .seconds(8 * 3_600), maxSessions: Int = 1_000_000, maxSessionsPerAccount: Int = 100,
@@ -54,10 +54,10 @@ public struct SessionConfiguration: Sendable, Equatable {
 
 /// Sessions in a SQLite file.
 public struct SQLiteConfiguration: Sendable, Equatable {
-    /// The file; made if it is not there. SQLite keeps two more beside it.
+    /// The database file; created if it does not exist. SQLite creates two more files next to it.
     public var path: String
 
-    /// Makes a plan.
+    /// Creates a configuration.
     public init(path: String = "") {
         self.path = path
     }
@@ -65,24 +65,25 @@ public struct SQLiteConfiguration: Sendable, Equatable {
 
 /// Sessions in a Valkey or Redis server, version 6 or later.
 public struct ValkeyConfiguration: Sendable, Equatable {
-    /// The server, or the sentinels that know which one is the primary. At least one.
+    /// The address of the server, or of the sentinels that report the primary. At least one.
     public var addresses: [HostAndPort]
-    /// The name under which the sentinels know the primary; `nil` where ``addresses`` is the server itself.
+    /// The sentinels' name for the primary; `nil` if ``addresses`` is the server itself.
     public var sentinelPrimary: String?
     /// The ACL user; `nil` is the default user.
     public var user: String?
-    /// The user's password; `nil` where the server wants none.
+    /// The user's password; `nil` if the server requires none.
     public var password: Secret?
-    /// The sentinels' password; `nil` where they want none.
+    /// The sentinels' password; `nil` if they require none.
     public var sentinelPassword: Secret?
-    /// TLS with the server and the sentinels; `nil` is clear text. An empty plan trusts what the system trusts.
+    /// TLS with the server and the sentinels; `nil` is plain text. An empty configuration uses the system's trust
+    /// roots.
     public var tls: UpstreamTLSConfiguration?
-    /// What all keys begin with: letters, digits, `:`, `-` and `_`.
+    /// The prefix of all keys: letters, digits, `:`, `-` and `_`.
     public var prefix: String
-    /// After this a command has failed, 10 ms to 60 s.
+    /// The timeout of a command, 10 ms to 60 s.
     public var timeout: Duration
 
-    /// Makes a plan.
+    /// Creates a configuration.
     public init(
         addresses: [HostAndPort] = [], sentinelPrimary: String? = nil, user: String? = nil, password: Secret? = nil,
         sentinelPassword: Secret? = nil, tls: UpstreamTLSConfiguration? = nil, prefix: String = "cloakroom",
@@ -103,20 +104,21 @@ public struct ValkeyConfiguration: Sendable, Equatable {
 public struct CookieConfiguration: Sendable, Equatable {
     /// The `SameSite` attribute.
     public enum SameSite: String, Sendable, Hashable, CaseIterable {
-        /// Sent with requests from our own site only.
+        /// Sent with requests from the same site only.
         case strict = "Strict"
-        /// Sent with top-level navigations from elsewhere too.
+        /// Sent with top-level navigations from other sites too.
         case lax = "Lax"
     }
 
-    /// The name. With the prefix `__Host-` browsers hold it to `Secure`, `Path=/` and no `Domain` (RFC 6265bis §4.1.3).
+    /// The cookie name. For the prefix `__Host-` browsers enforce `Secure`, `Path=/` and no `Domain` (RFC 6265bis
+    /// §4.1.3).
     public var name: String
-    /// Whether it has the `Secure` attribute. Only development on loopback goes without.
+    /// Whether the cookie has the `Secure` attribute. Only development on loopback omits it.
     public var isSecure: Bool
     /// The `SameSite` attribute.
     public var sameSite: SameSite
 
-    /// Makes a cookie plan.
+    /// Creates a cookie configuration.
     public init(name: String = "__Host-cloakroom", isSecure: Bool = true, sameSite: SameSite = .strict) {
         self.name = name
         self.isSecure = isSecure
@@ -124,21 +126,21 @@ public struct CookieConfiguration: Sendable, Equatable {
     }
 }
 
-/// The gateway's own endpoints for signing in and out.
+/// The gateway's own endpoints for sign-in and sign-out.
 public struct AccountsConfiguration: Sendable, Equatable {
-    /// The path they stand under, without a trailing slash.
+    /// The path prefix of the endpoints, without a trailing slash.
     public var prefix: String
-    /// Index of the upstream that signs people in; `nil` switches the endpoints off.
+    /// Index of the upstream that signs users in; `nil` disables the endpoints.
     public var upstream: Int?
-    /// Sentences for people, by the kind of failure.
+    /// Sentences for users, by problem code.
     public var messages: [ProblemCode: String]
-    /// Whether attempts to sign in are throttled. Only load tests do without.
+    /// Whether sign-in attempts are throttled. Only load tests disable this.
     public var isThrottled: Bool
-    /// The most attempts to sign in from one address in 10 minutes, successful or not, 0...1,000,000; of one account at
-    /// most 20 of them. 0 is without limit. Not used where ``isThrottled`` is `false`.
+    /// The maximum number of sign-in attempts from one address in 10 minutes, successful or not, 0...1,000,000; at most
+    /// 20 of them for one account. 0 is unlimited. Ignored if ``isThrottled`` is `false`.
     public var signInsPerAddress: Int
 
-    /// Makes a plan of the endpoints.
+    /// Creates a configuration of the endpoints.
     public init(
         prefix: String = "/auth", upstream: Int? = 0, messages: [ProblemCode: String] = [:], isThrottled: Bool = true,
         signInsPerAddress: Int = 100

@@ -1,17 +1,17 @@
-/// What a TLS listener needs. TLS 1.2 and 1.3.
+/// The TLS configuration of a listener: TLS 1.2 and 1.3.
 public struct ListenerTLSConfiguration: Sendable, Equatable {
-    /// What clients get that name no host, or one that no certificate is made out to.
+    /// The certificate for clients that send no host name, or one that no certificate was issued for.
     public var certificate: CertificateConfiguration
-    /// Further ones, chosen by the host that a client names (SNI, RFC 6066 §3).
+    /// Further certificates, selected by the host name that a client sends (SNI, RFC 6066 §3).
     public var additionalCertificates: [CertificateConfiguration]
-    /// The lowest version spoken.
+    /// The minimum TLS version.
     public var minimumVersion: TLSVersion
-    /// What TLS 1.2 may be encrypted with; the client's order of preference decides.
+    /// The allowed cipher suites of TLS 1.2; the client's order of preference decides.
     public var cipherSuites: [TLSCipherSuite]
-    /// Whether clients show certificates; `nil` asks for none.
+    /// Whether client certificates are requested; `nil` requests none.
     public var clientCertificates: ClientCertificateConfiguration?
 
-    /// Makes a TLS plan.
+    /// Creates a TLS configuration.
     public init(
         certificateFile: String, keyFile: String, additionalCertificates: [CertificateConfiguration] = [],
         minimumVersion: TLSVersion = .tls12, cipherSuites: [TLSCipherSuite] = TLSCipherSuite.allCases,
@@ -27,41 +27,41 @@ public struct ListenerTLSConfiguration: Sendable, Equatable {
 
 /// A certificate and its key.
 public struct CertificateConfiguration: Sendable, Equatable {
-    /// PEM file of the certificate chain, the server's own first.
+    /// PEM file of the certificate chain, the server's certificate first.
     public var certificateFile: String
     /// PEM file of the private key.
     public var keyFile: String
 
-    /// Makes a pair.
+    /// Creates a pair.
     public init(certificateFile: String, keyFile: String) {
         self.certificateFile = certificateFile
         self.keyFile = keyFile
     }
 }
 
-/// How clients show who they are in the handshake (mTLS).
+/// Authentication of clients by certificates (mTLS).
 public struct ClientCertificateConfiguration: Sendable, Equatable {
-    /// Whether a client may do without.
+    /// Whether a client must present a certificate.
     public enum Mode: String, Sendable, Hashable, CaseIterable {
-        /// No certificate, no connection.
+        /// Connections without a client certificate are rejected.
         case required
-        /// A client without a certificate is served; one that shows a certificate must show a good one.
+        /// Clients without a certificate are accepted; a certificate that is presented must be valid.
         case optional
     }
 
-    /// PEM file of the authorities that clients' certificates must come from.
+    /// PEM file of the authorities that issue client certificates.
     public var caFile: String
-    /// Whether a client may do without.
+    /// Whether a client must present a certificate.
     public var mode: Mode
 
-    /// Makes a plan for clients' certificates.
+    /// Creates a configuration for client certificates.
     public init(caFile: String, mode: Mode = .required) {
         self.caFile = caFile
         self.mode = mode
     }
 }
 
-/// A version of TLS that the gateway speaks.
+/// A TLS version that the gateway supports.
 public enum TLSVersion: String, Sendable, Hashable, CaseIterable {
     /// TLS 1.2 (RFC 5246).
     case tls12 = "1.2"
@@ -69,8 +69,8 @@ public enum TLSVersion: String, Sendable, Hashable, CaseIterable {
     case tls13 = "1.3"
 }
 
-/// A cipher suite of TLS 1.2, by its registered name. Only those with forward secrecy and authenticated encryption:
-/// HTTP/2 forbids the others (RFC 9113 §9.2.2). Those of TLS 1.3 are all good and cannot be chosen.
+/// A cipher suite of TLS 1.2, by its registered name. Only suites with forward secrecy and authenticated encryption:
+/// HTTP/2 forbids the others (RFC 9113 §9.2.2). All suites of TLS 1.3 meet this and cannot be configured.
 public enum TLSCipherSuite: String, Sendable, Hashable, CaseIterable {
     /// RFC 5289.
     case ecdheECDSAWithAES128GCM = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"

@@ -1,21 +1,21 @@
 /// Logs.
 public struct LoggingConfiguration: Sendable, Equatable {
-    /// How a line looks.
+    /// The format of log lines.
     public enum Format: String, Sendable, Hashable, CaseIterable {
-        /// One JSON object a line.
+        /// One JSON object per line.
         case json
-        /// For a person at a terminal.
+        /// Human-readable text.
         case text
     }
 
-    /// From which level on lines are written: trace, debug, info, notice, warning, error, critical.
+    /// The minimum log level: trace, debug, info, notice, warning, error, critical.
     public var level: String
-    /// How a line looks.
+    /// The format of log lines.
     public var format: Format
-    /// Whether every request gets a line.
+    /// Whether requests are logged.
     public var accessLog: Bool
 
-    /// Makes a logging plan.
+    /// Creates a logging configuration.
     public init(level: String = "info", format: Format = .json, accessLog: Bool = true) {
         self.level = level
         self.format = format
@@ -25,42 +25,42 @@ public struct LoggingConfiguration: Sendable, Equatable {
 
 /// Traces.
 public struct TracingConfiguration: Sendable, Equatable {
-    /// Where finished spans go.
+    /// The exporter of finished spans.
     public enum Exporter: String, Sendable, Hashable, CaseIterable {
-        /// Nowhere: no span is made, and the trace context is still carried on.
+        /// No exporter: no span is created, but the trace context is still propagated.
         case none
-        /// To the log, one line each.
+        /// To the log, one line per span.
         case log
         /// To a collector, by OTLP over HTTP.
         case otlp
     }
 
-    /// Where finished spans go.
+    /// The exporter of finished spans.
     public var exporter: Exporter
     /// Which traces are recorded.
     public var sampler: SamplerConfiguration
-    /// What the gateway is called in traces: the resource attribute `service.name`.
+    /// The resource attribute `service.name`.
     public var serviceName: String
-    /// Further resource attributes, in the order in which they were given.
+    /// Further resource attributes, in the configured order.
     public var resourceAttributes: [ResourceAttribute]
     /// The collector.
     public var otlp: OTLPConfiguration
 
-    /// A name and a value that every span of this process carries.
+    /// A resource attribute of all spans of this process.
     public struct ResourceAttribute: Sendable, Hashable {
         /// The name, such as `deployment.environment.name`.
         public var name: String
         /// The value.
         public var value: String
 
-        /// Makes an attribute.
+        /// Creates an attribute.
         public init(name: String, value: String) {
             self.name = name
             self.value = value
         }
     }
 
-    /// Makes a tracing plan.
+    /// Creates a tracing configuration.
     public init(
         exporter: Exporter = .none, sampler: SamplerConfiguration = SamplerConfiguration(),
         serviceName: String = "cloakroom",
@@ -74,26 +74,26 @@ public struct TracingConfiguration: Sendable, Equatable {
     }
 }
 
-/// Which traces are recorded; OpenTelemetry's samplers.
+/// Which traces are recorded; the samplers of OpenTelemetry.
 public struct SamplerConfiguration: Sendable, Hashable {
-    /// What is decided for traces that begin here.
+    /// The decision for traces that the gateway starts.
     public enum Root: String, Sendable, Hashable, CaseIterable {
         /// Every trace.
         case alwaysOn = "always_on"
         /// No trace.
         case alwaysOff = "always_off"
-        /// The share ``SamplerConfiguration/ratio`` of them, by their ids.
+        /// The fraction ``SamplerConfiguration/ratio`` of the traces, by their ids.
         case traceIDRatio = "traceidratio"
     }
 
-    /// What is decided for traces that begin here.
+    /// The decision for traces that the gateway starts.
     public var root: Root
-    /// The share, 0...1; read for `traceidratio` alone.
+    /// The fraction, 0...1; used only for `traceidratio`.
     public var ratio: Double
-    /// Whether a trusted peer's decision goes before.
+    /// Whether the sampling decision of a trusted peer takes precedence.
     public var isParentBased: Bool
 
-    /// Makes a sampler: by default one trace in a hundred, or what a trusted peer decided.
+    /// Creates a sampler: by default one trace in a hundred, or the decision of a trusted peer.
     public init(root: Root = .traceIDRatio, ratio: Double = 0.01, isParentBased: Bool = true) {
         self.root = root
         self.ratio = ratio
@@ -101,39 +101,39 @@ public struct SamplerConfiguration: Sendable, Hashable {
     }
 }
 
-/// How finished spans travel to a collector: OTLP over HTTP with protobuf bodies. Names and defaults are those of the
+/// Export of finished spans to a collector: OTLP over HTTP with protobuf bodies. Names and defaults are those of the
 /// OpenTelemetry SDK's variables `OTEL_EXPORTER_OTLP_*` and `OTEL_BSP_*`.
 public struct OTLPConfiguration: Sendable, Equatable {
     /// The whole URL that batches are posted to: `http` or `https`, a host, and a path.
     public var endpoint: String
-    /// PEM file of the certificates that an `https` collector's is trusted by; `nil` trusts those that the system does.
+    /// PEM file of the trust roots for an `https` collector; `nil` uses the system's trust roots.
     public var caFile: String?
-    /// Fields that go with every batch, such as a key of the collector's.
+    /// Header fields of every export request, such as an API key of the collector.
     public var headers: [Header]
-    /// For one attempt, 1ms...1d.
+    /// The timeout of one attempt, 1ms...1d.
     public var timeout: Duration
-    /// The most spans that wait; beyond it they are dropped and counted. 1...1,000,000.
+    /// The maximum number of queued spans, 1...1,000,000; further spans are dropped and counted.
     public var queueLimit: Int
-    /// The most spans in one batch, 1...``queueLimit``.
+    /// The maximum number of spans in one batch, 1...``queueLimit``.
     public var batchLimit: Int
-    /// The longest that a span waits for others before it is sent, 1ms...1d.
+    /// The maximum delay of a span before it is sent, 1ms...1d.
     public var interval: Duration
 
-    /// A field and its value, which may be a key.
+    /// A field name and value. The value may be secret.
     public struct Header: Sendable, Equatable {
         /// The name: a token (RFC 9110 §5.6.2).
         public var name: String
         /// The value: visible ASCII.
         public var value: Secret
 
-        /// Makes a header.
+        /// Creates a header field.
         public init(name: String, value: Secret) {
             self.name = name
             self.value = value
         }
     }
 
-    /// Makes a plan.
+    /// Creates a configuration.
     public init(
         endpoint: String = "http://localhost:4318/v1/traces", caFile: String? = nil, headers: [Header] = [],
         timeout: Duration = .seconds(10), queueLimit: Int = 2_048, batchLimit: Int = 512,
@@ -148,6 +148,6 @@ public struct OTLPConfiguration: Sendable, Equatable {
         self.interval = interval
     }
 
-    /// What TLS with an `https` collector needs beyond the defaults.
+    /// The TLS configuration for an `https` collector.
     public var tls: UpstreamTLSConfiguration { UpstreamTLSConfiguration(caFile: caFile) }
 }

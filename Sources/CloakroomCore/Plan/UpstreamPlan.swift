@@ -1,32 +1,32 @@
 /// An API behind the gateway.
 public struct UpstreamConfiguration: Sendable, Equatable {
-    /// The name that routes, logs and metrics use. Unique.
+    /// The unique name used by routes, logs and metrics.
     public var name: String
-    /// Where it is reached; connections go round. At least one.
+    /// The targets, used in round robin. At least one.
     public var targets: [UpstreamTargetConfiguration]
-    /// What TLS with the `https` targets needs; `nil` is the system's trust roots and no certificate of our own.
+    /// The TLS configuration for `https` targets; `nil` is the system's trust roots and no client certificate.
     public var tls: UpstreamTLSConfiguration?
-    /// How old the addresses of a host name may get while it is in use, 1 second to 1 day.
+    /// DNS refresh interval while a host name is in use, 1 second to 1 day.
     public var resolveInterval: Duration
-    /// Whether the client's `Host` is passed on; otherwise the target's own name is sent.
+    /// Whether the client's `Host` is forwarded; otherwise the target's own name is sent.
     public var preserveHost: Bool
-    /// The API token that routes with `inject: [apiToken]` add, and that every sign-in call carries.
+    /// The API token that routes with `inject: [apiToken]` add, and that every sign-in call contains.
     public var apiToken: APIToken?
-    /// How credentials are exchanged for tokens; `nil` where nobody signs in at this upstream.
+    /// The exchange of credentials for tokens; `nil` if the upstream signs no users in.
     public var signIn: IdentityEndpointConfiguration?
-    /// How tokens are renewed.
+    /// How tokens are refreshed.
     public var refresh: IdentityEndpointConfiguration?
-    /// How tokens are made void at sign-out.
+    /// How tokens are revoked at sign-out.
     public var revoke: IdentityEndpointConfiguration?
     /// How the signed-in user is fetched.
     public var user: IdentityEndpointConfiguration?
-    /// The name under which sessions record that this upstream issued their tokens; see ``SessionSource``. Only of use
-    /// where people sign in.
+    /// The name recorded in sessions whose tokens this upstream issued; see ``SessionSource``. Only used if the
+    /// upstream signs users in.
     public var sessionSource: String
     /// Limits of the connection pool.
     public var pool: PoolConfiguration
 
-    /// Makes an upstream.
+    /// Creates an upstream.
     /// - Parameter sessionSource: `nil` is the upstream's name.
     public init(
         name: String, targets: [UpstreamTargetConfiguration], tls: UpstreamTLSConfiguration? = nil,
@@ -51,27 +51,27 @@ public struct UpstreamConfiguration: Sendable, Equatable {
     }
 }
 
-/// A static key that an upstream wants with every request.
+/// A static key that an upstream requires in every request.
 public struct APIToken: Sendable, Equatable {
-    /// The field's name, a token of RFC 9110 §5.6.2.
+    /// The field name, a token of RFC 9110 §5.6.2.
     public var header: String
-    /// The field's value: visible ASCII, no line breaks.
+    /// The field value: visible ASCII, no line breaks.
     public var value: Secret
 
-    /// Makes an API token.
+    /// Creates an API token.
     public init(header: String = "X-API-TOKEN", value: Secret) {
         self.header = header
         self.value = value
     }
 }
 
-/// One call to an upstream that deals in tokens: its method and path, how the credential travels, where the answer stands.
+/// An identity call to an upstream: its method and path, its credential format, and the members of its response.
 public struct IdentityEndpointConfiguration: Sendable, Equatable {
-    /// How the credential is sent.
+    /// The credential format.
     public enum CredentialFormat: String, Sendable, Hashable, CaseIterable {
         /// `Authorization: Basic`, UTF-8 (RFC 7617).
         case basic
-        /// `Authorization: Bearer` with the token that the call is about (RFC 6750).
+        /// `Authorization: Bearer` with the token that the call refers to (RFC 6750).
         case bearer
         /// A JSON object: `email` and `password`, or `refreshToken`.
         case json
@@ -79,23 +79,23 @@ public struct IdentityEndpointConfiguration: Sendable, Equatable {
 
     /// The method, upper case.
     public var method: String
-    /// The path, beginning with a slash.
+    /// The path, which begins with a slash.
     public var path: String
-    /// How the credential travels.
+    /// The credential format.
     public var credentials: CredentialFormat
-    /// Where the access token stands in the JSON answer, as member names joined by dots.
+    /// The path of the access token in the JSON response, as member names joined by dots.
     public var accessToken: String
-    /// Where the refresh token stands; an answer without it is the dialect without refresh.
+    /// The path of the refresh token; a response without it means that the upstream supports no refresh.
     public var refreshToken: String
-    /// Where the access token's lifetime in seconds stands; `nil` reads `exp` of a JWT, if it is one.
+    /// The path of the access token's lifetime in seconds; `nil` uses `exp` if the token is a JWT.
     public var expiresIn: String?
-    /// The statuses, 400...499, by which the upstream rejects the password or the refresh token where it gives no OAuth
-    /// error code; `nil` is 400, 401, 403, 422 for a sign-in and 401 for a refresh.
+    /// The statuses, 400...499, that mean a rejected password or refresh token if the response has no OAuth error code;
+    /// `nil` is 400, 401, 403, 422 for a sign-in and 401 for a refresh.
     public var rejectedStatuses: Set<Int>?
-    /// Where the user's id stands in the answer of a `user` call: a string or an integer. Of no use in other calls.
+    /// The path of the user's id in the response of a `user` call: a string or an integer. Ignored for other calls.
     public var userID: String
 
-    /// Makes a token call.
+    /// Creates an identity call.
     public init(
         method: String = "POST", path: String, credentials: CredentialFormat = .bearer,
         accessToken: String = "accessToken", refreshToken: String = "refreshToken", expiresIn: String? = nil,
@@ -112,22 +112,23 @@ public struct IdentityEndpointConfiguration: Sendable, Equatable {
     }
 }
 
-/// Limits of the connections to one upstream, over all event loops; each loop gets its even share.
+/// Limits of the connections to one upstream, across all event loops; each loop gets an equal share.
 public struct PoolConfiguration: Sendable, Equatable {
-    /// The most connections at a time, 1...65535.
+    /// The maximum number of connections, 1...65535.
     public var maxConnections: Int
-    /// The most requests that wait for a connection, 0...1,000,000; one more is answered with 503.
+    /// The maximum number of requests that wait for a connection, 0...1,000,000; further requests are rejected with
+    /// 503.
     public var maxPending: Int
-    /// How long a request waits for a connection before it is answered with 503.
+    /// The maximum time that a request waits for a connection; then it is rejected with 503.
     public var pendingTimeout: Duration
-    /// How long an idle connection is kept.
+    /// The maximum idle time of a connection.
     public var idleTimeout: Duration
-    /// The requests after which a connection is not kept, 0...1,000,000; 0 is without limit.
+    /// The number of requests after which a connection is closed, 0...1,000,000; 0 is unlimited.
     public var requestsPerConnection: Int
-    /// The age after which a connection is not kept, so that new addresses come into use; zero is without limit.
+    /// The age after which a connection is closed, so that DNS changes take effect; zero is unlimited.
     public var connectionLifetime: Duration
 
-    /// Makes pool limits.
+    /// Creates pool limits.
     public init(
         maxConnections: Int = 1_024, maxPending: Int = 1_024, pendingTimeout: Duration = .seconds(10),
         idleTimeout: Duration = .seconds(60), requestsPerConnection: Int = 0,

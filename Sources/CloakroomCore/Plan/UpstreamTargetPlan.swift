@@ -1,33 +1,33 @@
-/// One place where an upstream is reached. HTTP/1.1 is spoken to all of them.
+/// A target of an upstream. The gateway uses HTTP/1.1 for all targets.
 public struct UpstreamTargetConfiguration: Sendable, Hashable, CustomStringConvertible {
     /// How the connection is protected.
     public enum Scheme: String, Sendable, Hashable {
-        /// In the clear.
+        /// Plain text.
         case http
-        /// TLS, with the certificate always verified.
+        /// TLS; the certificate is always verified.
         case https
     }
 
-    /// What is connected to.
+    /// The address to connect to.
     public enum Address: Sendable, Hashable {
         /// A host name or an IP address, and a port from 1 to 65535.
         case tcp(HostAndPort)
-        /// The path of a socket in the file system.
+        /// The path of a Unix domain socket.
         case unixSocket(path: String)
     }
 
     /// How the connection is protected.
     public var scheme: Scheme
-    /// What is connected to.
+    /// The address to connect to.
     public var address: Address
 
-    /// Makes a target that is reached over TCP.
+    /// Creates a TCP target.
     public init(_ address: HostAndPort, scheme: Scheme = .http) {
         self.scheme = scheme
         self.address = .tcp(address)
     }
 
-    /// Makes a target that is a socket of this machine, in the clear.
+    /// Creates a plain-text target at a Unix domain socket.
     public init(unixSocket path: String) {
         scheme = .http
         address = .unixSocket(path: path)
@@ -49,12 +49,12 @@ public struct UpstreamTargetConfiguration: Sendable, Hashable, CustomStringConve
         }
     }
 
-    /// `server.port` of the OpenTelemetry conventions; a socket of this machine has none.
+    /// `server.port` of the OpenTelemetry conventions; `nil` for a Unix domain socket.
     public var serverPort: Int? {
         if case .tcp(let address) = address { address.port } else { nil }
     }
 
-    /// The value for `Host` where the client's own is not passed on (RFC 9110 §7.2). A socket is `localhost`.
+    /// The `Host` value if the client's own is not forwarded (RFC 9110 §7.2); `localhost` for a Unix domain socket.
     public var hostField: String {
         guard case .tcp(let address) = address else { return "localhost" }
         let usualPort = scheme == .http ? 80 : 443
@@ -63,30 +63,31 @@ public struct UpstreamTargetConfiguration: Sendable, Hashable, CustomStringConve
     }
 }
 
-/// What TLS with an upstream needs beyond the defaults. There is no switch that turns verification off.
+/// The TLS configuration for an upstream. Certificate verification cannot be disabled.
 public struct UpstreamTLSConfiguration: Sendable, Equatable {
-    /// A certificate to show to the upstream, with its key.
+    /// The gateway's client certificate, with its key.
     public struct ClientCertificate: Sendable, Equatable {
-        /// PEM file of the certificate chain, the gateway's own first.
+        /// PEM file of the certificate chain, the gateway's certificate first.
         public var certificateFile: String
         /// PEM file of the private key, not encrypted.
         public var keyFile: String
 
-        /// Names the files.
+        /// Creates a client certificate from its files.
         public init(certificateFile: String, keyFile: String) {
             self.certificateFile = certificateFile
             self.keyFile = keyFile
         }
     }
 
-    /// PEM file of the certificates that are trusted; `nil` trusts those that the system does.
+    /// PEM file of the trust roots; `nil` uses the system's trust roots.
     public var caFile: String?
-    /// What the gateway shows of itself, where it is asked; `nil` shows nothing.
+    /// The client certificate that is presented on request; `nil` presents none.
     public var clientCertificate: ClientCertificate?
-    /// The host name that is asked for (SNI, RFC 6066 §3) and that the certificate must be for; `nil` takes the target's.
+    /// The host name that is sent (SNI, RFC 6066 §3) and that the certificate must be issued for; `nil` uses the
+    /// target's.
     public var serverName: String?
 
-    /// Makes a TLS plan.
+    /// Creates a TLS configuration.
     public init(caFile: String? = nil, clientCertificate: ClientCertificate? = nil, serverName: String? = nil) {
         self.caFile = caFile
         self.clientCertificate = clientCertificate

@@ -1,17 +1,17 @@
-/// An error as the client gets it: `application/problem+json` (RFC 9457).
+/// An error response for the client: `application/problem+json` (RFC 9457).
 public struct Problem: Sendable, Hashable {
     /// The status.
     public var status: Int
-    /// What went wrong, as a word.
+    /// The kind of the problem.
     public var code: ProblemCode
-    /// What went wrong, as a sentence for the person in front of the screen.
+    /// A sentence for the user.
     public var detail: String
-    /// On a 401: why.
+    /// The reason of a 401.
     public var reason: UnauthorizedReason?
-    /// Seconds after which trying again makes sense: `Retry-After` (RFC 9110 §10.2.3).
+    /// Seconds after which a retry is reasonable: `Retry-After` (RFC 9110 §10.2.3).
     public var retryAfter: Int?
 
-    /// Makes a problem. The status and the sentence are the code's own unless given.
+    /// Creates a problem. Status and sentence default to those of the code.
     public init(
         _ code: ProblemCode, status: Int? = nil, detail: String? = nil, reason: UnauthorizedReason? = nil,
         retryAfter: Int? = nil

@@ -1,28 +1,29 @@
-/// What went wrong, as a word that a client can switch on: the `code` of a problem document.
+/// The kind of a problem, which clients can switch on: the `code` of a problem document.
 ///
-/// The first five are the kinds of failure that clients of the API already know; the others are the gateway's own.
+/// The first five are the kinds of failure that existing clients of the API already know; the others are specific to
+/// the gateway.
 public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
     /// The request needs a session, or the credentials were wrong (401).
     case unauthorized
-    /// The upstream could not be reached or did not answer in time (502, 504).
+    /// The upstream could not be reached or did not respond in time (502, 504).
     case unreachable
-    /// The upstream broke off, or answered with something that is not HTTP (502).
+    /// The upstream closed the connection early, or the response is not valid HTTP (502).
     case failedRequest = "failed_request"
-    /// The upstream's answer to a sign-in made no sense (502).
+    /// The upstream's response to a sign-in is invalid (502).
     case invalidResponse = "invalid_response"
-    /// Anything that has no better word (500).
+    /// An error without a more specific code (500).
     case unknown
 
-    /// The upstream that signs people in refused the gateway's own request: an operator has to correct the
+    /// The upstream that signs users in rejected the gateway's own request: an operator has to correct the
     /// configuration (502).
     case identityMisconfigured = "identity_misconfigured"
     /// The request is malformed or ambiguous (400).
     case badRequest = "bad_request"
-    /// Another site made the browser send this, or a field is missing that keeps such requests out (403).
+    /// A cross-site request, or the field that prevents such requests is missing (403).
     case crossSite = "cross_site"
-    /// Nothing is served under this path (404).
+    /// No route or endpoint has this path (404).
     case notFound = "not_found"
-    /// The path is served, but not with this method (405).
+    /// The path exists, but not for this method (405).
     case methodNotAllowed = "method_not_allowed"
     /// The request did not arrive in time (408).
     case requestTimeout = "request_timeout"
@@ -34,9 +35,9 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
     case unsupportedMediaType = "unsupported_media_type"
     /// An expectation other than `100-continue` (417).
     case expectationFailed = "expectation_failed"
-    /// The e-mail address or the password cannot be right as it stands (422).
+    /// The e-mail address or the password is invalid (422).
     case invalidInput = "invalid_input"
-    /// Too many attempts to sign in; try again later (429).
+    /// Too many sign-in attempts; try again later (429).
     case throttled
     /// Too many header fields, or too large (431).
     case headerFieldsTooLarge = "header_fields_too_large"
@@ -44,12 +45,12 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
     case notImplemented = "not_implemented"
     /// No capacity at the moment; try again (503).
     case overloaded
-    /// The session store cannot be reached; nobody is signed out by that (503).
+    /// The session store cannot be reached; sessions do not end because of this (503).
     case storeUnavailable = "store_unavailable"
     /// An HTTP version that is not supported (505).
     case versionNotSupported = "version_not_supported"
 
-    /// The status that goes with the code unless the place where it arises knows better.
+    /// The default status of the code.
     public var status: Int {
         switch self {
         case .badRequest: 400
@@ -73,19 +74,19 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
         }
     }
 
-    /// The sentence shown where a route has none of its own.
+    /// The default sentence, for routes without one of their own.
     public var defaultDetail: String {
         switch self {
         case .unauthorized: "You need to be signed in."
         case .unreachable: "The service could not be reached. Check your network connection and try again."
         case .failedRequest: "The request failed. Try again."
-        case .invalidResponse: "The service gave an answer that could not be understood."
+        case .invalidResponse: "The service returned an invalid response."
         case .unknown: "Something went wrong."
         case .identityMisconfigured:
             "Signing in does not work at the moment. The operator has to correct the configuration."
         case .badRequest: "The request is malformed."
-        case .crossSite: "This request came from another site and was not carried out."
-        case .notFound: "There is nothing here."
+        case .crossSite: "Cross-site request blocked."
+        case .notFound: "No resource at this path."
         case .methodNotAllowed: "This method is not allowed here."
         case .requestTimeout: "The request did not arrive in time."
         case .contentTooLarge: "The request is too large."
@@ -103,9 +104,9 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
     }
 }
 
-/// Why a request without a usable session was answered with 401: the `reason` of its problem document.
+/// Why a request without a valid session got 401: the `reason` of its problem document.
 public enum UnauthorizedReason: String, Sendable, Hashable, CaseIterable {
-    /// No session cookie, a malformed or doubled one, or one that nothing is known of.
+    /// There is no session cookie, it is malformed or duplicated, or its session is unknown.
     case noSession = "no_session"
     /// The session was not used for longer than its idle timeout.
     case expiredIdle = "expired_idle"
@@ -113,8 +114,8 @@ public enum UnauthorizedReason: String, Sendable, Hashable, CaseIterable {
     case expiredAbsolute = "expired_absolute"
     /// The session was ended by its user or an operator.
     case revoked
-    /// The upstream refused to renew the session's tokens.
+    /// The upstream rejected the refresh of the session's tokens.
     case refreshRejected = "refresh_rejected"
-    /// The e-mail address and password of a sign-in do not go together.
+    /// The e-mail address and password of a sign-in do not match.
     case invalidCredentials = "invalid_credentials"
 }

@@ -1,17 +1,18 @@
 public import CloakroomWire
 
-/// A problem as bytes, ready but for the request's id, which stands between the two parts.
+/// A serialized problem, complete except for the request id, which is inserted between the two parts.
 ///
-/// The problems of a route are rendered when its table is loaded, so that refusing a request costs next to nothing.
+/// The problems of a route are serialized when the configuration is loaded, so that rejecting a request is cheap.
 public struct ProblemDocument: Sendable, Equatable {
     /// The problem.
     public let problem: Problem
     /// The document up to the request id.
     public let prefix: [UInt8]
-    /// The document from behind the request id.
+    /// The document after the request id.
     public let suffix: [UInt8]
 
-    /// Renders a problem (RFC 9457 §3). Its type is a name that does not resolve: `urn:cloakroom:problem:` and the code.
+    /// Serializes a problem (RFC 9457 §3). Its type is a name that does not resolve: `urn:cloakroom:problem:` and the
+    /// code.
     public init(_ problem: Problem) {
         self.problem = problem
         var text = "{\"type\":\"urn:cloakroom:problem:\(problem.code.rawValue)\",\"title\":"
@@ -25,7 +26,7 @@ public struct ProblemDocument: Sendable, Equatable {
         suffix = Array("\"}\n".utf8)
     }
 
-    /// Appends a string in quotes, escaped as JSON wants it (RFC 8259 §7).
+    /// Appends a quoted JSON string with escapes (RFC 8259 §7).
     public static func appendJSON(_ string: String, to text: inout String) {
         text += "\""
         for scalar in string.unicodeScalars {
@@ -43,7 +44,7 @@ public struct ProblemDocument: Sendable, Equatable {
 }
 
 extension Problem {
-    /// The answer to a message that was refused on the wire.
+    /// Creates the response to a malformed message.
     public init(_ error: WireError) {
         switch error {
         case .headTooLarge, .tooManyFields: self.init(.headerFieldsTooLarge)

@@ -1,50 +1,54 @@
-/// One renewal of one session's tokens, from the wish to the kept result: what to do next, and when to give up.
+/// The refresh of one session's tokens, from the request to the saved result: which action is next, and when to give
+/// up.
 ///
-/// It decides and does nothing. Whoever carries it out does one action after the other and tells what came of each with
-/// the method that the action names; ``Action/finish(_:release:)`` is the last one.
+/// Pure state machine, no I/O. The caller executes one action after the other and reports each result with the method
+/// that the action names; ``Action/finish(_:release:)`` is the last action.
 ///
-/// Three rules keep a session from ending by a race: a refresh token is spent only under a lease (``Action/lease``), only
-/// after the session has been read again under that lease (``Action/read``), and what it brought is kept only over the
-/// version that was read and under the latest lease (``Action/save(_:over:under:)``). Once there are new tokens the old
-/// refresh token is spent, so the flight does not rest until they are kept or ``RefreshTimeouts/saveRetryPeriod`` is over.
+/// Three rules prevent a race from ending a session: a refresh token is spent only under a lease (``Action/lease``),
+/// only after the session has been read again under that lease (``Action/read``), and new tokens are saved only over
+/// the version that was read and under the latest lease (``Action/save(_:over:under:)``). Once there are new tokens,
+/// the old refresh token is spent. Saving is therefore retried until it succeeds or ``RefreshTimeouts/saveRetryPeriod`` has
+/// elapsed.
 public struct TokenRefreshStateMachine: Sendable {
-    /// What is to be done next.
+    /// The next action of the caller.
     public enum Action: Sendable {
-        /// Ask the store for the lease; then ``leased(_:now:)``, or ``storeFailed(now:)``.
+        /// Request the lease from the store; then call ``leased(_:now:)`` or ``storeFailed(now:)``.
         case lease
-        /// Read the session again, past the local table; then ``sessionRead(_:now:)``, or ``storeFailed(now:)``.
+        /// Read the session again, bypassing the local cache; then call ``sessionRead(_:now:)`` or ``storeFailed(now:)``.
         case read
-        /// Let the time pass; then ``waited(now:)``.
+        /// Wait for the duration; then call ``waited(now:)``.
         case wait(Duration)
-        /// Spend the refresh token of this session; then ``renewed(_:now:)`` or ``refreshFailed(_:now:)``.
+        /// Spend the refresh token of this session; then call ``renewed(_:now:)`` or ``refreshFailed(_:now:)``.
         case refresh(Session)
-        /// Keep the tokens; then ``saved(_:now:)``, or ``storeFailed(now:)``.
+        /// Save the tokens; then call ``saved(_:now:)`` or ``storeFailed(now:)``.
         case save(TokenSet, over: Session, under: RefreshLease)
-        /// End the session, which the upstream refused; then ``rejected(_:now:)``, or ``storeFailed(now:)``.
+        /// End the session, whose refresh the upstream rejected; then call ``rejected(_:now:)`` or
+        /// ``storeFailed(now:)``.
         case reject(Session, under: RefreshLease)
-        /// It is over. The lease, if there is one, is to be given back once nothing more is to be saved under it.
+        /// The refresh is complete. Release the lease, if there is one, once nothing more is to be saved under it.
         case finish(Result, release: RefreshLease?)
     }
 
-    /// How a flight ended.
+    /// The result of a refresh.
     public enum Result: Sendable {
-        /// This flight renewed the tokens.
+        /// This refresh obtained new tokens.
         case refreshed(Session)
-        /// Somebody else had.
+        /// Another task or replica had refreshed the tokens.
         case coalesced(Session)
-        /// The upstream refused for good, and the session is ended.
+        /// The upstream rejected the refresh token, and the session was ended.
         case rejected
-        /// The session was over, whoever ended it. New tokens that nobody needs any more are to be made void.
+        /// The session had ended for another reason. New tokens that are not needed any more have to be revoked.
         case ended(UnauthorizedReason, unused: TokenSet?)
-        /// The upstream could not renew now.
+        /// The upstream could not refresh the tokens now.
         case unavailable(TokenClientError.Kind)
         /// The store could not be reached.
         case storeUnavailable
-        /// Somebody else held the lease for too long.
+        /// Another task or replica held the lease for too long.
         case leaseTimeout
     }
 
-    /// Attempts to write over a session that changes again and again, before the store counts as unavailable.
+    /// The maximum number of attempts to save over a session that keeps changing. After them the store counts as
+    /// unavailable.
     private static let attempts = 8
 
     private enum Phase: Equatable {
@@ -52,23 +56,23 @@ public struct TokenRefreshStateMachine: Sendable {
     }
 
     private let limits: RefreshTimeouts
-    /// The tokens that are of no more use. Others than these have been renewed.
+    /// The tokens to be replaced. Different tokens in the session mean that it has been refreshed.
     private let stale: TokenSet
     private let deadline: Timestamp
     private var phase = Phase.leasing
     private var lease: RefreshLease?
-    /// When the lease was asked for: it is good from some moment after this.
+    /// When the lease was requested; it is granted at some time after this.
     private var leaseRequestedAt: Timestamp
-    /// The session as it was read last under the lease.
+    /// The session as last read under the lease.
     private var current: Session?
-    /// New tokens that are not kept yet, and until when to try.
+    /// New tokens that are not saved yet, and until when to retry.
     private var unsavedTokens: (tokens: TokenSet, until: Timestamp)?
-    /// Whether the upstream has refused for good.
+    /// Whether the upstream has rejected the refresh token.
     private var isRejected = false
     private var failures = 0
 
-    /// Begins a flight. Its first action is ``Action/lease``.
-    /// - Parameter session: The session with the tokens that are of no more use.
+    /// Starts a refresh. The first action is ``Action/lease``.
+    /// - Parameter session: The session with the tokens to be replaced.
     public init(_ session: Session, limits: RefreshTimeouts, now: Timestamp) {
         self.limits = limits
         stale = session.tokens
@@ -78,7 +82,7 @@ public struct TokenRefreshStateMachine: Sendable {
 
     // MARK: - Events
 
-    /// The store has answered ``Action/lease``.
+    /// Handles the store's result of ``Action/lease``.
     public mutating func leased(_ attempt: LeaseResult, now: Timestamp) -> Action {
         guard phase == .leasing else { return invalidTransition() }
         switch attempt {
@@ -88,12 +92,13 @@ public struct TokenRefreshStateMachine: Sendable {
         case .heldByOther:
             return now < waitDeadline ? wait() : finish(.leaseTimeout)
         case .notFound:
-            // Counted: a store that goes on to find it when it is read must not be asked without end.
+            // Counted as an attempt, because a store might keep finding the session when it is read, and the loop must
+            // end.
             return readAgain(now)
         }
     }
 
-    /// The store has answered ``Action/read``.
+    /// Handles the store's result of ``Action/read``.
     public mutating func sessionRead(_ lookup: SessionLookup, now: Timestamp) -> Action {
         guard phase == .reading else { return invalidTransition() }
         switch lookup {
@@ -103,33 +108,33 @@ public struct TokenRefreshStateMachine: Sendable {
             return storeFailure(now)
         case .active(let session):
             current = session
-            // Kept already: only the store's answer was lost.
+            // Already saved: only the store's reply was lost.
             if let unsavedTokens, session.tokens.isSame(as: unsavedTokens.tokens) { return finish(.refreshed(session)) }
             guard session.tokens.isSame(as: stale) else { return finish(.coalesced(session)) }
             guard let lease else { return now < waitDeadline ? askForLease(now) : finish(.leaseTimeout) }
             if let unsavedTokens { return save(unsavedTokens.tokens, over: session, under: lease) }
             if isRejected { return reject(session, under: lease) }
-            // The call must be over before the lease is. A store that took so long is as good as not there.
+            // The call must end before the lease does. A store that is this slow counts as unavailable.
             guard now + limits.call < leaseRequestedAt + limits.lease else { return finish(.storeUnavailable) }
             phase = .refreshing
             return .refresh(session)
         }
     }
 
-    /// The pause of ``Action/wait(_:)`` is over.
+    /// The wait of ``Action/wait(_:)`` is over.
     public mutating func waited(now: Timestamp) -> Action {
         guard phase == .waiting else { return invalidTransition() }
         return read()
     }
 
-    /// The upstream gave new tokens.
+    /// The upstream returned new tokens.
     public mutating func refreshed(_ tokens: TokenSet, now: Timestamp) -> Action {
         guard phase == .refreshing, let current, let lease else { return invalidTransition() }
         unsavedTokens = (tokens, now + limits.saveRetryPeriod)
         return save(tokens, over: current, under: lease)
     }
 
-    /// The upstream gave none.
+    /// The upstream returned no tokens.
     public mutating func refreshFailed(_ kind: TokenClientError.Kind, now: Timestamp) -> Action {
         guard phase == .refreshing, let current, let lease else { return invalidTransition() }
         guard kind == .rejected else { return finish(.unavailable(kind)) }
@@ -137,19 +142,19 @@ public struct TokenRefreshStateMachine: Sendable {
         return reject(current, under: lease)
     }
 
-    /// The store has answered ``Action/save(_:over:under:)``.
+    /// Handles the store's result of ``Action/save(_:over:under:)``.
     public mutating func saved(_ attempt: SaveResult, now: Timestamp) -> Action {
         guard phase == .saving else { return invalidTransition() }
         switch attempt {
         case .saved(let session): return finish(.refreshed(session))
         case .versionConflict: break
-        // Whoever has the lease now has spent the same refresh token, or is about to: what they get counts.
+        // The holder of the later lease has spent the same refresh token or will do so: its result counts.
         case .staleLease, .notFound: lease = nil
         }
         return readAgain(now)
     }
 
-    /// The store has answered ``Action/reject(_:under:)``.
+    /// Handles the store's result of ``Action/reject(_:under:)``.
     public mutating func rejected(_ attempt: RejectResult, now: Timestamp) -> Action {
         guard phase == .rejecting else { return invalidTransition() }
         switch attempt {
@@ -158,7 +163,7 @@ public struct TokenRefreshStateMachine: Sendable {
         }
     }
 
-    /// The store could not be reached, or did not answer: whether it did what it was asked is not known.
+    /// The store could not be reached or did not reply: it is unknown whether it executed the operation.
     public mutating func storeFailed(now: Timestamp) -> Action {
         switch phase {
         case .leasing, .reading, .saving, .rejecting: storeFailure(now)
@@ -168,7 +173,7 @@ public struct TokenRefreshStateMachine: Sendable {
 
     // MARK: - Steps
 
-    /// How long to wait for others: longer where there are new tokens to keep.
+    /// The deadline for waiting on other lease holders: later if there are new tokens to save.
     private var waitDeadline: Timestamp { max(deadline, unsavedTokens?.until ?? deadline) }
 
     private mutating func askForLease(_ now: Timestamp) -> Action {
@@ -206,7 +211,7 @@ public struct TokenRefreshStateMachine: Sendable {
         guard let unsavedTokens, now < unsavedTokens.until else { return finish(.storeUnavailable) }
         failures += 1
         phase = .waiting
-        // Up to a second and a half: a store that comes back is not to be met by a crowd.
+        // At most 1.6 s: a store that recovers must not receive many requests at the same time.
         return .wait(limits.retryDelay * (1 << min(failures, 5)))
     }
 
@@ -216,27 +221,27 @@ public struct TokenRefreshStateMachine: Sendable {
         return .finish(result, release: lease)
     }
 
-    /// An event that cannot happen in this phase is a mistake of ours; the session stays as it is.
+    /// An event that is invalid in this phase is a programming error; the session is not changed.
     private mutating func invalidTransition() -> Action {
-        assertionFailure("a renewal was told something that it did not ask for")
+        assertionFailure("unexpected token refresh event")
         return finish(.storeUnavailable)
     }
 }
 
-/// Times of a renewal.
+/// Timeouts of a refresh.
 public struct RefreshTimeouts: Sendable, Equatable {
-    /// How long the call to the upstream may take.
+    /// The timeout of the call to the upstream.
     public var call: Duration
-    /// How long a lease is good: longer than ``call`` by what the store may take in between.
+    /// The duration of a lease: ``call`` plus the time that store operations in between may take.
     public var lease: Duration
-    /// How long a flight waits for another one's lease.
+    /// How long to wait for the lease of another holder.
     public var leaseWait: Duration
-    /// How long a flight tries to keep new tokens where the store is not there.
+    /// How long saving new tokens is retried if the store is unavailable.
     public var saveRetryPeriod: Duration
-    /// How long a flight pauses before it looks again.
+    /// The delay between attempts.
     public var retryDelay: Duration
 
-    /// Makes limits.
+    /// Creates timeouts.
     public init(
         call: Duration, lease: Duration, waiting: Duration, keeping: Duration = .seconds(300),
         pause: Duration = .milliseconds(50)
@@ -248,8 +253,8 @@ public struct RefreshTimeouts: Sendable, Equatable {
         self.retryDelay = pause
     }
 
-    /// The limits that go with a plan's timeouts: the lease outlives the call by 5 seconds, and who waits for another's
-    /// lease waits until it must have ended.
+    /// Derives the timeouts from a configuration: the lease is 5 seconds longer than the call, and the wait for another
+    /// holder's lease lasts until that lease must have expired.
     public init(_ timeouts: TimeoutsConfiguration) {
         self.init(
             call: timeouts.identity, lease: timeouts.identity + .seconds(5), waiting: timeouts.identity + .seconds(6))
@@ -257,7 +262,7 @@ public struct RefreshTimeouts: Sendable, Equatable {
 }
 
 extension TokenSet {
-    /// Whether these are the tokens of one and the same answer.
+    /// Whether both token sets are from the same token response.
     func isSame(as other: TokenSet) -> Bool {
         authorization == other.authorization && refreshToken == other.refreshToken
     }

@@ -1,24 +1,26 @@
-/// When the tokens of a session are to be renewed: computed once, when the upstream gives them.
+/// When the tokens of a session have to be refreshed: computed once, when the upstream issues them.
 ///
-/// The window before the access token's end is a fifth of its life and 60 seconds at most. In it requests go on with the
-/// token that is there while the next one is fetched; only in the last eighth of it, and after, do they wait.
+/// The window before the access token's expiry is a fifth of its lifetime and at most 60 seconds. In the window,
+/// requests use the current token while the tokens are refreshed in the background. Requests wait for the refresh only
+/// in the last eighth of the window and after it.
 ///
-/// Neither time is earlier than ``minimumInterval`` after the upstream gave the tokens: no session is refreshed more
-/// often for reasons of time, however short a lifetime the upstream reports. A token that ends before is used until the
-/// upstream rejects it. Both times are computed from the stored tokens, so all replicas agree on them.
+/// Neither time is earlier than ``minimumInterval`` after the tokens were issued: expiry never triggers refreshes of a
+/// session more often, however short the reported lifetime. A token that expires earlier is used until the upstream
+/// rejects it. Both times are computed from the stored tokens, so all replicas agree on them.
 public struct RefreshSchedule: Sendable, Equatable {
-    /// The least time between two refreshes of a session that are due because of the token's end.
+    /// The minimum time between two refreshes of a session that are triggered by token expiry.
     public static let minimumInterval = Duration.seconds(30)
 
-    /// From here on the tokens are renewed while requests go on. ``Timestamp/milliseconds`` is `Int64.max` for never:
-    /// there is no refresh token, or nothing is known of the access token's end.
+    /// From this time on the tokens are refreshed in the background. If ``Timestamp/milliseconds`` is `Int64.max`, they
+    /// are never refreshed: there is no refresh token, or the expiry of the access token is unknown.
     public let refreshAfter: Timestamp
-    /// From here on a request waits for the renewal. Never before ``refreshAfter``.
+    /// From this time on requests wait for the refresh. Never before ``refreshAfter``.
     public let refreshRequiredAt: Timestamp
 
-    /// Works the times out.
-    /// - Parameter spread: Any bits; up to a fifth of the window is added by them, so that sessions which were made at
-    ///   the same time are not renewed at the same time. The same bits give the same time on every replica.
+    /// Computes the times.
+    /// - Parameter spread: Arbitrary bits that determine a delay of up to a fifth of the window, so that sessions
+    ///   created at the same time are not refreshed at the same time. The same bits give the same time on every
+    ///   replica.
     public init(
         _ tokens: TokenSet, spread: UInt64, minimumInterval: Duration = RefreshSchedule.minimumInterval
     ) {
@@ -34,24 +36,24 @@ public struct RefreshSchedule: Sendable, Equatable {
         refreshRequiredAt = max(end - .milliseconds(window / 8), earliest)
     }
 
-    /// Milliseconds before a token's end in which it is to be renewed.
+    /// Returns the milliseconds before a token's expiry in which it has to be refreshed.
     static func window(until end: Timestamp, obtainedAt: Timestamp) -> Int64 {
         min(60_000, max(0, (end - obtainedAt).wholeMilliseconds) / 5)
     }
 
-    /// Whether the tokens are to be renewed, and how urgently.
+    /// Whether the tokens have to be refreshed, and how urgently.
     @inline(__always)
     public func urgency(at now: Timestamp) -> RefreshUrgency {
         now < refreshAfter ? .none : now < refreshRequiredAt ? .background : .required
     }
 }
 
-/// Whether tokens are to be renewed.
+/// Whether tokens have to be refreshed.
 public enum RefreshUrgency: Sendable, Hashable {
-    /// Not yet.
+    /// No refresh yet.
     case none
-    /// Yes; the access token is good meanwhile.
+    /// Refresh in the background; the access token is still valid.
     case background
-    /// Before anything else.
+    /// Refresh before the request is forwarded.
     case required
 }

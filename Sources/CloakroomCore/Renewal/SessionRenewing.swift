@@ -1,37 +1,37 @@
-/// Renews the tokens of sessions: one renewal at a time for a session, in this process and across replicas.
+/// Refreshes the tokens of sessions: at most one refresh per session at a time, in this process and across replicas.
 public protocol TokenRefreshing: Sendable {
-    /// Renews a session's tokens, or waits for whoever is doing so, for a bounded time.
+    /// Refreshes a session's tokens, or waits for a refresh in progress, for a bounded time.
     /// - Parameters:
-    ///   - session: The session as the caller has it: its version tells whether it was renewed since.
-    ///   - cause: Why the tokens are of no more use.
-    ///   - traceparent: The trace context that calls upstream carry; `nil` for none.
+    ///   - session: The session of the caller. Its version shows whether it has been refreshed since.
+    ///   - cause: Why the tokens have to be refreshed.
+    ///   - traceparent: The trace context for upstream calls; `nil` for none.
     func refresh(
         _ session: Session, ticket: SessionTicket, cause: RefreshTrigger, traceparent: String?
     ) async -> RefreshOutcome
-    /// Whether it may help to renew tokens that an upstream has refused: not if these are from a moment ago, and were
-    /// fetched for the same reason. Never waits; event loops may call it.
+    /// Whether a refresh should follow after an upstream rejected the access token: not if the token was obtained a
+    /// moment ago for the same reason. Never suspends; event loops may call it.
     func shouldRefreshAfterRejection(_ session: Session) -> Bool
-    /// Has a session's tokens renewed while requests go on with those that are there. Does nothing while that is under
-    /// way, or has failed just now. Never waits; event loops may call it.
+    /// Refreshes a session's tokens in the background while requests use the current ones. Does nothing while a refresh
+    /// is in progress or has just failed. Never suspends; event loops may call it.
     func refreshInBackground(_ session: Session, ticket: SessionTicket)
 }
 
-/// Why tokens have to be renewed.
+/// Why tokens have to be refreshed.
 public enum RefreshTrigger: Sendable, Hashable {
-    /// The access token has ended, or is about to.
+    /// The access token has expired or is about to expire.
     case expired
-    /// The upstream refused the access token (401).
+    /// The upstream rejected the access token (401).
     case rejected
 }
 
-/// What became of a request's wish for fresh tokens.
+/// The result of a token refresh that a request triggered.
 public enum RefreshOutcome: Sendable {
-    /// Here is the session with tokens to go on with.
+    /// The session with usable tokens.
     case active(Session)
-    /// The session is over: the upstream refused for good, or it was ended meanwhile.
+    /// The session has ended: the upstream rejected the refresh token, or the session was ended in the meantime.
     case ended(UnauthorizedReason)
-    /// The upstream could not renew now; the session stays. `status` is 502, 503 or 504.
+    /// The upstream could not refresh the tokens now; the session continues. `status` is 502, 503 or 504.
     case unavailable(status: Int, retryAfter: Int)
-    /// The store cannot be reached; the session stays.
+    /// The store cannot be reached; the session continues.
     case storeUnavailable(retryAfter: Int)
 }

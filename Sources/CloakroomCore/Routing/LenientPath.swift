@@ -1,19 +1,20 @@
 /// Compares paths as the most lenient upstreams do.
 ///
-/// Two paths are equal here if an upstream could serve both with one handler although their bytes differ. The comparison
-/// ignores ASCII case, trailing blanks and dots of a segment, parameters after a semicolon, repeated and trailing
-/// slashes, and any number of percent-encodings of one character. It reads a backslash as a slash, and the path ends at
-/// an encoded NUL, `?` or `#`. Four characters whose case folds to an ASCII letter (Unicode `CaseFolding.txt` and its
-/// simple mappings: U+0130, U+0131, U+017F, U+212A) equal that letter, and the blanks of Unicode are blanks.
+/// Two paths are equal here if an upstream could serve both with one handler although their bytes differ. The
+/// comparison ignores ASCII case, trailing blanks and dots of a segment, parameters after a semicolon, repeated and
+/// trailing slashes, and any number of percent-encodings of one character. It treats a backslash as a slash, and the
+/// path ends at an encoded NUL, `?` or `#`. Four characters whose case folds to an ASCII letter (Unicode
+/// `CaseFolding.txt` and its simple mappings: U+0130, U+0131, U+017F, U+212A) equal that letter, and the blanks of
+/// Unicode are blanks.
 ///
-/// Not covered, since no comparison of paths can know it: suffixes such as `.json`, compatibility forms of letters
-/// (Unicode normalization), dot segments that are percent-encoded twice, and rewriting rules of the upstream.
+/// Not covered, because a comparison of paths cannot detect them: suffixes such as `.json`, compatibility forms of
+/// letters (Unicode normalization), dot segments that are percent-encoded twice, and rewriting rules of the upstream.
 enum LenientPath {
     private static let slash = UInt8(ascii: "/")
     private static let semicolon = UInt8(ascii: ";")
 
-    /// The form that ``isEqual(_:to:)`` compares with: segments in lower case without what is ignored, joined by slashes,
-    /// without a slash at either end. Empty for `/`.
+    /// Returns the canonical form used by ``isEqual(_:to:)``: segments in lower case without ignored bytes, joined by
+    /// slashes, without a slash at either end. Empty for `/`.
     static func canonical(_ path: Span<UInt8>) -> [UInt8] {
         var reader = Reader()
         var result: [UInt8] = []
@@ -49,7 +50,7 @@ enum LenientPath {
         while let byte = reader.next(path) {
             if byte == slash {
                 isInParameters = false
-                // A segment of which nothing counts is no segment.
+                // A segment of ignored bytes only is skipped.
                 if isAtStart { continue }
                 isAtStart = true
                 if matched == expected.count { continue }
@@ -59,7 +60,7 @@ enum LenientPath {
             }
             if isInParameters { continue }
             if isAtStart {
-                // A blank or dot at the start of a segment counts unless nothing but these follows.
+                // A blank or dot at the start of a segment is significant unless only ignored bytes follow.
                 if byte == semicolon {
                     isInParameters = true
                     continue
@@ -70,28 +71,29 @@ enum LenientPath {
                 }
                 isAtStart = false
             } else if matched == expected.count || expected[matched] == slash {
-                // The expected segment is complete: only what is ignored may follow.
+                // The expected segment is complete: only ignored bytes may follow.
                 if byte == semicolon { isInParameters = true } else if !isIgnoredAtEnd(byte) { return false }
                 continue
             }
             guard matched < expected.count, expected[matched] == byte else { return false }
             matched += 1
         }
-        // An expected path goes on at this point only with a segment that the path does not have.
+        // If the expected path continues here, it has a segment that the path lacks.
         return matched == expected.count
     }
 
-    /// Blanks, control characters, dots, and the plus that some decoders read as a space.
+    /// Whether a byte is ignored at the end of a segment: blanks, control characters, dots, and the plus that some
+    /// decoders treat as a space.
     @inline(__always)
     fileprivate static func isIgnoredAtEnd(_ byte: UInt8) -> Bool {
         byte <= 0x20 || byte == 0x7f || byte == UInt8(ascii: ".") || byte == UInt8(ascii: "+")
     }
 
-    /// A position in a path, of which the bytes are decoded and folded one by one.
+    /// A position in a path whose bytes are decoded and case-folded one by one.
     private struct Reader {
         private var index = 0
 
-        /// The next byte; `nil` at the end of the path.
+        /// Returns the next byte; `nil` at the end of the path.
         mutating func next(_ path: Span<UInt8>) -> UInt8? {
             guard let byte = decoded(path) else { return nil }
             switch byte {
@@ -105,7 +107,7 @@ enum LenientPath {
             }
         }
 
-        /// Whether nothing but ignored bytes and parameters follow in this segment. Does not move on.
+        /// Whether only ignored bytes and parameters follow in this segment. Does not advance.
         func endsSegment(_ path: Span<UInt8>) -> Bool {
             var ahead = self
             while let byte = ahead.next(path) {
@@ -115,14 +117,14 @@ enum LenientPath {
             return true
         }
 
-        /// The next byte with all of its percent-encodings removed.
+        /// Returns the next byte with all of its percent-encodings removed.
         private mutating func decoded(_ path: Span<UInt8>) -> UInt8? {
             guard index < path.count else { return nil }
             let byte = path[index]
             index += 1
             guard byte == UInt8(ascii: "%"), var value = Self.pair(path, at: index) else { return byte }
             index += 2
-            // An encoded percent sign before two digits is one more layer.
+            // An encoded percent sign before two digits is another layer of encoding.
             while value == UInt8(ascii: "%"), let inner = Self.pair(path, at: index) {
                 value = inner
                 index += 2
@@ -130,7 +132,7 @@ enum LenientPath {
             return value
         }
 
-        /// The letter or blank that a character beyond ASCII equals; its first byte for any other.
+        /// Returns the letter or blank that a non-ASCII character equals; its first byte for any other character.
         private mutating func folded(_ first: UInt8, _ path: Span<UInt8>) -> UInt8 {
             var ahead = self
             guard let second = ahead.decoded(path) else { return first }

@@ -1,35 +1,36 @@
-/// The paths that a route serves: `/episodes`, `/videos/{id}`, `/files/*`.
+/// The paths that a route matches: `/episodes`, `/videos/{id}`, `/files/*`.
 ///
-/// A segment is a literal, a parameter in braces that takes any one non-empty segment, or, at the end only, `*`, which
-/// takes all that follows the slash before it, also nothing: `/*` fits every path, `/a/*` fits `/a/` and what is below
-/// it. A trailing slash is a segment of its own: `/a/` and `/a` are different paths, and `/a/*` does not fit `/a`.
+/// A segment is a literal, a parameter in braces that matches any single non-empty segment, or, at the end only, `*`,
+/// which matches the remaining path after the preceding slash, even if empty: `/*` matches every path, `/a/*` matches
+/// `/a/` and all paths below it. A trailing slash is a segment of its own: `/a/` and `/a` are different paths, and
+/// `/a/*` does not match `/a`.
 public struct PathPattern: Sendable, Hashable, CustomStringConvertible {
     /// One segment of a pattern.
     public enum Segment: Sendable, Hashable {
         /// Exactly these bytes, in the normal form of ``RequestTarget``.
         case literal(String)
-        /// Any one segment that is not empty. The name is for people.
+        /// Any single non-empty segment. The name is for documentation only.
         case parameter(String)
-        /// All that follows, also nothing. Only at the end.
+        /// The remaining path, even if empty. Only at the end.
         case wildcard
     }
 
     /// The segments, from the left. `/` is one empty literal.
     public let segments: [Segment]
 
-    /// Makes a pattern of segments that are known to be in order.
+    /// Creates a pattern of segments that are known to be valid.
     package init(segments: [Segment]) {
         self.segments = segments
     }
 
-    /// The pattern without its wildcard and the slash before it: `/a` of `/a/*`, which `/a/*` itself does not fit. `nil`
-    /// without a wildcard, and for `/*`.
+    /// The pattern without its wildcard and the slash before it: `/a` for `/a/*`, which `/a/*` itself does not match.
+    /// `nil` without a wildcard, and for `/*`.
     package var base: PathPattern? {
         guard segments.count > 1, segments.last == .wildcard else { return nil }
         return PathPattern(segments: segments.dropLast())
     }
 
-    /// The pattern as one writes it.
+    /// The pattern in its textual form.
     public var description: String {
         segments.map { segment in
             switch segment {
@@ -41,9 +42,9 @@ public struct PathPattern: Sendable, Hashable, CustomStringConvertible {
     }
 }
 
-/// Why a text is no path pattern.
+/// Why a text is not a valid path pattern.
 public struct PathPatternError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// What is wrong and what to write.
+    /// The problem and a suggestion.
     public let description: String
 
     init(_ description: String) {
@@ -52,8 +53,8 @@ public struct PathPatternError: Error, Sendable, Equatable, CustomStringConverti
 }
 
 extension PathPattern {
-    /// Reads a pattern.
-    /// - Throws: ``PathPatternError`` which says what is wrong and what to write.
+    /// Parses a pattern.
+    /// - Throws: ``PathPatternError`` with the problem and a suggestion.
     public init(_ text: String) throws(PathPatternError) {
         guard text.utf8.first == UInt8(ascii: "/") else {
             throw PathPatternError("a path starts with a slash (write \"/\(text)\")")
@@ -74,10 +75,10 @@ extension PathPattern {
                     name.utf8.allSatisfy({ Self.isNameByte($0) })
                 else {
                     throw PathPatternError(
-                        "\"\(part)\" is no parameter: a parameter takes a whole segment (write \"/videos/{id}\")")
+                        "\"\(part)\" is not a parameter: a parameter is a whole segment (write \"/videos/{id}\")")
                 }
                 guard names.insert(String(name)).inserted else {
-                    throw PathPatternError("the parameter {\(name)} stands twice (give each its own name)")
+                    throw PathPatternError("the parameter {\(name)} is used twice (give each its own name)")
                 }
                 segments.append(.parameter(String(name)))
             } else {
@@ -99,26 +100,26 @@ extension PathPattern {
         }
     }
 
-    /// A literal must be what a normalized target can hold, or it would never match.
+    /// Validates a literal: it must be a possible segment of a normalized target, or it would never match.
     private static func literal(_ part: Substring) throws(PathPatternError) -> String {
         guard part != ".", part != ".." else {
-            throw PathPatternError("\"\(part)\" never reaches a route (leave dot segments out)")
+            throw PathPatternError("\"\(part)\" can never match (remove dot segments)")
         }
         guard part.first != ":" else {
             let name = part.dropFirst()
             let isName = !name.isEmpty && name.utf8.allSatisfy(Self.isNameByte)
             throw PathPatternError(
-                "\"\(part)\" begins with a colon, which makes no parameter (write \"{\(isName ? String(name) : "id")}\")"
+                "\"\(part)\" begins with a colon, which does not define a parameter (write \"{\(isName ? String(name) : "id")}\")"
             )
         }
         guard !part.contains("+") else {
             throw PathPatternError(
-                "\"\(part)\" holds a plus, which clients also write as %2B (use a parameter for this segment)")
+                "\"\(part)\" contains a plus, which clients also write as %2B (use a parameter for this segment)")
         }
         for byte in part.utf8 {
             guard PathByte.isAllowed(byte), byte != UInt8(ascii: "*") else {
                 throw PathPatternError(
-                    "\"\(part)\" holds a character that no literal segment may have (use letters, digits and -._~!$&'(),=:@)"
+                    "\"\(part)\" contains a character that is not allowed in a literal segment (use letters, digits and -._~!$&'(),=:@)"
                 )
             }
         }

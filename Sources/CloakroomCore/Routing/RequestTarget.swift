@@ -1,34 +1,34 @@
 public import CloakroomWire
 
-/// The target of a request, taken apart once (RFC 9112 §3.2). Policy and upstream see the same bytes of it.
+/// A parsed request target (RFC 9112 §3.2). Policy and upstream use the same bytes of it.
 ///
-/// A path has one normal form here: characters that may stand for themselves in a segment are decoded, all others are
-/// percent-encoded in upper case; only a plus keeps the form it has, because some read a plain one as a space. What could
-/// be read in two ways (dot segments, encoded slashes and dots, backslashes, semicolons, double slashes) is refused, not
-/// repaired. The query decides nothing and passes as it is.
+/// Every path has one normal form: characters that are allowed unencoded in a segment are decoded, all others are
+/// percent-encoded in upper case. Only a plus keeps its form, because some servers decode a plain one as a space.
+/// Ambiguous paths (dot segments, encoded slashes and dots, backslashes, semicolons, double slashes) are rejected, not
+/// repaired. The query does not affect routing and is forwarded unchanged.
 public struct RequestTarget: Sendable, Equatable {
-    /// The path within the target's bytes. Empty stands for `/`.
+    /// The path within the target's bytes. Empty means `/`.
     public var path: ByteRange
     /// The query with its question mark; empty if there is none.
     public var query: ByteRange
-    /// The authority of an absolute-form target, which goes before `Host` (RFC 9112 §3.2.2).
+    /// The authority of an absolute-form target, which takes precedence over `Host` (RFC 9112 §3.2.2).
     public var authority: ByteRange?
-    /// Whether the path's normal form differs from its bytes: it then stands in the scratch space given to the parser.
+    /// Whether the path's normal form differs from its bytes: it is then in the scratch space passed to the parser.
     public var isPathRewritten: Bool
-    /// Whether it is `*`, which only `OPTIONS` may ask for.
+    /// Whether the target is `*`, which is valid only for `OPTIONS`.
     public var isAsterisk: Bool
 
-    /// A target with nothing in it.
+    /// An empty target.
     public static var empty: RequestTarget {
         let nothing = ByteRange(start: 0, count: 0)
         return RequestTarget(path: nothing, query: nothing, authority: nil, isPathRewritten: false, isAsterisk: false)
     }
 
-    /// Takes a target apart.
+    /// Parses a target.
     /// - Parameters:
-    ///   - bytes: The target as it stands in the request line.
-    ///   - scratch: Receives the normal form of a path that is not in it.
-    /// - Throws: ``RequestTargetError`` for whatever has no normal form.
+    ///   - bytes: The target of the request line.
+    ///   - scratch: Receives the normal form of a path that is not in normal form.
+    /// - Throws: ``RequestTargetError`` if the target has no normal form.
     public static func parse(_ bytes: Span<UInt8>, scratch: inout [UInt8]) throws(RequestTargetError) -> RequestTarget {
         guard bytes.count > 0 else { throw .malformed }
         if bytes[0] == UInt8(ascii: "/") {
@@ -109,11 +109,11 @@ public struct RequestTarget: Sendable, Equatable {
     }
 }
 
-/// Why a request target was refused. Each is answered with 400.
+/// Why a request target was rejected. The response is 400 in each case.
 public enum RequestTargetError: Error, Sendable, Equatable, CaseIterable {
     /// Neither a path, an `http` or `https` address, nor `*`.
     case malformed
-    /// The authority of an absolute address is not one.
+    /// The authority of an absolute address is invalid.
     case authority
     /// A `.` or `..` segment, plain or encoded.
     case dotSegment
@@ -121,21 +121,21 @@ public enum RequestTargetError: Error, Sendable, Equatable, CaseIterable {
     case emptySegment
     /// `#` or `%23`.
     case fragment
-    /// A backslash, a semicolon or a NUL, or a slash, plain or encoded, that would change what the path means.
+    /// A backslash, a semicolon or a NUL, or a slash, plain or encoded, that would change the meaning of the path.
     case separator
-    /// A percent sign that two hexadecimal digits do not follow, or bytes that are an overlong or impossible form of a
+    /// A percent sign without two hexadecimal digits after it, or bytes that are an overlong or invalid encoding of a
     /// character (RFC 3629 §3).
     case percentEncoding
-    /// A control character, a space, or one that is not ASCII.
+    /// A control character, a space, or a non-ASCII character.
     case character
 }
 
-/// What single bytes of a path mean.
+/// Classifies the bytes of a path.
 enum PathByte {
-    /// Characters of a segment that stand for themselves (RFC 3986 §3.3), without the semicolon.
+    /// Characters that are allowed unencoded in a segment (RFC 3986 §3.3), without the semicolon.
     @inline(__always)
     static func isAllowed(_ byte: UInt8) -> Bool {
-        // Bit n of a mask says whether byte n (or 64 + n) is allowed: letters, digits and -._~!$&'()*+,=:@
+        // Bit n of a mask is set if byte n (or 64 + n) is allowed: letters, digits and -._~!$&'()*+,=:@
         let low: UInt64 = 0x27ff_7fd2_0000_0000
         let high: UInt64 = 0x47ff_fffe_87ff_ffff
         if byte < 64 { return low >> UInt64(byte) & 1 != 0 }
@@ -150,11 +150,11 @@ enum PathByte {
         }
     }
 
-    /// Writes the normal form of a path that holds percent-encoded bytes.
+    /// Writes the normal form of a path with percent-encoded bytes.
     static func normalize(_ path: Span<UInt8>, into scratch: inout [UInt8]) throws(RequestTargetError) {
         scratch.removeAll(keepingCapacity: true)
         var index = 0
-        /// The byte that was decoded last, if it stands right before.
+        /// The byte that was decoded last, if it directly precedes.
         var previous: UInt8 = 0
         while index < path.count {
             let byte = path[index]
@@ -188,7 +188,7 @@ enum PathByte {
         }
     }
 
-    /// The value of a hexadecimal digit.
+    /// Returns the value of a hexadecimal digit.
     static func digit(_ byte: UInt8) -> UInt8? {
         switch byte {
         case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
@@ -203,9 +203,9 @@ enum PathByte {
     }
 }
 
-/// The authority of a request: `Host`, or what an absolute target names (RFC 9110 §7.2).
+/// The authority of a request: `Host`, or the authority of an absolute-form target (RFC 9110 §7.2).
 public enum Authority {
-    /// Whether it is a host name or address with or without a port, and nothing else: no user, no list, not empty.
+    /// Whether the bytes are exactly a host name or address, with or without a port: no user, no list, not empty.
     public static func isValid(_ bytes: Span<UInt8>) -> Bool {
         guard bytes.count > 0, bytes.count <= 255 else { return false }
         var index = 0

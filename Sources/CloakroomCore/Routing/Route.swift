@@ -1,34 +1,34 @@
-/// One line of the route table: what is served, from where, and what it takes.
+/// An entry of the route table.
 public struct Route: Sendable, Equatable {
-    /// The name that logs, metrics and error messages use. Unique in a table.
+    /// The name used in logs, metrics and error messages. Unique in a table.
     public var name: String
-    /// The methods served, upper case. `GET` brings `HEAD` with it (RFC 9110 §9.1). Never empty.
+    /// The methods that the route accepts, upper case. `GET` includes `HEAD` (RFC 9110 §9.1). Never empty.
     public var methods: [String]
-    /// Which paths it serves.
+    /// The paths that the route matches.
     public var pattern: PathPattern
     /// Index of the upstream in ``GatewayConfiguration/upstreams``.
     public var upstream: Int
-    /// Whether a request needs a session. Without one it is answered with 401 and the upstream sees nothing of it.
+    /// Whether a request needs a session. Without one it gets 401 and is not forwarded.
     public var requiresAuthorization: Bool
-    /// What is added to the request on its way to the upstream.
+    /// The fields that are added to the forwarded request.
     public var inject: Injection
-    /// Sentences for people, by the kind of failure; the code's own sentence where none stands.
+    /// Sentences for users, by problem code; without an entry the default sentence of the code is used.
     public var messages: [ProblemCode: String]
-    /// The largest request body, in bytes; `nil` takes ``LimitsConfiguration/body``.
+    /// The maximum size of a request body in bytes; `nil` uses ``LimitsConfiguration/body``.
     public var bodyLimit: Int?
-    /// How long the upstream may take until its response head; `nil` takes ``TimeoutsConfiguration/responseHead``.
+    /// The timeout for the upstream's response head; `nil` uses ``TimeoutsConfiguration/responseHead``.
     public var responseHeadTimeout: Duration?
 
-    /// How long a body may pause; `nil` takes ``TimeoutsConfiguration/bodyIdle``.
+    /// The idle timeout of a body; `nil` uses ``TimeoutsConfiguration/bodyIdle``.
     public var bodyIdleTimeout: Duration?
-    /// Whether the connection may become a WebSocket (RFC 6455, RFC 8441).
+    /// Whether the connection may be upgraded to a WebSocket (RFC 6455, RFC 8441).
     public var allowsWebSocket: Bool
-    /// Which share of its requests gets a line in the access log, 0...1. Those that failed get one in any case.
+    /// The fraction of its requests that are logged in the access log, 0...1. Failed requests are always logged.
     public var accessLogRatio: Double
-    /// Names of request fields that are passed on although ``ClaimFields`` has them removed.
+    /// Names of request fields that are forwarded although ``ClaimFields`` would remove them.
     public var passFields: [String]
 
-    /// Makes a route.
+    /// Creates a route.
     public init(
         name: String, methods: [String], pattern: PathPattern, upstream: Int = 0, requiresAuthorization: Bool,
         inject: Injection = [], messages: [ProblemCode: String] = [:], bodyLimit: Int? = nil,
@@ -51,18 +51,18 @@ public struct Route: Sendable, Equatable {
     }
 }
 
-/// What a route adds to a request.
+/// The fields that a route adds to a request.
 public struct Injection: OptionSet, Sendable, Hashable {
-    /// The bits, one for each kind.
+    /// The bits, one per kind.
     public let rawValue: UInt8
 
-    /// Makes a set from its bits.
+    /// Creates a set from its bits.
     public init(rawValue: UInt8) {
         self.rawValue = rawValue
     }
 
-    /// The upstream's API token, in the field that the upstream's plan names.
+    /// The upstream's API token, in the field that the upstream's configuration specifies.
     public static let apiToken = Injection(rawValue: 1)
-    /// `Authorization: Bearer` with the session's access token, where there is a session.
+    /// `Authorization: Bearer` with the session's access token, if there is a session.
     public static let bearer = Injection(rawValue: 2)
 }

@@ -1,15 +1,15 @@
-/// A mistake in a route table that no order of the file could settle.
+/// An error in a route table that the order of the routes cannot resolve.
 public struct RouteConflict: Sendable, Equatable {
-    /// Index of the route that stands later.
+    /// Index of the later route.
     public let route: Int
-    /// Index of the route that it collides with; `nil` if it collides with the gateway's own endpoints.
+    /// Index of the conflicting route; `nil` if the conflict is with the gateway's own endpoints.
     public let other: Int?
-    /// What is wrong and what to do.
+    /// The problem and a suggestion.
     public let message: String
 }
 
 extension RouteTable {
-    /// Finds all routes that collide: same path and method, or overlapping paths of which neither is more specific.
+    /// Finds all conflicts: same path and method, or overlapping paths of which neither is more specific.
     public static func conflicts(in routes: [Route], accounts: AccountsConfiguration) -> [RouteConflict] {
         var conflicts: [RouteConflict] = []
         let prefix = accounts.upstream == nil ? nil : try? PathPattern(accounts.prefix)
@@ -18,8 +18,8 @@ extension RouteTable {
                 conflicts.append(
                     RouteConflict(
                         route: index, other: nil,
-                        message: "\(route.pattern) lies under \(accounts.prefix), which the gateway answers itself"
-                            + " (choose another path, or set accounts.prefix)"))
+                        message: "\(route.pattern) is below \(accounts.prefix), which is reserved for the gateway's own"
+                            + " endpoints (choose another path, or set accounts.prefix)"))
             }
             for other in 0..<index {
                 let relation = route.pattern.relation(to: routes[other].pattern)
@@ -32,14 +32,15 @@ extension RouteTable {
                     conflicts.append(
                         RouteConflict(
                             route: index, other: other,
-                            message: "\(methods.joined(separator: ", ")) \(route.pattern) is served by route"
-                                + " \"\(routes[other].name)\" already (remove one of the two)"))
+                            message: "\(methods.joined(separator: ", ")) \(route.pattern) is already served by route"
+                                + " \"\(routes[other].name)\" (remove one of the two)"))
                 case .overlapping:
                     conflicts.append(
                         RouteConflict(
                             route: index, other: other,
                             message: "\(route.pattern) and \(routes[other].pattern) of route \"\(routes[other].name)\""
-                                + " fit the same paths and neither is more specific (make a segment of one a literal)"))
+                                + " match the same paths and neither is more specific"
+                                + " (make a segment of one a literal)"))
                 }
             }
         }
@@ -48,12 +49,12 @@ extension RouteTable {
 }
 
 extension PathPattern {
-    /// How the paths of two patterns lie to each other.
+    /// The relation between the paths of two patterns.
     enum Relation: Equatable {
         case disjoint, same, moreSpecific, lessSpecific, overlapping
     }
 
-    /// Whether it fits every path that another pattern fits.
+    /// Whether the pattern matches every path that another pattern matches.
     package func covers(_ other: PathPattern) -> Bool {
         let relation = relation(to: other)
         return relation == .same || relation == .lessSpecific
@@ -70,7 +71,7 @@ extension PathPattern {
             switch (mine, theirs) {
             case (nil, nil): break compare
             case (.wildcard?, .wildcard?): break compare
-            // The empty segment after a trailing slash is below a wildcard as any other segment is.
+            // The empty segment after a trailing slash is below a wildcard like any other segment.
             case (.wildcard?, .some):
                 isLessSpecificSomewhere = true
                 break compare

@@ -1,45 +1,45 @@
-/// Which route serves a request: a compiled matcher over the bytes of method and path.
+/// Selects the route of a request: a compiled matcher over the bytes of method and path.
 ///
-/// Segments lead down a tree whose edges lie in one hash table, so a match costs as much as the path has segments,
-/// whatever the number of routes. Where several routes fit, the more specific one wins: a literal goes before a
-/// parameter, a parameter before a wildcard, from the left. Two routes of which neither is more specific are a conflict
-/// that ``conflicts(in:accounts:)`` tells; their order in the file never decides.
+/// Segments are the edges of a tree, and all edges are in one hash table, so the cost of a match depends on the number
+/// of segments of the path and not on the number of routes. If several routes match, the most specific one wins: a
+/// literal before a parameter, a parameter before a wildcard, from left to right. Two routes of which neither is more
+/// specific are a conflict, which ``conflicts(in:accounts:)`` reports; the order of the routes never decides.
 public struct RouteTable: Sendable {
-    /// What a request met.
+    /// The result of matching a request.
     public enum Match: Sendable, Equatable {
         /// The route with this index.
         case route(Int)
         /// One of the gateway's own endpoints.
         case accountEndpoint(AccountEndpoint)
-        /// Nothing is served under this path.
+        /// No route or endpoint has this path.
         case notFound
-        /// The path is served with other methods: the value for `Allow` (RFC 9110 §10.2.1).
+        /// The path exists for other methods: the value for `Allow` (RFC 9110 §10.2.1).
         case methodNotAllowed(allow: String)
     }
 
-    /// The routes, as they were given.
+    /// The routes in the given order.
     public let routes: [Route]
 
     private struct Node {
         var parameter: Int32 = -1
         /// Index of the leaf for a path that ends here.
         var leaf: Int32 = -1
-        /// Index of the leaf for any path that has a slash after this node, whatever follows.
+        /// Index of the leaf for any path that has a slash after this node, whatever follows the slash.
         var restLeaf: Int32 = -1
     }
 
-    /// For each method the target that serves it: a route's index, or one of the codes below.
+    /// The target for each method: a route's index, or one of the codes below.
     private struct Leaf {
         var targets: [Int32]
-        /// Whether a path that leads here may be that of a token call, so that the path has to be compared.
+        /// Whether a path of this leaf may be the path of a token call, so that the path has to be compared.
         var mayMeetTokenCall = false
     }
 
     private static let unassigned: Int32 = -1
     private static let reserved: Int32 = -2
-    /// The path is the gateway's own, the method none of its endpoints'.
+    /// The path belongs to the gateway, but none of its endpoints uses the method.
     private static let methodNotAllowedCode: Int32 = -3
-    /// Own endpoints count down from here.
+    /// The code of the first own endpoint; further ones count down from here.
     private static let firstAccountEndpoint: Int32 = -4
     private static let accountEndpoints = AccountEndpoint.allCases
 
@@ -49,13 +49,13 @@ public struct RouteTable: Sendable {
     private var methods: MethodTable
     private let tokenCalls: TokenCallPaths
 
-    /// Compiles the routes of a plan and the gateway's own endpoints. Of routes in conflict an unspecified one serves;
-    /// refuse those before.
+    /// Compiles the routes of a configuration and the gateway's own endpoints. If routes conflict, an unspecified one
+    /// of them is used; check for conflicts before.
     public init(_ configuration: GatewayConfiguration) {
         self.init(routes: configuration.routes, accounts: configuration.accounts, upstreams: configuration.upstreams)
     }
 
-    /// The same from the parts of a plan that count.
+    /// Compiles the relevant parts of a configuration.
     init(routes: [Route], accounts: AccountsConfiguration, upstreams: [UpstreamConfiguration]) {
         self.routes = routes
         tokenCalls = TokenCallPaths(upstreams)
@@ -77,14 +77,15 @@ public struct RouteTable: Sendable {
                     at: prefix.segments + endpoint.segments)
             }
         }
-        // What lies at and below the prefix is the gateway's too: a wide route must not lead to the upstream's token calls.
+        // The prefix and all paths below it belong to the gateway: a wildcard route must not forward requests to the
+        // upstream's token calls.
         for path in Set(Self.accountEndpoints.map(\.segments)) { rejectOtherMethods(prefix.segments + path) }
         reserve(prefix.segments)
     }
 
-    /// Finds what serves a request.
+    /// Matches a request.
     /// - Parameters:
-    ///   - method: The method as it stands in the request.
+    ///   - method: The method of the request.
     ///   - path: The path in the normal form of ``RequestTarget``, without the query.
     public func match(method: Span<UInt8>, path: Span<UInt8>) -> Match {
         guard path.count > 0, path[0] == UInt8(ascii: "/") else { return .notFound }
@@ -150,7 +151,7 @@ public struct RouteTable: Sendable {
 
     // MARK: - Compiling
 
-    /// The methods that a route serves: `GET` brings `HEAD` with it (RFC 9110 §9.3.2).
+    /// Returns the methods that a route accepts: `GET` includes `HEAD` (RFC 9110 §9.3.2).
     static func served(by route: Route) -> [String] {
         route.methods.contains("GET") && !route.methods.contains("HEAD") ? route.methods + ["HEAD"] : route.methods
     }
@@ -207,7 +208,7 @@ public struct RouteTable: Sendable {
 }
 
 extension AccountEndpoint {
-    /// The methods under which the endpoint is reached.
+    /// The methods that the endpoint accepts.
     var methods: [String] {
         switch self {
         case .signIn: ["POST"]
@@ -217,7 +218,7 @@ extension AccountEndpoint {
         }
     }
 
-    /// Where the endpoint stands under the accounts prefix.
+    /// The path of the endpoint below the accounts prefix.
     var segments: [PathPattern.Segment] {
         switch self {
         case .signIn, .currentSession, .signOut: []

@@ -1,7 +1,7 @@
 /// The literal edges of a route tree, all in one hash table with open addressing that is at most half full.
 ///
-/// Who sends requests cannot make it slow: the entries come from the configuration, and a look that finds nothing stops
-/// at the first free slot.
+/// Clients cannot degrade it: the entries come from the configuration, and an unsuccessful lookup ends at the first
+/// free slot.
 struct SegmentEdgeTable: Sendable {
     private struct Edge {
         var hash: UInt32 = 0
@@ -15,7 +15,7 @@ struct SegmentEdgeTable: Sendable {
     private var names: [UInt8] = []
     private var mask: Int
 
-    /// Makes room for `capacity` edges; more must not be added.
+    /// Allocates space for `capacity` edges; more must not be added.
     init(capacity: Int) {
         var size = 16
         while size < capacity * 2 { size *= 2 }
@@ -23,16 +23,16 @@ struct SegmentEdgeTable: Sendable {
         mask = size - 1
     }
 
-    /// Where a hash begins (FNV-1a).
+    /// The initial hash value (FNV-1a).
     static let seed: UInt32 = 2_166_136_261
 
-    /// Takes one byte more into a hash.
+    /// Adds one byte to a hash.
     @inline(__always)
     static func hash(_ hash: UInt32, _ byte: UInt8) -> UInt32 {
         (hash ^ UInt32(byte)) &* 16_777_619
     }
 
-    /// The child of a node under the segment `path[start..<end]`, whose hash is at hand.
+    /// Returns the child of a node for the segment `path[start..<end]`, whose hash is given.
     @inline(__always)
     func child(of parent: Int, hash: UInt32, path: Span<UInt8>, from start: Int, to end: Int) -> Int? {
         var slot = self.slot(hash, parent)
@@ -48,7 +48,7 @@ struct SegmentEdgeTable: Sendable {
         return nil
     }
 
-    /// The child of a node under a literal; `orNew` becomes it if there is none yet.
+    /// Returns the child of a node for a literal; `orNew` is inserted if there is none yet.
     mutating func child(of parent: Int, named text: String, orNew child: Int) -> (child: Int, isNew: Bool) {
         let bytes = Array(text.utf8)
         let hash = bytes.reduce(Self.seed) { Self.hash($0, $1) }

@@ -1,11 +1,12 @@
-/// The paths of the calls that the gateway makes to upstreams for sessions: no route forwards a client's request to them.
+/// The paths of the identity calls that the gateway makes to upstreams: no route forwards a client's request to them.
 ///
-/// A client that reached a sign-in or refresh call through a route would get the tokens themselves, without a throttle.
-/// The comparison is that of ``LenientPath``, and the paths of all upstreams count on routes to every upstream.
+/// A client that reached a sign-in or refresh call through a route would receive the tokens themselves, without
+/// throttling. The comparison is that of ``LenientPath``, and the paths of all upstreams apply to routes to every
+/// upstream.
 public struct TokenCallPaths: Sendable {
-    /// One call.
+    /// An identity call.
     public struct Call: Sendable, Equatable {
-        /// What a call does.
+        /// The purpose of a call.
         public enum Kind: String, Sendable, Hashable, CaseIterable {
             /// Exchanges credentials for tokens.
             case signIn
@@ -17,23 +18,23 @@ public struct TokenCallPaths: Sendable {
             case user
         }
 
-        /// What it does.
+        /// The purpose of the call.
         public let kind: Kind
         /// The name of the upstream.
         public let upstream: String
-        /// The path, as the configuration has it.
+        /// The configured path.
         public let path: String
     }
 
-    /// The calls: those that deal in tokens before those that fetch a user.
+    /// The calls: those that handle tokens before those that fetch a user.
     public let calls: [Call]
-    /// The canonical paths, one after the other in the order of `calls`, and where each ends.
+    /// The canonical paths, concatenated in the order of `calls`, and the end offset of each.
     private let bytes: [UInt8]
     private let ends: [Int]
-    /// The calls whose path no call before them has: what a request is compared with.
+    /// The calls whose path no earlier call has: requests are compared with these.
     private let distinct: [Int]
 
-    /// Takes the calls of all upstreams.
+    /// Collects the calls of all upstreams.
     public init(_ upstreams: [UpstreamConfiguration]) {
         var calls: [Call] = []
         for kind in Call.Kind.allCases {
@@ -58,13 +59,14 @@ public struct TokenCallPaths: Sendable {
         self.ends = ends
     }
 
-    /// Whether a path is one of the calls'. Allocates nothing.
+    /// Whether a path is the path of a call. Allocates nothing.
     /// - Parameter path: In the normal form of ``RequestTarget``, without the query.
     func contains(_ path: Span<UInt8>) -> Bool {
         index(of: path) != nil
     }
 
-    /// The call whose path this is; `nil` if it is none. Token calls go before user calls of the same path.
+    /// Returns the call with this path; `nil` if there is none. Token calls take precedence over user calls of the same
+    /// path.
     /// - Parameter path: In the normal form of ``RequestTarget``, without the query.
     public func call(at path: Span<UInt8>) -> Call? {
         index(of: path).map { calls[$0] }
@@ -84,16 +86,16 @@ public struct TokenCallPaths: Sendable {
 
     // MARK: - Patterns
 
-    /// The token call that a pattern names, which is a mistake. `nil` for a pattern with a parameter or wildcard, and for
-    /// one that names a user call.
+    /// Returns the token call whose path a pattern equals, which is a configuration error. `nil` for a pattern with a
+    /// parameter or wildcard, and for one that equals a user call.
     public func tokenCall(namedBy pattern: PathPattern) -> Call? {
         guard !pattern.isWide else { return nil }
         let path = Array(pattern.description.utf8)
         return call(at: path.span).flatMap { $0.kind == .user ? nil : $0 }
     }
 
-    /// The calls whose paths a pattern with a parameter or wildcard fits, whatever the case of its literals. Its route
-    /// does not serve them.
+    /// Returns the calls whose paths a pattern with a parameter or wildcard matches, regardless of the case of its
+    /// literals. The route of the pattern does not match them.
     public func calls(within pattern: PathPattern) -> [Call] {
         guard pattern.isWide else { return [] }
         return calls.indices.filter { index in
@@ -116,11 +118,12 @@ public struct TokenCallPaths: Sendable {
         return pattern.count == path.count
     }
 
-    /// Whether any path that a pattern fits may be one of the calls'. May be wrong about a pattern that cannot; is never
-    /// wrong about one that can.
+    /// Whether any path that a pattern matches may be the path of a call. May return `true` for a pattern that matches
+    /// none; never returns `false` for one that matches any.
     func mayMeet(_ pattern: PathPattern) -> Bool {
         guard pattern.isWide else { return tokenCall(namedBy: pattern) != nil }
-        // What follows the first parameter can equal any number of segments: an encoded slash counts as one.
+        // The part after the first parameter can equal any number of segments, because an encoded slash counts as a
+        // slash.
         var prefix = ""
         for segment in pattern.segments {
             guard case .literal(let text) = segment else { break }
@@ -136,7 +139,7 @@ public struct TokenCallPaths: Sendable {
 }
 
 extension PathPattern {
-    /// Whether it has a parameter or a wildcard, and so fits more than one path.
+    /// Whether the pattern has a parameter or a wildcard and therefore matches more than one path.
     public var isWide: Bool {
         segments.contains { segment in
             if case .literal = segment { false } else { true }

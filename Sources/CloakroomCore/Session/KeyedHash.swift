@@ -1,24 +1,24 @@
-/// SipHash-2-4 (Aumasson, Bernstein 2012) under a secret key: a name for something that must not be named.
+/// SipHash-2-4 (Aumasson, Bernstein 2012) under a secret key: a pseudonym for a value that must not be disclosed.
 ///
-/// Logs and the index of a user's sessions hold its results. Without the key nobody can try names against them, which a
-/// plain digest of an e-mail address would allow. One process draws one key at its start.
+/// Logs and the index of a user's sessions contain the results. A plain digest of an e-mail address could be found by
+/// hashing guessed addresses; without the key this is impossible. Each process generates one key at its start.
 public struct KeyedHash: Sendable, CustomStringConvertible, CustomReflectable {
     private let key0: UInt64
     private let key1: UInt64
 
-    /// Takes a key of 128 bits, as two words in little endian order.
+    /// Creates a hash function from a key of 128 bits, given as two words in little endian order.
     public init(key0: UInt64, key1: UInt64) {
         self.key0 = key0
         self.key1 = key1
     }
 
-    /// Draws a key.
+    /// Creates a hash function with a random key.
     public init(using generator: inout some RandomNumberGenerator) {
         key0 = generator.next()
         key1 = generator.next()
     }
 
-    /// Hashes bytes. The length is part of what is hashed, so no two inputs meet by being padded.
+    /// Hashes bytes. The length is part of the hash input, so padding cannot make two inputs equal.
     public func hash(_ bytes: some Sequence<UInt8>) -> UInt64 {
         var state = State(key0: key0, key1: key1)
         var word: UInt64 = 0
@@ -37,7 +37,7 @@ public struct KeyedHash: Sendable, CustomStringConvertible, CustomReflectable {
 
     /// Always `<redacted>`.
     public var description: String { "<redacted>" }
-    /// Shows no child.
+    /// Has no children.
     public var customMirror: Mirror { Mirror(self, children: []) }
 
     private struct State {

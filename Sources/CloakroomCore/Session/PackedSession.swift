@@ -1,16 +1,16 @@
-/// The parts of a session that requests do not need, in one row of bytes: the refresh token, the user, the client.
+/// The parts of a session that requests do not need, in one byte array: the refresh token, the user, the client.
 ///
-/// Each array of its own would cost 32 bytes and the rounding of an allocation more.
+/// Separate arrays would cost 32 bytes each, plus the rounding of the allocation.
 struct CompactSessionFields: Sendable, CustomStringConvertible, CustomReflectable {
     private static let headerSize = 10
     private static let absent: UInt32 = .max
     private let bytes: [UInt8]
 
     init(refreshToken: Secret?, user: UserProfile, client: SessionClientInfo) {
-        // Addresses are short and account names bounded; whatever is longer would not fit its length field.
+        // Addresses are short and account names bounded; a longer value would overflow its length field.
         let peer = Array(client.peer.utf8.prefix(255))
         let account = user.account.canonicalBytes.prefix(Int(UInt16.max))
-        // Mostly there is no other name than the account's.
+        // Usually the name equals the account name.
         let name = user.name == user.account ? [] : user.name.canonicalBytes.prefix(Int(UInt16.max))
         let token = refreshToken?.bytes ?? []
         var bytes: [UInt8] = []
@@ -31,9 +31,9 @@ struct CompactSessionFields: Sendable, CustomStringConvertible, CustomReflectabl
         self.bytes = bytes
     }
 
-    /// Always `<redacted>`: there is a token among the bytes.
+    /// Always `<redacted>`, because the bytes contain a token.
     var description: String { "<redacted>" }
-    /// Shows no child.
+    /// Has no children.
     var customMirror: Mirror { Mirror(self, children: []) }
 
     private var tokenCount: UInt32 {

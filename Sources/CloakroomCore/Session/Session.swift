@@ -1,30 +1,30 @@
 import Synchronization
 
-/// One signed-in user agent: who it is, its tokens, and how long it may go on.
+/// A signed-in user agent: its user, its tokens and its lifetime.
 ///
-/// Immutable but for the time it was last used, so that every event loop may hold the same one. What the hot path needs
-/// lies open; the rest is packed into one row of bytes, for a process may keep a million of these.
+/// Immutable except for the time of last use, so all event loops can share one instance. Fields of the hot path are
+/// stored directly; all others are packed into one byte array, because a process may hold a million sessions.
 public final class Session: Sendable {
-    /// The name under which the store keeps it.
+    /// The key under which the store keeps the session.
     public let key: SessionKey
     /// The value of the `Authorization` field for upstreams: `Bearer`, a space, the access token.
     public let authorization: Secret
     /// When the user signed in.
     public let createdAt: Timestamp
-    /// When it ends at the latest.
+    /// The latest time at which the session ends.
     public let expiresAt: Timestamp
-    /// Counts the changes of the session's contents, from 1; who saves a change names the version that it changed.
+    /// Counts the changes of the session's contents, from 1. A save specifies the version that it replaces.
     public let version: UInt64
-    /// Which upstream issued its tokens: they are sent to no other.
+    /// The upstream that issued the tokens: they are sent to no other upstream.
     public let source: SessionSource
-    /// When its tokens are to be renewed.
+    /// When the tokens have to be refreshed.
     public let update: RefreshSchedule
     private let tokensIssuedAt: Timestamp
     private let accessTokenExpiresAt: Timestamp
     private let packed: CompactSessionFields
     private let lastUse: Atomic<Int64>
 
-    /// Makes a session.
+    /// Creates a session.
     public init(
         key: SessionKey, user: UserProfile, tokens: TokenSet, client: SessionClientInfo = SessionClientInfo(),
         source: SessionSource = .unknown, createdAt: Timestamp, expiresAt: Timestamp, lastUsedAt: Timestamp,
@@ -43,13 +43,13 @@ public final class Session: Sendable {
         lastUse = Atomic(lastUsedAt.milliseconds)
     }
 
-    /// The name by which its user, logs and operators know it.
+    /// The identifier that users, logs and operators use for the session.
     public var id: SessionID { key.id }
 
-    /// Who is signed in.
+    /// The signed-in user.
     public var user: UserProfile { packed.user }
 
-    /// What the upstream gave.
+    /// The tokens that the upstream issued.
     public var tokens: TokenSet {
         TokenSet(
             authorization: authorization, refreshToken: packed.refreshToken,
@@ -57,13 +57,13 @@ public final class Session: Sendable {
             obtainedAt: tokensIssuedAt)
     }
 
-    /// Where it was signed in from.
+    /// The client that signed in.
     public var client: SessionClientInfo { packed.client }
 
     /// Whether there is a refresh token.
     public var isRefreshable: Bool { packed.hasRefreshToken }
 
-    /// Whether the access token is in the last fifth of its life or past its end, so that a rejection may be due to its
+    /// Whether the access token is in the last fifth of its lifetime or expired, so that a rejection may be due to its
     /// age. Does not depend on ``refresh``, which is bounded by ``RefreshSchedule/minimumInterval``.
     public func hasAgedAccessToken(at now: Timestamp) -> Bool {
         guard accessTokenExpiresAt.milliseconds != .max else { return false }
@@ -71,13 +71,13 @@ public final class Session: Sendable {
             - .milliseconds(RefreshSchedule.window(until: accessTokenExpiresAt, obtainedAt: tokensIssuedAt))
     }
 
-    /// When it was last used, as exactly as ``touch(at:granularity:)`` keeps it.
+    /// When the session was last used, with the precision of ``touch(at:granularity:)``.
     public var lastUsedAt: Timestamp {
         Timestamp(milliseconds: lastUse.load(ordering: .relaxed))
     }
 
-    /// Notes a use, unless one was noted less than `granularity` ago. Never moves backwards.
-    /// - Returns: Whether it was noted.
+    /// Records a use, unless one was recorded less than `granularity` ago. Never moves backwards.
+    /// - Returns: Whether the use was recorded.
     @discardableResult
     public func touch(at now: Timestamp, granularity: Duration) -> Bool {
         let last = lastUse.load(ordering: .relaxed)
@@ -85,7 +85,7 @@ public final class Session: Sendable {
         return lastUse.compareExchange(expected: last, desired: now.milliseconds, ordering: .relaxed).exchanged
     }
 
-    /// The same session with what was renewed, one version on.
+    /// Returns a copy of the session with the refreshed contents and the next version.
     public func refreshed(with refresh: SessionUpdate, expiresAt: Timestamp? = nil) -> Session {
         Session(
             key: key,
@@ -95,17 +95,17 @@ public final class Session: Sendable {
     }
 }
 
-/// The name by which its user, logs and operators know a session: a part of its ``SessionKey``. It opens nothing.
+/// The identifier that users, logs and operators use for a session: a part of its ``SessionKey``. It grants no access.
 public struct SessionID: Sendable, Hashable, CustomStringConvertible {
     /// The first eight bytes of the key.
     public let value: UInt64
 
-    /// Makes a name from its value.
+    /// Creates an identifier from its value.
     public init(_ value: UInt64) {
         self.value = value
     }
 
-    /// Reads 16 hexadecimal digits in lower case.
+    /// Parses 16 hexadecimal digits in lower case.
     /// - Returns: `nil` for anything else.
     public init?(_ text: some StringProtocol) {
         guard text.utf8.count == 16,
@@ -122,17 +122,17 @@ public struct SessionID: Sendable, Hashable, CustomStringConvertible {
     }
 }
 
-/// Who is signed in, as the upstream tells it. Personal, so printing or reflecting it says `<redacted>`.
+/// The signed-in user, as reported by the upstream. Personal data, so printing or reflecting it yields `<redacted>`.
 public struct UserProfile: Sendable, Equatable, CustomStringConvertible, CustomReflectable {
-    /// The upstream's JSON object, as it came; UTF-8. Given to the user themselves and to nobody else.
+    /// The upstream's JSON object, unchanged; UTF-8. Sent only to the user.
     public var json: [UInt8]
-    /// The account that was signed in to: what a user's sessions have in common.
+    /// The account that was signed in to. All sessions of a user share it.
     public var account: AccountName
-    /// The name that was typed at sign-in, for an operator who knows no other. The same as ``account`` where the
-    /// upstream gives no user id.
+    /// The name that was typed at sign-in, which operators may search for. The same as ``account`` if the upstream
+    /// reports no user id.
     public var name: AccountName
 
-    /// Makes a profile.
+    /// Creates a profile.
     /// - Parameter name: `nil` is `account`.
     public init(json: [UInt8], account: AccountName, name: AccountName? = nil) {
         self.json = json
@@ -142,22 +142,22 @@ public struct UserProfile: Sendable, Equatable, CustomStringConvertible, CustomR
 
     /// Always `<redacted>`.
     public var description: String { "<redacted>" }
-    /// Shows no child.
+    /// Has no children.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// What an upstream gives for credentials. Stays on this side.
+/// The tokens that an upstream issues for credentials. Never sent to clients.
 public struct TokenSet: Sendable, Equatable {
     /// The value of the `Authorization` field: `Bearer`, a space, the access token. Visible ASCII only.
     public var authorization: Secret
-    /// For renewing and revoking; `nil` in the dialect without.
+    /// The refresh token, used for refresh and revocation; `nil` if the upstream issues none.
     public var refreshToken: Secret?
-    /// When the access token ends; `nil` where nothing is known.
+    /// When the access token expires; `nil` if unknown.
     public var accessTokenExpiresAt: Timestamp?
-    /// When the upstream gave them.
+    /// When the upstream issued the tokens.
     public var issuedAt: Timestamp
 
-    /// Makes tokens.
+    /// Creates a token set.
     public init(
         authorization: Secret, refreshToken: Secret? = nil, accessTokenExpiresAt: Timestamp? = nil,
         obtainedAt: Timestamp

@@ -1,21 +1,21 @@
-/// Where a session was signed in from, for the list that its user sees. Nothing is ever decided by it.
+/// The client that signed in, for the session list of the user. No decision depends on it.
 public struct SessionClientInfo: Sendable, Equatable {
     /// The peer's address without port; at most 255 bytes are kept.
     public var peer: String
-    /// What kind of user agent it was.
+    /// The family of the user agent.
     public var userAgent: UserAgentFamily
 
-    /// Makes a client.
+    /// Creates a client.
     public init(peer: String = "", userAgent: UserAgentFamily = .other) {
         self.peer = peer
         self.userAgent = userAgent
     }
 }
 
-/// The kind of a user agent, as well as its `User-Agent` field (RFC 9110 §10.1.5) tells it: enough for a person to know
-/// their own again, and nothing that would tell two people apart.
+/// The family of a user agent, according to its `User-Agent` field (RFC 9110 §10.1.5). It lets users recognize their
+/// own sessions but does not identify an individual client.
 public enum UserAgentFamily: UInt8, Sendable, Hashable, CaseIterable {
-    /// None of those below, or no field. The raw values stand in stored records: never reuse one.
+    /// None of the families below, or no field. The raw values are part of stored records: never reuse one.
     case other = 0
     case firefox = 1
     case chrome = 2
@@ -27,7 +27,7 @@ public enum UserAgentFamily: UInt8, Sendable, Hashable, CaseIterable {
     case cfNetwork = 8
     case python = 9
 
-    /// What a user reads.
+    /// The name shown to users.
     public var name: String {
         switch self {
         case .other: "Other"
@@ -43,7 +43,7 @@ public enum UserAgentFamily: UInt8, Sendable, Hashable, CaseIterable {
         }
     }
 
-    /// Reads the value of a `User-Agent` field. The order counts: most browsers name others too.
+    /// Parses the value of a `User-Agent` field. The order matters: most browsers also name others.
     public init(userAgent: String) {
         let summary: [(String, UserAgentFamily)] = [
             ("Edg", .edge), ("OPR/", .opera), ("Firefox/", .firefox), ("FxiOS/", .firefox), ("CriOS/", .chrome),

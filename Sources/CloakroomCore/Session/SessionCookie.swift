@@ -1,27 +1,27 @@
 public import CloakroomWire
 public import NIOCore
 
-/// The session's cookie on the wire: read from requests, taken out of what is passed on, set and cleared in answers.
+/// The session cookie: read from requests, removed from forwarded requests, set and cleared in responses.
 ///
-/// Immutable; a class, because every request asks it several times.
+/// Immutable; a class, because every request uses it several times.
 public final class SessionCookie: Sendable {
     /// The name as bytes.
     private let name: [UInt8]
     private let configuration: CookieConfiguration
 
-    /// Makes it from its plan.
+    /// Creates the cookie from its configuration.
     public init(_ configuration: CookieConfiguration) {
         self.configuration = configuration
         self.name = Array(configuration.name.utf8)
     }
 
-    /// What a request carries under the cookie's name.
+    /// The result of reading the cookie from a request.
     public enum ParseResult: Sendable, Equatable {
-        /// Nothing.
+        /// The request has no such cookie.
         case absent
-        /// Something that cannot be a ticket, or two different values: no session.
+        /// A value that cannot be a ticket, or two different values: no session.
         case invalid
-        /// One ticket.
+        /// One well-formed ticket.
         case ticket(SessionTicket)
     }
 
@@ -47,9 +47,9 @@ public final class SessionCookie: Sendable {
         return reading
     }
 
-    /// Writes what a `Cookie` field holds besides our pair: `Cookie: ` before the first of them, `; ` before the others,
-    /// no line end.
-    /// - Returns: Whether anything was written, by this or an earlier call as told by `hasWritten`.
+    /// Writes the cookies of a `Cookie` field other than the session cookie: `Cookie: ` before the first, `; ` before
+    /// the others, no line end.
+    /// - Returns: Whether anything was written, by this call or by an earlier one as passed in `hasWritten`.
     public func writeOtherCookies(
         of field: FieldSlice, from bytes: Span<UInt8>, into buffer: inout ByteBuffer, hasWritten: Bool
     ) -> Bool {
@@ -64,10 +64,10 @@ public final class SessionCookie: Sendable {
         return hasWritten
     }
 
-    /// Whether a `Set-Cookie` value sets or clears our cookie. An upstream may not.
+    /// Whether a `Set-Cookie` value sets or clears the session cookie. Upstreams must not do either.
     public func setsSessionCookie(by value: Span<UInt8>) -> Bool {
         var index = 0
-        // A cookie without a name comes back as its value alone: `=name=value` sets what looks like ours.
+        // Browsers return a cookie without a name as its value alone: `=name=value` would set the session cookie.
         while index < value.count, value[index] == 0x20 || value[index] == 0x09 || value[index] == UInt8(ascii: "=") {
             index += 1
         }
@@ -79,12 +79,12 @@ public final class SessionCookie: Sendable {
         return true
     }
 
-    /// The `Set-Cookie` value that gives a ticket to who signed in. It ends with the browser's session.
+    /// The `Set-Cookie` value that sends a ticket after sign-in. The cookie expires with the browser session.
     public func setCookieValue(_ ticket: SessionTicket) -> String {
         "\(configuration.name)=\(ticket.cookieValue)\(attributes)"
     }
 
-    /// The `Set-Cookie` value that takes the ticket away again.
+    /// The `Set-Cookie` value that clears the ticket.
     public var clearCookieValue: String {
         "\(configuration.name)=\(attributes); Max-Age=0"
     }
@@ -100,7 +100,7 @@ public final class SessionCookie: Sendable {
     }
 }
 
-/// Goes through the pairs of one `Cookie` field.
+/// Iterates over the pairs of one `Cookie` field.
 private struct CookiePairIterator {
     struct Pair {
         var whole: ByteRange

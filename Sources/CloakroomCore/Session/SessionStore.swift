@@ -1,26 +1,26 @@
-/// What a look for a session gave.
+/// The result of a session lookup.
 public enum SessionLookup: Sendable {
-    /// It is there and may be used.
+    /// The session exists and is valid.
     case active(Session)
-    /// It cannot be used, and why.
+    /// There is no valid session, for the given reason.
     case missing(UnauthorizedReason)
-    /// The local table cannot tell; ``SessionStore/load(_:now:)`` can.
+    /// The session is not cached locally; use ``SessionStore/load(_:now:)``.
     case notCached
 }
 
-/// The sessions at hand: a look takes no wait, so event loops may ask.
+/// The locally cached sessions. Lookups never suspend, so event loops may call them.
 public protocol SessionLookupTable: Sendable {
-    /// Looks a session up. A store whose every session is at hand never answers ``SessionLookup/unknown``.
+    /// Looks up a session. A store that holds all its sessions locally never returns ``SessionLookup/unknown``.
     /// - Parameters:
-    ///   - slides: Whether the look counts as a use of the session.
+    ///   - slides: Whether the lookup counts as a use of the session.
     func lookup(_ ticket: SessionTicket, now: Timestamp, slides: Bool) -> SessionLookup
-    /// The same, for who asks for one ticket again and again.
-    /// - Parameter key: The ticket's key from an earlier look; `nil` at first, and then left there for the next.
+    /// Looks up a session, for callers with repeated lookups of the same ticket.
+    /// - Parameter key: The ticket's key from an earlier lookup; `nil` at first, then set for the next lookup.
     func lookup(_ ticket: SessionTicket, key: inout SessionKey?, now: Timestamp, slides: Bool) -> SessionLookup
 }
 
 extension SessionLookupTable {
-    /// For tables that have no use for keys.
+    /// Default for tables that do not use the key.
     public func lookup(
         _ ticket: SessionTicket, key: inout SessionKey?, now: Timestamp, slides: Bool
     ) -> SessionLookup {
@@ -28,40 +28,41 @@ extension SessionLookupTable {
     }
 }
 
-/// Keeps sessions. Every store passes the same contract tests.
+/// Stores sessions. Every store passes the same contract tests.
 ///
-/// A store that cannot be reached throws; it never says that a session is not there.
+/// A store that cannot be reached throws; it never reports a session as missing.
 public protocol SessionStore: SessionLookupTable, RefreshLeaseStore, AccountSessions, ThrottleStore {
-    /// Keeps a new session.
+    /// Stores a new session.
     /// - Returns: The ticket for the client, and the session.
     func create(_ new: NewSession, now: Timestamp) async throws(SessionStoreError) -> (SessionTicket, Session)
-    /// Looks a session up wherever it is. That alone is no use of it: the idle timeout goes on.
+    /// Loads a session from the cache or the store. A load is not a use of the session and does not extend the idle
+    /// timeout.
     func load(_ ticket: SessionTicket, now: Timestamp) async throws(SessionStoreError) -> SessionLookup
-    /// Ends a session. Its ticket is told the reason for a while, and opens nothing any more.
-    /// - Returns: The session that ended; `nil` if there was none, or none any more because it had expired.
+    /// Ends a session. Its ticket is invalid from then on; lookups report the reason for a limited time.
+    /// - Returns: The session that ended; `nil` if there was none or it had expired.
     func end(_ ticket: SessionTicket, reason: SessionEndReason, now: Timestamp) async throws(SessionStoreError)
         -> Session?
-    /// How many sessions there are, expired ones that were not cleared away yet included; as far as this process knows.
+    /// The number of sessions known to this process, including expired ones that are not deleted yet.
     var count: Int { get }
     /// Whether the store can be reached at the moment.
     var isAvailable: Bool { get }
-    /// Does what a store has to do besides being asked: clearing away, staying connected, writing touches. Returns when
-    /// its task is cancelled, with nothing left to write where that is possible.
+    /// Runs the background work of the store: deleting expired sessions, staying connected, writing touches. Returns
+    /// when its task is cancelled, after writing pending touches if possible.
     func run() async
 }
 
-/// What a session is made of.
+/// The contents of a session to be created.
 public struct NewSession: Sendable {
-    /// Who signed in.
+    /// The signed-in user.
     public var user: UserProfile
-    /// What the upstream gave.
+    /// The tokens that the upstream issued.
     public var tokens: TokenSet
-    /// Where from.
+    /// The client that signed in.
     public var client: SessionClientInfo
-    /// Which upstream issued the tokens.
+    /// The upstream that issued the tokens.
     public var source: SessionSource
 
-    /// Makes the parts of a session.
+    /// Creates the contents of a session.
     public init(
         user: UserProfile, tokens: TokenSet, client: SessionClientInfo = SessionClientInfo(),
         source: SessionSource = .unknown
@@ -73,114 +74,116 @@ public struct NewSession: Sendable {
     }
 }
 
-/// The part of a store that renewing tokens needs. At most one lease on a session is good at a time, on all replicas.
+/// The part of a store that refreshing tokens needs. At most one lease on a session is valid at a time, across all
+/// replicas.
 ///
-/// The fence of a lease counts the leases of its session: a save under an earlier one comes too late and is refused. The
-/// version of a session counts its changes: a save over another version than the one at hand would undo somebody's
-/// change and is refused too.
+/// The fencing token of a lease counts the leases of its session: a save under an earlier lease is rejected as stale.
+/// The version of a session counts its changes: a save based on another version than the stored one would overwrite a
+/// concurrent change and is rejected too.
 public protocol RefreshLeaseStore: Sendable {
-    /// Takes the lease on a session's renewal.
-    /// - Parameter duration: After this it ends by itself; a holder that is still there must not act on it any more.
+    /// Acquires the lease on a session's refresh.
+    /// - Parameter duration: The lease expires after this duration; its holder must not act on it afterwards.
     func lease(_ key: SessionKey, for duration: Duration, now: Timestamp) async throws(SessionStoreError)
         -> LeaseResult
-    /// Keeps what was renewed: if the lease is the latest and the session still has the version of `session`.
-    /// - Throws: ``SessionStoreError``: whether it was kept is not known then.
+    /// Saves a refresh result if the lease is the latest one and the session still has the version of `session`.
+    /// - Throws: ``SessionStoreError``: it is then unknown whether the result was saved.
     func save(
         _ refresh: SessionUpdate, ticket: SessionTicket, over session: Session, under lease: RefreshLease,
         now: Timestamp
     ) async throws(SessionStoreError) -> SaveResult
-    /// Ends a session whose tokens the upstream refused to renew, on the same two conditions.
+    /// Ends a session whose refresh the upstream rejected, on the same two conditions.
     func reject(_ session: Session, under lease: RefreshLease, now: Timestamp) async throws(SessionStoreError)
         -> RejectResult
-    /// Gives a lease back before its time. A store that cannot be reached lets it run out.
+    /// Releases a lease before it expires. If the store cannot be reached, the lease expires by itself.
     func release(_ lease: RefreshLease, of key: SessionKey) async
-    /// Whether renewals may begin. For some seconds after an outage only those may go on whose refresh token was spent
-    /// before it: another replica that spent it again would end the session.
+    /// Whether new refreshes may start. For some seconds after an outage only refreshes may continue whose refresh
+    /// token was spent before it: if another replica spent the token again, the upstream would end the session.
     var allowsNewRefreshes: Bool { get }
-    /// Looks a session up in the store itself, whatever the local table holds.
+    /// Loads a session from the store itself, bypassing the local cache.
     func reload(_ ticket: SessionTicket, now: Timestamp) async throws(SessionStoreError) -> SessionLookup
 }
 
 extension RefreshLeaseStore {
-    /// For stores that know no outages.
+    /// Default for stores without outages.
     public var allowsNewRefreshes: Bool { true }
 }
 
-/// The right to renew a session's tokens.
+/// The exclusive right to refresh a session's tokens.
 public struct RefreshLease: Sendable, Hashable {
-    /// Counts the leases of the session.
+    /// The fencing token: the number of leases of the session so far.
     public let fencingToken: UInt64
 
-    /// Makes a lease.
+    /// Creates a lease.
     public init(fence: UInt64) {
         self.fencingToken = fence
     }
 }
 
-/// What came of asking for a lease.
+/// The result of requesting a lease.
 public enum LeaseResult: Sendable, Equatable {
-    /// It is the caller's.
+    /// The caller holds the lease.
     case acquired(RefreshLease)
-    /// Somebody else has it.
+    /// Another process or task holds the lease.
     case heldByOther
-    /// There is no such session any more.
+    /// The session does not exist any more.
     case notFound
 }
 
-/// What is to be changed of a session; `nil` leaves it as it is.
+/// Changes to a session; `nil` keeps the current value.
 public struct SessionUpdate: Sendable, Equatable {
     /// New tokens.
     public var tokens: TokenSet?
     /// The user's data, fetched again: a JSON object in UTF-8.
     public var userJSON: [UInt8]?
 
-    /// Makes a renewal.
+    /// Creates an update.
     public init(tokens: TokenSet? = nil, userJSON: [UInt8]? = nil) {
         self.tokens = tokens
         self.userJSON = userJSON
     }
 }
 
-/// What came of saving a renewal.
+/// The result of saving a refresh.
 public enum SaveResult: Sendable {
-    /// It is kept: the session as it is now.
+    /// The update was saved. Holds the updated session.
     case saved(Session)
-    /// The session has changed since it was read; the lease is good.
+    /// The session has changed since it was read; the lease is still valid.
     case versionConflict
-    /// Somebody has taken a later lease, or this one has run out and is not known any more.
+    /// There is a later lease, or this one has expired and is not known any more.
     case staleLease
-    /// There is no such session any more.
+    /// The session does not exist any more.
     case notFound
 }
 
-/// What came of ending a session that could not be renewed.
+/// The result of ending a session whose refresh was rejected.
 public enum RejectResult: Sendable, Equatable {
-    /// It is ended.
+    /// The session was ended.
     case ended
-    /// The session has changed, or somebody has taken a later lease: it goes on.
+    /// The session has changed, or there is a later lease: the session continues.
     case versionConflict
-    /// There was no such session any more.
+    /// The session did not exist any more.
     case notFound
 }
 
-/// The sessions of one account, on all replicas.
+/// The sessions of an account, across all replicas.
 public protocol AccountSessions: Sendable {
-    /// All that are alive, the latest first.
+    /// Returns all active sessions, the latest first.
     func sessions(of account: AccountName, now: Timestamp) async throws(SessionStoreError) -> [SessionSummary]
-    /// Ends a session by its name.
-    /// - Parameter account: Whose it has to be; `nil` for an operator, who may end anybody's.
-    /// - Returns: What ended; `nil` if there was none.
+    /// Ends a session by its identifier.
+    /// - Parameter account: The account that the session has to belong to; `nil` for operators, who may end any
+    ///   session.
+    /// - Returns: The session that ended; `nil` if there was none.
     func take(_ id: SessionID, of account: AccountName?, reason: SessionEndReason, now: Timestamp)
         async throws(SessionStoreError) -> EndedSession?
     /// Ends the sessions of an account, and those that were signed in to under this name.
-    /// - Parameter kept: One that goes on.
-    /// - Returns: Those that were ended.
+    /// - Parameter kept: A session that is not ended.
+    /// - Returns: The sessions that were ended.
     func takeAll(of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: Timestamp)
         async throws(SessionStoreError) -> [EndedSession]
 }
 
 extension AccountSessions {
-    /// The same as ``take(_:of:reason:now:)``, for callers that do not use the tokens.
+    /// Ends a session by its identifier as ``take(_:of:reason:now:)`` does, for callers that do not use the tokens.
     /// - Returns: Whether there was one.
     public func end(
         _ id: SessionID, of account: AccountName?, reason: SessionEndReason, now: Timestamp
@@ -188,7 +191,7 @@ extension AccountSessions {
         try await take(id, of: account, reason: reason, now: now) != nil
     }
 
-    /// The same as ``takeAll(of:but:reason:now:)``, for callers that do not use the tokens.
+    /// Ends the sessions of an account as ``takeAll(of:but:reason:now:)`` does, for callers that do not use the tokens.
     public func endAll(
         of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: Timestamp
     ) async throws(SessionStoreError) -> [SessionID] {
@@ -196,34 +199,34 @@ extension AccountSessions {
     }
 }
 
-/// A session that was ended by its name.
+/// A session that was ended by its identifier.
 public struct EndedSession: Sendable {
-    /// Its name.
+    /// The identifier of the session.
     public let id: SessionID
-    /// The session, with tokens to be revoked upstream; `nil` where only its ticket would open it.
+    /// The session, with tokens to be revoked upstream; `nil` if its contents can only be decrypted with its ticket.
     public let opened: Session?
 
-    /// Notes an end.
+    /// Creates a record of an ended session.
     public init(id: SessionID, opened: Session?) {
         self.id = id
         self.opened = opened
     }
 }
 
-/// What a user is told about one of their sessions.
+/// The data about a session that is shown to its user.
 public struct SessionSummary: Sendable, Equatable {
-    /// Its name.
+    /// The identifier of the session.
     public var id: SessionID
     /// When the user signed in.
     public var createdAt: Timestamp
-    /// When it was last used, to the minute.
+    /// When the session was last used, to the minute.
     public var lastUsedAt: Timestamp
-    /// When it ends at the latest.
+    /// The latest time at which the session ends.
     public var expiresAt: Timestamp
-    /// Where from.
+    /// The client that signed in.
     public var client: SessionClientInfo
 
-    /// Makes a summary.
+    /// Creates a summary.
     public init(
         id: SessionID, createdAt: Timestamp, lastUsedAt: Timestamp, expiresAt: Timestamp, client: SessionClientInfo
     ) {
@@ -236,37 +239,37 @@ public struct SessionSummary: Sendable, Equatable {
 }
 
 extension Session {
-    /// What its user is told about it.
+    /// The data that is shown to the user.
     public var summary: SessionSummary {
         SessionSummary(id: id, createdAt: createdAt, lastUsedAt: lastUsedAt, expiresAt: expiresAt, client: client)
     }
 }
 
-/// Why a session ended, as metrics and the audit log name it.
+/// Why a session ended, as named in metrics and the audit log.
 public enum SessionEndReason: String, Sendable, Hashable, CaseIterable {
-    /// Its user signed out.
+    /// The user signed out.
     case signedOut = "signed_out"
-    /// Its user agent signed in anew.
+    /// The user agent signed in again.
     case replaced
-    /// It was not used for longer than its idle timeout.
+    /// The session was not used for longer than its idle timeout.
     case expiredIdle = "expired_idle"
-    /// It reached its absolute timeout.
+    /// The session reached its absolute timeout.
     case expiredAbsolute = "expired_absolute"
-    /// It was ended from elsewhere: by its user in another session, or by an operator.
+    /// The session was ended by its user in another session, or by an operator.
     case revoked
-    /// The upstream refused to renew its tokens.
+    /// The upstream rejected the refresh of the session's tokens.
     case refreshRejected = "refresh_rejected"
-    /// The upstream that issued its tokens is not the one that signs people in any more.
+    /// The upstream that issued the tokens is no longer the one that signs users in.
     case sourceRemoved = "source_gone"
-    /// What the store keeps of it cannot be read: it was damaged, or sealed under a secret that is not known here.
+    /// The stored record cannot be read: it is damaged, or sealed under an unknown secret.
     case unreadable
 }
 
-/// Why a store could not do what it was asked.
+/// Why a store operation failed.
 public struct SessionStoreError: Error, Sendable, Equatable {
     /// The kind of failure.
     public enum Kind: Sendable, Hashable {
-        /// The bound on sessions is reached; try again later (503).
+        /// The limit of sessions is reached; try again later (503).
         case full
         /// The store cannot be reached (503).
         case unavailable
@@ -275,7 +278,7 @@ public struct SessionStoreError: Error, Sendable, Equatable {
     /// The kind of failure.
     public let kind: Kind
 
-    /// Makes an error.
+    /// Creates an error.
     public init(_ kind: Kind) {
         self.kind = kind
     }

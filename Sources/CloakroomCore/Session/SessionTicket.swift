@@ -1,8 +1,9 @@
-/// What a client holds: 32 random bytes, written as 43 characters of base64url (RFC 4648 §5) in the session cookie.
+/// The client's session credential: 32 random bytes, written as 43 characters of base64url (RFC 4648 §5) in the session
+/// cookie.
 ///
-/// Whoever has the ticket has the session, so it is never printed. Stores know it by its ``SessionKey`` only.
+/// The ticket alone grants access to the session, so it is never printed. Stores hold only its ``SessionKey``.
 public struct SessionTicket: Sendable, Hashable, CustomStringConvertible, CustomReflectable {
-    /// How many characters a ticket has in its cookie.
+    /// The number of characters of a ticket in its cookie.
     public static let characterCount = 43
 
     let word0: UInt64
@@ -10,7 +11,7 @@ public struct SessionTicket: Sendable, Hashable, CustomStringConvertible, Custom
     let word2: UInt64
     let word3: UInt64
 
-    /// Draws a new ticket.
+    /// Generates a new ticket.
     public init(using generator: inout some RandomNumberGenerator) {
         word0 = generator.next()
         word1 = generator.next()
@@ -18,15 +19,15 @@ public struct SessionTicket: Sendable, Hashable, CustomStringConvertible, Custom
         word3 = generator.next()
     }
 
-    /// Reads a cookie's value.
-    /// - Returns: `nil` unless it is exactly the one spelling of 32 bytes: 43 characters of the alphabet, no padding, and
+    /// Parses a cookie value.
+    /// - Returns: `nil` unless it is the canonical encoding of 32 bytes: 43 characters of the alphabet, no padding, and
     ///   the last two bits zero.
     public init?(cookieValue: Span<UInt8>) {
         guard cookieValue.count == Self.characterCount else { return nil }
         let values = Self.values
         var words: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
-        // 43 characters are 258 bits. Each word takes as many whole characters as begin in it, and what is left over of
-        // the last one goes to the next word.
+        // 43 characters are 258 bits. Each word takes all characters that begin in it; the surplus bits of the last one
+        // are carried into the next word.
         var seen: UInt8 = 0
         var carry: UInt64 = 0
         var carried = 0
@@ -61,7 +62,7 @@ public struct SessionTicket: Sendable, Hashable, CustomStringConvertible, Custom
         (word0, word1, word2, word3) = words
     }
 
-    /// The value for the cookie. Only the `Set-Cookie` field of the one who signed in may see it.
+    /// The value for the cookie, only for the `Set-Cookie` field of the client that signed in.
     public var cookieValue: String {
         let bytes = self.bytes
         var characters: [UInt8] = []
@@ -86,17 +87,18 @@ public struct SessionTicket: Sendable, Hashable, CustomStringConvertible, Custom
     /// Calls the closure with the 32 bytes, for hashing without an allocation.
     @inline(__always)
     public func withBytes<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result {
-        // A tuple of words in network order has the bytes of the ticket in order; the pointer does not leave the closure.
+        // A tuple of words in network order has the bytes of the ticket in order; the pointer does not leave the
+        // closure.
         let ordered = (word0.bigEndian, word1.bigEndian, word2.bigEndian, word3.bigEndian)
         return withUnsafeBytes(of: ordered, body)
     }
 
     /// Always `<redacted>`.
     public var description: String { "<redacted>" }
-    /// Shows no child.
+    /// Has no children.
     public var customMirror: Mirror { Mirror(self, children: []) }
 
-    /// Compares in the same time wherever two tickets differ.
+    /// Compares in a time that does not depend on the position of the first difference.
     public static func == (left: SessionTicket, right: SessionTicket) -> Bool {
         (left.word0 ^ right.word0) | (left.word1 ^ right.word1) | (left.word2 ^ right.word2)
             | (left.word3 ^ right.word3) == 0
@@ -126,9 +128,9 @@ public struct SessionTicket: Sendable, Hashable, CustomStringConvertible, Custom
     }
 }
 
-/// The name under which a store keeps a session: SHA-256 of the ticket's bytes. It opens nothing.
+/// The key under which a store keeps a session: SHA-256 of the ticket's bytes. It grants no access.
 public struct SessionKey: Sendable, Hashable {
-    /// The first eight bytes of the digest, big endian; evenly spread, so good for choosing a shard.
+    /// The first eight bytes of the digest, big endian; uniformly distributed, so suitable for selecting a shard.
     public let word0: UInt64
     /// The second eight bytes.
     public let word1: UInt64
@@ -137,7 +139,7 @@ public struct SessionKey: Sendable, Hashable {
     /// The last eight bytes.
     public let word3: UInt64
 
-    /// Makes a key from the four words of a digest, big endian.
+    /// Creates a key from the four words of a digest, big endian.
     public init(_ word0: UInt64, _ word1: UInt64, _ word2: UInt64, _ word3: UInt64) {
         self.word0 = word0
         self.word1 = word1
@@ -145,7 +147,7 @@ public struct SessionKey: Sendable, Hashable {
         self.word3 = word3
     }
 
-    /// Takes a digest.
+    /// Creates a key from a digest.
     /// - Returns: `nil` unless it is 32 bytes long.
     public init?(bytes: [UInt8]) {
         guard bytes.count == 32 else { return nil }
@@ -156,16 +158,16 @@ public struct SessionKey: Sendable, Hashable {
     /// The 32 bytes of the digest.
     public var bytes: [UInt8] { [word0, word1, word2, word3].flatMap(\.bigEndianBytes) }
 
-    /// The name by which its user, logs and operators know the session.
+    /// The identifier that users, logs and operators use for the session.
     public var id: SessionID { SessionID(word0) }
 
-    /// Compares in the same time wherever two keys differ.
+    /// Compares in a time that does not depend on the position of the first difference.
     public static func == (left: SessionKey, right: SessionKey) -> Bool {
         (left.word0 ^ right.word0) | (left.word1 ^ right.word1) | (left.word2 ^ right.word2)
             | (left.word3 ^ right.word3) == 0
     }
 
-    /// Feeds one word to the hasher: the digest is evenly spread already.
+    /// Hashes one word only, because the digest is uniformly distributed.
     public func hash(into hasher: inout Hasher) {
         hasher.combine(word1)
     }

@@ -1,21 +1,21 @@
-/// Judges whether a session may still be used, from its times alone.
+/// Evaluates whether a session is still valid, from its times alone.
 ///
-/// The end of a session's life is fixed when it is made, so a clock that jumps back cannot move it.
+/// The absolute end of a session is fixed when it is created, so a clock that jumps back cannot move it.
 public struct SessionTimeouts: Sendable, Equatable {
     private let idleMilliseconds: Int64
     private let absoluteMilliseconds: Int64
-    /// A use is noted only if the last noted one is this long ago: the lesser of 60 seconds and a tenth of the idle
-    /// timeout. A session may therefore end that much early, and never late.
+    /// The minimum time between two recorded uses: the lesser of 60 seconds and a tenth of the idle timeout. A session
+    /// may therefore end up to this much early, and never late.
     public let touchGranularity: Duration
-    /// How long a session may go unused.
+    /// The maximum time without a use.
     public var idle: Duration { .milliseconds(idleMilliseconds) }
     /// ``touchGranularity``, for the hot path.
     private let granularityMilliseconds: Int64
 
-    /// Makes a judgement.
+    /// Creates the timeouts.
     /// - Parameters:
-    ///   - idle: How long a session may go unused.
-    ///   - absolute: How long it may live.
+    ///   - idle: The maximum time without a use.
+    ///   - absolute: The maximum lifetime.
     public init(idle: Duration, absolute: Duration) {
         idleMilliseconds = max(0, idle.wholeMilliseconds)
         absoluteMilliseconds = max(0, absolute.wholeMilliseconds)
@@ -23,30 +23,31 @@ public struct SessionTimeouts: Sendable, Equatable {
         touchGranularity = .milliseconds(granularityMilliseconds)
     }
 
-    /// Takes the timeouts of a plan.
+    /// Creates the timeouts of a configuration.
     public init(_ configuration: SessionConfiguration) {
         self.init(idle: configuration.idleTimeout, absolute: configuration.absoluteTimeout)
     }
 
-    /// When a session that is made now ends at the latest.
+    /// The latest end of a session that is created now.
     public func end(ofSessionMadeAt now: Timestamp) -> Timestamp {
         later(now, absoluteMilliseconds)
     }
 
-    /// When a session that was made then ends at the latest, given the tokens it has: without a refresh token it is of no
-    /// use once its access token has ended.
+    /// The latest end of a session that was created at a given time, considering its tokens: without a refresh token it
+    /// is unusable once its access token has expired.
     public func end(ofSessionMadeAt created: Timestamp, tokens: TokenSet) -> Timestamp {
         let end = end(ofSessionMadeAt: created)
         guard tokens.refreshToken == nil, let accessEnd = tokens.accessTokenExpiresAt else { return end }
         return min(end, accessEnd)
     }
 
-    /// When a session ends at the latest once it is renewed: its end was fixed when it was made, and may only come nearer.
+    /// The latest end of a session after a refresh: the end was fixed at creation, and a refresh can only bring it
+    /// forward.
     public func end(of session: Session, refreshedWith refresh: SessionUpdate) -> Timestamp {
         min(session.expiresAt, end(ofSessionMadeAt: session.createdAt, tokens: refresh.tokens ?? session.tokens))
     }
 
-    /// Whether a session is over by what it knows of itself.
+    /// Whether a session has expired, according to its own times.
     public func expiry(of session: Session, now: Timestamp) -> SessionExpiry? {
         expiry(expiresAt: session.expiresAt, lastUsedAt: session.lastUsedAt, now: now)
     }
@@ -56,15 +57,15 @@ public struct SessionTimeouts: Sendable, Equatable {
         min(expiresAt, later(lastUsedAt, idleMilliseconds))
     }
 
-    /// Whether a session is over.
-    /// - Returns: Why it is, which is the timeout that came first, whenever one looks; `nil` while it may be used.
+    /// Whether a session has expired.
+    /// - Returns: The timeout that elapsed first, independent of when this is called; `nil` while the session is valid.
     public func expiry(expiresAt: Timestamp, lastUsedAt: Timestamp, now: Timestamp) -> SessionExpiry? {
         let idleEnd = later(lastUsedAt, idleMilliseconds)
         guard now >= min(expiresAt, idleEnd) else { return nil }
         return idleEnd < expiresAt ? .idle : .absolute
     }
 
-    /// Whether a use is to be noted.
+    /// Whether a use has to be recorded.
     public func isTouchDue(lastUsedAt: Timestamp, now: Timestamp) -> Bool {
         let (passed, overflow) = now.milliseconds.subtractingReportingOverflow(lastUsedAt.milliseconds)
         return !overflow && passed > 0 && passed >= granularityMilliseconds
@@ -76,14 +77,14 @@ public struct SessionTimeouts: Sendable, Equatable {
     }
 }
 
-/// Which timeout ended a session.
+/// The timeout that ended a session.
 public enum SessionExpiry: Sendable, Hashable {
-    /// It was not used for longer than its idle timeout.
+    /// The session was not used for longer than its idle timeout.
     case idle
-    /// It reached its absolute timeout.
+    /// The session reached its absolute timeout.
     case absolute
 
-    /// What metrics and the audit log call it.
+    /// The reason in metrics and the audit log.
     public var endReason: SessionEndReason {
         switch self {
         case .idle: .expiredIdle
@@ -93,7 +94,7 @@ public enum SessionExpiry: Sendable, Hashable {
 }
 
 extension SessionEndReason {
-    /// What a client with the ticket of a session that ended is told.
+    /// The reason reported to a client that presents the ticket of an expired session.
     public var unauthorizedReason: UnauthorizedReason {
         switch self {
         case .signedOut, .replaced, .revoked, .sourceRemoved: .revoked

@@ -1,15 +1,15 @@
-/// A certificate that a listener shows, for operators.
+/// A certificate that a listener presents, for operators.
 public struct CertificateStatus: Sendable, Equatable {
     /// The listener's address as configured.
     public var listener: String
-    /// The file that it was read from.
+    /// The file that the certificate was read from.
     public var file: String
-    /// The DNS names that it is made out to.
+    /// The DNS names that the certificate was issued for.
     public var names: [String]
-    /// When it expires.
+    /// When the certificate expires.
     public var notAfter: Timestamp
 
-    /// Makes a status.
+    /// Creates a status.
     public init(listener: String, file: String, names: [String], notAfter: Timestamp) {
         self.listener = listener
         self.file = file

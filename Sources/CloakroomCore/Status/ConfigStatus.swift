@@ -1,29 +1,30 @@
-/// Which configuration is in effect, for operators.
+/// The configuration in effect, for operators.
 public struct ConfigStatus: Sendable, Equatable {
-    /// The file; `nil` where there is none, as in the demo.
+    /// The configuration file; `nil` if there is none, as in the demo.
     public var file: String?
-    /// The first 12 hexadecimal digits of the SHA-256 of the file's bytes as they were when it was put to use.
+    /// The first 12 hexadecimal digits of the SHA-256 of the file's bytes when it was applied.
     public var hash: String
-    /// When it was put to use.
+    /// When the configuration was applied.
     public var loadedAt: Timestamp
-    /// What came of the last attempt to put another one to use; `nil` if there was none since the start.
+    /// The result of the last reload attempt; `nil` if there was none since the start.
     public var lastReload: Reload?
 
-    /// An attempt to put another configuration to use.
+    /// An attempt to apply another configuration.
     public struct Reload: Sendable, Equatable {
-        /// When.
+        /// When the attempt was made.
         public var time: Timestamp
-        /// What is wrong with it, each with file, line, column, key and what to do; empty if it is in effect.
+        /// The problems of the rejected configuration, each with file, line, column, key and suggestion; empty if it
+        /// was applied.
         public var problems: [String]
 
-        /// Makes the outcome of an attempt.
+        /// Creates the result of an attempt.
         public init(time: Timestamp, problems: [String] = []) {
             self.time = time
             self.problems = problems
         }
     }
 
-    /// Makes a status.
+    /// Creates a status.
     public init(file: String? = nil, hash: String, loadedAt: Timestamp, lastReload: Reload? = nil) {
         self.file = file
         self.hash = hash

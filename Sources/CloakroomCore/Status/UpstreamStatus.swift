@@ -1,20 +1,20 @@
-/// How an upstream does, for operators.
+/// The state of an upstream, for operators.
 public struct UpstreamStatus: Sendable, Equatable {
     /// Its configured name.
     public var name: String
     /// Its targets, in the order of the configuration.
     public var targets: [Target]
 
-    /// One target.
+    /// A target of the upstream.
     public struct Target: Sendable, Equatable {
-        /// Its address as configured: `http://host:port`, `unix:/path`.
+        /// The configured address: `http://host:port`, `unix:/path`.
         public var address: String
-        /// Whether connections are made to it.
+        /// Whether the gateway connects to the target.
         public var circuit: CircuitState
-        /// Why a connection to it failed last, since the configuration was put to use; `nil` if none did.
+        /// The last connection failure since the configuration was applied; `nil` if there was none.
         public var lastFailure: Failure?
 
-        /// Makes a target's status.
+        /// Creates the status of a target.
         public init(address: String, circuit: CircuitState, lastFailure: Failure? = nil) {
             self.address = address
             self.circuit = circuit
@@ -22,33 +22,33 @@ public struct UpstreamStatus: Sendable, Equatable {
         }
     }
 
-    /// A failure and its moment.
+    /// A failure and its time.
     public struct Failure: Sendable, Equatable {
-        /// When, by the wall clock.
+        /// When the connection failed, in wall-clock time.
         public var time: Timestamp
-        /// Why: the kind of failure and what the system said, at most 200 characters. No secret.
+        /// The kind of failure and the system's error message, at most 200 characters. Contains no secret.
         public var reason: String
 
-        /// Makes a failure.
+        /// Creates a failure.
         public init(time: Timestamp, reason: String) {
             self.time = time
             self.reason = reason
         }
     }
 
-    /// Makes a status.
+    /// Creates a status.
     public init(name: String, targets: [Target]) {
         self.name = name
         self.targets = targets
     }
 }
 
-/// Whether connections are made to a target.
+/// Whether the gateway connects to a target.
 public enum CircuitState: String, Sendable, Hashable, CaseIterable {
-    /// It could be reached when it was last tried, or was not tried yet.
+    /// The last connection attempt succeeded, or there was none yet.
     case closed
-    /// It could not be reached, and is left alone for a while.
+    /// The last connection attempt failed; the target is skipped until its back-off ends.
     case open
-    /// It could not be reached; the while is over, and the next connection tries it again.
+    /// The back-off after a failure is over; the next connection attempt tries the target again.
     case halfOpen = "half_open"
 }

@@ -1,11 +1,11 @@
 /// A host name in a certificate: a `dNSName` of its subject alternative names (RFC 9525 §6.3).
 public enum CertificateName {
-    /// Whether a name in a certificate stands for a host.
+    /// Whether a name in a certificate matches a host.
     ///
-    /// An asterisk stands for the whole of the leftmost label and nothing else.
+    /// An asterisk matches exactly the leftmost label.
     /// - Parameters:
-    ///   - presented: The name as the certificate has it; ASCII, in any case.
-    ///   - host: The host that was asked for.
+    ///   - presented: The name in the certificate; ASCII, in any case.
+    ///   - host: The requested host.
     public static func matches(_ presented: [UInt8], host: String) -> Bool {
         let presented = normal(presented)
         let host = normal(Array(host.utf8))
@@ -19,7 +19,7 @@ public enum CertificateName {
 
     private static let dot = UInt8(ascii: ".")
 
-    /// In lower case, and without the dot that may stand at the end.
+    /// Returns the name in lower case, without a trailing dot.
     private static func normal(_ name: [UInt8]) -> ArraySlice<UInt8> {
         let lower = name.map { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) ? $0 | 0x20 : $0 }
         return lower.last == dot ? lower.dropLast() : lower[...]

@@ -1,10 +1,11 @@
-/// What counts as one client: an IPv4 address, or the /64 of an IPv6 address, which is the least that one gets.
+/// The key that identifies a client for counting: an IPv4 address, or the /64 of an IPv6 address, which is the smallest
+/// block that a client is assigned.
 public struct ClientAddressKey: Hashable, Sendable {
     private let isVersion6: Bool
     private let prefix: UInt64
 
-    /// Reads an address without brackets or zone.
-    /// - Returns: `nil` if it is no IP address.
+    /// Parses an address without brackets or zone.
+    /// - Returns: `nil` if it is not an IP address.
     public init?(_ address: String) {
         guard let bytes = IPAddress.bytes(of: address) else { return nil }
         // An IPv4 address that is mapped into IPv6 is the same client (RFC 4291 §2.5.5.2).
@@ -13,7 +14,7 @@ public struct ClientAddressKey: Hashable, Sendable {
         prefix = (isMapped ? bytes.suffix(4) : bytes.prefix(8)).reduce(0) { $0 << 8 | UInt64($1) }
     }
 
-    /// The block as bytes, for hashing: no two blocks have the same.
+    /// The block as bytes, for hashing; unique for each block.
     public var bytes: [UInt8] {
         [isVersion6 ? 6 : 4] + prefix.bigEndianBytes
     }

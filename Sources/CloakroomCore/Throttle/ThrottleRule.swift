@@ -1,29 +1,30 @@
-/// How attempts that are counted under one name are held back. Pure: the time is an argument.
+/// A rule that delays attempts counted under one key. Pure: the time is an argument.
 ///
-/// An attempt counts as failed from the moment it is let through. What is kept of a name can be forgotten at
-/// ``end(of:)``, so a store holds no more than was tried lately.
+/// An attempt counts as failed from the moment it is allowed. The state of a key can be deleted at ``end(of:)``, so a
+/// store holds only the state of recent attempts.
 public struct ThrottleRule: Sendable, Equatable {
-    /// How long the next attempt waits once ``limit`` has been reached.
+    /// How long the next attempt waits after ``limit`` has been reached.
     public enum Delay: Sendable, Equatable {
         /// Until the window is over.
         case window
-        /// The same each time.
+        /// A constant wait.
         case constant(Duration)
-        /// Twice as long each time. The count is kept for `memory` after the last wait: it must not pay to wait for that.
+        /// A wait that doubles each time. The count is kept for `memory` after the last wait, so that waiting for a
+        /// reset is no advantage.
         case doubling(first: Duration, longest: Duration, memory: Duration)
     }
 
-    /// How many attempts may fail before the next one waits.
+    /// The number of failed attempts before the next one has to wait.
     public let limit: UInt32
-    /// How long attempts are counted together.
+    /// The period in which attempts are counted together.
     public let window: Duration
     /// How long the next attempt waits then.
     public let delay: Delay
-    /// No attempt is told to wait longer. A state that says so was written by a clock that has jumped back since, or by
-    /// a replica whose clock is far ahead; it holds nobody back.
+    /// The maximum wait of an attempt. A state with a longer wait was written before the clock jumped back, or by a
+    /// replica whose clock is far ahead; it delays no attempt.
     public let maxDelay: Duration
 
-    /// Makes a rule.
+    /// Creates a rule.
     public init(limit: UInt32, window: Duration, delay: Delay, maxDelay: Duration) {
         self.limit = limit
         self.window = window
@@ -31,24 +32,24 @@ public struct ThrottleRule: Sendable, Equatable {
         self.maxDelay = maxDelay
     }
 
-    /// How long an attempt has to wait; `nil` lets it through.
+    /// Returns how long an attempt has to wait; `nil` allows it.
     public func wait(_ state: ThrottleState?, now: Timestamp) -> Duration? {
         guard let state = current(state, now: now), now < state.notBefore else { return nil }
         return state.notBefore - now
     }
 
-    /// The state with one attempt more.
+    /// Returns the state with one more attempt.
     public func recordingAttempt(_ state: ThrottleState?, now: Timestamp) -> ThrottleState {
         guard var state = current(state, now: now) else {
             return ThrottleState(count: 1, since: now, notBefore: next(count: 1, since: now, now: now))
         }
-        // Replicas share it: one that saturates is as good as one that goes on.
+        // Replicas share the state; saturating is sufficient for all of them.
         state.count = state.count == .max ? .max : state.count + 1
         state.notBefore = next(count: state.count, since: state.since, now: now)
         return state
     }
 
-    /// The state with one attempt less: it did not fail, or nobody learned whether it did.
+    /// Returns the state with one attempt less: it did not fail, or its result is unknown.
     public func removingAttempt(_ state: ThrottleState?, now: Timestamp) -> ThrottleState? {
         guard var state = current(state, now: now), state.count > 1 else { return nil }
         state.count -= 1
@@ -56,12 +57,12 @@ public struct ThrottleRule: Sendable, Equatable {
         return state
     }
 
-    /// When a state says nothing any more.
+    /// Returns when a state has no effect any more.
     public func end(of state: ThrottleState) -> Timestamp {
         max(state.since + window, state.notBefore + (state.count >= limit ? memory : .zero))
     }
 
-    /// How long a store has to keep a state; not positive if it is over. Bounded, wherever the clock jumps.
+    /// Returns how long a store has to keep a state; not positive if it has expired. Bounded even if the clock jumps.
     public func lifetime(of state: ThrottleState, now: Timestamp) -> Duration {
         min(end(of: state) - now, window + maxDelay + memory)
     }
@@ -70,7 +71,7 @@ public struct ThrottleRule: Sendable, Equatable {
         if case .doubling(_, _, let memory) = delay { memory } else { .zero }
     }
 
-    /// The state as it stands now: `nil` if it is over, and with no time in it that the clock cannot have meant.
+    /// Returns the effective state: `nil` if it has expired, and without times that only a clock error can explain.
     private func current(_ state: ThrottleState?, now: Timestamp) -> ThrottleState? {
         guard var state else { return nil }
         if state.since > now { state.since = now }
@@ -78,7 +79,8 @@ public struct ThrottleRule: Sendable, Equatable {
         return now < end(of: state) ? state : nil
     }
 
-    /// Before any time. Not the time of the attempt: one that began a moment earlier elsewhere would have to wait for it.
+    /// A time before any attempt. Not the time of the current attempt: one that began a moment earlier on another
+    /// replica would have to wait for it.
     private static let always = Timestamp(milliseconds: 0)
 
     private func next(count: UInt32, since: Timestamp, now: Timestamp) -> Timestamp {
@@ -87,7 +89,7 @@ public struct ThrottleRule: Sendable, Equatable {
         case .window: return since + window
         case .constant(let duration): return now + duration
         case .doubling(let first, let longest, _):
-            // Far fewer doublings reach any limit that a person would live to see.
+            // 20 doublings exceed any practical limit.
             let doublings = min(count - limit, 20)
             return now + min(first * (1 << doublings), longest)
         }

@@ -1,24 +1,24 @@
-/// Keeps what the sign-in throttle remembers, beside the sessions, so that replicas share it.
+/// Stores the state of the sign-in throttle next to the sessions, so that replicas share it.
 public protocol ThrottleStore: Sendable {
-    /// Reads what is kept under some names, in their order; `nil` where nothing is.
+    /// Reads the states of the keys, in their order; `nil` for keys without a state.
     func throttleStates(_ keys: [ThrottleKey], now: Timestamp) async throws(SessionStoreError) -> [ThrottleState?]
-    /// Keeps a state if the one that is there is still `old`; `nil` stands for none, on both sides.
-    /// - Parameter lifetime: After this it may be forgotten.
-    /// - Returns: Whether it was kept; if not, somebody has changed it since.
+    /// Replaces a state if the current one is still `old`; `nil` means no state, for both parameters.
+    /// - Parameter lifetime: The state may be deleted after this duration.
+    /// - Returns: Whether the state was replaced; if not, it has changed concurrently.
     func replaceThrottleState(
         _ key: ThrottleKey, _ old: ThrottleState?, with new: ThrottleState?, lifetime: Duration, now: Timestamp
     ) async throws(SessionStoreError) -> Bool
 }
 
-/// What attempts are counted by. Names and addresses are hashed under a key of the gateway's.
+/// The key by which attempts are counted. Names and addresses are hashed under a key of the gateway.
 public struct ThrottleKey: Sendable, Hashable {
-    /// What is counted.
+    /// The scope of a count.
     public enum Scope: UInt8, Sendable, Hashable, CaseIterable {
         /// An account from one address.
         case accountAndAddress = 1
-        /// One address, whatever the account.
+        /// One address, for all accounts.
         case address = 2
-        /// An account from everywhere, whatever marks are on its letters.
+        /// An account from all addresses, regardless of marks on its letters.
         case account = 3
         /// An account from one address: all attempts, successful ones too.
         case attemptsOfAccount = 4
@@ -28,28 +28,28 @@ public struct ThrottleKey: Sendable, Hashable {
         case spelling = 6
     }
 
-    /// What is counted.
+    /// The scope of the count.
     public let scope: Scope
-    /// Stands for the account, the address or both.
+    /// The hash of the account, the address or both.
     public let hash: UInt64
 
-    /// Makes a key.
+    /// Creates a key.
     public init(_ scope: Scope, hash: UInt64) {
         self.scope = scope
         self.hash = hash
     }
 }
 
-/// What the throttle remembers under one name.
+/// The throttle state of one key.
 public struct ThrottleState: Sendable, Hashable {
     /// Attempts since ``since`` that did not succeed.
     public var count: UInt32
-    /// When counting began.
+    /// The start of the counting period.
     public var since: Timestamp
-    /// When the next attempt is allowed.
+    /// The earliest time of the next attempt.
     public var notBefore: Timestamp
 
-    /// Makes a state.
+    /// Creates a state.
     public init(count: UInt32, since: Timestamp, notBefore: Timestamp) {
         self.count = count
         self.since = since

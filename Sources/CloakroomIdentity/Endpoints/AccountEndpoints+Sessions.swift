@@ -1,13 +1,13 @@
 import CloakroomCore
 
-/// What users do about their own sessions.
+/// Lists and ends the sessions of the signed-in user.
 ///
-/// Nothing here slides the idle timeout of the session that asks. Sessions that end here are dead at once, on every
-/// replica. Their tokens are revoked upstream in the background where the store can open them: the memory store can; one
-/// that keeps sessions sealed cannot without their tickets, and the audit line says so. The session that asks is another
-/// matter: its ticket is at hand.
+/// These requests do not extend the idle timeout of the requesting session. Ended sessions are invalid immediately on
+/// every replica. Their tokens are revoked upstream in the background if the store can open the sessions. The memory
+/// store can; a store with sealed sessions needs the ticket, and the audit line records that the tokens were not
+/// revoked. For the requesting session the ticket is available.
 extension AccountController {
-    /// 200 with the sessions of whoever asks.
+    /// Responds with 200 and the sessions of the requesting user.
     func listSessions(_ request: AccountRequest) async -> AccountResponse {
         await withSession(of: request) { session throws(SessionStoreError) in
             let all = try await ownSessions(of: session, now: request.now)
@@ -15,7 +15,7 @@ extension AccountController {
         }
     }
 
-    /// 200 with `{"ended": n}`: a page that says how many there were needs no second request.
+    /// Responds with 200 and `{"ended": n}`, which saves the page a second request for the number.
     func endOtherSessions(_ request: AccountRequest) async -> AccountResponse {
         await withSession(of: request) { session throws(SessionStoreError) in
             var ended = try await store.takeAll(
@@ -28,7 +28,7 @@ extension AccountController {
                         if let one { ended.append(one) }
                     }
                 } catch {
-                    // What has ended until here is logged and its tokens are revoked; the request can be sent again.
+                    // The sessions ended so far are logged and their tokens revoked; the request can be repeated.
                     noteEnd(of: ended, by: session, request)
                     throw error
                 }
@@ -38,8 +38,8 @@ extension AccountController {
         }
     }
 
-    /// 204; 404 for whatever is no session of whoever asks: whether it is somebody else's is not told. Ending the session
-    /// that asks is signing out.
+    /// Responds with 204, or with 404 for anything that is not a session of the requesting user. The response does not
+    /// reveal whether it is a session of another user. Ending the requesting session signs the user out.
     func endSession(_ request: AccountRequest) async -> AccountResponse {
         await withSession(of: request) { session throws(SessionStoreError) in
             guard let id = request.name.flatMap({ SessionID($0) }) else { return problem(.notFound) }
@@ -52,13 +52,13 @@ extension AccountController {
         }
     }
 
-    /// The account that the same user's sessions have which were made without a user id: by an earlier release, or while
-    /// the `user` call returned none. `nil` where it is the session's own account.
+    /// The account of the same user's sessions that were created without a user id: by an earlier release, or while the
+    /// `user` call returned none. `nil` if it is the session's own account.
     private func typedAccount(of session: Session) -> AccountName? {
         session.user.name == session.user.account ? nil : session.user.name
     }
 
-    /// All sessions of the user that a session belongs to, the latest first.
+    /// All sessions of the user of the given session, the most recent first.
     func ownSessions(of session: Session, now: Timestamp) async throws(SessionStoreError) -> [SessionSummary] {
         let all = try await store.sessions(of: session.user.account, now: now)
         guard let name = typedAccount(of: session) else { return all }

@@ -4,8 +4,8 @@ import Tracing
 extension AccountController {
     /// Exchanges credentials for a session.
     ///
-    /// Every sign-in makes a new ticket. The session whose ticket came with the request ends once there is the new one,
-    /// so that a sign-in that fails leaves everything as it was.
+    /// Every sign-in creates a new ticket. The session whose ticket came with the request ends only after the new
+    /// session exists, so a failed sign-in changes nothing.
     func signIn(_ request: AccountRequest) async -> AccountResponse {
         await spans.withSpan("sign_in") { span in
             let start = AttemptStart(span: span)
@@ -18,20 +18,20 @@ extension AccountController {
         }
     }
 
-    /// When an attempt began, and its span if it has one.
+    /// The start time of an attempt, and its span if it is traced.
     private struct AttemptStart {
         let time = ContinuousClock.now
         let span: (any Span)?
     }
 
-    /// What came of the credentials.
+    /// The result of the credential check.
     private enum CredentialCheck {
         case accepted(SignInResult, accountHash: UInt64)
         case rejected(AccountResponse)
     }
 
-    /// Reads the credentials, sees whether they may be tried now, and has the upstream judge them. They are gone when it
-    /// returns.
+    /// Parses the credentials, applies the throttle, and has the upstream check them. The credentials are released
+    /// before the function returns.
     private func verdict(on request: AccountRequest, since start: AttemptStart) async -> CredentialCheck {
         let credentials: Credentials
         do {
@@ -40,7 +40,7 @@ extension AccountController {
             note(.invalid, accountHash: nil, since: start, request)
             return .rejected(problem(error.code))
         }
-        // Every spelling of an account is the same account, to the throttle as to the log.
+        // All spellings of an account map to the same account, in the throttle and in the log.
         let account = AccountName(email: credentials.email)
         let accountHash = hashes.hash(account)
         var attempt: SignInAttempt?
@@ -61,8 +61,9 @@ extension AccountController {
             await attempt?.succeeded(now: request.now + (ContinuousClock.now - start.time))
             return .accepted(signedIn, accountHash: accountHash)
         } catch {
-            // Users do not wait because the upstream was away. Every other failure counts: an upstream may reject a
-            // wrong password in a form that the gateway does not know, also by closing the connection or by silence.
+            // Users do not wait because the upstream was unavailable. Every other failure counts: an upstream may
+            // reject a wrong password in a form unknown to the gateway, also by closing the connection or by not
+            // responding.
             if error.isUnjudged {
                 await attempt?.release(now: request.now + (ContinuousClock.now - start.time))
             }
@@ -80,8 +81,8 @@ extension AccountController {
         do throws(SessionStoreError) {
             let (ticket, session, replaced) = try await replaceSession(signedIn, for: request)
             note(.success, accountHash: accountHash, since: start, request)
-            // Before the answer, for the upstream has just shown that it is there, the client bounds the wait, and work
-            // that outlives its request would have to be counted and awaited by somebody.
+            // Runs before the response: the upstream has just responded, the client bounds the wait, and work that
+            // outlives its request would have to be counted and awaited separately.
             if let replaced { await revoke(replaced, for: request) }
             return AccountResponse(
                 status: 200, fields: [AccountResponse.Field("Set-Cookie", cookie.setCookieValue(ticket))],
@@ -92,8 +93,8 @@ extension AccountController {
         }
     }
 
-    /// Makes the new session, then ends the one whose ticket was presented. Either both happen or neither: a store that
-    /// fails half way leaves no second session behind, and the new tokens are made void.
+    /// Creates the new session, then ends the session whose ticket was presented. The operation is atomic: if the store
+    /// fails half way, no second session remains and the new tokens are revoked.
     private func replaceSession(
         _ signedIn: SignInResult, for request: AccountRequest
     ) async throws(SessionStoreError) -> (SessionTicket, Session, replaced: Session?) {
@@ -110,14 +111,14 @@ extension AccountController {
             return (ticket, session, try await store.end(presented, reason: .replaced, now: request.now))
         } catch {
             if let made { _ = try? await store.end(made, reason: .replaced, now: request.now) }
-            // Nobody will ever use them; if the upstream cannot be told, they end by themselves.
+            // No session uses these tokens. If the upstream cannot be reached, they expire by themselves.
             try? await client.revoke(signedIn.tokens, traceparent: request.traceparent)
             throw error
         }
     }
 
-    /// Ends the oldest sessions of an account that has too many, or one person with one password could fill the store.
-    /// That it cannot be done now is no reason to refuse a sign-in; the next one tries again.
+    /// Ends the oldest sessions of an account that has too many, so that one user cannot fill the store. A failure here
+    /// does not reject the sign-in; the next sign-in tries again.
     private func evictOldestSessions(for session: Session, _ request: AccountRequest) async {
         guard let all = try? await ownSessions(of: session, now: request.now) else { return }
         var ended: [EndedSession] = []
@@ -166,7 +167,7 @@ extension AccountController {
 }
 
 extension AccountRequest {
-    /// The request without what somebody signed in with.
+    /// A copy of the request without the credentials of the sign-in.
     fileprivate var redacted: AccountRequest {
         var request = self
         request.body = Secret(bytes: [])

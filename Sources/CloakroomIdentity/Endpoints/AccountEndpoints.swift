@@ -1,15 +1,16 @@
 public import CloakroomCore
 public import Tracing
 
-/// Signs people in and out, tells them who they are and where else they are signed in: the gateway's own endpoints.
+/// The gateway's own endpoints: sign-in, sign-out, the current session, and the user's other sessions.
 ///
-/// It brings a store, an upstream and an observer together and keeps nothing itself. Whatever happens has an answer; a
-/// store that is not there is 503 and never 401, for nobody is signed out by an outage.
+/// Combines a store, an upstream and an observer, and keeps no state of its own. Every failure has a response. An
+/// unavailable store is 503 and never 401, because an outage must not sign users out.
 public struct AccountController: AccountEndpointHandler {
-    /// Seconds after which trying again makes sense when there was no room or no store.
+    /// `Retry-After` in seconds if the limit is reached or the store is unavailable.
     static let retryAfter = 5
-    /// What a browser throws away at sign-out, so that who sits down next finds nothing: answers it kept, and what pages
-    /// stored. Not `"cookies"`, which would take those of every host of the site; ours goes by `Set-Cookie`.
+    /// The data that a browser deletes at sign-out, so that the next user of the browser finds nothing: cached
+    /// responses and storage of the pages. Not `"cookies"`, which would delete those of every host of the site; the
+    /// session cookie is deleted with `Set-Cookie`.
     static let clearSiteData = #""cache", "storage""#
 
     let store: any SessionStore
@@ -19,19 +20,19 @@ public struct AccountController: AccountEndpointHandler {
     let accounts: AccountsConfiguration
     let cookie: SessionCookie
     let hashes: AccountHasher
-    /// `nil` where the plan throttles nothing.
+    /// `nil` if the configuration throttles nothing.
     let throttle: SignInRateLimiter?
     let spans: SpanFactory
-    /// Whose tokens `client` deals in; it is given those of no other source.
+    /// The source of the tokens that `client` handles. Tokens of other sources are not passed to the client.
     let source: SessionSource
     let revocations: TokenRevocations
 
-    /// Makes the endpoints.
+    /// Creates the endpoints.
     /// - Parameters:
-    ///   - hashes: What accounts are called in logs and counted by.
-    ///   - source: Whose tokens `client` deals in: what new sessions record.
-    ///   - revocations: Revokes the tokens of sessions that are ended by their names; `nil` makes one.
-    ///   - tracer: Makes the spans `sign_in` and `sign_out` for requests that are sampled: below
+    ///   - hashes: Hashes account names for logs and counters.
+    ///   - source: The source of the tokens that `client` handles; recorded in new sessions.
+    ///   - revocations: Revokes the tokens of sessions that are ended by id; `nil` creates one.
+    ///   - tracer: Creates the spans `sign_in` and `sign_out` for sampled requests, as children of
     ///     ``ServiceContext/current``.
     public init(
         store: any SessionStore, client: any TokenClient, observer: any AccountObserver, session: SessionConfiguration,
@@ -54,7 +55,7 @@ public struct AccountController: AccountEndpointHandler {
             revocations ?? TokenRevocations(client: client, observer: observer, source: source)
     }
 
-    /// Answers one request, after the calls to store and upstream that it takes.
+    /// Handles one request, including the necessary calls to store and upstream, and returns its response.
     public func respond(_ request: AccountRequest) async -> AccountResponse {
         switch request.endpoint {
         case .signIn: await signIn(request)
@@ -66,18 +67,18 @@ public struct AccountController: AccountEndpointHandler {
         }
     }
 
-    /// Never slides the idle timeout: a page that asks now and then would keep a session alive that nobody uses.
+    /// Never extends the idle timeout: a page that polls this endpoint would keep an unused session alive.
     ///
-    /// A 401 leaves the cookie alone. It opens nothing, and an answer that comes late would take the new ticket of
-    /// somebody who has signed in again meanwhile: clearing goes by name, not by value.
+    /// A 401 does not clear the cookie. An invalid cookie grants nothing, and cookies are cleared by name, not by
+    /// value: a late response would delete the new ticket of a user who has signed in again in the meantime.
     private func whoAmI(_ request: AccountRequest) async -> AccountResponse {
         await withSession(of: request) { session in
             AccountResponse(status: 200, content: document(session))
         }
     }
 
-    /// Answers for whoever has a session, and otherwise says why there is none: 401, or 503 if that cannot be told. The
-    /// idle timeout goes on as it was.
+    /// Calls the closure if the request has a session. Otherwise responds with 401 and the reason, or with 503 if the
+    /// store cannot be read. The idle timeout is not extended.
     func withSession(
         of request: AccountRequest, _ body: (Session) async throws(SessionStoreError) -> AccountResponse
     ) async -> AccountResponse {
@@ -102,10 +103,10 @@ public struct AccountController: AccountEndpointHandler {
         return try await store.load(ticket, now: now)
     }
 
-    /// Ends the session, and only then tells the upstream: what follows may fail, and the ticket is dead already.
+    /// Ends the session before calling the upstream: if the later steps fail, the ticket is already invalid.
     ///
-    /// Without a session the answer is the same. Whoever asks is signed out afterwards, which is what they wanted, and a
-    /// request that is sent again because its answer was lost is no error.
+    /// Without a session the response is the same. The client is signed out in either case, and repeating a request
+    /// whose response was lost is not an error.
     func signOut(_ request: AccountRequest) async -> AccountResponse {
         guard let ticket = request.ticket else { return signedOut }
         return await spans.withSpan("sign_out") { span in
@@ -120,7 +121,7 @@ public struct AccountController: AccountEndpointHandler {
                 return signedOut
             } catch {
                 span?.setOutcome(outcome: "store_error", isError: true)
-                // The session goes on, so its cookie stays: with it the sign-out can be tried again.
+                // The session still exists, so its cookie is kept and the sign-out can be repeated.
                 return storeFailure(error)
             }
         }
@@ -135,8 +136,8 @@ public struct AccountController: AccountEndpointHandler {
             ])
     }
 
-    /// Makes a session's tokens void at the upstream, as well as that can be done.
-    /// - Returns: Whether it could be.
+    /// Revokes a session's tokens at the upstream, on a best-effort basis.
+    /// - Returns: Whether they were revoked.
     @discardableResult
     func revoke(_ session: Session, for request: AccountRequest) async -> Bool {
         // Tokens of another upstream are not sent to this one.
@@ -157,7 +158,7 @@ public struct AccountController: AccountEndpointHandler {
         .json(SessionDocument.make(session, idleTimeout: self.session.idleTimeout))
     }
 
-    /// A problem with the sentence that the plan has for it, if it has one.
+    /// A problem response with the configured sentence, if there is one.
     func problem(_ code: ProblemCode, status: Int? = nil, retryAfter: Int? = nil) -> AccountResponse {
         AccountResponse(Problem(code, status: status, detail: accounts.messages[code], retryAfter: retryAfter))
     }
@@ -169,7 +170,7 @@ public struct AccountController: AccountEndpointHandler {
         }
     }
 
-    /// The plan's sentence for `unauthorized` is about wrong credentials, and nobody gave any here.
+    /// The configured sentence for `unauthorized` is about wrong credentials; this request carried none.
     private func unauthorized(_ reason: UnauthorizedReason) -> AccountResponse {
         AccountResponse(Problem(.unauthorized, reason: reason))
     }

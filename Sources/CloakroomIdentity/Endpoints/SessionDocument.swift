@@ -1,13 +1,13 @@
 import CloakroomCore
 import FoundationEssentials
 
-/// What a user is told about themselves and their session: never a token, never the ticket.
+/// The JSON document about the user and the current session: never contains a token or the ticket.
 enum SessionDocument {
     static func make(_ session: Session, idleTimeout: Duration) -> [UInt8] {
         let times =
             #""createdAt":"\#(iso8601(session.createdAt))","expiresAt":"\#(iso8601(session.expiresAt))""#
         let idle = #""idleTimeoutSeconds":\#(idleTimeout.wholeMilliseconds / 1_000)"#
-        // The user's document is a valid JSON object, or there would be no session.
+        // The user's document is a valid JSON object; a session cannot be created without one.
         return Array(#"{"user":"#.utf8) + session.user.json + Array(#","session":{\#(times),\#(idle)}}"#.utf8)
     }
 

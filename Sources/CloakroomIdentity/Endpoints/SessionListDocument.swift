@@ -1,6 +1,6 @@
 import CloakroomCore
 
-/// What users are told about their sessions: never a token, never a ticket.
+/// The JSON document that lists a user's sessions: never contains a token or a ticket.
 enum SessionListDocument {
     static func make(_ sessions: [SessionSummary], current: SessionID) -> [UInt8] {
         let entries = sessions.map { entry($0, isCurrent: $0.id == current) }
@@ -15,7 +15,7 @@ enum SessionListDocument {
             + #""userAgent":\#(quoted(session.client.userAgent.name)),"current":\#(isCurrent)}"#
     }
 
-    /// A string as JSON has it. What stands in a session came from peers and stores, and may hold anything.
+    /// A JSON string literal. The values in a session come from peers and stores and may contain any character.
     private static func quoted(_ text: String) -> String {
         var result = ""
         ProblemDocument.appendJSON(text, to: &result)

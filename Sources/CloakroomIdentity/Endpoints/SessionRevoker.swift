@@ -1,18 +1,19 @@
 public import CloakroomCore
 
-/// Ends sessions for an operator, on all replicas, and says so in the audit log.
+/// Ends sessions for an operator, on all replicas, and records that in the audit log.
 ///
-/// Their tokens are revoked upstream in the background where the store can open the sessions.
+/// Their tokens are revoked upstream in the background if the store can open the sessions.
 public struct SessionRevoker: SessionRevoking {
     private let sessions: any AccountSessions
     private let observer: any AccountObserver
     private let source: @Sendable () -> SessionSource
     private let revoke: @Sendable ([EndedSession]) -> AccountEvent.EndedTokens
 
-    /// Makes a revoker over a store.
+    /// Creates a revoker over a store.
     /// - Parameters:
-    ///   - source: The source under which user ids are known at the moment.
-    ///   - revoke: Has the tokens of ended sessions revoked upstream, and never waits: ``TokenRevocations/revoke(_:)``.
+    ///   - source: The source of the current user ids.
+    ///   - revoke: Starts revoking the tokens of ended sessions upstream and never waits:
+    ///     ``TokenRevocations/revoke(_:)``.
     public init(
         sessions: any AccountSessions, observer: any AccountObserver,
         source: @escaping @Sendable () -> SessionSource,
@@ -24,21 +25,21 @@ public struct SessionRevoker: SessionRevoking {
         self.revoke = revoke
     }
 
-    /// Ends all sessions of an account, and those that were signed in to under its name.
+    /// Ends all sessions of an account, and those that were signed in under its name.
     public func revoke(
         user account: AccountName, from origin: AuditContext, now: Timestamp
     ) async throws(SessionStoreError) -> Int {
         note(try await sessions.takeAll(of: account, but: nil, reason: .revoked, now: now), origin)
     }
 
-    /// Ends all sessions of the account that the upstream which signs people in knows by a user id.
+    /// Ends all sessions of the account with this user id at the identity upstream.
     public func revoke(
         userID id: String, from origin: AuditContext, now: Timestamp
     ) async throws(SessionStoreError) -> Int {
         try await revoke(user: AccountName(userID: id, source: source()), from: origin, now: now)
     }
 
-    /// Ends one session, whoever's it is.
+    /// Ends one session of any user.
     public func revoke(
         session id: SessionID, from origin: AuditContext, now: Timestamp
     ) async throws(SessionStoreError) -> Int {

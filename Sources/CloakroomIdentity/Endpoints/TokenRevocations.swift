@@ -4,8 +4,9 @@ import Synchronization
 
 /// Revokes the tokens of ended sessions upstream, in the background: no response waits for it.
 ///
-/// Bounded: a few calls at a time, and a queue. What finds no room, or fails, is one ``AccountEvent/revokeFailed(_:)``;
-/// nothing is tried twice, for the sessions are over in any case and their tokens expire by themselves.
+/// The number of concurrent calls and the queue are bounded. A revocation that does not fit into the queue, or fails,
+/// is one ``AccountEvent/revokeFailed(_:)``. Nothing is retried: the sessions have ended in any case and their tokens
+/// expire by themselves.
 public final class TokenRevocations: Sendable, CustomStringConvertible, CustomReflectable {
     private struct Revocation: Sendable {
         let id: SessionID
@@ -26,11 +27,12 @@ public final class TokenRevocations: Sendable, CustomStringConvertible, CustomRe
     private let mostWaiting: Int
     private let state = Mutex(State())
 
-    /// Makes an empty queue.
+    /// Creates an empty queue.
     /// - Parameters:
-    ///   - source: Whose tokens `client` deals in; it is given those of no other source.
-    ///   - mostAtOnce: The most calls at a time.
-    ///   - mostWaiting: The most sessions that wait for one.
+    ///   - source: The source of the tokens that `client` handles. Tokens of other sources are not passed to the
+    ///     client.
+    ///   - mostAtOnce: The maximum number of concurrent calls.
+    ///   - mostWaiting: The maximum number of queued sessions.
     public init(
         client: any TokenClient, observer: any AccountObserver, source: SessionSource, mostAtOnce: Int = 4,
         mostWaiting: Int = 10_000
@@ -42,8 +44,8 @@ public final class TokenRevocations: Sendable, CustomStringConvertible, CustomRe
         self.mostWaiting = max(1, mostWaiting)
     }
 
-    /// Has the tokens of ended sessions revoked, as far as they are at hand. Never waits.
-    /// - Returns: What the audit line of their end says about the tokens.
+    /// Queues the tokens of ended sessions for revocation, if the tokens are available. Never waits.
+    /// - Returns: The state of the tokens for the audit line.
     public func revoke(_ ended: [EndedSession]) -> AccountEvent.EndedTokens {
         let opened = ended.compactMap(\.opened)
         guard opened.count == ended.count else { return .notRevokedSealed }
@@ -54,20 +56,20 @@ public final class TokenRevocations: Sendable, CustomStringConvertible, CustomRe
         return .revoking
     }
 
-    /// Waits until nothing is left to do, for a bounded time, and takes nothing more.
+    /// Accepts no more revocations and waits for the pending ones, at most for the given time.
     public func finish(within bound: Duration) async {
         let over = stop()
-        // In a task that nobody cancels.
+        // Runs in an unstructured task, which is not cancelled with the caller.
         await Task { await Self.wait(for: over, within: bound) }.value
     }
 
-    /// Like ``finish(withSpan:)``, but ends at once when its task is cancelled.
+    /// Like ``finish(withSpan:)``, but returns at once when its task is cancelled.
     public func drain(within bound: Duration) async {
         await Self.wait(for: stop(), within: bound)
     }
 
-    /// Takes nothing more.
-    /// - Returns: Ends when nothing is left to do.
+    /// Accepts no more revocations.
+    /// - Returns: A stream that ends when all revocations are done.
     private func stop() -> AsyncStream<Void> {
         state.withLock { state in
             state.isStopped = true
@@ -86,7 +88,7 @@ public final class TokenRevocations: Sendable, CustomStringConvertible, CustomRe
         }
     }
 
-    /// - Returns: Those for which there is no room.
+    /// - Returns: The revocations that do not fit into the queue.
     private func submit(_ revocations: [Revocation]) -> [Revocation] {
         let (left, started) = state.withLock { state in
             let room = state.isStopped ? 0 : mostWaiting - state.waiting.count
@@ -121,8 +123,8 @@ public final class TokenRevocations: Sendable, CustomStringConvertible, CustomRe
         }
     }
 
-    /// Says nothing of sessions.
+    /// Contains no session data.
     public var description: String { "TokenRevocations" }
-    /// Shows no child: there are tokens below.
+    /// Has no children, because they hold tokens.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }

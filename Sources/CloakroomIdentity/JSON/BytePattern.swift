@@ -1,10 +1,10 @@
-/// Finds one byte string in others (Knuth, Morris and Pratt), in a time that is linear in both lengths.
+/// Searches for one byte string in others (Knuth, Morris and Pratt), in time linear in both lengths.
 ///
-/// An upstream chooses both the tokens and the documents that they are searched in: a search whose cost is the product
-/// of the two lengths would let it keep a thread busy.
+/// An upstream chooses both the tokens and the documents that are searched for them. A search whose cost is the product
+/// of the two lengths would let an upstream keep a thread busy.
 struct BytePattern {
     private let pattern: [UInt8]
-    /// For each length of a match, the length of the next shorter one that ends at the same place.
+    /// For each length of a match, the length of the next shorter match that ends at the same position.
     private let fallback: [Int]
 
     /// - Parameter pattern: Not empty.
@@ -21,7 +21,6 @@ struct BytePattern {
         self.fallback = fallback
     }
 
-    /// Whether the pattern is anywhere in a text.
     func occurs(in text: some Sequence<UInt8>) -> Bool {
         var length = 0
         for byte in text {

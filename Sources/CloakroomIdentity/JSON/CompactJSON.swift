@@ -1,4 +1,4 @@
-/// The bytes of a JSON document without the white space between its tokens. Everything else stays as it was written.
+/// The bytes of a JSON document without the white space between its tokens. All other bytes are unchanged.
 enum JSONMinifier {
     /// - Parameter document: A document that ``JSONValue/init(document:)`` accepts.
     static func make(_ document: [UInt8]) -> [UInt8] {

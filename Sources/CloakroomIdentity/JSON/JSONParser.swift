@@ -1,15 +1,15 @@
 /// Parses JSON texts (RFC 8259) in one pass over their bytes.
 ///
-/// Strict, because another reader of the same bytes must not find another meaning: UTF-8 only, no byte order mark, no
-/// comments, no trailing comma, no leading zero, no control character and no lone surrogate in a string, and no member
-/// name twice in one object (RFC 8259 §4 leaves the meaning of that open).
+/// The parser is strict, because another parser must not read a different meaning from the same bytes: UTF-8 only, no
+/// byte order mark, no comments, no trailing comma, no leading zero, no control character and no lone surrogate in a
+/// string, and no duplicate member name in an object (RFC 8259 §4 leaves its meaning open).
 ///
 /// The cost is linear in the number of bytes. The recursion is bounded by ``maxDepth``, each byte is visited a fixed
 /// number of times, and a number is at most ``maxNumberLength`` bytes long.
 package struct JSONParser {
-    /// The largest number of arrays and objects around a value; RFC 8259 §9 allows a limit.
+    /// The maximum number of arrays and objects around a value; RFC 8259 §9 allows a limit.
     package static let maxDepth = 32
-    /// The longest number, in bytes; its conversion is not linear in its length.
+    /// The maximum length of a number in bytes; number conversion is not linear in the length.
     static let maxNumberLength = 1_024
 
     private let bytes: [UInt8]
@@ -31,7 +31,7 @@ package struct JSONParser {
 
     // MARK: - Values
 
-    /// - Parameter depth: The number of arrays and objects that are open.
+    /// - Parameter depth: The number of open arrays and objects.
     private mutating func value(depth: Int) -> JSONValue? {
         guard position < bytes.count else { return nil }
         switch bytes[position] {
@@ -93,7 +93,7 @@ package struct JSONParser {
         let start = position
         let isNegative = take(UInt8(ascii: "-"))
         let first = position
-        // A zero stands alone: whatever digit follows it is an error of the caller's next step.
+        // A leading zero has no further digits: a following digit is an error in the caller's next step.
         guard take(UInt8(ascii: "0")) || skipDigits() else { return nil }
         var isInteger = true
         if take(UInt8(ascii: ".")) {
@@ -142,7 +142,7 @@ package struct JSONParser {
         return nil
     }
 
-    /// The same from the first escape on.
+    /// Parses the remainder of a string from its first escape on.
     private mutating func escapedString(after start: [UInt8]) -> String? {
         var decoded = start
         while position < bytes.count {
@@ -177,7 +177,7 @@ package struct JSONParser {
         return true
     }
 
-    /// What follows `\u`: four digits, or two surrogates that make one scalar.
+    /// Parses the part after `\u`: four digits, or two surrogates that form one scalar.
     private mutating func escapedScalar() -> Unicode.Scalar? {
         guard let first = fourHexDigits() else { return nil }
         guard UTF16.isSurrogate(first) else { return Unicode.Scalar(first) }

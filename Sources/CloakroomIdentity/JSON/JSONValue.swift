@@ -1,6 +1,6 @@
-/// Any JSON value (RFC 8259), for documents whose shape is configuration.
+/// Any JSON value (RFC 8259), for documents whose shape is configurable.
 ///
-/// A value exists only if the whole document was valid, from its first byte to its last.
+/// A value exists only if the whole document is valid, from its first byte to its last.
 package enum JSONValue: Equatable, Sendable {
     case null
     case bool(Bool)
@@ -9,15 +9,15 @@ package enum JSONValue: Equatable, Sendable {
     case array([JSONValue])
     case object([JSONMemberName: JSONValue])
 
-    /// Parses a document in one pass. The cost is linear in the number of bytes, whatever the bytes are.
+    /// Parses a document in one pass. The cost is linear in the number of bytes for every input.
     /// - Returns: `nil` unless the document is one JSON value in UTF-8, nested at most ``JSONParser/maxDepth`` deep,
-    ///   whose objects have no member name twice.
+    ///   without duplicate member names in an object.
     package init?(document: [UInt8]) {
         guard let value = JSONParser.parse(document) else { return nil }
         self = value
     }
 
-    /// The value at a path of member names joined by dots; `nil` where there is none, or `null`.
+    /// The value at a path of member names joined by dots; `nil` if it is missing or `null`.
     package subscript(path path: String) -> JSONValue? {
         var value = self
         for name in path.split(separator: ".", omittingEmptySubsequences: false) {
@@ -43,7 +43,7 @@ package enum JSONValue: Equatable, Sendable {
 
 /// The name of a member, compared and hashed by its bytes.
 ///
-/// `String` compares and hashes in a normalization form. That takes two names for one which other readers tell apart,
+/// `String` compares and hashes in a normalization form. It treats two names as equal that other parsers distinguish,
 /// and its cost is not linear in the length of a name of combining marks.
 package struct JSONMemberName: Hashable, Sendable, ExpressibleByStringLiteral {
     /// The decoded name.

@@ -1,23 +1,23 @@
 import CloakroomCore
 
-/// The rest that is given after a renewal that failed for the time being: 1 second, doubling to 30.
+/// The back-off after a refresh that failed temporarily: 1 s, doubling to 30 s.
 ///
-/// It spares the upstream. A store looks after itself, and all of its sessions are to go on once it is back, so that a
-/// failure of the store never costs more than the first second.
+/// The back-off protects the upstream. A failure of the store never costs more than the first second: a store protects
+/// itself, and all of its sessions must continue as soon as it recovers.
 struct RefreshBackoff: Sendable {
-    /// The longest rest, and how long after one the failures before it still count.
+    /// The maximum back-off, and how long after a back-off the earlier failures still count.
     static let longest = Duration.seconds(30)
 
-    /// How many renewals have failed in a row.
+    /// The number of consecutive failed refreshes.
     private(set) var failures = 0
-    /// Until when there is none.
+    /// The end of the back-off.
     private(set) var until = Timestamp(milliseconds: .min)
-    /// What a request is answered meanwhile, but for the time.
+    /// The outcome for requests during the back-off, without the remaining time.
     private(set) var outcome = RefreshOutcome.unavailable(status: 503, retryAfter: 1)
 
-    /// Notes a failure.
-    /// - Parameter spread: Any bits: up to a quarter of the rest is taken off by them, so that sessions which failed
-    ///   together do not come back together.
+    /// Records a failure.
+    /// - Parameter spread: Any bits; they shorten the back-off by up to a quarter, so that sessions which failed
+    ///   together do not retry together.
     mutating func note(_ failure: RefreshOutcome, spread: UInt64, now: Timestamp) {
         if case .storeUnavailable = failure {
             failures = 1
@@ -29,9 +29,9 @@ struct RefreshBackoff: Sendable {
         outcome = failure
     }
 
-    /// The answer for a request that comes in it; `nil` once it is over.
+    /// The outcome for a request during the back-off; `nil` after its end.
     ///
-    /// A clock that jumps back ends it: a rest is never longer than ``longest``.
+    /// If the clock jumps back, the back-off ends: it is never longer than ``longest``.
     func result(at now: Timestamp) -> RefreshOutcome? {
         guard now < until, until - now <= Self.longest else { return nil }
         let seconds = Int(max(1, ((until - now).wholeMilliseconds + 999) / 1_000))
@@ -42,7 +42,7 @@ struct RefreshBackoff: Sendable {
         }
     }
 
-    /// Whether the next failure is a first one again.
+    /// Whether the next failure counts as the first one again.
     func isExpired(at now: Timestamp) -> Bool {
         now >= until + Self.longest || until - now > Self.longest
     }

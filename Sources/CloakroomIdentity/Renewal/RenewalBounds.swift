@@ -1,15 +1,15 @@
-/// How much renewing may be under way in a process.
+/// The limits for token refreshes in a process.
 public struct RefreshLimits: Sendable, Equatable {
-    /// The most requests that wait for renewals.
+    /// The maximum number of requests that wait for refreshes.
     public var waiters: Int
-    /// The most requests that wait for one session's renewal.
+    /// The maximum number of requests that wait for the refresh of one session.
     public var waitersPerSession: Int
-    /// The most renewals at a time.
+    /// The maximum number of concurrent refreshes.
     public var concurrentRefreshes: Int
-    /// The most sessions whose failures are remembered.
+    /// The maximum number of sessions whose failures are tracked.
     public var trackedSessions: Int
 
-    /// Makes bounds.
+    /// Creates limits.
     public init(
         waiters: Int = 10_000, waitersPerSession: Int = 1_000, flights: Int = 10_000, remembered: Int = 100_000
     ) {

@@ -1,56 +1,51 @@
 import CloakroomCore
 
-/// Which renewals are under way in this process, who waits for them, and which have to rest.
+/// Tracks the refreshes in progress in this process, the requests that wait for them, and the sessions in back-off.
 ///
-/// It decides and does nothing: whoever begins a flight carries it out and says so with
-/// ``complete(_:_:isTransient:isRefreshed:now:)`` and ``finish(_:now:)``; whoever is handed waiters resumes them.
+/// Performs no I/O. The caller that starts a refresh also runs it and reports its result with
+/// ``complete(_:_:isTransient:isRefreshed:now:)`` and ``finish(_:now:)``. The caller that receives waiters resumes them.
 ///
-/// Flights are told apart by the whole key of their session. One renewer deals with one upstream, the one that signs
-/// people in, so that the key names session and upstream; and it is all of the ticket's digest, so that no two sessions
-/// ever share a flight.
+/// A refresh is identified by the whole key of its session. One refresher serves one upstream, so the key identifies
+/// session and upstream. The key contains the complete digest of the ticket, so two sessions never share a refresh.
 struct RefreshCoordinator {
-    /// What a waiter gets.
     enum WaitResult: Sendable {
-        /// The answer, as it was known when it was asked for.
+        /// An outcome that was known immediately.
         case immediate(RefreshOutcome)
-        /// What came of a flight.
         case completed(RefreshOutcome)
     }
 
     typealias Waiter = CheckedContinuation<WaitResult, Never>
 
-    /// One renewal that is under way.
+    /// The identity of one refresh in progress.
     struct RefreshID: Sendable, Hashable {
         let session: SessionKey
         let number: UInt64
     }
 
-    /// What to do with a request.
     enum Admission {
-        /// Nothing: it waits for a flight that is under way.
+        /// None: the request waits for a refresh in progress.
         case joinedExisting
-        /// Carry this flight out; the request waits for it.
+        /// Run this refresh; the request waits for it.
         case started(RefreshID)
-        /// Answer it.
         case result(RefreshOutcome)
     }
 
-    /// Renewing for ``RefreshTrigger/refusal`` is of no use this soon after it was done: whoever refuses tokens of that age
-    /// does so for a reason of its own.
+    /// The minimum interval between refreshes for ``RefreshTrigger/refusal``. An upstream that rejects tokens younger
+    /// than this does so for a reason that another refresh does not remove.
     static let rejectionRetryInterval = Duration.seconds(5)
 
     private struct ActiveRefresh {
         let id: RefreshID
         let cause: RefreshTrigger
         var waiters: [UInt64: Waiter] = [:]
-        /// What came of it; what is left to do then concerns no request.
+        /// The outcome of the refresh; the remaining work then concerns no request.
         var outcome: RefreshOutcome?
     }
 
     private struct Entry {
         var activeRefresh: ActiveRefresh?
         var coolOff = RefreshBackoff()
-        /// When a renewal for ``RefreshTrigger/refusal`` gave new tokens.
+        /// When a refresh for ``RefreshTrigger/refusal`` last returned new tokens.
         var rejectionRefreshedAt: Timestamp?
 
         func isExpired(at now: Timestamp) -> Bool {
@@ -68,24 +63,22 @@ struct RefreshCoordinator {
     private var sweepAt = 1_024
     private var nextNumber: UInt64 = 0
     private var shutdownContinuations: [AsyncStream<Void>.Continuation] = []
-    /// Renewals that are under way, and what is left to do after them.
+    /// The number of refreshes in progress, including their remaining work after the outcome.
     private(set) var inFlightCount = 0
-    /// Requests that wait.
     private(set) var waiterCount = 0
-    /// Whether nothing is begun any more.
+    /// Whether no more refreshes are started.
     private(set) var isStopping = false
 
     init(_ bounds: RefreshLimits) {
         self.bounds = bounds
     }
 
-    /// How many sessions something is remembered of.
     var count: Int { entries.count }
 
-    // MARK: - Beginning
+    // MARK: - Starting
 
-    /// Has a request wait for a renewal, or says what it is to be answered.
-    /// - Parameter number: By which ``cancelWaiter(_:of:)`` knows it again; no two requests have the same.
+    /// Adds a request to the waiters of a refresh, or returns the outcome for it.
+    /// - Parameter number: Identifies the request for ``cancelWaiter(_:of:)``; unique per request.
     mutating func join(
         _ session: Session, cause: RefreshTrigger, waiter: Waiter, number: UInt64, now: Timestamp
     ) -> Admission {
@@ -106,27 +99,27 @@ struct RefreshCoordinator {
         return started.map(Admission.started) ?? .joinedExisting
     }
 
-    /// A rejection that the token's age explains is no sign of an upstream that refuses fresh tokens: ``rejectionRetryInterval``
-    /// does not follow it where ``RefreshSchedule/minimumInterval`` kept the tokens from being refreshed in time.
+    /// If the token's age explains a rejection, the rejection does not show that the upstream rejects fresh tokens:
+    /// ``rejectionRetryInterval`` does not apply where ``RefreshSchedule/minimumInterval`` delayed the refresh.
     private func effectiveCause(_ cause: RefreshTrigger, of session: Session, now: Timestamp) -> RefreshTrigger {
         session.hasAgedAccessToken(at: now) && session.update.urgency(at: now) == .none ? .expired : cause
     }
 
-    /// Begins a flight that nobody waits for.
-    /// - Returns: `nil` if there is one, or should be none.
+    /// Starts a refresh without waiters.
+    /// - Returns: `nil` if one is in progress, or none is allowed.
     mutating func begin(_ session: Session, cause: RefreshTrigger, now: Timestamp) -> RefreshID? {
         guard entries[session.key]?.activeRefresh == nil, admissionRejection(session, cause: cause, now: now) == nil
         else { return nil }
         return insert(session.key, cause: cause, now: now)
     }
 
-    /// Whether renewing a session's refused tokens has been tried just now.
+    /// Whether a session's rejected tokens were refreshed too recently to refresh them again.
     func isWithinRetryInterval(_ session: Session, now: Timestamp) -> Bool {
         entries[session.key].map { isWithinRetryInterval(session, $0, now: now) } ?? false
     }
 
     private func isWithinRetryInterval(_ session: Session, _ entry: Entry, now: Timestamp) -> Bool {
-        // Tokens that are due anyway may have been refused for their age.
+        // Tokens that are due for a refresh may have been rejected for their age.
         entry.isPausing(at: now) && now - session.tokens.issuedAt < Self.rejectionRetryInterval
             && !session.hasAgedAccessToken(at: now)
     }
@@ -139,8 +132,8 @@ struct RefreshCoordinator {
         return isStopping || inFlightCount >= bounds.concurrentRefreshes ? Self.busy : nil
     }
 
-    /// What came of a flight whose last duties are being done, for a request that comes now.
-    /// - Returns: `nil` if the request needs a flight of its own.
+    /// The outcome of a refresh that is finishing its remaining work, for a new request.
+    /// - Returns: `nil` if the request needs a new refresh.
     private static func result(to session: Session, after outcome: RefreshOutcome) -> RefreshOutcome? {
         switch outcome {
         case .active(let refreshed): refreshed.isRefresh(of: session) ? outcome : nil
@@ -158,7 +151,7 @@ struct RefreshCoordinator {
         return id
     }
 
-    /// Forgets what is over, each time that there is twice as much as was left the last time.
+    /// Removes expired entries each time the number of entries has doubled since the last removal.
     private mutating func sweep(now: Timestamp) {
         entries = entries.filter { !$0.value.isExpired(at: now) }
         sweepAt = max(1_024, entries.count * 2)
@@ -166,14 +159,14 @@ struct RefreshCoordinator {
 
     // MARK: - Waiting
 
-    /// A request does not wait any more.
+    /// Removes a request from the waiters.
     mutating func cancelWaiter(_ number: UInt64, of key: SessionKey) -> Waiter? {
         guard let waiter = entries[key]?.activeRefresh?.waiters.removeValue(forKey: number) else { return nil }
         waiterCount -= 1
         return waiter
     }
 
-    /// Those who wait have waited long enough.
+    /// Removes and returns all waiters of a refresh when their wait ends.
     mutating func expireWaiters(of id: RefreshID) -> [Waiter] {
         guard entries[id.session]?.activeRefresh?.id == id else { return [] }
         return takeWaiters(of: id.session)
@@ -188,17 +181,17 @@ struct RefreshCoordinator {
 
     // MARK: - Ending
 
-    /// What came of a flight.
+    /// Completes a refresh with its outcome.
     /// - Parameters:
-    ///   - isTransient: Whether it is to be tried again after a rest.
-    ///   - isRenewed: Whether this flight brought new tokens.
-    /// - Returns: Those who wait for it, and what to answer them: when to try again is known only here.
+    ///   - isTransient: Whether the refresh is retried after a back-off.
+    ///   - isRenewed: Whether this refresh returned new tokens.
+    /// - Returns: The waiters and their outcome, which includes the time of the next attempt.
     mutating func complete(
         _ id: RefreshID, _ outcome: RefreshOutcome, isTransient: Bool = false, isRefreshed: Bool = false, now: Timestamp
     ) -> ([Waiter], RefreshOutcome) {
         guard let flight = entries[id.session]?.activeRefresh, flight.id == id else { return ([], outcome) }
         if isTransient {
-            // Each session by bits of its own, and differently each time.
+            // Each session uses its own bits, and different bits in each refresh.
             let spread = id.session.word2 >> (8 * (id.number & 7))
             entries[id.session]?.coolOff.note(outcome, spread: spread, now: now)
         } else {
@@ -209,10 +202,10 @@ struct RefreshCoordinator {
         return (takeWaiters(of: id.session), entries[id.session]?.coolOff.result(at: now) ?? outcome)
     }
 
-    /// All of a flight is over.
+    /// Removes a refresh after its remaining work.
     mutating func finish(_ id: RefreshID, now: Timestamp) {
         inFlightCount -= 1
-        // Another one may have begun since this one landed.
+        // A new refresh of the session may have started since this one completed.
         if entries[id.session]?.activeRefresh?.id == id {
             entries[id.session]?.activeRefresh = nil
             let isExpired = entries[id.session]?.isExpired(at: now) ?? true
@@ -223,8 +216,8 @@ struct RefreshCoordinator {
         shutdownContinuations = []
     }
 
-    /// Lets nothing begin any more.
-    /// - Returns: A stream that ends with the last flight.
+    /// Rejects all further refreshes.
+    /// - Returns: A stream that ends with the last refresh.
     mutating func stop() -> AsyncStream<Void> {
         isStopping = true
         let (stream, continuation) = AsyncStream.makeStream(of: Void.self)
@@ -232,17 +225,17 @@ struct RefreshCoordinator {
         return stream
     }
 
-    /// The answer where there are too many, or it takes too long.
+    /// The outcome if there are too many waiters or refreshes, or the wait takes too long.
     static let busy = RefreshOutcome.unavailable(status: 503, retryAfter: 1)
 }
 
 extension Session {
-    /// Whether this is the other one with later tokens.
+    /// Whether this is the other session with later tokens.
     func isRefresh(of other: Session) -> Bool {
         version > other.version && !hasTokens(of: other)
     }
 
-    /// Whether both have the tokens of one and the same answer.
+    /// Whether both sessions have tokens from the same response.
     func hasTokens(of other: Session) -> Bool {
         authorization == other.authorization && tokens.issuedAt == other.tokens.issuedAt
     }

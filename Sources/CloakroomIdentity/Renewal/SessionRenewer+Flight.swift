@@ -3,7 +3,7 @@ import Synchronization
 import Tracing
 
 extension TokenRefresher {
-    /// Carries a flight out in a task of its own.
+    /// Runs a refresh in a task of its own.
     func start(
         _ id: RefreshCoordinator.RefreshID, _ session: Session, ticket: SessionTicket, traceparent: String?
     ) {
@@ -19,7 +19,7 @@ extension TokenRefresher {
         observer.accountEvent(.tokenRefresh(result, id, duration: max(.zero, clock() - start)), from: AuditContext())
     }
 
-    /// Makes tokens void that nobody needs any more, as well as that can be done.
+    /// Revokes unused tokens, on a best-effort basis.
     func revoke(_ tokens: TokenSet, of id: SessionID, traceparent: String?) async {
         do {
             try await client.revoke(tokens, traceparent: traceparent)
@@ -29,7 +29,7 @@ extension TokenRefresher {
     }
 }
 
-/// Carries one flight out: does what ``TokenRefreshStateMachine`` says, tells it what came of that, and deals with the end.
+/// Runs one refresh: performs the actions of ``TokenRefreshStateMachine``, passes it the results, and handles the outcome.
 private struct RefreshTask: Sendable {
     let refresher: TokenRefresher
     let id: RefreshCoordinator.RefreshID
@@ -39,7 +39,7 @@ private struct RefreshTask: Sendable {
 
     private var key: SessionKey { id.session }
     private var store: any SessionStore { refresher.store }
-    /// The flight's own time, which must not go back: by it a lease is judged.
+    /// The monotonic time of the refresh, by which leases are evaluated.
     private var now: Timestamp { refresher.leaseClock() }
     private var isStopping: Bool { refresher.register.withLock { $0.isStopping } }
 
@@ -65,7 +65,7 @@ private struct RefreshTask: Sendable {
         }
     }
 
-    /// Every so often lets go of all who wait, so that nobody waits longer than that.
+    /// Resumes all waiters at a regular interval, so that no request waits longer than that.
     private func expireWaiters() async {
         while true {
             guard (try? await refresher.sleep(refresher.limits.leaseWait)) != nil else { return }
@@ -75,7 +75,7 @@ private struct RefreshTask: Sendable {
         }
     }
 
-    // MARK: - The way
+    // MARK: - Running
 
     private func runToCompletion(_ session: Session) async -> (TokenRefreshStateMachine.Result, RefreshLease?) {
         var flight = TokenRefreshStateMachine(session, limits: refresher.limits, now: now)
@@ -96,7 +96,7 @@ private struct RefreshTask: Sendable {
     ) async throws(SessionStoreError) -> TokenRefreshStateMachine.Action {
         switch action {
         case .lease:
-            // Whoever has new tokens that are not kept yet goes first.
+            // A refresh whose new tokens are not saved yet has priority.
             guard hasSpent || store.allowsNewRefreshes else { throw SessionStoreError(.unavailable) }
             let attempt = try await store.lease(key, for: refresher.limits.lease, now: now)
             return flight.leased(attempt, now: now)
@@ -104,13 +104,13 @@ private struct RefreshTask: Sendable {
             let lookup = try await store.reload(ticket, now: now)
             return flight.sessionRead(lookup, now: now)
         case .wait(let pause):
-            // Where nothing was spent there is nothing to wait for any more.
+            // If no refresh token was spent, there is nothing to wait for.
             guard hasSpent || !isStopping else { return .finish(.leaseTimeout, release: nil) }
-            // Nobody cancels this task.
+            // This task is never cancelled.
             try? await refresher.sleep(pause)
             return flight.waited(now: now)
         case .refresh(let session):
-            // A refresh token that is not spent now is good for the next process.
+            // A refresh token that is not spent now remains valid for the next process.
             guard !isStopping else { return flight.refreshFailed(.unreachable, now: now) }
             hasSpent = true
             return await refresh(session, in: &flight)
@@ -138,14 +138,14 @@ private struct RefreshTask: Sendable {
         }
     }
 
-    // MARK: - The end
+    // MARK: - Outcome
 
     private func handleResult(with result: TokenRefreshStateMachine.Result) {
         switch result {
         case .refreshed(let session): complete(.active(session), .success)
         case .coalesced(let session): complete(.active(session), .coalesced)
         case .rejected: complete(.ended(.refreshRejected), .rejected)
-        // It ended for a reason that has an event of its own.
+        // The session ended for a reason that has an event of its own.
         case .ended(let reason, _): complete(.ended(reason), nil)
         case .unavailable(.misconfigured(let reason)):
             refresher.observer.accountEvent(.identityMisconfigured(reason, in: .refresh), from: AuditContext())
@@ -169,8 +169,8 @@ private struct RefreshTask: Sendable {
         for waiter in waiters { waiter.resume(returning: .completed(response)) }
     }
 
-    /// Fetches the user again with the new access token, and keeps what has changed. The lease is still held, so nobody
-    /// renews meanwhile. Nothing depends on it: the next renewal tries again.
+    /// Fetches the user again with the new access token, and saves what has changed. The lease is still held, so no
+    /// other refresh runs meanwhile. Failures are ignored: the next refresh tries again.
     /// - Parameter previous: The tokens before, which may still be valid.
     private func refreshUserProfile(
         _ session: Session, replacing previous: TokenSet, under lease: RefreshLease
@@ -178,7 +178,7 @@ private struct RefreshTask: Sendable {
         guard !isStopping else { return }
         let fetched = try? await refresher.client.user(
             session.tokens, replacing: previous, traceparent: traceparent)
-        // The data that is kept is from before these tokens. It goes to the client, so it must not contain them.
+        // The stored user data is older than these tokens. It is sent to the client, so it must not contain them.
         let kept = session.user.json
         guard let json = fetched ?? (UserDocument.contains(session.tokens, in: kept) ? UserDocument.empty : nil),
             json != kept
@@ -189,7 +189,7 @@ private struct RefreshTask: Sendable {
 }
 
 extension TokenRefreshStateMachine.Result {
-    /// What spans call it.
+    /// The name in spans.
     fileprivate var name: String {
         switch self {
         case .refreshed: "success"
@@ -202,7 +202,7 @@ extension TokenRefreshStateMachine.Result {
         }
     }
 
-    /// Whether something was not there that should be. A refusal is an answer.
+    /// Whether a required service failed. A rejection is a valid response.
     fileprivate var isFailure: Bool {
         switch self {
         case .refreshed, .coalesced, .rejected, .ended: false

@@ -2,13 +2,13 @@ public import CloakroomCore
 import Synchronization
 public import Tracing
 
-/// Renews the tokens of sessions at the upstream that signs people in: one renewal at a time for a session in this
-/// process, and by the store's leases one on all replicas.
+/// Refreshes the tokens of sessions at the identity upstream: at most one refresh per session at a time in this process
+/// and, through leases of the store, across all replicas.
 ///
-/// Renewals run in tasks of their own. A request that goes away leaves them alone, and ``run()`` does not return before
-/// they are over, for a refresh token that was spent and whose successor was not kept is a session lost.
+/// Refreshes run in tasks of their own. A cancelled request does not cancel the refresh, and ``run()`` does not return
+/// before all refreshes have finished: if a refresh token is spent and its successor is not saved, the session is lost.
 public final class TokenRefresher: TokenRefreshing, CustomStringConvertible, CustomReflectable {
-    /// Seconds after which trying again makes sense where the store is not there.
+    /// `Retry-After` in seconds if the store is unavailable.
     static let retryAfterStore = 1
 
     let store: any SessionStore
@@ -21,19 +21,19 @@ public final class TokenRefresher: TokenRefreshing, CustomStringConvertible, Cus
     let register: Mutex<RefreshCoordinator>
     let spans: SpanFactory
     private let supportsRefresh: Bool
-    /// Whose tokens `client` deals in; it is given those of no other source.
+    /// The source of the tokens that `client` handles. Tokens of other sources are not passed to the client.
     let source: SessionSource
     private let nextWaiter = Atomic<UInt64>(0)
 
-    /// Makes a renewer.
+    /// Creates a refresher.
     /// - Parameters:
-    ///   - canRenew: Whether the upstream has a call to renew tokens with: ``UpstreamTokenClient/supportsRefresh``.
-    ///   - source: Whose tokens `client` deals in.
-    ///   - clock: What time it is: by it tokens are judged.
-    ///   - flightClock: A time that never goes back: by it leases are judged. Default: `clock`.
-    ///   - tracer: Makes a span `refresh` for a renewal that began with a request that is sampled: below
-    ///     ``ServiceContext/current``. Those that wait for it have no part in it.
-    ///   - sleep: Lets a time pass; throws when its task is cancelled.
+    ///   - canRenew: Whether the upstream supports token refresh: ``UpstreamTokenClient/supportsRefresh``.
+    ///   - source: The source of the tokens that `client` handles.
+    ///   - clock: The wall clock by which tokens are evaluated.
+    ///   - flightClock: A monotonic clock by which leases are evaluated. Default: `clock`.
+    ///   - tracer: Creates a span `refresh` for a refresh that a sampled request started, as a child of
+    ///     ``ServiceContext/current``. Requests that only wait for the refresh do not appear in it.
+    ///   - sleep: Waits for a duration; throws when its task is cancelled.
     public init(
         store: any SessionStore, client: any TokenClient, observer: any AccountObserver, supportsRefresh: Bool,
         source: SessionSource = .unknown, limits: RefreshTimeouts, bounds: RefreshLimits = RefreshLimits(),
@@ -54,19 +54,19 @@ public final class TokenRefresher: TokenRefreshing, CustomStringConvertible, Cus
         register = Mutex(RefreshCoordinator(bounds))
     }
 
-    /// How many renewals are under way.
+    /// The number of refreshes in progress.
     public var inFlightCount: Int { register.withLock { $0.inFlightCount } }
-    /// How many requests wait for one.
+    /// The number of requests that wait for a refresh.
     public var waiterCount: Int { register.withLock { $0.waiterCount } }
 
-    /// Renews a session's tokens, or waits for whoever is doing so, for ``RefreshTimeouts/waiting`` at most.
+    /// Refreshes a session's tokens, or waits for the refresh in progress, for ``RefreshTimeouts/waiting`` at most.
     ///
-    /// Where that comes to nothing for the time being, a session whose access token is good for a while yet goes on with
-    /// it: only who needs another one is kept from theirs.
+    /// If the refresh fails temporarily, a session whose access token is still valid continues with it. Only requests
+    /// that need a new access token fail.
     public func refresh(
         _ session: Session, ticket: SessionTicket, cause: RefreshTrigger, traceparent: String?
     ) async -> RefreshOutcome {
-        // Its tokens are of no other upstream's business; the decision about its next request ends it.
+        // The tokens belong to another upstream. The decision about the next request ends the session.
         guard session.source == source else { return .ended(.revoked) }
         guard supportsRefresh, session.isRefreshable else {
             return cause == .expired
@@ -78,7 +78,7 @@ public final class TokenRefresher: TokenRefreshing, CustomStringConvertible, Cus
             guard cause == .expired, let end = session.tokens.accessTokenExpiresAt, clock() < end else {
                 return outcome
             }
-            // It may have been ended while this one waited.
+            // The session may have ended while this request waited.
             if case .missing(let reason) = store.lookup(ticket, now: leaseClock(), slides: false) {
                 return .ended(reason)
             }
@@ -88,7 +88,7 @@ public final class TokenRefresher: TokenRefreshing, CustomStringConvertible, Cus
         }
     }
 
-    /// Has a session's tokens renewed while requests go on. Does nothing while that is under way or has to rest.
+    /// Refreshes a session's tokens in the background. Does nothing if a refresh is in progress or in back-off.
     public func refreshInBackground(_ session: Session, ticket: SessionTicket) {
         guard supportsRefresh, session.isRefreshable, session.source == source else { return }
         let now = clock()
@@ -96,7 +96,7 @@ public final class TokenRefresher: TokenRefreshing, CustomStringConvertible, Cus
         start(flight, session, ticket: ticket, traceparent: nil)
     }
 
-    /// Whether it may help to renew tokens that were refused.
+    /// Whether refreshing rejected tokens may help.
     public func shouldRefreshAfterRejection(_ session: Session) -> Bool {
         let now = clock()
         return !register.withLock { $0.isWithinRetryInterval(session, now: now) }
@@ -105,7 +105,7 @@ public final class TokenRefresher: TokenRefreshing, CustomStringConvertible, Cus
     private func startRefresh(
         _ session: Session, ticket: SessionTicket, cause: RefreshTrigger, traceparent: String?
     ) async -> RefreshOutcome {
-        // Twice, for a flight that somebody else began may have been about the tokens before these.
+        // Twice, because a refresh started by another request may have been about the tokens before these.
         for _ in 0..<2 {
             if let newer = alreadyRefreshedSession(session, ticket: ticket) { return .active(newer) }
             switch await wait(session, ticket: ticket, cause: cause, traceparent: traceparent) {
@@ -116,7 +116,7 @@ public final class TokenRefresher: TokenRefreshing, CustomStringConvertible, Cus
         return .active(session)
     }
 
-    /// Many requests were sent with the same old tokens, and their refusals come in after the renewal.
+    /// Many requests were sent with the same old tokens, and their rejections arrive after the refresh.
     private func alreadyRefreshedSession(_ session: Session, ticket: SessionTicket) -> Session? {
         guard case .active(let current) = store.lookup(ticket, now: clock(), slides: false),
             current.isRefresh(of: session)
@@ -132,7 +132,7 @@ public final class TokenRefresher: TokenRefreshing, CustomStringConvertible, Cus
             await withCheckedContinuation { waiter in
                 let now = clock()
                 let admission = register.withLock { register -> RefreshCoordinator.Admission in
-                    // Under the lock: whoever is cancelled after this is found among the waiters.
+                    // Under the lock: a request that is cancelled later is found among the waiters.
                     guard !Task.isCancelled else { return .result(RefreshCoordinator.busy) }
                     return register.join(session, cause: cause, waiter: waiter, number: number, now: now)
                 }
@@ -148,7 +148,7 @@ public final class TokenRefresher: TokenRefreshing, CustomStringConvertible, Cus
         }
     }
 
-    /// Ends a session whose tokens were refused and cannot be renewed.
+    /// Ends a session whose tokens were rejected and cannot be refreshed.
     private func endUnrefreshableSession(_ session: Session, ticket: SessionTicket, traceparent: String?) async
         -> RefreshOutcome
     {
@@ -159,7 +159,7 @@ public final class TokenRefresher: TokenRefreshing, CustomStringConvertible, Cus
                 await revoke(session.tokens, of: session.key.id, traceparent: traceparent)
                 return .ended(.refreshRejected)
             }
-            // Somebody else has ended it meanwhile: perhaps another request with the same refusal.
+            // The session has ended in the meantime, perhaps through another request with the same rejection.
             guard case .missing(let reason) = try await store.load(ticket, now: clock()) else {
                 return .ended(.refreshRejected)
             }
@@ -169,7 +169,7 @@ public final class TokenRefresher: TokenRefreshing, CustomStringConvertible, Cus
         }
     }
 
-    /// Waits until its task is cancelled, then does what ``shutdown(withSpan:)`` does.
+    /// Waits until its task is cancelled, then does the same as ``shutdown(withSpan:)``.
     public func run() async {
         let (forever, continuation) = AsyncStream.makeStream(of: Never.self)
         for await _ in forever {}
@@ -177,14 +177,14 @@ public final class TokenRefresher: TokenRefreshing, CustomStringConvertible, Cus
         await shutdown()
     }
 
-    /// Lets no renewal begin any more and waits for those that are under way, also where its task is cancelled. Those
-    /// that have not spent a refresh token yet end at their next step.
-    /// - Parameter bound: How long to wait at most; `nil` is ``RefreshTimeouts/lease``: what a call takes, and keeping what
-    ///   it brought.
+    /// Starts no more refreshes and waits for those in progress, even if its task is cancelled. Refreshes that have not
+    /// spent a refresh token end at their next step.
+    /// - Parameter bound: The maximum wait; `nil` is ``RefreshTimeouts/lease``, the time for a call and for saving its
+    ///   result.
     public func shutdown(within bound: Duration? = nil) async {
         let over = register.withLock { $0.stop() }
         let (sleep, bound) = (sleep, bound ?? limits.lease)
-        // In a task that nobody cancels.
+        // Runs in an unstructured task, which is not cancelled with the caller.
         await Task {
             await withTaskGroup(of: Void.self) { group in
                 group.addTask { for await _ in over {} }
@@ -195,8 +195,8 @@ public final class TokenRefresher: TokenRefreshing, CustomStringConvertible, Cus
         }.value
     }
 
-    /// Says nothing of sessions.
+    /// Contains no session data.
     public var description: String { "SessionRenewer" }
-    /// Shows no child: there are tokens below.
+    /// Has no children, because they hold tokens.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }

@@ -3,13 +3,12 @@ import FoundationEssentials
 
 /// Reads `Authorization: Basic` in UTF-8 (RFC 7617).
 enum BasicAuthorization {
-    /// What stands in the field.
     enum ParseResult {
-        /// Another scheme, which is no business of a sign-in.
+        /// Another scheme, which a sign-in ignores.
         case otherScheme
-        /// Basic, and not to be read.
+        /// A malformed `Basic` value.
         case malformed
-        /// A name and a password; the first colon parts them.
+        /// A name and a password, separated by the first colon.
         case pair(name: String, password: Secret)
     }
 

@@ -1,8 +1,8 @@
 /// The fields of a form (`application/x-www-form-urlencoded`, WHATWG URL §5.1).
 enum FormURLEncodedBody {
-    /// Reads a form.
-    /// - Returns: `nil` for an escape that is none, for what is not UTF-8, and for a name that stands there twice: which
-    ///   of the two would be meant nobody knows.
+    /// Parses a form.
+    /// - Returns: `nil` for an invalid escape, for invalid UTF-8, and for a duplicate name, whose meaning would be
+    ///   ambiguous.
     static func read(_ body: [UInt8]) -> [JSONMemberName: String]? {
         // Names are compared by their bytes, see ``JSONMemberName``.
         var fields: [JSONMemberName: String] = [:]

@@ -1,19 +1,18 @@
 import CloakroomCore
 
-/// Finds the credentials in a request to sign in, before anything goes upstream.
+/// Extracts the credentials from a sign-in request, before any call to the upstream.
 ///
-/// `Authorization: Basic` goes before a body, as it does everywhere in HTTP; another scheme there means nothing here.
+/// `Authorization: Basic` has precedence over a body; another scheme is ignored.
 enum SignInRequestParser {
-    /// Why a request cannot be a sign-in.
+    /// The reason why a request is not a valid sign-in.
     enum SignInInputError: Error, Equatable {
-        /// It cannot be read (400).
+        /// The request is malformed (400).
         case malformed
-        /// It has a body of a kind that is not taken (415).
+        /// The media type of the body is not supported (415).
         case unsupportedMediaType
-        /// It can be read, and nothing in it can be right: no credentials, or none that could be (422).
+        /// The request is well-formed, but has no credentials or impossible ones (422).
         case invalid
 
-        /// The word for it in a problem document.
         var code: ProblemCode {
             switch self {
             case .malformed: .badRequest
@@ -60,7 +59,7 @@ enum SignInRequestParser {
         }
     }
 
-    /// The media type without its parameters (RFC 9110 §8.3.1); empty if it is longer than any that is taken.
+    /// The media type without its parameters (RFC 9110 §8.3.1); empty if it is longer than every supported type.
     private static func mediaType(_ contentType: String) -> String {
         let type = contentType.utf8.prefix { $0 != UInt8(ascii: ";") }
         guard type.count <= 64 else { return "" }

@@ -1,25 +1,23 @@
 import CloakroomCore
 
-/// Counts attempts to sign in, in the store that replicas share.
+/// Counts sign-in attempts in the store that the replicas share.
 ///
-/// An attempt is counted as a failure before anything goes upstream and taken back afterwards if it was none, so that a
-/// thousand guesses at once do not all pass because none has failed yet. States change by compare-and-set. Who loses
-/// again and again is told to come back in a second, and who finds no store is let through nowhere: both fail closed.
+/// An attempt is counted as a failure before the upstream is called and removed afterwards if it was none. Otherwise a
+/// thousand concurrent guesses would all pass because none has failed yet. States change by compare-and-set. An attempt
+/// that loses repeatedly is delayed by one second, and without a store no attempt is admitted: both fail closed.
 struct SignInRateLimiter: Sendable {
     let store: any ThrottleStore
     let key: KeyedHash
     /// ``AccountsConfiguration/signInsPerAddress``.
     let signInsPerAddress: Int
 
-    /// What came of asking whether an attempt may go on.
     enum Admission: Sendable {
-        /// It may, and is counted.
+        /// The attempt is admitted and counted.
         case admitted(SignInAttempt)
-        /// It may not, for so long.
+        /// The attempt is rejected for this duration.
         case throttled(Duration)
     }
 
-    /// Asks whether somebody may try to sign in now.
     func admit(
         _ account: AccountName, from address: String, now: Timestamp
     ) async throws(SessionStoreError) -> Admission {
@@ -46,10 +44,10 @@ struct SignInRateLimiter: Sendable {
     }
 }
 
-/// One attempt that is counted as a failure until it turns out to be none. Doing nothing leaves it one.
+/// One attempt that is counted as a failure unless it is reported otherwise.
 struct SignInAttempt: Sendable {
-    /// How often a state that others keep changing is read again. Each loss is somebody else's gain, and of those there are
-    /// no more at a time than an address may have attempts under way.
+    /// The maximum number of reads of a state that other attempts keep changing. Each lost compare-and-set means that
+    /// another attempt succeeded, and their number is bounded by the concurrent attempts allowed per address.
     private static let maxAttempts = 100
 
     private struct Reservation: Sendable {
@@ -64,7 +62,7 @@ struct SignInAttempt: Sendable {
     private let forgetsFailures: Bool
     private var reservations: [Reservation] = []
 
-    /// - Parameter forgetsFailures: Whether the failures that a success forgets are those of the typed name only:
+    /// - Parameter forgetsFailures: Whether the failures that a success clears are those of the typed name only:
     ///   ``SignInThrottle/isFolded(_:)``.
     init(store: any ThrottleStore, signInsPerAddress: Int, forgetsFailures: Bool) {
         self.store = store
@@ -76,9 +74,9 @@ struct SignInAttempt: Sendable {
         SignInThrottle.rule(scope, attemptsPerAddress: signInsPerAddress)
     }
 
-    /// Counts it under one more name.
+    /// Counts the attempt under one more key.
     /// - Parameter known: The state as it was read before.
-    /// - Returns: How long the attempt has to wait; `nil` if it is counted.
+    /// - Returns: The delay for the attempt; `nil` if it is counted.
     mutating func count(
         _ key: ThrottleKey, over known: ThrottleState?, now: Timestamp
     ) async throws(SessionStoreError) -> Duration? {
@@ -100,10 +98,10 @@ struct SignInAttempt: Sendable {
         return .seconds(1)
     }
 
-    /// The credentials were right: what the account has failed from this address is forgotten, and elsewhere this attempt
-    /// alone is taken back. Where the count may belong to another account, whose name folds to the same one, only this
-    /// attempt is taken back there too. It stays counted among all attempts. A store that fails now leaves too many counted, which
-    /// costs no more than a wait.
+    /// Reports valid credentials. The account's failures from this address are cleared; under the other keys only this
+    /// attempt is removed. If the count may belong to another account whose name folds to the same one, only this
+    /// attempt is removed there too. The attempt stays counted among all attempts. If the store fails now, the counts
+    /// are too high, which costs no more than a delay.
     func succeeded(now: Timestamp) async {
         for reservation in reservations {
             switch reservation.key.scope {
@@ -121,7 +119,7 @@ struct SignInAttempt: Sendable {
 
     private func release(_ reservation: Reservation, now: Timestamp) async {
         await replace(reservation, now: now) { state in
-            // Nothing has happened since: everything is as it was, waits included.
+            // The state has not changed since the reservation: restore the earlier one, including its delays.
             state == reservation.after ? reservation.before : reservation.rule.removingAttempt(state, now: now)
         }
     }
@@ -133,7 +131,7 @@ struct SignInAttempt: Sendable {
         var state: ThrottleState? = reservation.after
         for _ in 0..<Self.maxAttempts {
             guard let old = state else { return }
-            // What is over is not kept again.
+            // An expired state is not stored again.
             let new = change(old).flatMap { rule.lifetime(of: $0, now: now) > .zero ? $0 : nil }
             let lifetime = new.map { rule.lifetime(of: $0, now: now) } ?? .zero
             do throws(SessionStoreError) {

@@ -1,24 +1,24 @@
 import NIOHTTP1
 import Tracing
 
-/// The span of one call over HTTP, by OpenTelemetry's conventions for clients.
+/// The span of one HTTP call, by OpenTelemetry's conventions for HTTP clients.
 struct HTTPClientSpan: Sendable {
     let span: any Span
     let tracer: any Tracer
 
-    /// The upstream continues from this span, whatever the fields said before.
+    /// Makes this span the parent of the upstream's spans and replaces existing trace fields.
     func inject(into headers: inout HTTPHeaders) {
         tracer.inject(span.context, into: &headers, using: FieldInjector())
     }
 
-    /// The call was answered.
+    /// Ends the span of a call that received a response.
     func end(status: Int) {
         span.attributes["http.response.status_code"] = Int64(status)
         if status >= 400 { fail("\(status)") }
         span.end()
     }
 
-    /// The call failed on its way.
+    /// Ends the span of a call that failed before a response.
     func end(failure: IdentityTransportError.Kind) {
         fail(failure.label)
         span.end()
@@ -37,7 +37,7 @@ struct HTTPClientSpan: Sendable {
 }
 
 extension IdentityTransportError.Kind {
-    /// In the words that exchanges use for the same.
+    /// The same `error.type` values that exchanges use.
     fileprivate var label: String {
         switch self {
         case .unreachable: "upstream_unreachable"

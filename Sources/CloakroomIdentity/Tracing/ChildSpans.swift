@@ -1,10 +1,10 @@
 import CloakroomCore
 import Tracing
 
-/// Makes spans below the one that is current, which is there for requests that are sampled. Where there is none, or
-/// nobody traces, no span is made.
+/// Creates child spans of the current span, which exists for sampled requests. Without a current span or a tracer, no
+/// span is created.
 ///
-/// Nothing that tells who somebody is goes into a span, and nothing that opens anything.
+/// Spans contain no data that identifies a user and no credentials.
 struct SpanFactory: Sendable {
     private let tracer: (any Tracer)?
 
@@ -12,7 +12,6 @@ struct SpanFactory: Sendable {
         self.tracer = tracer
     }
 
-    /// Does work inside a span of its own.
     func withSpan<Result: Sendable>(
         _ name: String, isolation: isolated (any Actor)? = #isolation, _ work: ((any Span)?) async -> Result
     ) async -> Result {
@@ -21,13 +20,13 @@ struct SpanFactory: Sendable {
         return await ServiceContext.withValue(span.context) { await work(span) }
     }
 
-    /// Begins the span of one call over HTTP; whoever gets it ends it.
+    /// Starts the span of one HTTP call; the caller ends it.
     func startClientSpan(_ call: IdentityRequest, to target: IdentityTarget, resends: Int) -> HTTPClientSpan? {
         guard let tracer, let span = start(call.configuration.method, .client) else { return nil }
         span.attributes["http.request.method"] = call.configuration.method
         span.attributes["server.address"] = target.serverAddress
         if let port = target.serverPort { span.attributes["server.port"] = Int64(port) }
-        // As it stands in the plan: nothing of a user's is in it.
+        // The configured path, which contains no user data.
         span.attributes["url.path"] = call.configuration.path
         if resends > 0 { span.attributes["http.request.resend_count"] = Int64(resends) }
         return HTTPClientSpan(span: span, tracer: tracer)
@@ -40,7 +39,7 @@ struct SpanFactory: Sendable {
 }
 
 extension Span {
-    /// How the work went. Only what is not the user's own mistake is an error.
+    /// Sets the outcome of the work. A mistake of the user is not an error.
     func setOutcome(outcome: String, isError: Bool) {
         attributes["cloakroom.outcome"] = outcome
         if isError { setStatus(SpanStatus(code: .error)) }

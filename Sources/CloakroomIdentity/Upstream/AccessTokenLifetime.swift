@@ -1,30 +1,30 @@
 import CloakroomCore
 import FoundationEssentials
 
-/// What a token answer says of the end of its access token.
+/// The expiry of an access token, as a token response specifies it.
 ///
-/// A lifetime that makes no sense says nothing: the token is used until the upstream rejects it. It does not count as
-/// expired either, or each request would refresh the tokens.
+/// An invalid lifetime specifies nothing: the token is used until the upstream rejects it. The token is not treated as
+/// expired either, because each request would then refresh the tokens.
 enum AccessTokenExpiry: Equatable {
-    /// The token ends at this time, which is in the future.
+    /// The token expires at this time, which is in the future.
     case ends(Timestamp)
-    /// The answer says nothing.
+    /// The response specifies no lifetime.
     case unspecified
-    /// The answer says something that is no lifetime: no number, none above zero, or one beyond all calendars.
+    /// The response has an invalid lifetime: not a number, not above zero, or beyond ``latest``.
     case invalid
 
-    /// Whatever ends later than this is nonsense: the year 10000, in seconds since the epoch.
+    /// The latest valid expiry: the year 10000, in seconds since the epoch.
     private static let latest = 253_402_300_800.0
-    /// The longest text that is read as a number, in bytes.
+    /// The maximum length of a text that is parsed as a number, in bytes.
     private static let longestText = 32
 
-    /// Reads the lifetime in seconds that a token answer told (RFC 6749 §5.1): a number, or a string that holds one.
+    /// Parses the lifetime in seconds of a token response (RFC 6749 §5.1): a number, or a string that holds one.
     init(seconds value: JSONValue, now: Timestamp) {
         self.init(atSecond: Self.number(value).map { Double(now.milliseconds) / 1_000 + $0 }, now: now)
     }
 
-    /// Reads `exp` of a JWT (RFC 7519 §4.1.4). Nothing is verified: the upstream does that whenever it gets the token.
-    /// What is no JWT, or tells no end, is ``unspecified``.
+    /// Parses `exp` of a JWT (RFC 7519 §4.1.4). The signature is not verified: the upstream does that for each request.
+    /// Without a valid JWT or an `exp` claim the result is ``unspecified``.
     init(jwt token: [UInt8], now: Timestamp) {
         let parts = token.split(separator: UInt8(ascii: "."), maxSplits: 3, omittingEmptySubsequences: false)
         guard parts.count == 3, let payload = Self.decodeBase64URL(parts[1]),
@@ -45,7 +45,7 @@ enum AccessTokenExpiry: Equatable {
         self = end > now ? .ends(end) : .invalid
     }
 
-    /// The end; `nil` where nothing is known of it.
+    /// The expiry; `nil` if it is unknown.
     var end: Timestamp? {
         if case .ends(let end) = self { end } else { nil }
     }
@@ -61,7 +61,7 @@ enum AccessTokenExpiry: Equatable {
         }
     }
 
-    /// Base64url without padding (RFC 7515 §2), which Foundation knows with padding and another alphabet.
+    /// Decodes base64url without padding (RFC 7515 §2). Foundation supports only padded base64 with the other alphabet.
     private static func decodeBase64URL(_ text: ArraySlice<UInt8>) -> [UInt8]? {
         var base64 = text.map { byte in
             switch byte {

@@ -4,9 +4,9 @@ import FoundationEssentials
 import NIOCore
 import NIOHTTP1
 
-/// One call to the upstream that signs people in, ready to be sent to any of its targets.
+/// One call to the identity upstream, ready to be sent to any of its targets.
 struct IdentityRequest: Sendable {
-    /// The field and the body that carry the credential.
+    /// The field or the body that carries the credential.
     enum Credential: Sendable {
         /// The whole value of `Authorization`.
         case authorization(Secret)
@@ -18,11 +18,11 @@ struct IdentityRequest: Sendable {
     let credential: Credential
     let apiToken: APIToken?
     let traceparent: String?
-    /// Whether it does no harm when it comes twice. A call that spends something does.
+    /// Whether the call is safe to send twice. A call that spends a token is not.
     var isIdempotent = true
     /// Whether the body of a 4xx response is read: it may hold an OAuth error code.
     var readsErrors = false
-    /// Whether it belongs to a call that was sent just before, such as the user's data to a sign-in.
+    /// Whether the call follows directly after another one, such as the user's data after a sign-in.
     var isFollowUp = false
 
     func request(to target: IdentityTarget) -> HTTPClientRequest {
@@ -52,7 +52,8 @@ struct IdentityRequest: Sendable {
 }
 
 extension IdentityRequest.Credential {
-    /// Puts an e-mail address and a password the way the plan says. A sign-in has no token yet, so `bearer` is `basic`.
+    /// Creates a sign-in call with an e-mail address and a password in the configured format. A sign-in has no token
+    /// yet, so `bearer` means `basic`.
     static func signIn(_ credentials: Credentials, configuration: IdentityEndpointConfiguration) -> Self? {
         switch configuration.credentials {
         case .basic, .bearer:
@@ -66,7 +67,8 @@ extension IdentityRequest.Credential {
         }
     }
 
-    /// Puts a refresh token the way the plan says. There is no name to go with it, so `basic` is `bearer`.
+    /// Creates a refresh call with a refresh token in the configured format. There is no user name, so `basic` means
+    /// `bearer`.
     static func refreshToken(_ refreshToken: Secret, configuration: IdentityEndpointConfiguration) -> Self? {
         switch configuration.credentials {
         case .basic, .bearer: .authorization(Secret(bytes: TokenResponse.bearerPrefix + refreshToken.bytes))

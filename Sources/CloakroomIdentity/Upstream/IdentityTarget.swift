@@ -5,24 +5,24 @@ import FoundationEssentials
 import NIOCore
 import Synchronization
 
-/// A target of the upstream, and the clients whose connections lead there and nowhere else.
+/// A target of the upstream, with HTTP clients that connect only to this target.
 struct IdentityTarget: Sendable {
-    /// Keeps its connections for the next call.
+    /// Reuses its connections for later calls.
     private let pooledClient: Client
-    /// Opens a connection for each call. One that was kept may have been closed by the other side just now, and then
-    /// nobody can tell whether a call that was put on it has arrived.
+    /// Opens a connection for each call. The other side may have just closed a pooled connection, and then it is
+    /// unknown whether the call has arrived.
     private let singleUseClient: Client
     /// The value of `Host`.
     let host: String
-    /// What spans say of where it is.
+    /// The `server.address` of spans.
     let serverAddress: String
     let serverPort: Int?
-    /// What comes before the path.
+    /// The part of the URL before the path.
     private let origin: String
 
     /// - Parameters:
-    ///   - configuration: What the clients of all targets have in common.
-    ///   - onConnected: Is called for each connection that is established and verified.
+    ///   - configuration: The common configuration of the clients of all targets.
+    ///   - onConnected: Called for each connection that is established and verified.
     init(
         _ target: UpstreamTargetConfiguration, tls: UpstreamTLSConfiguration?, configuration: HTTPClient.Configuration,
         eventLoopGroup: any EventLoopGroup, onConnected: @escaping @Sendable () -> Void
@@ -38,8 +38,8 @@ struct IdentityTarget: Sendable {
             origin = String(url.dropLast())
         case .tcp(var address):
             if target.scheme == .https {
-                // The client asks for and verifies the host of the URL. Where that has to be another name than the one
-                // that is connected to, it is told where to find it. Certificates know no dot at the end.
+                // The client requests and verifies the host of the URL. If that has to be another name than the one
+                // that is connected to, the `dnsOverride` maps the name to it. Certificate names have no trailing dot.
                 let host = address.host
                 address.host = tls?.serverName ?? (host.hasSuffix(".") ? String(host.dropLast()) : host)
                 if address.host != host { configuration.dnsOverride = [address.host: host] }
@@ -49,25 +49,22 @@ struct IdentityTarget: Sendable {
         }
         pooledClient = Client(configuration, eventLoopGroup, verifier: verifier, onConnected: onConnected)
         configuration.maximumUsesPerConnection = 1
-        // One that was opened for a call which was given up meanwhile would get old unused.
+        // Closes a connection whose call was cancelled before it was sent; it would otherwise stay idle in the pool.
         configuration.connectionPool.idleTimeout = .seconds(1)
         singleUseClient = Client(configuration, eventLoopGroup, verifier: verifier, onConnected: onConnected)
     }
 
-    /// The client to send a call with.
     func client(for call: IdentityRequest) -> Client { call.isIdempotent ? pooledClient : singleUseClient }
 
-    /// Closes the connections.
     func shutdown() async {
         // Only a second shutdown throws, and then there is nothing left to close.
         try? await pooledClient.http.shutdown()
         try? await singleUseClient.http.shutdown()
     }
 
-    /// The URL of a path.
     func url(_ path: String) -> String { origin + path }
 
-    /// A client, and the number of its connections.
+    /// A client, and its connection counters.
     struct Client: Sendable {
         let http: HTTPClient
         private let count = ConnectionCount()
@@ -89,20 +86,19 @@ struct IdentityTarget: Sendable {
             http = HTTPClient(eventLoopGroupProvider: .shared(eventLoopGroup), configuration: configuration)
         }
 
-        /// The connections so far.
         var connections: Connections {
             let closed = count.closed.load(ordering: .relaxed)
             return Connections(made: count.made.load(ordering: .relaxed), closed: closed)
         }
 
-        /// Whether a call that began at an earlier moment could have been sent: a connection was open then, or was made
-        /// since. One that was closed meanwhile counts, for a call that is given up closes its own.
+        /// Whether a call that began at an earlier moment could have been sent: a connection was open then, or was
+        /// established since. A connection closed in the meantime counts, because a cancelled call closes its own.
         func wasConnected(since earlier: Connections) -> Bool {
             earlier.made != earlier.closed || connections.made != earlier.made
         }
     }
 
-    /// How many connections a client has made, and how many of them were closed.
+    /// The number of connections that a client has opened, and the number of those that were closed.
     struct Connections: Sendable {
         fileprivate let made: Int
         fileprivate let closed: Int

@@ -7,49 +7,49 @@ import NIOHTTP1
 import NIOPosix
 import NIOSSL
 
-/// Carries calls to an upstream's targets, within a time, and says how that went in four words.
+/// Sends calls to an upstream's targets within a time limit and reduces every failure to one of four kinds.
 ///
-/// What went wrong below is dropped here: errors of HTTP libraries may hold the values of header fields, and nothing that
-/// was made from a password or a token may travel on.
+/// The underlying errors are dropped here: errors of HTTP libraries may hold the values of header fields, and nothing
+/// derived from a password or a token may be passed on.
 struct IdentityTransport: Sendable {
-    /// An answer with a status and, for 2xx, its whole body; for 4xx the body too, where the call reads errors and it
-    /// came whole.
+    /// A response with a status and, for 2xx, its whole body. For 4xx it includes the body too if the call reads errors
+    /// and the body is complete.
     struct Response: Sendable {
         var status: Int
         var body: [UInt8]
-        /// Whether ``body`` is all that was sent. `false` for an error's body that was too large, late or cut; it is
-        /// empty then.
+        /// Whether ``body`` is complete. `false` for an error body that was too large, late or truncated; it is empty
+        /// then.
         var isWhole = true
 
         var isSuccess: Bool { (200...299).contains(status) }
     }
 
-    /// The largest body that is read, in bytes.
+    /// The maximum size of a response body, in bytes.
     ///
-    /// It also bounds what decoding adds to the call's time: ``JSONParser`` is linear, so a few milliseconds at most.
+    /// It also bounds the time that parsing adds to the call: ``JSONParser`` is linear, so a few milliseconds at most.
     static let bodyLimit = 65_536
-    /// The largest body of an error that is read, in bytes.
+    /// The maximum size of an error body, in bytes.
     private static let errorBodyLimit = 8_192
 
     let targets: [IdentityTarget]
-    /// Chooses among ``targets``; requests share it.
+    /// Selects among ``targets``; shared with requests.
     let selector: any TargetSelecting
     let spans: SpanFactory
 
-    /// Sends a call and reads the answer.
-    /// - Parameter timeout: For all of it: every target that is tried, the head and the last byte of the body.
+    /// Sends a call and reads the response.
+    /// - Parameter timeout: Covers the whole call: every attempted target, the head and the last byte of the body.
     func send(_ call: IdentityRequest, timeout: Duration) async throws(IdentityTransportError) -> Response {
         do {
             return try await withThrowingTaskGroup(of: Response?.self) { group in
                 defer { group.cancelAll() }
                 group.addTask { try await sendWithFailover(call, timeout: timeout) }
-                // The client's own deadline ends with the head; a body may drip.
+                // The client's own deadline covers only the head; a body may arrive slowly.
                 group.addTask {
                     try await Task.sleep(for: timeout)
                     return nil
                 }
                 if case .some(.some(let response)) = try await group.next() { return response }
-                // Only the call itself knows whether it was sent by now.
+                // Only the call itself knows whether it has been sent.
                 group.cancelAll()
                 if case .some(.some(let response)) = try await group.next() { return response }
                 throw IdentityTransportError(.timedOut)
@@ -59,9 +59,9 @@ struct IdentityTransport: Sendable {
         }
     }
 
-    /// Tries targets until one is reached. Only a target that could not be connected to, or could not prove who it is, is
-    /// passed over: one that broke off may have acted on the call. That is reported, so that neither requests nor other
-    /// calls try it until its back-off ends.
+    /// Tries targets until one is reached. A target is skipped only if connecting or TLS verification failed: a target
+    /// that closed the connection later may have processed the call. The failure is reported, so that neither requests
+    /// nor other calls try the target until its back-off ends.
     private func sendWithFailover(_ call: IdentityRequest, timeout: Duration) async throws -> Response {
         var failure = IdentityTransportError(.unreachable, isUnsent: true)
         var attempts = 0
@@ -75,7 +75,7 @@ struct IdentityTransport: Sendable {
             do {
                 return try await sendWithRetry(call, to: target, timeout: timeout, attempts: &attempts)
             } catch {
-                // A first attempt at this target that broke off was sent, whatever becomes of the second.
+                // A first attempt at this target that lost its connection was sent, regardless of the second attempt.
                 let isFirstAttempt = attempts == attemptsBefore + 1
                 if let cause = Self.connectFailure(error) {
                     selector.targetFailed(index, cause, error, startedAt: startedAt, now: Self.now)
@@ -86,7 +86,7 @@ struct IdentityTransport: Sendable {
                 guard Self.isTimeOver(error) else { throw error }
                 let isConnecting = !target.client(for: call).wasConnected(since: connections)
                 if isConnecting, Duration.nanoseconds(Self.now - startedAt) >= timeout / 2 {
-                    // The time of the call ended before that of the connection.
+                    // The time limit of the call passed before that of the connection.
                     selector.targetFailed(
                         index, .timedOut, HTTPClientError.connectTimeout, startedAt: startedAt, now: Self.now)
                 }
@@ -97,10 +97,10 @@ struct IdentityTransport: Sendable {
         throw failure
     }
 
-    /// Nanoseconds of the clock by which event loops measure back-offs.
+    /// The uptime in nanoseconds, by which event loops measure back-offs.
     private static var now: UInt64 { NIODeadline.now().uptimeNanoseconds }
 
-    /// Why there was no connection; then no byte of the call was sent. `nil` if there was one.
+    /// The reason why no connection was established; no byte of the call was sent then. `nil` if there was one.
     private static func connectFailure(_ error: any Error) -> ConnectFailure? {
         if isConnectionRefused(error) { return .unreachable }
         if isTLSFailure(error) { return .tls }
@@ -108,15 +108,15 @@ struct IdentityTransport: Sendable {
         return error == .connectTimeout || error == .tlsHandshakeTimeout ? .timedOut : nil
     }
 
-    /// Whether a call ended with its time. Nothing but that cancels a call.
+    /// Whether the time limit ended a call. Nothing else cancels calls.
     private static func isTimeOver(_ error: any Error) -> Bool {
         guard !Task.isCancelled else { return true }
         let error = error as? HTTPClientError
         return error == .deadlineExceeded || error == .getConnectionFromPoolTimeout
     }
 
-    /// A pooled connection may have been closed by the other side just now. That is worth a second attempt, unless the
-    /// call does harm when it comes twice: whether the first one arrived cannot be told.
+    /// Sends a call and, if a pooled connection turns out to be closed, sends it once more. A call that is not safe to
+    /// send twice is not repeated, because it is unknown whether the first attempt arrived.
     private func sendWithRetry(
         _ call: IdentityRequest, to target: IdentityTarget, timeout: Duration, attempts: inout Int
     ) async throws -> Response {
@@ -127,8 +127,8 @@ struct IdentityTransport: Sendable {
         }
     }
 
-    /// Sends a call once, inside a span of its own if the request that it is for is sampled.
-    /// - Parameter attempts: How many there were before this one.
+    /// Sends a call once, inside a span of its own if its request is sampled.
+    /// - Parameter attempts: The number of earlier attempts.
     private func sendTraced(
         _ call: IdentityRequest, to target: IdentityTarget, timeout: Duration, attempts: inout Int
     ) async throws -> Response {
@@ -142,14 +142,14 @@ struct IdentityTransport: Sendable {
             span?.end(status: response.status)
             return response
         } catch {
-            // Nothing but the end of the time cancels a call.
+            // Only the time limit cancels a call.
             span?.end(failure: Task.isCancelled ? .timedOut : IdentityTransportError(error).kind)
             throw error
         }
     }
 
-    /// Whether there was no connection; then no byte of the call was sent. Sockets in the file system fail with the
-    /// system's own errors, of which only these are about connecting.
+    /// Whether connecting failed; no byte of the call was sent then. Unix domain sockets fail with the system's own
+    /// errors, of which only these concern connecting.
     private static func isConnectionRefused(_ error: any Error) -> Bool {
         switch error {
         case is NIOConnectionError: true
@@ -158,7 +158,7 @@ struct IdentityTransport: Sendable {
         }
     }
 
-    /// Whether a connection that stood has come to its end.
+    /// Whether an established connection was lost.
     private static func isConnectionLost(_ error: any Error) -> Bool {
         switch error {
         case let error as HTTPClientError: error == .remoteConnectionClosed
@@ -167,7 +167,7 @@ struct IdentityTransport: Sendable {
         }
     }
 
-    /// Whether TLS came to nothing; then no byte of the call was sent.
+    /// Whether TLS failed; no byte of the call was sent then.
     private static func isTLSFailure(_ error: any Error) -> Bool {
         switch error {
         case NIOSSLError.handshakeFailed, NIOSSLError.cannotFindPeerIP: true
@@ -191,8 +191,8 @@ struct IdentityTransport: Sendable {
         return Response(status: status, body: Array(body.readableBytesView))
     }
 
-    /// The body of a failure may be anything. The status is known without it, so one that is too large, breaks off or
-    /// does not end in time is `nil` and no failure of its own.
+    /// Reads the body of an error response. The status is known without it, so a body that is too large, truncated or
+    /// late is `nil` and not a failure.
     private static func errorBody(_ response: HTTPClientResponse, within time: Duration) async -> [UInt8]? {
         await withTaskGroup(of: [UInt8]?.self) { group in
             group.addTask {
@@ -209,21 +209,21 @@ struct IdentityTransport: Sendable {
     }
 }
 
-/// How a call failed on its way.
+/// The failure of a call without a usable response.
 struct IdentityTransportError: Error, Equatable {
-    /// What happened.
+    /// The kind of failure.
     enum Kind: Sendable {
-        /// No connection, or it broke off.
+        /// Connecting failed, or the connection was lost.
         case unreachable
-        /// No answer in time.
+        /// No response within the time limit.
         case timedOut
-        /// What came back is not HTTP, or too much of it.
+        /// The response is not valid HTTP, or too large.
         case invalidResponse
     }
 
-    /// What happened.
+    /// The kind of failure.
     var kind: Kind
-    /// Whether no connection could be made, so that certainly no byte of the call was sent.
+    /// Whether no connection was established, so that no byte of the call was sent.
     var isUnsent = false
 
     init(_ kind: Kind, isUnsent: Bool = false) {
@@ -231,7 +231,7 @@ struct IdentityTransportError: Error, Equatable {
         self.isUnsent = isUnsent
     }
 
-    /// Tells errors apart by their types.
+    /// Classifies an error by its type.
     init(_ error: any Error) {
         switch error {
         case let error as IdentityTransportError: self = error
@@ -257,7 +257,7 @@ struct IdentityTransportError: Error, Equatable {
         }
     }
 
-    /// The error as the caller of a token client gets it.
+    /// Converts the error for the caller of a token client.
     func asTokenClientError(in call: TokenClientError.Operation) -> TokenClientError {
         switch kind {
         case .unreachable: TokenClientError(.unreachable, in: call, isUnjudged: isUnsent)

@@ -1,21 +1,21 @@
 import CloakroomCore
 
-/// Judges an upstream's response to an identity call that is no success.
+/// Classifies an upstream's unsuccessful response to an identity call.
 ///
-/// Only two things are about the credential: the OAuth code `invalid_grant` (RFC 6749 §5.2), and a status that the
-/// call's plan lists. Everything else is about the gateway's configuration or the upstream's condition, and must
-/// neither call a password wrong nor end a session.
+/// Only two conditions concern the credential: the OAuth code `invalid_grant` (RFC 6749 §5.2), and a status that the
+/// call's configuration lists. All others concern the gateway's configuration or the upstream's condition, and must
+/// neither reject a password nor end a session.
 enum RejectedCall {
-    /// Statuses by which a sign-in is rejected, unless the plan has its own.
+    /// Statuses that reject a sign-in, unless the configuration lists others.
     static let signInStatuses: Set<Int> = [400, 401, 403, 422]
-    /// Statuses by which a refresh token is rejected, unless the plan has its own.
+    /// Statuses that reject a refresh token, unless the configuration lists others.
     static let refreshStatuses: Set<Int> = [401]
 
     /// The kind of failure.
     /// - Parameters:
-    ///   - body: The response's body; may be anything.
-    ///   - needsBody: Whether the status alone rejects nothing, because the body did not come whole: it might have said
-    ///     that something else is wrong.
+    ///   - body: The response's body; may have any content.
+    ///   - needsBody: Whether the status alone does not reject the credential because the body is incomplete: it might
+    ///     have named another cause.
     ///   - rejected: The statuses that reject the credential.
     static func kind(
         status: Int, body: [UInt8], needsBody: Bool = false, rejected: Set<Int>
@@ -37,7 +37,7 @@ enum RejectedCall {
         }
     }
 
-    /// The member `error` of a JSON object. Other dialects have a sentence there, or a word of their own.
+    /// The member `error` of a JSON object. Other dialects put a sentence or a code of their own there.
     private static func oauthCode(_ body: [UInt8]) -> String? {
         guard !body.isEmpty, case .string(let code) = JSONValue(document: body)?[path: "error"], code.utf8.count <= 64
         else { return nil }

@@ -1,15 +1,15 @@
 import CloakroomCore
 
-/// Reads the tokens out of an upstream's answer to a sign-in or a renewal.
+/// Parses the tokens in an upstream's response to a sign-in or a refresh.
 enum TokenResponse {
-    /// The longest token that is kept, in bytes.
+    /// The maximum length of a token, in bytes.
     static let maxTokenLength = 16_384
-    /// What stands before an access token in `Authorization` (RFC 6750 §2.1).
+    /// The prefix of an access token in `Authorization` (RFC 6750 §2.1).
     static let bearerPrefix = Array("Bearer ".utf8)
 
-    /// - Parameter onInvalidLifetime: Is called if the answer has a lifetime that makes no sense.
-    /// - Returns: `nil` for an answer that makes no sense: not JSON, no access token, or a token that could not be put into
-    ///   a header field. A missing refresh token is the older dialect, and fine.
+    /// - Parameter onInvalidLifetime: Called if the response has an invalid lifetime.
+    /// - Returns: `nil` for an invalid response: not JSON, no access token, or a token that is not allowed in a header
+    ///   field. The refresh token may be missing.
     static func read(
         _ body: [UInt8], configuration: IdentityEndpointConfiguration, now: Timestamp,
         onInvalidLifetime: () -> Void = {}
@@ -23,7 +23,7 @@ enum TokenResponse {
             refreshToken = token
         }
         var authorization: [UInt8] = []
-        // Exactly as large as it has to be: it is kept as long as the session.
+        // Allocates exactly the required size, because the value is kept as long as the session.
         authorization.reserveCapacity(bearerPrefix.count + accessToken.count)
         authorization += bearerPrefix
         authorization += accessToken
@@ -43,7 +43,7 @@ enum TokenResponse {
         return AccessTokenExpiry(jwt: accessToken, now: now)
     }
 
-    /// Visible ASCII only: anything else could end the field that the token is put into.
+    /// Accepts visible ASCII only: other bytes could end the header field that contains the token.
     private static func token(_ value: JSONValue) -> [UInt8]? {
         guard case .string(let text) = value, (1...maxTokenLength).contains(text.utf8.count),
             text.utf8.allSatisfy({ (0x21...0x7e).contains($0) })

@@ -5,14 +5,15 @@ public import NIOSSL
 import Synchronization
 public import Tracing
 
-/// Deals in tokens with one upstream over HTTP/1.1.
+/// Requests, refreshes and revokes tokens at one upstream over HTTP/1.1.
 ///
-/// Off the hot path: sign-ins, renewals and sign-outs only. It logs nothing, and its errors name the call and the kind of failure.
+/// Not on the hot path: used for sign-ins, refreshes and sign-outs only. It logs nothing, and its errors contain only
+/// the call and the kind of failure.
 public final class UpstreamTokenClient: TokenClient {
-    /// How long making tokens void may keep a person waiting who signs out or in anew.
+    /// The maximum time that a sign-out or a new sign-in waits for the revocation of tokens.
     private static let revokeTimeout = Duration.seconds(2)
 
-    /// How long a user's data may hold up the next renewal of a session: it is fetched while the lease is held.
+    /// The maximum time that fetching the user may delay the next refresh of a session: the lease is held meanwhile.
     private static let userTimeout = Duration.seconds(3)
 
     private let upstream: UpstreamConfiguration
@@ -21,16 +22,16 @@ public final class UpstreamTokenClient: TokenClient {
     private let onInvalidLifetime: (@Sendable () -> Void)?
     private let hasInvalidLifetime = Atomic(false)
 
-    /// Makes a client; ``shutdown()`` ends it.
+    /// Creates a client; ``shutdown()`` closes it.
     /// - Parameters:
-    ///   - upstream: The upstream that signs people in; calls that it has no plan for are not made.
+    ///   - upstream: The identity upstream; calls without configuration are not made.
     ///   - timeouts: ``TimeoutsConfiguration/identity`` bounds each call, ``TimeoutsConfiguration/connect`` each connection.
-    ///   - targets: Chooses the target of each call; the same that requests to the upstream use.
-    ///   - tls: Trust roots and certificate for `https` targets: what ``UpstreamConfiguration/tls`` says, read from its files.
-    ///   - tracer: Makes a span for each call that is made for a sampled request: below ``ServiceContext/current``, and
-    ///     its context goes to the upstream instead of the one that is given with the call.
-    ///   - onInvalidLifetime: Is called once, the first time that the upstream reports a token lifetime that makes no
-    ///     sense. Must not wait.
+    ///   - targets: Selects the target of each call; shared with the requests to the upstream.
+    ///   - tls: Trust roots and certificate for `https` targets: ``UpstreamConfiguration/tls``, loaded from its files.
+    ///   - tracer: Creates a span for each call that is made for a sampled request, as a child of
+    ///     ``ServiceContext/current``. Its context is sent to the upstream instead of the one passed with the call.
+    ///   - onInvalidLifetime: Called once, the first time that the upstream returns an invalid token lifetime. Must not
+    ///     wait.
     public init(
         _ upstream: UpstreamConfiguration, targets: any TargetSelecting, timeouts: TimeoutsConfiguration,
         eventLoopGroup: any EventLoopGroup, tls: TLSConfiguration, tracer: (any Tracer)? = nil,
@@ -46,7 +47,7 @@ public final class UpstreamTokenClient: TokenClient {
         configuration.timeout.connect = TimeAmount(min(timeouts.connect, share))
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = upstream.pool.maxConnections
         configuration.connectionPool.idleTimeout = TimeAmount(upstream.pool.idleTimeout)
-        // A target that refuses connections is not asked again and again until the time is over: the next one is.
+        // If a target refuses connections, the next target is tried instead of the same one until the time limit.
         configuration.connectionPool.retryConnectionEstablishment = false
         self.upstream = upstream
         self.onInvalidLifetime = onInvalidLifetime
@@ -59,16 +60,16 @@ public final class UpstreamTokenClient: TokenClient {
         transport = IdentityTransport(targets: clients, selector: targets, spans: SpanFactory(tracer))
     }
 
-    /// Closes the connections. Calls that are under way fail, and so do all after it.
+    /// Closes the connections. Calls in progress and all later calls fail.
     public func shutdown() async {
         for target in transport.targets { await target.shutdown() }
     }
 
-    /// Whether the upstream has a call to renew tokens with. Without one they are used until they end.
+    /// Whether the upstream has a refresh call. Without one, tokens are used until they expire.
     public var supportsRefresh: Bool { upstream.refresh != nil }
 
-    /// Exchanges credentials for tokens, and fetches the user with them if the plan has a call for that.
-    /// - Throws: ``TokenClientError``; tokens that were given by then and are of no use are made void where possible.
+    /// Exchanges credentials for tokens, and fetches the user with them if the configuration has a call for that.
+    /// - Throws: ``TokenClientError``; tokens that were issued by then and cannot be used are revoked if possible.
     public func signIn(
         _ credentials: Credentials, traceparent: String?, now: Timestamp
     ) async throws(TokenClientError) -> SignInResult {
@@ -90,12 +91,12 @@ public final class UpstreamTokenClient: TokenClient {
         return SignInResult(tokens: tokens, user: UserProfile(json: document, account: account, name: name))
     }
 
-    /// Exchanges a refresh token for new tokens. The call is sent once at most, on a connection of its own: the refresh
-    /// token may be spent by it, and an upstream that sees a spent one again takes it for stolen.
-    /// - Throws: ``TokenClientError``; of kind `rejected` only where the upstream answered with the OAuth code
-    ///   `invalid_grant` (RFC 6749 §5.2), or without such a code and with a status that the plan lists, by default 401.
-    ///   A response whose body was cut, late or too large rejects nothing: it is `invalidResponse` instead.
-    ///   Where there is nothing to renew with it is `invalidResponse`, which ends no session.
+    /// Exchanges a refresh token for new tokens. The call is sent once at most, on a connection of its own: the call
+    /// may spend the refresh token, and an upstream that receives a spent one again treats it as stolen.
+    /// - Throws: ``TokenClientError``; of kind `rejected` only if the upstream responded with the OAuth code
+    ///   `invalid_grant` (RFC 6749 §5.2), or without such a code and with a status that the configuration lists, by
+    ///   default 401. A response whose body was truncated, late or too large rejects nothing: it is `invalidResponse`
+    ///   instead. Without a refresh call or a refresh token it is `invalidResponse`, which ends no session.
     public func refresh(
         _ tokens: TokenSet, traceparent: String?, now: Timestamp
     ) async throws(TokenClientError) -> TokenSet {
@@ -115,9 +116,9 @@ public final class UpstreamTokenClient: TokenClient {
         return refreshed
     }
 
-    /// Fetches the user's data, within three seconds or the plan's time if that is less.
-    /// - Returns: A JSON object; `nil` where the upstream has no such call.
-    /// - Throws: ``TokenClientError``; a refusal of the access token is `invalidResponse`.
+    /// Fetches the user's data, within three seconds or the configured time if that is less.
+    /// - Returns: A JSON object; `nil` if the upstream has no such call.
+    /// - Throws: ``TokenClientError``; a rejection of the access token is `invalidResponse`.
     public func user(
         _ tokens: TokenSet, replacing previous: TokenSet?, traceparent: String?
     ) async throws(TokenClientError) -> [UInt8]? {
@@ -125,8 +126,9 @@ public final class UpstreamTokenClient: TokenClient {
             tokens, replacing: previous, traceparent: traceparent, timeout: min(timeout, Self.userTimeout))
     }
 
-    /// Makes the tokens void by their refresh token, within two seconds or the plan's time if that is less.
-    /// - Throws: ``TokenClientError`` unless the upstream took the call or said (401) that the token is void already.
+    /// Revokes the tokens by their refresh token, within two seconds or the configured time if that is less.
+    /// - Throws: ``TokenClientError`` unless the upstream accepted the call or responded with 401 because the token is
+    ///   invalid already.
     public func revoke(_ tokens: TokenSet, traceparent: String?) async throws(TokenClientError) {
         guard let configuration = upstream.revoke, let refreshToken = tokens.refreshToken,
             let credential = IdentityRequest.Credential.refreshToken(refreshToken, configuration: configuration)
@@ -134,7 +136,7 @@ public final class UpstreamTokenClient: TokenClient {
         let response = try await send(
             configuration, credential, traceparent: traceparent, timeout: min(timeout, Self.revokeTimeout),
             call: .revoke)
-        // A token that the upstream does not take any more is void, which is all that was asked for.
+        // A token that the upstream rejects is already invalid, which is the goal of the call.
         guard response.status != 401 else { return }
         try check(response, rejected: [], call: .revoke)
     }
@@ -143,7 +145,7 @@ public final class UpstreamTokenClient: TokenClient {
         if !hasInvalidLifetime.exchange(true, ordering: .relaxed) { onInvalidLifetime?() }
     }
 
-    /// Fetches the user with tokens that nobody knows of yet, and makes them void again if that comes to nothing.
+    /// Fetches the user with newly issued tokens, and revokes the tokens if that fails.
     private func firstUser(
         _ credentials: Credentials, tokens: TokenSet, traceparent: String?
     ) async throws(TokenClientError) -> [UInt8] {
@@ -155,7 +157,7 @@ public final class UpstreamTokenClient: TokenClient {
             }
             return document
         } catch {
-            // An upstream that is not there now will not take this call either; one that talks nonsense may.
+            // An upstream that is unavailable cannot process this call either; one that sent an invalid response may.
             if error.kind != .unreachable, error.kind != .timedOut {
                 try? await revoke(tokens, traceparent: traceparent)
             }
@@ -170,7 +172,7 @@ public final class UpstreamTokenClient: TokenClient {
         let response = try await send(
             configuration, .authorization(tokens.authorization), traceparent: traceparent, timeout: timeout, call: .user
         )
-        // The token is from a moment ago: an upstream that rejects it contradicts itself.
+        // The token was issued just before: a rejection contradicts the upstream's own response.
         guard response.status != 401 else { throw TokenClientError(.invalidResponse, in: .user) }
         try check(response, rejected: [], call: .user)
         guard let document = UserDocument.read(response.body, excluding: [tokens] + (previous.map { [$0] } ?? []))
@@ -201,7 +203,7 @@ public final class UpstreamTokenClient: TokenClient {
         _ response: IdentityTransport.Response, rejected: Set<Int>, call: TokenClientError.Operation
     ) throws(TokenClientError) {
         guard !response.isSuccess else { return }
-        // A session must not end by a response of which only a part is known.
+        // An incomplete response must not end a session.
         let kind = RejectedCall.kind(
             status: response.status, body: response.body, needsBody: call == .refresh && !response.isWhole,
             rejected: rejected)

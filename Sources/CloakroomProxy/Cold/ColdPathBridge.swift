@@ -1,17 +1,17 @@
 import NIOCore
 import Tracing
 
-/// The one place where an exchange leaves its event loop: a task does what takes time, and the exchange goes on where it
-/// came from. How long the work may take is the work's own concern; it always ends.
+/// Runs asynchronous work for an exchange off its event loop and returns to that loop. The work limits its own duration
+/// and always completes.
 enum OffLoop {
     /// - Parameters:
-    ///   - work: Runs in a task of its own, below the exchange's span if it is sampled.
-    ///   - resume: Is called on the exchange's event loop with what came of it.
+    ///   - work: Runs in its own task, with the exchange's span as parent if it is sampled.
+    ///   - resume: Called on the exchange's event loop with the result.
     static func run<Result: Sendable>(
         _ exchange: Exchange, on eventLoop: any EventLoop, work: @escaping @Sendable () async -> Result,
         resume: @escaping @Sendable (Exchange, Result) -> Void
     ) {
-        // What the work needs must not be given up before it is done, not even where the client is.
+        // Retain the snapshot until the work is done, even if the client disconnects.
         let snapshot = exchange.snapshot
         snapshot.retain()
         let bound = NIOLoopBound((exchange: exchange, snapshot: snapshot), eventLoop: eventLoop)

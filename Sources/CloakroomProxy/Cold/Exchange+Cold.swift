@@ -3,12 +3,12 @@ import CloakroomTelemetry
 import CloakroomWire
 import NIOCore
 
-/// The ways that leave the event loop: the gateway's own endpoints, and sessions that are not at hand. The exchange is
-/// parked meanwhile: nothing more is read for it.
+/// Paths that leave the event loop: account endpoints, and sessions that are not cached. The exchange is suspended
+/// meanwhile: nothing more is read for it.
 extension Exchange {
-    /// The request is for one of the gateway's own endpoints: its body is collected first.
+    /// Starts an account request: its body is collected first.
     func beginAccountRequest(_ endpoint: AccountEndpoint, now: UInt64) {
-        // Nothing here is the other end of a tunnel.
+        // Account endpoints support no tunnels.
         guard tunnel == .none else { return respond(ProblemDocument(Problem(.notImplemented)), now: now) }
         guard summary.expectation != .unknown else {
             return respond(ProblemDocument(Problem(.expectationFailed)), now: now)
@@ -26,7 +26,7 @@ extension Exchange {
         }
     }
 
-    /// All of the request for an own endpoint is there: it is answered off the event loop.
+    /// The account request is complete: it is handled off the event loop.
     func dispatchAccountRequest() {
         guard let accountEndpoint else { return }
         machine.suspend()
@@ -47,7 +47,7 @@ extension Exchange {
         }
     }
 
-    /// The session has to be loaded before the request can be decided.
+    /// Loads the session before the request can be decided.
     func loadSession(_ ticket: SessionTicket, route: Int, now: UInt64) {
         machine.suspend()
         downstream?.setDeadline(.max)
@@ -75,21 +75,22 @@ extension Exchange {
             case .failure: nil
             }
         guard let decision, decision != .loadSession else {
-            // A store that cannot tell signs nobody out.
+            // A store failure does not end the session: respond with 503, not 401.
             record.errorType = .storeUnavailable
             return respond(entry.problem(.storeUnavailable, retryAfter: 1), now: now)
         }
         execute(requestDecision(of: decision, route: index), now: now)
     }
 
-    /// The session holds tokens of another source: it is ended, and the request goes on as one without a session.
+    /// The session's tokens were issued by another source: the session is ended, and the request continues without a
+    /// session.
     func endSession(_ ticket: SessionTicket, route: Int, now: UInt64) {
         machine.suspend()
         downstream?.setDeadline(.max)
         let store = snapshot.config.sessions
         let timestamp = context.sessionTimestamp(at: now)
         OffLoop.run(self, on: context.eventLoop) {
-            // It opens nothing here whether or not the store can be reached.
+            // The request continues without a session even if the store is unreachable.
             _ = try? await store.end(ticket, reason: .sourceRemoved, now: timestamp)
         } resume: { exchange, _ in
             exchange.loaded(.success(.missing(SessionEndReason.sourceRemoved.unauthorizedReason)), route: route)
@@ -124,13 +125,13 @@ extension Exchange {
         }
     }
 
-    /// Who asks, where a peer that is believed says that it asks for somebody.
+    /// Address of the client: resolved from the forwarding fields if the peer is trusted, else the peer's own.
     private var clientAddress: String {
         guard peer.isTrusted else { return peer.address }
         return ClientAddress.resolve(head, peer: peer.address, trusted: snapshot.config.configuration.trustedPeers)
     }
 
-    /// What stands behind the last slash of the path.
+    /// The path segment after the last slash.
     private var lastSegment: String {
         var path = normalizedPath
         if !target.isPathRewritten {
@@ -140,7 +141,7 @@ extension Exchange {
         return String(decoding: path.split(separator: UInt8(ascii: "/")).last ?? [], as: UTF8.self)
     }
 
-    /// The value of a field that stands once; `nil` if it is not there, or there twice.
+    /// Value of a field that occurs once; `nil` if it is absent or repeated.
     private func value(of name: KnownField) -> [UInt8]? {
         var value: [UInt8]?
         for field in head.fields where field.name == name {

@@ -3,20 +3,21 @@ import CloakroomTelemetry
 import CloakroomWire
 import NIOCore
 
-/// Fresh tokens: before a request goes on whose session's tokens have ended, and after an upstream refused them.
+/// Token refresh: before a request is forwarded whose session's tokens have expired, and after the upstream rejected a
+/// token.
 extension Exchange {
-    /// Up to so many bytes of a body are kept, so that the request can be sent again with another token.
+    /// Maximum size in bytes of a body that is kept for sending the request again with another token.
     private static let replayLimit = 16_384
 
-    /// How often a request is sent again at most.
+    /// Maximum number of times that a request is sent again.
     private static let mostReplays = 3
 
-    /// Whether the request's body is known to be small.
+    /// Whether the request body is known to be small.
     var isBodySmall: Bool {
         if case .length(let length) = framing { length <= Self.replayLimit } else { false }
     }
 
-    /// The request waits until its session has other tokens.
+    /// Suspends the request until the session's tokens have been refreshed.
     func refresh(_ session: Session, ticket: SessionTicket, route: Int, cause: RefreshTrigger) {
         if cause == .expired { machine.suspend() }
         downstream?.setDeadline(.max)
@@ -43,14 +44,14 @@ extension Exchange {
             }
             if isReplay { replay(permit, now: now) } else { forward(permit, now: now) }
         case .ended(let reason):
-            // Without a session the route may still be for everybody.
+            // Without a session the route may still be public.
             if case .forward(let permit) = AuthDecision.decide(
                 entry.access, at: index, now: context.timestamp(at: now), session: .missing(reason))
             {
                 return isReplay ? replay(permit, now: now) : forward(permit, now: now)
             }
             record.decision = .unauthenticated
-            // Nobody else clears this one: its ticket is dead for good, and only now did that come to light.
+            // The ticket is permanently invalid, which was detected only now; no other response clears the cookie.
             let lines = reason == .refreshRejected ? snapshot.config.cookieClearingLine : []
             respond(entry.unauthorized[reason], moreFieldLines: lines, now: now)
         case .unavailable(let status, let retryAfter):
@@ -62,14 +63,14 @@ extension Exchange {
         }
     }
 
-    /// The upstream refused the token that the gateway sent. The session is renewed and the request sent again, where it
-    /// can be: the refusal stays between the two of us. Once, unless it is the clock that explains it.
-    /// - Returns: Whether that is under way. Otherwise the upstream's answer is the client's.
+    /// The upstream rejected the session's token. The tokens are refreshed and the request is sent again if possible,
+    /// so the client does not see the 401. At most once, unless the token had expired meanwhile.
+    /// - Returns: Whether that is in progress. Otherwise the upstream's response is forwarded to the client.
     func refreshAndReplay() -> Bool {
         guard let permit, let session = permit.bearerSession, let ticket else { return false }
         tokenRejections += 1
-        // A token that has come to its end meanwhile was refused for that: where tokens live for seconds and the upstream
-        // is slow, it may happen twice.
+        // A token that expired in transit explains the rejection. With token lifetimes of seconds and a slow upstream
+        // this may happen more than once.
         let hasEnded = session.hasAgedAccessToken(at: context.timestamp(at: context.now))
         guard tokenRejections == 1 || (tokenRejections <= Self.mostReplays && hasEnded),
             snapshot.config.refresher.shouldRefreshAfterRejection(session)
@@ -77,7 +78,7 @@ extension Exchange {
             return false
         }
         guard framing == .none || buffersForReplay, machine.tokenRejected() else {
-            // This request is lost; the next one need not be.
+            // This request cannot be sent again, but the refresh benefits the next one.
             let refresher = snapshot.config.refresher
             OffLoop.run(self, on: context.eventLoop) {
                 _ = await refresher.refresh(session, ticket: ticket, cause: .rejected, traceparent: nil)
@@ -96,7 +97,7 @@ extension Exchange {
         record.retries += 1
         pool?.upstream.replays.increment()
         machine.replay()
-        // Fresh: an old connection may have died just now, and a request that was sent again is not retried.
+        // A new connection: a reused one may be closed already, and a replayed request is not retried.
         lease(isFresh: true, now: now)
     }
 }

@@ -7,21 +7,21 @@ import NIOSSL
     import Musl
 #endif
 
-/// Makes the end of a connection a reset instead of an orderly close.
+/// Closes connections with a TCP reset instead of an orderly close.
 enum TCPReset {
-    /// Has the channel reset its connection when it is closed; call it just before. Where that cannot be, it is closed
-    /// as usual.
+    /// Makes the next close of the channel a reset; call it immediately before closing. If that is not possible, the
+    /// close is orderly.
     static func onClose(_ channel: any Channel) {
         _ = (channel as? any SocketOptionProvider)?.setSoLinger(linger(l_onoff: 1, l_linger: 0))
     }
 }
 
-/// Ends a connection in the middle of a response.
+/// Closes a connection in the middle of a response.
 enum ChannelCut {
-    /// Closes the channel below TLS, without the alert that would make the end look intended (RFC 8446 §6.1; RFC 9112
-    /// §9.8). What is not sent yet is lost. Only on the channel's event loop.
+    /// Closes the channel below TLS, without the close_notify alert that would mark the end as intended (RFC 8446 §6.1;
+    /// RFC 9112 §9.8). Unsent data is lost. Must be called on the channel's event loop.
     static func close(_ channel: any Channel) {
-        // A close that begins at the handler's own place does not pass through it.
+        // `close` on the handler's own context starts below the handler, so no alert is sent.
         guard let tls = try? channel.pipeline.syncOperations.context(handlerType: NIOSSLServerHandler.self) else {
             return channel.close(promise: nil)
         }

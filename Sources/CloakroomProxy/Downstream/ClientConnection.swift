@@ -2,19 +2,19 @@ import CloakroomCore
 import CloakroomTelemetry
 import NIOCore
 
-/// What is known of a client's connection before its first request.
+/// Properties of a client connection that are known before its first request.
 struct DownstreamConnectionInfo {
     let channel: any Channel
     let context: LoopContext
     let isTLS: Bool
-    /// The client's address where a PROXY header told it; `nil` for the connection's own.
+    /// The client's address from a PROXY header; `nil` to use the connection's remote address.
     var sourceAddress: String?
     /// `nil` without TLS.
     var tlsVersion: ExchangeTLSVersion?
-    /// Whom the client's certificate names, where one was asked for and verified.
+    /// Subject of the client's certificate, if one was requested and verified.
     var certificateSubject: String?
 
-    /// The peer, as requests know it. The connection has to stand.
+    /// Creates the peer for the connection's requests. The connection must be established.
     func makePeer() -> Peer {
         Peer(
             address: sourceAddress ?? channel.remoteAddress?.ipAddress ?? "unknown", isTLS: isTLS,

@@ -1,13 +1,13 @@
 import NIOCore
 import NIOSSL
 
-/// What a client's connection gets to talk to, from the first byte of TLS or HTTP on.
+/// Builds the channel pipeline of client connections.
 enum DownstreamPipeline {
-    /// Adds the handlers to the end of a channel's pipeline. Only on the channel's event loop.
+    /// Adds the handlers to the end of a channel's pipeline. Must be called on the channel's event loop.
     /// - Parameters:
-    ///   - tls: The handler that does TLS; `nil` in clear.
-    ///   - allowsHTTP2: Whether HTTP/2 is spoken: by ALPN over TLS, with prior knowledge in clear (RFC 9113 §3).
-    ///   - sourceAddress: The client's address where a PROXY header told it.
+    ///   - tls: The TLS handler; `nil` without TLS.
+    ///   - allowsHTTP2: Whether HTTP/2 is supported: by ALPN with TLS, with prior knowledge without TLS (RFC 9113 §3).
+    ///   - sourceAddress: The client's address from a PROXY header; `nil` without one.
     static func add(
         to channel: any Channel, context: LoopContext, tls: NIOSSLServerHandler?, allowsHTTP2: Bool,
         sourceAddress: String?
@@ -23,7 +23,7 @@ enum DownstreamPipeline {
         }
     }
 
-    /// Adds what speaks HTTP/2.
+    /// Adds the handlers for HTTP/2.
     static func addHTTP2(_ client: DownstreamConnectionInfo) throws {
         let gatherer = WriteCoalescer()
         let handler = HTTP2DownstreamHandler(client, gatherer: gatherer)

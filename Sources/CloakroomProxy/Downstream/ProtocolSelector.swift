@@ -3,8 +3,8 @@ import NIOCore
 import NIOSSL
 import NIOTLS
 
-/// Finds out which protocol a client speaks, and makes room for the handler that speaks it too: over TLS by what was
-/// negotiated (RFC 7301), in clear by the first bytes (RFC 9113 §3.3).
+/// Determines the HTTP version of a client connection and replaces itself with the matching handler: with TLS by ALPN
+/// (RFC 7301), without TLS by the first bytes (RFC 9113 §3.3).
 final class ProtocolNegotiationHandler: ChannelInboundHandler, RemovableChannelHandler, LoopRegistered {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
@@ -23,7 +23,7 @@ final class ProtocolNegotiationHandler: ChannelInboundHandler, RemovableChannelH
         self.allowsHTTP2 = allowsHTTP2
     }
 
-    /// What a connection of HTTP/2 begins with (RFC 9113 §3.4).
+    /// The HTTP/2 connection preface (RFC 9113 §3.4).
     private static let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
 
     func handlerAdded(context handlerContext: ChannelHandlerContext) {
@@ -45,11 +45,12 @@ final class ProtocolNegotiationHandler: ChannelInboundHandler, RemovableChannelH
         guard !isStarted else { return }
         isStarted = true
         let context = client.context
-        // A handshake is due at once; the first request of a connection in clear may take its time.
+        // A TLS handshake must start at once; the first request of an unencrypted connection gets the keep-alive
+        // timeout.
         let timeouts = context.snapshot.timeouts
         deadline = context.updateTime() &+ (client.isTLS ? timeouts.header : timeouts.keepAlive)
         context.add(self)
-        // It was accepted just before the gateway was told to stop.
+        // It was accepted just before draining began.
         if context.isDraining { closeNow() }
     }
 
@@ -58,7 +59,7 @@ final class ProtocolNegotiationHandler: ChannelInboundHandler, RemovableChannelH
             let tls = try? handlerContext.pipeline.syncOperations.handler(type: NIOSSLServerHandler.self)
             client.tlsVersion = tls?.tlsVersion == .tlsv13 ? .tls1_3 : .tls1_2
             if let certificate = tls?.peerCertificate {
-                // A session that is resumed was verified when it began; the certificate may have ended since.
+                // A resumed TLS session was verified when it was created; the certificate may have expired since.
                 let now = client.context.wallNanoseconds(at: client.context.updateTime()) / 1_000_000_000
                 guard !ClientCertificate.isExpired(certificate, at: now) else { return closeNow() }
                 client.certificateSubject = ClientCertificate.subject(of: certificate)
@@ -82,7 +83,7 @@ final class ProtocolNegotiationHandler: ChannelInboundHandler, RemovableChannelH
     }
 
     func errorCaught(context handlerContext: ChannelHandlerContext, error: any Error) {
-        // A handshake that fails, a reset: the connection is of no more use, and it is the peer's doing.
+        // A failed handshake or a reset, caused by the peer: the connection is unusable.
         handlerContext.close(promise: nil)
     }
 
@@ -117,7 +118,7 @@ final class ProtocolNegotiationHandler: ChannelInboundHandler, RemovableChannelH
 
     var usesTLS: Bool { client.isTLS }
 
-    /// Nothing has been asked for yet.
+    /// No request has been received yet.
     func drain() { closeNow() }
 
     func closeNow() { handlerContext?.close(promise: nil) }

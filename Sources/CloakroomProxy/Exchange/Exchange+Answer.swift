@@ -2,9 +2,9 @@ import CloakroomCore
 import CloakroomTelemetry
 import NIOCore
 
-/// Answers of the gateway's own.
+/// Local responses: responses made by the gateway itself.
 extension Exchange {
-    /// Answers with a problem.
+    /// Responds with a problem document.
     func respond(
         _ document: ProblemDocument, allow: String? = nil, moreFieldLines: [UInt8] = [], now: UInt64
     ) {
@@ -21,12 +21,12 @@ extension Exchange {
             status: document.problem.status, title: document.problem.title, fieldLines: lines, body: body, now: now)
     }
 
-    /// Answers with whatever it is given.
+    /// Responds with the given status, field lines and body.
     func respond(status: Int, title: String, fieldLines: [UInt8], body: [UInt8], now: UInt64) {
         guard let downstream else { return }
         machine.respondedLocally()
         record.status = UInt16(clamping: status)
-        // Whatever was asked of the upstream, this is not its answer.
+        // The client gets a local response, so the upstream's status is recorded as absent.
         if requestSentAt != 0 { record.upstreamStatus = 0 }
         let isToHead = record.method == .head
         record.bytesSent = isToHead ? 0 : UInt64(body.count)
@@ -40,7 +40,7 @@ extension Exchange {
         downstream.exchangeCompleted()
     }
 
-    /// A scheme that no browser knows, so that none opens a dialog of its own (RFC 9110 §11.6.1).
+    /// An authentication scheme that browsers do not know, so they open no credentials dialog (RFC 9110 §11.6.1).
     private static let challengeLine = Array("WWW-Authenticate: Session realm=\"cloakroom\"\r\n".utf8)
     static let serverMethodsLine = Array("Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n".utf8)
 }

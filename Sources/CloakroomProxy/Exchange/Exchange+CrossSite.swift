@@ -3,10 +3,10 @@ import CloakroomTelemetry
 import CloakroomWire
 import NIOCore
 
-/// Requests that other sites make browsers send, and what other origins' pages may read.
+/// CSRF checks of cross-site requests, and CORS.
 extension Exchange {
-    /// Whether a request that a cookie vouches for comes from another site. Asked before the session is looked up: such a
-    /// request is no use of it.
+    /// Whether a request with a session cookie is cross-site. Evaluated before the session lookup, so a rejected
+    /// request does not extend the session's idle timeout.
     var isFromAnotherSite: Bool {
         let policy = snapshot.config.crossSite
         let kind = crossSiteKind
@@ -16,14 +16,14 @@ extension Exchange {
             at: CrossSitePolicy.TargetOrigin(isSecure: peer.scheme == .https, authority: hostRange))
     }
 
-    /// The same of a request for an own endpoint. Signing in changes something before there is a cookie: another site could
-    /// sign the user in as somebody else.
+    /// Whether a request for an account endpoint is cross-site. Sign-in changes state before a cookie exists: another
+    /// site could sign the user in to a different account.
     func isFromAnotherSite(for endpoint: AccountEndpoint) -> Bool {
         guard summary.hasSessionCookie || crossSiteKind != .safe else { return false }
         return isFromAnotherSite
     }
 
-    /// Whether a tunnel is opened is settled later; whoever asks for one is judged by it.
+    /// Upgrades are resolved later; here a requested upgrade is enough to apply the rule for tunnels.
     private var crossSiteKind: CrossSitePolicy.RequestKind {
         guard tunnel == .none, !summary.requestsWebSocket else { return .tunnel }
         return switch record.method {
@@ -32,18 +32,18 @@ extension Exchange {
         }
     }
 
-    /// Takes down who asks, for the answer.
-    /// - Returns: The answer itself, if the request is a browser's question whether a page may ask.
+    /// Records how the request's origin matches the CORS policy, for the response.
+    /// - Returns: The response, if the request is a CORS preflight.
     func evaluateCORS(_ span: Span<UInt8>) -> RequestDecision? {
         let cors = snapshot.config.cors
         originMatch = cors.matchOrigin(of: head, summary: summary)
         guard record.method == .options, let asked = cors.preflight(head, summary: summary) else { return nil }
         let table = snapshot.config.routeTable
-        // No method is the empty one, so the table tells which ones the path has.
+        // An empty method matches no route, so the table returns the methods of the path.
         guard case .methodNotAllowed(let methods) = match(table, method: span.extracting(0..<0), span) else {
             return nil
         }
-        // It counts for the route that it asks about.
+        // A preflight is counted for the route it asks about.
         switch match(table, method: span.extracting(asked.start..<asked.end), span) {
         case .route(let index): record.routeIndex = index
         case .accountEndpoint: record.routeIndex = snapshot.config.routes.count
@@ -51,7 +51,7 @@ extension Exchange {
         }
         let lines = cors.preflightLines(originMatch, head, methods: methods)
         let decision: ExchangeDecision = originMatch == .notAllowed ? .csrfRejected : .local
-        // All that is to be said is in the lines.
+        // The preflight lines are complete; no further CORS fields are added to the response.
         originMatch = .notEvaluated
         return .preflight(lines, decision)
     }

@@ -4,23 +4,23 @@ import CloakroomWire
 import NIOCore
 
 extension Exchange {
-    /// What is to be done with a request, before anything is done.
+    /// The decision on a request, before it is executed.
     enum RequestDecision {
         case forward(UpstreamPermit)
         case problem(ProblemDocument, ExchangeDecision, allow: String?)
         case own(AccountEndpoint)
         case loadSession(SessionTicket, route: Int)
-        /// The session's tokens have ended.
+        /// The session's tokens have expired.
         case refresh(Session, SessionTicket, route: Int)
-        /// The session holds tokens of another source than the route's upstream.
+        /// The session's tokens were issued by a source other than the route's upstream.
         case endSession(SessionTicket, route: Int)
-        /// A browser asks what another origin's page may do: the field lines of the answer.
+        /// A CORS preflight: the field lines of the response.
         case preflight([UInt8], ExchangeDecision)
-        /// `OPTIONS *` (RFC 9110 §9.3.7), or an `OPTIONS` that goes no further.
+        /// `OPTIONS *` (RFC 9110 §9.3.7), or an `OPTIONS` request that is not forwarded.
         case serverOptions
     }
 
-    /// Asks the pure types, in the order of the request path: target, host, route, session, decision, fields.
+    /// Evaluates the decision types in the order of the request path: target, host, route, session, decision, fields.
     func decide(now: UInt64) -> RequestDecision {
         let config = snapshot.config
         trace = ExchangeTrace()
@@ -52,14 +52,14 @@ extension Exchange {
         let reading = config.cookie.read(head)
         ticket = if case .ticket(let ticket) = reading { ticket } else { nil }
         summary = config.requestPolicy.apply(&head, isTrusted: peer.isTrusted, reading: reading)
-        // A client of HTTP/1.0 cannot mean it (RFC 9110 §10.1.1).
+        // An HTTP/1.0 client's expectation is ignored (RFC 9110 §10.1.1).
         if protocolVersion == .http1_0 { summary.expectation = .none }
-        // It was to go no further than here (RFC 9110 §7.6.2).
+        // `Max-Forwards: 0` ends the request here (RFC 9110 §7.6.2).
         if summary.maxForwards == .value(0) { return .serverOptions }
         if config.cors.isEnabled, let preflight = evaluateCORS(span) { return preflight }
         switch match(config.routeTable, span) {
         case .notFound:
-            // Nothing here is ever traced back to a client (RFC 9110 §9.3.8).
+            // TRACE is never echoed to a client (RFC 9110 §9.3.8).
             guard record.method != .trace else {
                 return .problem(ProblemDocument(Problem(.methodNotAllowed)), .undecided, allow: "")
             }
@@ -73,7 +73,7 @@ extension Exchange {
             }
             return .own(endpoint)
         case .route(let index):
-            // Not even where a route lists it (RFC 9110 §9.3.8).
+            // TRACE is rejected even if a route lists it (RFC 9110 §9.3.8).
             guard record.method != .trace else {
                 return .problem(ProblemDocument(Problem(.methodNotAllowed)), .undecided, allow: "")
             }
@@ -93,7 +93,7 @@ extension Exchange {
         return requestDecision(of: decision, route: index)
     }
 
-    /// What a decision about a route's request comes to.
+    /// Maps a route's authorization decision to a request decision.
     func requestDecision(of decision: AuthDecision, route index: Int) -> RequestDecision {
         let entry = snapshot.config.routes[index]
         switch decision {
@@ -141,7 +141,8 @@ extension Exchange {
 
     private func lookUp(now: UInt64) -> SessionLookup {
         guard let ticket else { return .missing(.noSession) }
-        // A connection's requests mostly carry the same cookie: its hash is a twentieth of a request's instructions.
+        // Consecutive requests of a connection usually carry the same cookie; hashing it costs 5 % of a request's
+        // instructions.
         if ticket != cachedTicket {
             cachedTicket = ticket
             sessionKey = nil
@@ -150,7 +151,7 @@ extension Exchange {
             ticket, key: &sessionKey, now: context.sessionTimestamp(at: now), slides: true)
     }
 
-    /// Finds the one authority of the request. HTTP/1.1 wants exactly one `Host`, even beside an absolute target
+    /// Determines the authority of the request. HTTP/1.1 requires exactly one `Host`, even with an absolute-form target
     /// (RFC 9112 §3.2).
     private func resolveAuthority(_ span: Span<UInt8>) -> Bool {
         var host: ByteRange?

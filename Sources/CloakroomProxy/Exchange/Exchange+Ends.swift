@@ -2,9 +2,9 @@ import CloakroomCore
 import CloakroomTelemetry
 import CloakroomWire
 
-/// What bounds an exchange, and how it is given up.
+/// Limits of an exchange, and aborting it.
 extension Exchange {
-    /// Whatever was sent of the answer is not all of it: the client has to see that.
+    /// Aborts the response: the client must notice that it is incomplete.
     func abortResponse(_ error: ExchangeErrorType) {
         cancelUpstream()
         let downstream = self.downstream
@@ -13,13 +13,13 @@ extension Exchange {
         downstream?.abort()
     }
 
-    /// Lets go of the upstream, answered or not.
+    /// Cancels the upstream request, whether or not a response was received.
     func cancelUpstream() {
         upstream?.cancel()
         upstream = nil
     }
 
-    /// The client has sent more than the route takes.
+    /// The request body exceeds the route's limit.
     func bodyTooLarge() {
         cancelUpstream()
         record.errorType = .bodyTooLarge
@@ -27,23 +27,23 @@ extension Exchange {
         respond(snapshot.config.routes[permit.route].problem(.contentTooLarge), now: context.now)
     }
 
-    /// The request is sent: the upstream has so much time for its answer.
+    /// Starts the response timeout. Called when the request has been sent.
     func expectResponse() {
         guard let permit else { return }
         downstream?.setDeadline(requestSentAt &+ snapshot.config.routes[permit.route].responseHeadTimeout)
     }
 
-    /// How long a body may pause, in nanoseconds.
+    /// Maximum pause within a body, in nanoseconds.
     var bodyIdle: UInt64 {
         permit.map { snapshot.config.routes[$0.route].bodyIdleTimeout } ?? snapshot.timeouts.bodyIdle
     }
 
-    /// The largest body that is taken, in bytes.
+    /// Maximum size of a request body, in bytes.
     var bodyLimit: Int {
         permit.map { snapshot.config.routes[$0.route].bodyLimit } ?? 0
     }
 
-    /// Whether the request may be sent twice, and can be (RFC 9110 §9.2.2).
+    /// Whether the request is idempotent (RFC 9110 §9.2.2) and has no body, so it can be sent again.
     var isIdempotent: Bool {
         guard framing == .none else { return false }
         return switch record.method {

@@ -3,13 +3,14 @@ import CloakroomTelemetry
 import CloakroomWire
 import NIOCore
 
-/// What telemetry is told about an exchange.
+/// Reports exchanges to telemetry.
 extension Exchange {
-    /// Tells telemetry, exactly once for every exchange, on whatever way it ended. Sending an answer may find that the
-    /// client is gone, which is an end of its own: whoever comes second has nothing more to tell.
+    /// Reports the exchange to telemetry, exactly once, however it ended. Writing a response may detect that the client
+    /// disconnected, which also ends the exchange; the second call has no effect.
     func finish(errorType: ExchangeErrorType?) {
         guard releaseSnapshot() else { return }
-        // Not the event's moment: what the gateway itself did since then belongs to the exchange.
+        // Read from the clock, not from the event's time: the gateway's own processing since then is part of the
+        // duration.
         let now = NIODeadline.now().uptimeNanoseconds
         record.errorType = errorType
         record.durationNanoseconds = now &- startedAt
@@ -25,7 +26,7 @@ extension Exchange {
             record, method: span.extracting(head.method.start..<head.method.end),
             path: span.extracting(path.start..<path.end))
         snapshot.release()
-        // A connection that rests must not keep what is no longer in effect.
+        // Release the old snapshot: an idle connection must not retain it.
         adoptCurrentSnapshot()
         resetHead()
         permit = nil
@@ -38,18 +39,19 @@ extension Exchange {
         tokenRejections = 0
     }
 
-    /// How long the upstream has taken. The request may have been sent later than at the moment of the event that is being
+    /// Time that the upstream has taken. The request may have been sent after the time of the event that is being
     /// handled.
     func upstreamDuration(until now: UInt64) -> UInt64 { now > requestSentAt ? now &- requestSentAt : 0 }
 
-    /// Where path and query stand in the head; of an absolute target without what comes before.
+    /// Range of path and query in the head; for an absolute-form target without scheme and authority.
     var receivedTarget: ByteRange {
         let isAbsolute = target.authority != nil && !target.isPathRewritten && head.target.count > target.path.start
         let start = head.target.start + (isAbsolute ? target.path.start : 0)
         return ByteRange(start: start, count: head.target.end - start)
     }
 
-    /// Lets go of the head's bytes, and of the places in them: a head that was refused half-way has some already.
+    /// Releases the head's bytes and resets the ranges into them: a head that was rejected while being parsed may have
+    /// set some.
     func resetHead() {
         head.reset()
         head.method = ByteRange(start: 0, count: 0)

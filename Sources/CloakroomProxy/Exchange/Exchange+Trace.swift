@@ -4,20 +4,20 @@ import CloakroomWire
 import NIOCore
 import Tracing
 
-/// The trace context of an exchange, and its spans if it is sampled.
+/// Trace context of an exchange, and its spans if it is sampled.
 struct ExchangeTrace {
-    /// What a trusted client sent.
+    /// Context received from a trusted client.
     var incoming: TraceContext?
-    /// What goes to the upstream.
+    /// Context sent to the upstream.
     var outgoing: TraceContext?
-    /// Where a trusted client's context stands, and the vendor data that go with it.
+    /// Ranges of the trace fields in a trusted client's request, including its vendor data (`tracestate`).
     var fields = TraceContextFields()
     var server: (any Span)?
     var client: (any Span)?
 }
 
 extension Exchange {
-    /// Reads the trace context of a trusted client; a stranger's does not count (W3C Trace Context §7.3).
+    /// Reads the trace context of a trusted client; that of an untrusted peer is ignored (W3C Trace Context §7.3).
     func extractTraceContext(_ span: Swift.Span<UInt8>) {
         guard peer.isTrusted else { return }
         let fields = TraceContextFields.read(head)
@@ -28,14 +28,14 @@ extension Exchange {
         trace.fields = fields
     }
 
-    /// Decides whether the request is sampled, and begins its server span if so. Otherwise the context is carried on,
-    /// and nothing else is done.
+    /// Decides whether the request is sampled, and starts its server span if so. Otherwise the context is only
+    /// propagated.
     func beginTrace() {
         let child = snapshot.config.telemetry.tracer.childContext(of: trace.incoming)
         trace.outgoing = child
         record.traceID = child.traceID
         guard child.isSampled, let tracer = snapshot.config.tracer else { return }
-        // What was decided goes in as the parent: a root without a span id of its own.
+        // The sampling decision is passed as the parent: a root context without a span id.
         var serviceContext = ServiceContext.topLevel
         serviceContext.traceContext =
             trace.incoming ?? TraceContext(traceID: child.traceID, spanID: 0, flags: child.flags)
@@ -56,14 +56,14 @@ extension Exchange {
         propagate(span)
     }
 
-    /// What somebody sent whose trace is not continued. Whoever has that trace finds this one by it.
+    /// Context received from an untrusted peer. Its trace is not continued; the server span links to it.
     private var untrustedTraceContext: TraceContext? {
         guard !peer.isTrusted, let range = TraceContextFields.read(head).parent else { return nil }
         let bytes = head.bytes
         return TraceContext(traceparent: bytes.readableBytesUInt8Span.extracting(range.start..<range.end))
     }
 
-    /// The path as the client wrote it, as far as it may be told.
+    /// The path as sent by the client, up to the length that may be logged.
     private var receivedPath: String {
         let range = receivedTarget
         let bytes = head.bytes
@@ -84,7 +84,7 @@ extension Exchange {
         return routes[record.routeIndex].route.pattern.description
     }
 
-    /// Begins the client span of one attempt.
+    /// Starts the client span of one attempt.
     func startClientSpan(_ upstream: UpstreamRuntime, _ connection: UpstreamConnection, now: UInt64) {
         guard let server = trace.server, let tracer = snapshot.config.tracer else { return }
         let span = tracer.startAnySpan(
@@ -98,7 +98,7 @@ extension Exchange {
         propagate(span)
     }
 
-    /// The upstream continues from a span, if that has a place in the trace. Tracers that are not ours may give it none.
+    /// Propagates the span's context to the upstream, if the span has a span id. Third-party tracers may assign none.
     private func propagate(_ span: any Span) {
         if let context = span.context.traceContext, context.spanID != 0 { trace.outgoing = context }
     }
@@ -112,7 +112,7 @@ extension Exchange {
         trace.client = nil
     }
 
-    /// Ends the client span of an attempt whose token the upstream refused.
+    /// Ends the client span of an attempt whose token was rejected by the upstream.
     func endRejectedAttempt() {
         guard let span = trace.client else { return }
         span.attributes["http.response.status_code"] = Int64(401)
@@ -122,7 +122,7 @@ extension Exchange {
         trace.client = nil
     }
 
-    /// Ends what spans there are.
+    /// Ends the open spans.
     func endTrace(_ record: ExchangeRecord) {
         if let span = trace.client {
             let status = record.upstreamStatus ?? record.status
@@ -142,7 +142,7 @@ extension Exchange {
             } else if record.status >= 500 {
                 span.attributes["error.type"] = "\(record.status)"
             }
-            // A client's mistake is no error of the server's.
+            // 4xx responses are no errors of the server span.
             if record.status >= 500 || record.status == 0 { span.setStatus(SpanStatus(code: .error)) }
             span.end()
         }

@@ -3,11 +3,11 @@ import CloakroomTelemetry
 import CloakroomWire
 import NIOCore
 
-/// Answers without an end of their own: tunnels and event streams. They go on for as long as somebody says something, and
-/// not longer than the session that they belong to.
+/// Open-ended responses: tunnels and event streams. They continue while data is transferred, at most until their
+/// session ends.
 extension Exchange {
-    /// Looks whether the request asks for a tunnel, and may have one.
-    /// - Returns: Whether it can be served at all.
+    /// Resolves a requested upgrade and whether the route allows it.
+    /// - Returns: Whether the request can be served.
     func resolveUpgrade(_ route: RouteRuntime) -> Bool {
         if tunnel == .none, summary.requestsWebSocket, record.method == .get, framing == .none,
             protocolVersion == .http1_1
@@ -17,7 +17,7 @@ extension Exchange {
         switch tunnel {
         case .none: return true
         case .webSocketUpgrade:
-            // Without leave the upgrade is ignored, as it may be (RFC 9110 §7.8).
+            // If the route does not allow WebSockets, the upgrade is ignored (RFC 9110 §7.8).
             if !route.route.allowsWebSocket { tunnel = .none }
             return true
         case .webSocketConnect: return route.route.allowsWebSocket
@@ -25,7 +25,7 @@ extension Exchange {
         }
     }
 
-    /// The upstream changed the protocol.
+    /// The upstream accepted the upgrade.
     func upstreamSwitched(_ head: borrowing ResponseHead) {
         guard machine.switched(), let downstream else { return }
         record.status = UInt16(clamping: head.status)
@@ -33,7 +33,7 @@ extension Exchange {
         upstreamFrames = WebSocketFrameTracker()
         downstream.writeUpgradeResponse(head)
         downstream.flush()
-        // It was asked for before the gateway was told to stop.
+        // The upgrade was requested before draining began.
         guard !isToEnd else { return closeTunnel(.goingAway) }
         resetIdleTimer()
         checkSnapshotChange()
@@ -41,7 +41,7 @@ extension Exchange {
         downstream.resumeRequestBody()
     }
 
-    /// The upstream's side of the tunnel has ended; the client's may go on.
+    /// The upstream closed its side of the tunnel; the client's side may continue.
     func upstreamHalfClosed() {
         switch machine.tunnelEnded() {
         case .halfClose:
@@ -54,7 +54,7 @@ extension Exchange {
         }
     }
 
-    /// The connection to the upstream is gone: what the client still says through a tunnel reaches nobody.
+    /// The upstream connection is closed: data that the client still sends through the tunnel cannot be delivered.
     func upstreamClosed() {
         guard machine.state == .tunnelHalfClosed else { return }
         machine.finish()
@@ -71,22 +71,22 @@ extension Exchange {
         downstream?.exchangeCompleted()
     }
 
-    /// The gateway is told to stop: what has no end of its own ends now, so that clients go elsewhere in time.
+    /// Draining begins: open-ended responses end now, so clients reconnect elsewhere in time.
     func drain() {
         isDrained = true
         if isTunnel || (isEndlessStream && machine.isRelaying) { closeTunnel(.goingAway) }
     }
 
-    /// Whether the gateway, or the connection, is told to stop: what begins now and has no end of its own ends at once.
+    /// Whether the gateway or the connection is draining. If so, open-ended responses end as soon as they start.
     var isToEnd: Bool { isDrained || context.isDraining }
 
-    /// An answer without an end has begun. Other tables may have come into effect since it was asked for.
+    /// An open-ended response has started. The configuration may have changed since its request was received.
     func checkSnapshotChange() {
         if snapshot !== context.snapshot { configurationReplaced() }
     }
 
-    /// Other tables are in effect. What has an end of its own finishes with the old ones; what has none goes on only if
-    /// its route is there as it was.
+    /// A new configuration is in effect. Exchanges that end by themselves complete with the old one; open-ended ones
+    /// continue only if their route is unchanged.
     func configurationReplaced() {
         guard idleDeadline != nil, machine.isOpenEnded, let permit else { return }
         let config = snapshot.config
@@ -94,23 +94,23 @@ extension Exchange {
         closeTunnel(.goingAway)
     }
 
-    // MARK: - Silence and sessions
+    // MARK: - Idle timeout and sessions
 
-    /// How often the session behind an endless answer is looked at, in nanoseconds.
+    /// Interval between checks of the session of an open-ended response, in nanoseconds.
     private static let sessionInterval: UInt64 = 1_000_000_000
 
-    /// Something was said just now.
+    /// Resets the idle timer. Called after each transfer of data.
     func resetIdleTimer() {
         let now = context.now
         let deadline = now &+ snapshot.timeouts.tunnelIdle
-        // However much is said, the session is looked at in time.
+        // Traffic must not postpone the session check.
         if idleDeadline == nil { sessionDeadline = now &+ Self.sessionInterval }
         idleDeadline = deadline
         downstream?.setDeadline(isSessionWatched ? min(deadline, sessionDeadline) : deadline)
     }
 
-    /// Looks at an endless answer: whether its session still lives, and whether it was silent for too long.
-    /// - Returns: Whether it goes on, or has been ended here.
+    /// Checks an open-ended response: whether its session is still active, and whether the idle timeout has passed.
+    /// - Returns: Whether the response continues or was ended here.
     func checkIdleTimeout(at now: UInt64) -> Bool {
         guard machine.isOpenEnded, let idleDeadline else { return false }
         if isSessionWatched, hasSessionEnded(at: now) {
@@ -125,7 +125,7 @@ extension Exchange {
 
     private var isSessionWatched: Bool { permit?.hasSession == true }
 
-    /// Asking for a tunnel is not having one: the upstream may have answered in another way.
+    /// A requested tunnel need not be open: the upstream may have sent an ordinary response.
     private var isTunnel: Bool {
         switch machine.state {
         case .tunneling, .tunnelHalfClosed: true
@@ -135,7 +135,7 @@ extension Exchange {
 
     private func hasSessionEnded(at now: UInt64) -> Bool {
         guard let ticket else { return true }
-        // What the client says through a tunnel is use of its session.
+        // Data from the client counts as use of its session.
         let lookup = snapshot.config.sessions.lookup(
             ticket, key: &sessionKey, now: context.sessionTimestamp(at: now), slides: hasClientActivity)
         hasClientActivity = false
@@ -143,14 +143,14 @@ extension Exchange {
         case .active: return false
         case .missing: return true
         case .notCached:
-            // However long the store is not there: this is known of the session, and cannot change.
+            // The session's absolute end is known and fixed, so it applies even if the store is unreachable.
             if let end = permit?.sessionEnd, context.sessionTimestamp(at: now) >= end { return true }
             loadTunnelSession(ticket, now: now)
             return false
         }
     }
 
-    /// The session is not at hand any more: whoever has it is asked, and the answer goes on meanwhile.
+    /// Loads the session from the store, because it is no longer cached. The response continues meanwhile.
     private func loadTunnelSession(_ ticket: SessionTicket, now: UInt64) {
         guard !isSessionLoading else { return }
         isSessionLoading = true
@@ -158,22 +158,23 @@ extension Exchange {
         let timestamp = context.sessionTimestamp(at: now)
         let started = startedAt
         OffLoop.run(self, on: context.eventLoop) { () -> Bool in
-            // A store that cannot be reached ends nothing.
+            // An unreachable store ends no session.
             guard let lookup = try? await store.load(ticket, now: timestamp), case .missing = lookup else {
                 return false
             }
             return true
         } resume: { exchange, isOver in
             exchange.context.updateTime()
-            // Another request may be under way on this connection by now.
+            // The connection may be serving another request by now.
             guard exchange.startedAt == started, exchange.idleDeadline != nil else { return }
             exchange.isSessionLoading = false
             if isOver, exchange.machine.isOpenEnded { exchange.closeTunnel(.policyViolation) }
         }
     }
 
-    /// Ends what has no end of its own. Both sides of a WebSocket are told why, where they can be. An event stream is
-    /// ended as its framing has it when the gateway stops, and cut when its session has ended or its route is gone.
+    /// Ends an open-ended response. Both sides of a WebSocket receive a close frame with the reason, if the stream is
+    /// at a frame boundary. An event stream is terminated by its framing when the gateway drains, and aborted when its
+    /// session has ended or its route was removed.
     func closeTunnel(_ code: WebSocketClose.Code) {
         let error: ExchangeErrorType = code == .goingAway ? .draining : .sessionEnded
         if !isTunnel, isEndlessStream, code == .goingAway, isToEnd { return endStream() }
@@ -194,8 +195,8 @@ extension Exchange {
         downstream.exchangeCompleted()
     }
 
-    /// Ends an event stream: its client sees a complete answer and connects again (HTML §9.2.3). The last event may be cut
-    /// short, and clients drop such a one.
+    /// Ends an event stream: its client sees a complete response and reconnects (HTML §9.2.3). The last event may be
+    /// truncated; clients discard an incomplete event.
     private func endStream() {
         cancelUpstream()
         guard let downstream else { return }

@@ -3,9 +3,9 @@ import CloakroomTelemetry
 import CloakroomWire
 import NIOCore
 
-/// What goes to the upstream, and what comes back from it.
+/// Forwards requests to the upstream, and its responses to the client.
 extension Exchange {
-    /// The request may go to the upstream.
+    /// Forwards the request to the upstream.
     func forward(_ permit: UpstreamPermit, now: UInt64) {
         let route = snapshot.config.routes[permit.route]
         guard summary.expectation != .unknown else { return respond(route.problem(.expectationFailed), now: now) }
@@ -37,7 +37,7 @@ extension Exchange {
         }
     }
 
-    /// The pool has a connection.
+    /// A connection was leased from the pool.
     func leased(_ connection: UpstreamConnection) {
         guard machine.leased() == .send, let permit else {
             pool?.release(connection)
@@ -53,31 +53,32 @@ extension Exchange {
                 .write(targetIndex: connection.targetIndex, into: &buffer)
         }
         if machine.state == .awaitingResponse(.complete) {
-            // A body is complete here only if the request is sent again.
+            // The body is complete at this point only if the request is sent again.
             if bufferedBody.readableBytes > 0 { connection.writeBody(bufferedBody) }
             connection.finishRequest()
-            // Sending may have failed, and all be over or begun anew.
+            // Sending may have failed, and may have ended or restarted the exchange.
             if machine.state == .awaitingResponse(.complete), upstream == connection {
-                // Until now it was the gateway that took its time; from here on it is the upstream.
+                // The time until now was spent by the gateway; from here on it counts for the upstream.
                 requestSentAt = NIODeadline.now().uptimeNanoseconds
                 expectResponse()
             }
         } else {
             downstream?.setDeadline(requestSentAt &+ bodyIdle)
-            // A client that waits for 100 (Continue) sends nothing until the upstream has seen the head.
+            // A client that waits for 100 (Continue) sends no body until the upstream has received the head.
             if summary.expectation == .continue { connection.flush() }
             downstream?.resumeRequestBody()
         }
     }
 
-    /// There is no connection.
+    /// No connection could be leased.
     func leaseFailed(_ failure: UpstreamFailure) {
         upstreamFailed(failure, isStale: false)
     }
 
-    /// An interim answer came.
+    /// An interim response was received.
     func upstreamInformational(_ head: borrowing ResponseHead) {
-        // Nobody is owed one: a client that does not keep up is spared them, so that they do not pile up.
+        // Interim responses are optional: they are dropped for a client that does not read fast enough, so they do not
+        // accumulate.
         guard case .awaitingResponse = machine.state, protocolVersion != .http1_0, let downstream, downstream.isWritable
         else {
             return
@@ -86,7 +87,7 @@ extension Exchange {
         downstream.flush()
     }
 
-    /// The answer's head came.
+    /// The response head was received.
     func upstreamHead(
         _ head: borrowing ResponseHead, summary: ResponseHeaderPolicy.ResponseHeaderSummary, framing: BodyFraming
     ) {
@@ -106,7 +107,7 @@ extension Exchange {
                 variesByCookie: route?.varies(summary) == true,
                 crossOriginLines: snapshot.config.cors.responseFieldLines(originMatch)))
         if summary.isEventStream {
-            // Browsers read endless ones with GET; one that answers another method has an end, which is worth waiting for.
+            // Browsers read endless event streams with GET. A response to another method is assumed to end by itself.
             isEndlessStream = record.method == .get && (framing == .chunked || framing == .untilClose)
             guard !isEndlessStream || !isToEnd else { return closeTunnel(.goingAway) }
             resetIdleTimer()
@@ -116,7 +117,7 @@ extension Exchange {
         }
     }
 
-    /// Some of the answer's body came.
+    /// Part of the response body was received.
     func upstreamBody(_ bytes: ByteBuffer) {
         guard machine.isRelaying, let downstream else { return }
         record.bytesSent += UInt64(bytes.readableBytes)
@@ -125,7 +126,7 @@ extension Exchange {
         if !downstream.isWritable { upstream?.setPaused(true) }
     }
 
-    /// All of what came in one read has been handed over.
+    /// All data of one read has been forwarded.
     func flushDownstream() {
         guard machine.isRelaying, let downstream else { return }
         downstream.flush()
@@ -133,11 +134,11 @@ extension Exchange {
         upstream?.setPaused(!downstream.isWritable)
     }
 
-    /// The answer is complete; the connection to the upstream is no concern of ours any more.
+    /// The response is complete. The connection to the upstream is no longer part of this exchange.
     func upstreamEnd(trailers: TrailerSection? = nil) {
         upstream = nil
         guard machine.responseEnded(), let downstream else { return }
-        // Only to a client that said it takes them (RFC 9110 §6.5.1); in HTTP/2 they always have a place.
+        // Sent only to clients that accept trailers (RFC 9110 §6.5.1); HTTP/2 always supports them.
         let areWanted = protocolVersion == .http2 || summary.acceptsTrailers
         downstream.writeEnd(trailers: areWanted ? trailers.map { filteredTrailers($0) } : nil)
         downstream.flush()
@@ -152,23 +153,23 @@ extension Exchange {
         return kept
     }
 
-    /// What the upstream was sent and the client must not get.
+    /// Credentials that were sent to the upstream and must not reach the client.
     var injectedSecrets: InjectedSecrets {
         InjectedSecrets(apiToken: pool?.upstream.apiToken, authorization: permit?.authorization)
     }
 
-    /// The upstream takes more of the body again.
+    /// The upstream connection is writable again.
     func upstreamWritable() {
         downstream?.resumeRequestBody()
     }
 
-    /// The client takes more of the answer again, or no more.
+    /// The client connection became writable or unwritable.
     func downstreamWritabilityChanged(isWritable: Bool) {
         if machine.isRelaying { upstream?.setPaused(!isWritable) }
     }
 
-    /// The upstream gave no whole answer.
-    /// - Parameter isStale: Whether the connection was an old one that died before a byte of answer.
+    /// The upstream returned no complete response.
+    /// - Parameter isStale: Whether the connection was reused and closed before the first byte of a response.
     func upstreamFailed(_ failure: UpstreamFailure, isStale: Bool) {
         upstream = nil
         let now = context.now
@@ -186,7 +187,7 @@ extension Exchange {
             guard let permit else { return }
             respond(failure.problem(for: snapshot.config.routes[permit.route]), now: now)
         case .cut:
-            // Broken in the same breath as it began: the client need not see any of it.
+            // The response became invalid before any of it was sent, so it can be replaced by an error response.
             guard failure.kind == .invalidResponse, let permit, downstream?.discardUnsentResponse() == true else {
                 return abortResponse(failure.label)
             }

@@ -4,67 +4,67 @@ import CloakroomWire
 import NIOCore
 import Tracing
 
-/// One request and its answer: asks the pure types what to do, and does it.
+/// Drives one request/response exchange: evaluates the decision types, performs the I/O.
 ///
-/// It stays on the client's event loop, and so does the connection to the upstream. A client's connection uses one
-/// exchange object for all its requests, one after another.
+/// It runs on the client connection's event loop, and so does the upstream connection. A client connection uses one
+/// exchange object for all its requests in sequence.
 final class Exchange: Equatable {
     let context: LoopContext
-    /// What the exchange goes by, from its beginning to its end.
+    /// Snapshot used from the beginning to the end of the exchange.
     private(set) var snapshot: LoopSnapshot
-    /// Whether it has begun and not ended.
+    /// Whether the exchange has begun and not ended, and therefore holds a reference to the snapshot.
     private var holdsSnapshot = false
     let peer: Peer
-    /// The request's head. The client's side fills it in and then calls ``begin(_:now:)``.
+    /// The request head. The downstream handler fills it in and then calls ``begin(_:now:)``.
     var head = RequestHead()
-    /// The version of the client's protocol.
+    /// HTTP version of the client connection.
     var protocolVersion = HTTPProtocolVersion.http1_1
-    /// Gone once the client is.
+    /// `nil` after the client has disconnected.
     private(set) var downstream: (any ResponseWriter)?
     var machine = ExchangeStateMachine()
     var record = ExchangeRecord()
     var target = RequestTarget.empty
-    /// The normal form of the path, where it is not in the request.
+    /// The normalized path, if it differs from the path in the request.
     var normalizedPath: [UInt8] = []
     var framing = BodyFraming.none
     var startedAt: UInt64 = 0
     var permit: UpstreamPermit?
     var summary = RequestHeaderPolicy.RequestHeaderSummary()
     var hostRange: ByteRange?
-    /// What the request's origin is to CORS.
+    /// How the request's origin matches the CORS policy.
     var originMatch = CORSPolicy.OriginMatch.notEvaluated
     var trace = ExchangeTrace()
-    /// The body of a request for an own endpoint, or a small one that may have to be sent again.
+    /// The body of an account request, or a small body kept for sending the request again.
     var bufferedBody = ByteBuffer()
-    /// Whether the body is kept for sending it again.
+    /// Whether the body is kept for sending the request again.
     var buffersForReplay = false
-    /// How often the upstream has refused the session's token.
+    /// Number of times that the upstream rejected the session's token.
     var tokenRejections = 0
     var accountEndpoint: AccountEndpoint?
     var ticket: SessionTicket?
-    /// The ticket that was looked for last on this connection, and its key.
+    /// The ticket of the last lookup on this connection, and its key.
     var cachedTicket: SessionTicket?
     var sessionKey: SessionKey?
     var upstream: UpstreamConnection?
     var pool: UpstreamPool?
     var requestSentAt: UInt64 = 0
     var receivedBodyBytes = 0
-    /// What else than an answer is asked for.
+    /// The requested upgrade, if any.
     var tunnel = RequestedUpgrade.none
-    /// Set while the answer has no end of its own, an event stream or a tunnel: when it has been silent for too long.
+    /// End of the idle timeout. Set while the response is open-ended (an event stream or a tunnel).
     var idleDeadline: UInt64?
-    /// Whether the answer is an event stream whose framing gives it no end of its own.
+    /// Whether the response is an event stream whose framing gives no length.
     var isEndlessStream = false
-    /// Whether the connection has been told to finish what it is doing.
+    /// Whether the connection is draining.
     var isDrained = false
-    /// Whether the session of such an answer is being loaded.
+    /// Whether the session of an open-ended response is being loaded.
     var isSessionLoading = false
-    /// When the session of such an answer is looked at next.
+    /// Time of the next session check of an open-ended response.
     var sessionDeadline: UInt64 = 0
-    /// Where the frames of a WebSocket end, in both directions.
+    /// Track WebSocket frame boundaries in both directions.
     var downstreamFrames = WebSocketFrameTracker()
     var upstreamFrames = WebSocketFrameTracker()
-    /// Whether the client has sent something through a tunnel since the session was looked at.
+    /// Whether the client has sent data through a tunnel since the last session check.
     var hasClientActivity = false
 
     init(context: LoopContext, peer: Peer, downstream: any ResponseWriter) {
@@ -76,28 +76,28 @@ final class Exchange: Equatable {
 
     static func == (left: Exchange, right: Exchange) -> Bool { left === right }
 
-    /// Whether there is an exchange at the moment.
+    /// Whether an exchange is in progress.
     var isActive: Bool { machine.state != .idle }
 
-    /// Whether the client's side may hand over more of the body now.
+    /// Whether the downstream handler may pass on more of the body now.
     var acceptsBody: Bool {
         machine.acceptsBody && (upstream?.isWritable ?? true)
     }
 
-    /// A new exchange begins: it goes by what is in effect now.
+    /// A new exchange begins: it uses the snapshot in effect now.
     func retainSnapshot() {
         adoptCurrentSnapshot()
         snapshot.retain()
         holdsSnapshot = true
     }
 
-    /// Goes by what is in effect now. Mostly it is the same, and then there is nothing to count references for.
+    /// Adopts the snapshot in effect now. Usually it is unchanged, which saves reference counting.
     func adoptCurrentSnapshot() {
         if snapshot !== context.snapshot { snapshot = context.snapshot }
     }
 
     /// The exchange ends.
-    /// - Returns: Whether it had not ended before.
+    /// - Returns: Whether it was still counted, that is, had not ended before.
     func releaseSnapshot() -> Bool {
         defer { holdsSnapshot = false }
         return holdsSnapshot
@@ -105,8 +105,8 @@ final class Exchange: Equatable {
 
     // MARK: - The request
 
-    /// A request's head is there.
-    /// - Parameter tunnel: What else is asked for, where the client's protocol has a way of its own to say so.
+    /// Begins an exchange with a complete request head.
+    /// - Parameter tunnel: The requested upgrade, if the client's protocol has its own way to request one.
     func begin(_ framing: BodyFraming, tunnel: RequestedUpgrade = .none, now: UInt64) {
         self.framing = framing
         self.tunnel = tunnel
@@ -121,7 +121,7 @@ final class Exchange: Equatable {
         execute(requestDecision, now: now)
     }
 
-    /// Does what was decided.
+    /// Executes a decision.
     func execute(_ requestDecision: RequestDecision, now: UInt64) {
         switch requestDecision {
         case .forward(let permit):
@@ -146,13 +146,13 @@ final class Exchange: Equatable {
         }
     }
 
-    /// A message was refused before there was a request: answers it, and closes.
+    /// Rejects a message that is not a valid request: responds and closes the connection.
     func reject(_ error: WireError, now: UInt64) {
         context.reject(error, from: peer.address)
         reject(Problem(error), as: .invalidRequest, now: now)
     }
 
-    /// The request did not arrive in time: answers it, and closes.
+    /// Rejects a request whose head did not arrive in time: responds and closes the connection.
     func requestHeadTimedOut(now: UInt64) {
         reject(Problem(.requestTimeout), as: .requestTimeout, now: now)
     }
@@ -166,7 +166,7 @@ final class Exchange: Equatable {
         respond(ProblemDocument(problem), now: now)
     }
 
-    /// Some of the request's body is there. Only while ``acceptsBody``.
+    /// Part of the request body was received. Called only while ``acceptsBody`` is `true`.
     func requestBody(_ bytes: ByteBuffer) {
         receivedBodyBytes += bytes.readableBytes
         switch machine.state {
@@ -197,12 +197,12 @@ final class Exchange: Equatable {
         }
     }
 
-    /// Mostly all of it comes at once, and nothing has to be copied.
+    /// Usually the body arrives in one piece, which avoids a copy.
     private func becomeIdle(_ bytes: ByteBuffer) {
         if bufferedBody.readableBytes == 0 { bufferedBody = bytes } else { bufferedBody.writeImmutableBuffer(bytes) }
     }
 
-    /// The request's body is complete, or the client's side of a tunnel is.
+    /// The request body is complete, or the client closed its side of a tunnel.
     func requestEnd(trailers: TrailerSection? = nil) {
         switch machine.requestEnded() {
         case .finishRequest:
@@ -219,7 +219,7 @@ final class Exchange: Equatable {
         }
     }
 
-    /// The framing of the request's body is broken: nothing behind it can be trusted.
+    /// The framing of the request body is invalid: the bytes after it cannot be interpreted.
     func malformedBody(_ error: WireError) {
         context.reject(error, from: peer.address)
         record.errorType = .invalidRequest
@@ -234,7 +234,7 @@ final class Exchange: Equatable {
         }
     }
 
-    /// Sends what of the body was handed over so far.
+    /// Sends the body bytes passed on so far.
     func flushUpstream() {
         switch machine.state {
         case .awaitingResponse(.open), .streamingResponse(.open), .tunneling(.open), .tunnelHalfClosed:
@@ -243,9 +243,9 @@ final class Exchange: Equatable {
         }
     }
 
-    // MARK: - Time and ends
+    // MARK: - Deadlines and ends
 
-    /// The deadline that was set last has passed.
+    /// The last deadline set has passed.
     func deadlineExpired(now: UInt64) {
         downstream?.setDeadline(.max)
         if idleDeadline != nil, checkIdleTimeout(at: now) { return }
@@ -267,7 +267,7 @@ final class Exchange: Equatable {
         }
     }
 
-    /// The client is gone. Nothing is asked of it after this.
+    /// The client has disconnected. ``downstream`` is not used after this.
     func downstreamClosed() {
         downstream = nil
         switch machine.downstreamClosed() {

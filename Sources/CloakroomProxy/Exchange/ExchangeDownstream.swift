@@ -2,57 +2,57 @@ import CloakroomCore
 import CloakroomWire
 import NIOCore
 
-/// The client's side of an exchange: whatever protocol the client speaks, the exchange asks for the same things.
+/// The client side of an exchange, independent of the HTTP version.
 protocol ResponseWriter: AnyObject {
-    /// Writes the head of the upstream's answer; its fields are marked already.
+    /// Writes the head of the upstream's response; the fields to strip are marked already.
     func writeHead(_ head: borrowing ResponseHead, framing: BodyFraming, additions: ResponseAdditions)
-    /// Tells the client to send its body (RFC 9110 §15.2.1).
+    /// Writes 100 (Continue), which asks the client to send its body (RFC 9110 §15.2.1).
     func writeContinue()
-    /// Passes on an interim answer (RFC 9110 §15.2).
+    /// Forwards an interim response (RFC 9110 §15.2).
     func writeInformational(_ head: borrowing ResponseHead)
-    /// Writes some of the answer's body.
+    /// Writes part of the response body.
     func writeBody(_ bytes: ByteBuffer)
-    /// The answer is complete, or our side of a tunnel is.
-    /// - Parameter trailers: Whole field lines that go behind the body, where the client's protocol has a place for them.
+    /// Ends the response, or the gateway's side of a tunnel.
+    /// - Parameter trailers: Complete field lines of the trailer section, if the client's protocol supports one.
     func writeEnd(trailers: ByteBuffer?)
-    /// The upstream changed the protocol: from here on, bytes of the body are those of a tunnel, in both directions.
+    /// Writes the response that accepts an upgrade: all further body bytes belong to the tunnel, in both directions.
     func writeUpgradeResponse(_ head: borrowing ResponseHead)
-    /// Writes an answer of the gateway's own, whole.
+    /// Writes a complete local response.
     func writeLocalResponse(_ response: LocalResponse)
-    /// Sends what has been written.
+    /// Sends the data written so far.
     func flush()
-    /// Whether the client takes more at the moment.
+    /// Whether more can be written at the moment.
     var isWritable: Bool { get }
-    /// Held-back body may go on.
+    /// Resumes a request body that was held back.
     func resumeRequestBody()
-    /// Takes back what has been written of the upstream's answer.
-    /// - Returns: Whether that was possible, because nothing of it has been sent.
+    /// Discards what has been written of the upstream's response.
+    /// - Returns: Whether that was possible, because none of it has been sent.
     func discardUnsentResponse() -> Bool
-    /// Nothing can be done any more but break off.
+    /// Closes the connection or resets the stream without completing the response.
     func abort()
-    /// The exchange is over, and its answer is written.
+    /// The exchange has ended and its response is written.
     func exchangeCompleted()
-    /// When ``Exchange/deadlineExpired(now:)`` is to be called.
+    /// Sets the time at which ``Exchange/deadlineExpired(now:)`` is called.
     func setDeadline(_ deadline: UInt64)
 }
 
-/// What goes into a forwarded answer besides the upstream's own fields.
+/// Fields added to a forwarded response.
 struct ResponseAdditions {
-    /// The value for `Date`; `nil` if the upstream sent one.
+    /// Value of `Date`; `nil` if the upstream sent one.
     var date: [UInt8]?
-    /// Whether shared caches have to be kept off, because a session chose the answer.
+    /// Whether to forbid storage in shared caches, because the response depends on a session.
     var isPrivate = false
-    /// Whether to say that the answer depends on the cookie.
+    /// Whether to state that the response varies by cookie.
     var variesByCookie = false
-    /// Whole field lines about other origins; `nil` for none.
+    /// Complete CORS field lines; `nil` for none.
     var crossOriginLines: [UInt8]?
 }
 
-/// An answer of the gateway's own.
+/// A local response: made by the gateway itself.
 struct LocalResponse {
     var status: Int
     var title: String
-    /// Whole field lines, with their line ends, without `Content-Length`, `Date` and `Connection`.
+    /// Complete field lines with line ends, without `Content-Length`, `Date` and `Connection`.
     var fieldLines: [UInt8]
     var body: [UInt8]
     var date: [UInt8]

@@ -1,38 +1,39 @@
-/// What becomes of one request, from its head to the last byte of its answer.
+/// State of one request, from its head to the last byte of its response.
 ///
-/// It knows nothing of sockets or bytes. An event that cannot happen in a state answers with the action that does
-/// nothing, or ends the exchange; it never stops the process.
+/// Pure state machine, no I/O. An event that is not possible in a state returns the action that does nothing, or ends
+/// the exchange; it never traps.
 struct ExchangeStateMachine: Equatable {
-    /// Whether more of the request's body is to come.
+    /// Whether more of the request body is expected.
     enum RequestBody: Equatable {
         case open
         case complete
     }
 
     enum State: Equatable {
-        /// There is no exchange.
+        /// No exchange is in progress.
         case idle
-        /// It waits for a connection to the upstream.
+        /// Waiting for a connection to the upstream.
         case waitingForConnection(RequestBody)
-        /// It is on its way to the upstream; no answer yet.
+        /// The request is being sent to the upstream; no response has been received.
         case awaitingResponse(RequestBody)
-        /// The answer's head has gone to the client.
+        /// The response head has been forwarded to the client.
         case streamingResponse(RequestBody)
-        /// Bytes go both ways, of a protocol that is not ours. The upstream's side is open, the client's may be.
+        /// An upgraded connection is relayed in both directions. The upstream's side is open; the client's side may be
+        /// closed.
         case tunneling(RequestBody)
-        /// The upstream's side of a tunnel has ended, the client's is still open.
+        /// The upstream's side of a tunnel has ended; the client's side is still open.
         case tunnelHalfClosed
-        /// The gateway answers itself, once it has the body.
+        /// A local response is sent once the request body is complete.
         case bufferingBody
-        /// Something is under way off the event loop.
+        /// Work off the event loop is in progress.
         case suspended
-        /// The gateway has answered.
+        /// A local response has been sent.
         case respondingLocally
     }
 
     private(set) var state = State.idle
 
-    /// Whether the upstream may get body now; otherwise it is to be held back.
+    /// Whether body bytes may be passed on now; otherwise they are held back.
     var acceptsBody: Bool {
         switch state {
         case .awaitingResponse(.open), .streamingResponse(.open), .tunneling(.open), .tunnelHalfClosed, .bufferingBody:
@@ -41,10 +42,10 @@ struct ExchangeStateMachine: Equatable {
         }
     }
 
-    /// Whether an answer is under way, or one side of a tunnel still is.
+    /// Whether a response is being forwarded, or one side of a tunnel is open.
     var isOpenEnded: Bool { isRelaying || state == .tunnelHalfClosed }
 
-    /// Whether bytes from the upstream go to the client.
+    /// Whether bytes from the upstream are forwarded to the client.
     var isRelaying: Bool {
         switch state {
         case .streamingResponse, .tunneling: true
@@ -54,12 +55,12 @@ struct ExchangeStateMachine: Equatable {
 
     // MARK: - The request
 
-    /// The request is to be forwarded.
+    /// The request will be forwarded.
     mutating func forward(hasBody: Bool) {
         state = .waitingForConnection(hasBody ? .open : .complete)
     }
 
-    /// The gateway answers the request itself.
+    /// The request gets a local response.
     mutating func collect() {
         state = .bufferingBody
     }
@@ -70,9 +71,9 @@ struct ExchangeStateMachine: Equatable {
     }
 
     enum ResumeAction: Equatable {
-        /// Go on with the result.
+        /// Continue with the result.
         case proceed
-        /// The client is gone: drop it.
+        /// The client has disconnected: drop the result.
         case drop
     }
 
@@ -84,11 +85,11 @@ struct ExchangeStateMachine: Equatable {
     enum ConnectionLeasedAction: Equatable {
         /// Send the request.
         case send
-        /// Nobody needs the connection: give it back.
+        /// The connection is not needed: return it to the pool.
         case releaseConnection
     }
 
-    /// A connection to the upstream is there.
+    /// A connection to the upstream was leased.
     mutating func leased() -> ConnectionLeasedAction {
         guard case .waitingForConnection(let body) = state else { return .releaseConnection }
         state = .awaitingResponse(body)
@@ -96,11 +97,11 @@ struct ExchangeStateMachine: Equatable {
     }
 
     enum RequestEndAction: Equatable {
-        /// Tell the upstream.
+        /// Complete the request to the upstream.
         case finishRequest
-        /// All of an own endpoint's body is there.
+        /// The body of an account request is complete.
         case respond
-        /// The upstream gets no more bytes of the tunnel; its own may still come.
+        /// Close the upstream connection's write side; it may still send data.
         case halfClose
         /// Both sides of the tunnel have ended.
         case finishTunnel
@@ -108,7 +109,7 @@ struct ExchangeStateMachine: Equatable {
         case nothing
     }
 
-    /// The request's body is complete.
+    /// The request body is complete.
     mutating func requestEnded() -> RequestEndAction {
         switch state {
         case .awaitingResponse:
@@ -130,18 +131,18 @@ struct ExchangeStateMachine: Equatable {
         }
     }
 
-    // MARK: - The answer
+    // MARK: - The response
 
-    /// The upstream's answer has begun.
-    /// - Returns: Whether it is to be passed on.
+    /// The upstream's response has begun.
+    /// - Returns: Whether to forward it.
     mutating func responseStarted() -> Bool {
         guard case .awaitingResponse(let body) = state else { return false }
         state = .streamingResponse(body)
         return true
     }
 
-    /// The upstream changed the protocol.
-    /// - Returns: Whether the tunnel stands.
+    /// The upstream accepted the upgrade.
+    /// - Returns: Whether the tunnel is established.
     mutating func switched() -> Bool {
         guard state == .awaitingResponse(.complete) else { return false }
         state = .tunneling(.open)
@@ -149,7 +150,7 @@ struct ExchangeStateMachine: Equatable {
     }
 
     enum TunnelEndAction: Equatable {
-        /// The client gets no more bytes of the tunnel; its own may still come.
+        /// End the stream to the client; it may still send data.
         case halfClose
         /// Both sides of the tunnel have ended.
         case finish
@@ -171,53 +172,52 @@ struct ExchangeStateMachine: Equatable {
         }
     }
 
-    /// The upstream's answer is complete, even if the request is not: the rest of that is of no use to anybody.
-    /// - Returns: Whether the exchange is over with it.
+    /// The upstream's response is complete. If the request is not, its remaining body is discarded.
     mutating func responseEnded() -> Bool {
         guard case .streamingResponse = state else { return false }
         state = .idle
         return true
     }
 
-    /// The gateway has answered; what is left is to tell everybody.
+    /// A local response was sent.
     mutating func respondedLocally() {
         state = .respondingLocally
     }
 
-    /// The exchange is over.
+    /// The exchange has ended.
     mutating func finish() {
         state = .idle
     }
 
-    /// The upstream refused the token that the gateway sent: another one is fetched before the answer, or whatever comes
-    /// of it, goes to the client.
-    /// - Returns: Whether the request can be sent again: the upstream has all of it, and the client nothing of an answer.
+    /// The upstream rejected the session's token. A new one is obtained before the client gets a response.
+    /// - Returns: Whether the request can be sent again: the upstream has received all of it, and the client no part of
+    ///   a response.
     mutating func tokenRejected() -> Bool {
         guard state == .awaitingResponse(.complete) else { return false }
         state = .suspended
         return true
     }
 
-    /// There is another token: the whole request is to be sent once more.
+    /// A new token was obtained: the whole request is sent again.
     mutating func replay() {
         state = .waitingForConnection(.complete)
     }
 
-    // MARK: - What can go wrong
+    // MARK: - Failures
 
     enum UpstreamFailureAction: Equatable {
-        /// Send it once more, on a fresh connection.
+        /// Send the request again on a new connection.
         case retry
-        /// Answer with a problem.
+        /// Respond with a problem document.
         case respond
-        /// The client has part of the answer: cut it off.
+        /// The client has received part of the response: abort it.
         case cut
         /// Nothing to do.
         case nothing
     }
 
-    /// The connection to the upstream failed, or there is none.
-    /// - Parameter mayRetry: Whether nothing came back and the request is safe to repeat (RFC 9110 §9.2.2).
+    /// The connection to the upstream failed, or none could be made.
+    /// - Parameter mayRetry: Whether no response was received and the request is safe to repeat (RFC 9110 §9.2.2).
     mutating func upstreamFailed(mayRetry: Bool) -> UpstreamFailureAction {
         switch state {
         case .awaitingResponse(.complete) where mayRetry:
@@ -233,26 +233,26 @@ struct ExchangeStateMachine: Equatable {
     }
 
     enum DeadlineAction: Equatable {
-        /// No connection became free: 503.
+        /// No connection became available: 503.
         case reject
-        /// The client's body stalls: 408.
+        /// The request body stalls: 408.
         case requestTimeout
-        /// The upstream does not answer: 504.
+        /// The upstream does not respond: 504.
         case responseTimeout
-        /// The answer stalls: cut it off.
+        /// The response stalls: abort it.
         case cut
         /// Nothing to do.
         case nothing
     }
 
-    /// The time for whatever is waited for is up.
+    /// The deadline of the current state has passed.
     mutating func deadlineExpired() -> DeadlineAction {
         switch state {
         case .waitingForConnection: .reject
         case .awaitingResponse(.open), .bufferingBody: .requestTimeout
         case .awaitingResponse(.complete): .responseTimeout
         case .streamingResponse, .tunneling, .tunnelHalfClosed, .respondingLocally: .cut
-        // Work off the event loop has limits of its own, and always comes back.
+        // Work off the event loop has its own limits and always completes.
         case .idle, .suspended: .nothing
         }
     }
@@ -262,15 +262,15 @@ struct ExchangeStateMachine: Equatable {
         case cancelLease
         /// Close the connection to the upstream.
         case closeUpstream
-        /// Close the connection to the upstream: a tunnel mostly ends that way.
+        /// Close the connection to the upstream; the usual end of a tunnel, so not an error.
         case closeTunnel
-        /// Only tell telemetry.
+        /// Only report to telemetry.
         case record
         /// There was no exchange.
         case nothing
     }
 
-    /// The client is gone.
+    /// The client has disconnected.
     mutating func downstreamClosed() -> DownstreamClosedAction {
         defer { state = .idle }
         return switch state {

@@ -1,11 +1,11 @@
 import CloakroomCore
 import CloakroomTelemetry
 
-/// Who is on the other end of a client's connection; made once per connection.
+/// The client side of a connection; created once per connection.
 struct Peer {
-    /// The address without port, as it goes into logs.
+    /// Address without port, as logged.
     let address: String
-    /// Whether it may tell who it forwards for.
+    /// Whether its forwarding fields are trusted.
     let isTrusted: Bool
     let scheme: URIScheme
     /// `nil` without TLS.
@@ -16,12 +16,12 @@ struct Peer {
     let forwardedForLine: [UInt8]
     /// `X-Forwarded-Proto: …` with its line end.
     let forwardedProtoLine: [UInt8]
-    /// All of these and `Via`, up to where the host comes in, for the usual request: HTTP/1.1, from no trusted peer.
+    /// All of these and `Via`, up to the host, for the most common case: HTTP/1.1 from an untrusted peer.
     let commonFieldLines: [UInt8]
     /// `Forwarded: for=…;proto=…` without its line end (RFC 7239 §4).
     let forwardedPrefix: [UInt8]
 
-    /// The field that names whom a client's certificate is for; a client's own copy never gets here.
+    /// Field with the subject of the client's certificate; a field of this name sent by a client is always stripped.
     private static let certificateField = "X-Client-Cert-Subject"
 
     init(

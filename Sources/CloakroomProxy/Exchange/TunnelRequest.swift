@@ -1,15 +1,15 @@
-/// What else than an answer a request asks for.
+/// The upgrade that a request asks for, if any.
 enum RequestedUpgrade: Equatable {
-    /// Nothing else.
+    /// No upgrade.
     case none
-    /// A WebSocket, by an upgrade in HTTP/1.1 (RFC 6455 §4.1).
+    /// A WebSocket by an HTTP/1.1 upgrade (RFC 6455 §4.1).
     case webSocketUpgrade
-    /// A WebSocket, by an extended CONNECT (RFC 8441 §5).
+    /// A WebSocket by an extended CONNECT (RFC 8441 §5).
     case webSocketConnect
-    /// Something that is not known here, by an extended CONNECT.
+    /// An unsupported protocol by an extended CONNECT.
     case unknown
 
-    /// What an extended CONNECT asks for; without one, nothing.
+    /// The upgrade requested by an extended CONNECT; ``none`` without one.
     init(connect protocolName: String?) {
         self =
             switch protocolName {

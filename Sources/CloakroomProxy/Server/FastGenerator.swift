@@ -1,4 +1,4 @@
-/// A quick source of random numbers for ids (SplitMix64, seeded by the system). Not for secrets.
+/// Fast random number generator for ids (SplitMix64, seeded by the system). Not for secrets.
 struct SplitMix64: RandomNumberGenerator {
     private var state: UInt64
 

@@ -6,19 +6,19 @@ import NIOPosix
 public import ServiceLifecycle
 import Synchronization
 
-/// Accepts clients and serves them until it is told to stop; then lets them finish.
+/// Accepts and serves clients until shutdown, then drains their connections.
 public final class GatewayServer: Service, Unprintable {
-    /// Where one listener listens.
+    /// The address of one listener.
     public struct BoundListener: Sendable, Equatable {
-        /// The address and the port, as the system gave them.
+        /// The bound address and port.
         public let address: HostAndPort
-        /// Whether it speaks TLS.
+        /// Whether the listener uses TLS.
         public let isTLS: Bool
     }
 
-    /// What it started with. What can change is in ``running``.
+    /// The initial configuration. The current one is in ``running``.
     private let config: ConfigSnapshot
-    /// Whether it shares addresses with a gateway that listens on them already.
+    /// Whether it shares addresses with a gateway that is already listening on them.
     private let takesOverListeners: Bool
     private let logger: Logger
     private let onListening: @Sendable ([BoundListener]) async -> Void
@@ -29,18 +29,18 @@ public final class GatewayServer: Service, Unprintable {
         case starting, listening, draining, stopped
     }
 
-    /// What a reload changes.
+    /// State that a reload changes.
     private struct Running {
         var config: ConfigSnapshot
         let loops: LoopContextGroup
         let listeners: [Listener]
     }
 
-    /// Makes a server.
+    /// Creates a server.
     /// - Parameters:
-    ///   - takesOver: Whether it shares addresses with another gateway of the same user that listens on them already, in
-    ///     order to replace it. Otherwise an address in use is an error.
-    ///   - onListening: Is called once all listeners stand.
+    ///   - takesOver: Whether it shares addresses with another gateway of the same user that is already listening on
+    ///     them, in order to replace it. Otherwise an address in use is an error.
+    ///   - onListening: Called when all listeners are bound.
     public init(
         config: ConfigSnapshot, takesOverListeners: Bool = false, logger: Logger,
         onListening: @escaping @Sendable ([BoundListener]) async -> Void = { _ in }
@@ -51,18 +51,18 @@ public final class GatewayServer: Service, Unprintable {
         self.onListening = onListening
     }
 
-    /// Whether it takes requests: all listeners stand, and it was not told to stop.
+    /// Whether it accepts requests: all listeners are bound, and shutdown has not begun.
     public var isReady: Bool {
         phase.withLock { if case .listening = $0 { true } else { false } }
     }
 
-    /// Whether it was told to stop and lets clients finish.
+    /// Whether shutdown has begun and connections are being drained.
     public var isDraining: Bool {
         phase.withLock { if case .draining = $0 { true } else { false } }
     }
 
     /// Serves until graceful shutdown or cancellation.
-    /// - Throws: ``ListenerError`` if a listener cannot stand; it says which and why.
+    /// - Throws: ``ListenerError`` if a listener cannot be bound; it names the listener and the reason.
     public func run() async throws {
         let loopCount = max(config.configuration.eventLoops ?? System.coreCount, 1)
         let group = MultiThreadedEventLoopGroup(numberOfThreads: loopCount)
@@ -87,7 +87,7 @@ public final class GatewayServer: Service, Unprintable {
             await loops.stop()
             throw error
         }
-        // Goes on until the end of this function, which cancels it.
+        // Runs until this function returns, which cancels it.
         async let _: Void = CertificateReloader.watch(
             listeners.compactMap(\.namedTLS), registry: config.telemetry.registry, logger: logger
         ) {
@@ -108,25 +108,26 @@ public final class GatewayServer: Service, Unprintable {
             "draining", metadata: ["limit_seconds": "\(config.configuration.timeouts.drain.components.seconds)"])
         await ListenerHandover.close(sockets, limit: limit)
         let isCancelled = Task.isCancelled
-        // Early or not, connections without an exchange are closed in good order, and nothing is cut off then.
+        // Even on early shutdown, connections without an exchange are closed in order, without aborting a response.
         let isClean = await loops.drain(within: isCancelled ? Self.earlyDrain : config.configuration.timeouts.drain)
         if !isClean {
             logger.warning(
                 isCancelled
-                    ? "exchanges were cut off: the gateway ended early" : "exchanges were cut off at the drain limit")
+                    ? "early shutdown, remaining requests aborted" : "drain timeout reached, remaining requests aborted"
+            )
         }
         await loops.stop()
         phase.withLock { $0 = .stopped }
         guard isToldToStop else {
-            throw ListenerError(description: "a listening socket was closed by the system (start the gateway again)")
+            throw ListenerError(description: "a listening socket was closed by the system (restart the gateway)")
         }
     }
 
-    /// How long a gateway that ends early, because another part of it has failed, waits for its connections.
+    /// Drain timeout of an early shutdown, after the failure of another service.
     private static let earlyDrain = Duration.milliseconds(50)
 
-    /// Makes everything ready, and reads all files, before anything listens: where another gateway listens on the same
-    /// addresses, one that cannot start takes no connection away from it.
+    /// Prepares all listeners and reads all files before any address is bound: if addresses are shared with another
+    /// gateway, one that fails to start must not receive connections.
     private func makeListeners(loops: LoopContextGroup, limit: ConnectionLimit) throws -> [Listener] {
         let addresses = PerClientConnectionLimit(
             config.configuration.limits.connectionsPerAddress, exempt: config.configuration.trustedPeers)
@@ -139,7 +140,7 @@ public final class GatewayServer: Service, Unprintable {
         }
     }
 
-    /// Begins to listen on all addresses, or on none.
+    /// Binds all addresses, or none.
     private func bind(
         _ listeners: [Listener], on group: MultiThreadedEventLoopGroup
     ) async throws -> [ListeningSocket] {
@@ -156,7 +157,7 @@ public final class GatewayServer: Service, Unprintable {
         return sockets
     }
 
-    /// How many connections there may be: as many as configured, or as the process has descriptors for.
+    /// The connection limit: the configured one, or a lower one that fits the file descriptor limit.
     private func connectionLimit() -> Int {
         let configured = config.configuration.limits.connections
         guard let descriptors = FileDescriptorLimit.raiseToHardLimit() else { return configured }
@@ -164,7 +165,7 @@ public final class GatewayServer: Service, Unprintable {
             beside: config.configuration.upstreams.reduce(0) { $0 + $1.pool.maxConnections })
         guard possible < configured else { return configured }
         logger.warning(
-            "fewer connections are accepted than configured: the process may not open enough files",
+            "connection limit lowered to the descriptor limit",
             metadata: [
                 "configured": "\(configured)", "limit": "\(possible)",
                 "descriptors": "\(descriptors.total)",
@@ -174,45 +175,45 @@ public final class GatewayServer: Service, Unprintable {
 }
 
 extension GatewayServer {
-    /// Goes over to other tables and certificates while connections go on: all of it or nothing. Requests under way
-    /// finish with what they began with; tunnels and event streams end unless their route stays what it was. Where
-    /// clients have to show other certificates than before, or another version of TLS, those that are connected over TLS
-    /// are asked to connect again: answers say `Connection: close`, HTTP/2 says GOAWAY.
+    /// Applies a new configuration and certificates without closing connections. Atomic: all of it or nothing. Requests
+    /// in progress complete with the old configuration; tunnels and event streams end unless their route is unchanged.
+    /// If the requirements for client certificates or the minimum TLS version have changed, TLS clients are asked to
+    /// reconnect, by `Connection: close` in HTTP/1.1 and GOAWAY in HTTP/2.
     ///
-    /// Listeners, the session store, limits on connections, the number of event loops and trusted peers stay what they
-    /// were at the start; whoever makes the tables sees to it that their plan says the same.
-    /// - Parameter onRetired: Is called once the last exchange with the old tables has ended.
-    /// - Throws: ``ListenerError`` if certificates cannot be used, or if the gateway does not listen (yet, or any more).
+    /// Listeners, the session store, connection limits, the number of event loops and trusted peers are fixed at the
+    /// start; the caller ensures that the new configuration has the same values.
+    /// - Parameter onRetired: Called when the last exchange with the old configuration has ended.
+    /// - Throws: ``ListenerError`` if certificates are invalid, or if the gateway is not listening.
     public func apply(
         _ config: ConfigSnapshot, onRetired: @escaping @Sendable () -> Void = {}
     ) async throws {
         guard isReady, let standing = running.withLock({ $0 }) else {
-            throw ListenerError(description: "the gateway is not listening (try again once it does)")
+            throw ListenerError(description: "the gateway is not listening (try again when it is listening)")
         }
-        // First everything that can fail.
+        // First all steps that can fail.
         var changes: [TLSListener.PendingUpdate] = []
         for (listener, configuration) in zip(standing.listeners, config.configuration.listeners) {
             guard let tls = listener.namedTLS?.tls, let configuration = configuration.tls else { continue }
             changes.append(try tls.prepare(configuration))
         }
-        // What keeps clients out comes before the tables, and what lets them in comes after: at no moment may somebody
-        // pass whom neither the old nor the new configuration lets pass.
+        // Stricter client requirements are activated before the configuration, relaxed ones after it. At no time is a
+        // client admitted that both the old and the new configuration would reject.
         var asksForOther = false
         for change in changes where !change.relaxesClientAuth { asksForOther = change.commit() || asksForOther }
         self.running.withLock { $0?.config = config }
         try await standing.loops.apply(config, onRetired: onRetired)
         for change in changes where change.relaxesClientAuth { asksForOther = change.commit() || asksForOther }
-        // Who stands in the door shows what is asked for now.
+        // Connections still in the TLS handshake must meet the new requirements.
         if asksForOther { await standing.loops.drainTLS() }
     }
 
-    /// How the upstreams do, in the order of the configuration that is in effect.
+    /// Status of the upstreams, in the order of the current configuration.
     public func upstreamStatus() -> [UpstreamStatus] {
         let config = running.withLock { $0?.config } ?? config
         return config.upstreams.map(\.status)
     }
 
-    /// The certificates that new connections are shown.
+    /// Certificates that new connections use.
     public func certificates() -> [CertificateStatus] {
         let listeners = running.withLock { $0?.listeners } ?? []
         return listeners.compactMap(\.namedTLS).flatMap { name, tls in
@@ -225,11 +226,11 @@ extension GatewayServer {
     }
 }
 
-/// Why a listener does not stand.
+/// Reason that a listener cannot be bound.
 public struct ListenerError: ConfigFindingError, CustomStringConvertible {
-    /// Which, why, and what to do.
+    /// The listener, the reason and a suggestion.
     public let description: String
-    /// The same with the key of the value that is to blame; `nil` where none is.
+    /// The finding with the key of the invalid value; `nil` if no value is the cause.
     public let finding: ConfigFinding?
 
     init(description: String) {

@@ -9,10 +9,10 @@ import NIOPosix
     import Musl
 #endif
 
-/// One address that clients connect to.
+/// Binds one client-facing address.
 struct Listener {
     private let configuration: ListenerConfiguration
-    /// Its place in the configuration.
+    /// Index in the configuration.
     private let index: Int
     private let tls: TLSListener?
     private let loops: LoopContextGroup
@@ -20,7 +20,7 @@ struct Listener {
     private let setup: ChildChannelInitializer
     private let logger: Logger
 
-    /// - Throws: ``ListenerError`` if its certificates cannot be used.
+    /// - Throws: ``ListenerError`` if its certificates are invalid.
     init(
         _ configuration: ListenerConfiguration, index: Int, loops: LoopContextGroup, limit: ConnectionLimit,
         addresses: PerClientConnectionLimit,
@@ -37,17 +37,17 @@ struct Listener {
         setup = ChildChannelInitializer(configuration, tls: tls, addresses: addresses, rejections: rejections)
     }
 
-    /// The TLS side, under the address as configured; `nil` in clear.
+    /// TLS state with the configured address as name; `nil` without TLS.
     var namedTLS: (name: String, tls: TLSListener)? {
         tls.map { (name: "\(configuration.address)", tls: $0) }
     }
 
-    /// Begins to listen. Another gateway of the same user that is started to take over can share the address from then
-    /// on, so that a new one can stand before the old one goes; see ``Handover``.
+    /// Starts listening. Afterwards another gateway of the same user, started to replace this one, can share the
+    /// address, so that the new one listens before the old one stops; see ``Handover``.
     /// - Parameters:
-    ///   - others: What this gateway listens on already: it does not share an address with itself.
-    ///   - takesOver: Whether the address is shared with a gateway that listens on it already. Otherwise the system
-    ///     refuses an address in use: two gateways that nobody meant to run together would get connections by turns.
+    ///   - others: Sockets of this gateway; two of its listeners cannot share an address.
+    ///   - takesOver: Whether to share the address with a gateway that listens on it already. Otherwise an address in
+    ///     use is an error: two gateways started by mistake would each receive a part of the connections.
     /// - Throws: ``ListenerError`` which names the address.
     func bind(
         on group: MultiThreadedEventLoopGroup, beside others: [ListeningSocket], takesOverListeners: Bool
@@ -83,13 +83,13 @@ struct Listener {
                     ConfigFinding(
                         key: key,
                         message:
-                            "address already in use: another listener of this gateway has \(configuration.address)",
+                            "address already in use: another listener of this gateway uses \(configuration.address)",
                         suggestion: "choose another port"))
             }
             let predecessors = takesOverListeners ? ReuseportGroup.members(at: address) : []
             let channel = try await bootstrap.bind(to: address).get()
-            // The system compares the option of both sockets when the second one is bound: set only now, it lets one
-            // that takes over in later, and has kept this one out of an address in use.
+            // The kernel compares the option of both sockets when the second one is bound. Setting it after binding
+            // lets a later gateway share the address, but this bind has failed if the address was in use.
             if !takesOverListeners {
                 do {
                     try await channel.setOption(Self.sharing, value: 1).get()
@@ -100,7 +100,7 @@ struct Listener {
             }
             if !predecessors.isEmpty {
                 logger.notice(
-                    "another gateway listens on this address too, and gets its share of connections until it stops",
+                    "address is shared with another process (SO_REUSEPORT); connections are distributed between both",
                     metadata: ["address": "\(configuration.address)"])
             }
             return ListeningSocket(channel: channel, predecessors: predecessors)
@@ -115,9 +115,9 @@ struct Listener {
 
     private var key: [String] { ["listeners", "\(index)", "address"] }
 
-    /// What to do about an address that another gateway listens on.
+    /// Suggestion for an address that is in use.
     static let takeOver = "serve --take-over replaces a gateway that runs there"
 
-    /// Lets sockets share an address (socket(7)).
+    /// Allows sockets to share an address (socket(7)).
     private static let sharing = ChannelOptions.Types.SocketOption.socketOption(.init(rawValue: SO_REUSEPORT))
 }

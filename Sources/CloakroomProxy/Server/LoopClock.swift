@@ -8,7 +8,7 @@ import NIOCore
     import Musl
 #endif
 
-/// Wall-clock time from the monotonic clock, so that a request needs to ask one clock only.
+/// Derives wall-clock time from the monotonic clock, so that a request reads one clock only.
 struct LoopClock {
     private let sessionClock: SessionClock
     private var offset: Int64 = 0
@@ -21,7 +21,7 @@ struct LoopClock {
         synchronize(at: NIODeadline.now().uptimeNanoseconds)
     }
 
-    /// Takes the wall clock's reading anew.
+    /// Updates the offset from the wall clock.
     mutating func synchronize(at now: UInt64) {
         var time = timespec()
         guard clock_gettime(CLOCK_REALTIME, &time) == 0 else { return }
@@ -30,7 +30,7 @@ struct LoopClock {
         sessionOffset = sessionClock.monotonicOffset(offset)
     }
 
-    /// The time by which sessions live, in nanoseconds since the epoch.
+    /// Monotonic session time, in nanoseconds since the epoch.
     func sessionNanoseconds(at now: UInt64) -> Int64 {
         sessionOffset &+ Int64(truncatingIfNeeded: now)
     }
@@ -39,7 +39,7 @@ struct LoopClock {
         offset &+ Int64(truncatingIfNeeded: now)
     }
 
-    /// The `Date` value of the current second.
+    /// `Date` value of the current second.
     mutating func date(at now: UInt64) -> [UInt8] {
         let second = wallNanoseconds(at: now) / 1_000_000_000
         if second != renderedSecond {
@@ -50,7 +50,7 @@ struct LoopClock {
     }
 }
 
-/// The preferred form of dates in HTTP (RFC 9110 §5.6.7).
+/// IMF-fixdate, the preferred date format of HTTP (RFC 9110 §5.6.7).
 enum HTTPDate {
     static func render(secondsSinceEpoch seconds: Int64) -> [UInt8] {
         let days = Int64((Double(seconds) / 86_400).rounded(.down))

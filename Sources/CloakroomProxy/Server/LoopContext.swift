@@ -3,15 +3,15 @@ import CloakroomTelemetry
 import CloakroomWire
 import NIOCore
 
-/// What one event loop keeps for all its connections. It belongs to that loop alone.
+/// State that one event loop keeps for all its connections. Used on that loop only.
 final class LoopContext {
     let eventLoop: any EventLoop
-    /// What exchanges that begin now go by.
+    /// The snapshot that new exchanges use.
     private(set) var snapshot: LoopSnapshot
-    /// How many event loops share the connections and the limits that are meant for all.
+    /// Number of event loops; limits that apply to the process are divided by it.
     let loopCount: Int
     private(set) var isDraining = false
-    /// Room for the lines that every forwarded request gets.
+    /// Buffer with the trace lines of forwarded requests.
     var traceLines = TraceHeaderTemplate()
     private var registered: [any LoopRegistered] = []
     private var rejectionLog: RejectionLog
@@ -20,7 +20,7 @@ final class LoopContext {
     private var clock: LoopClock
     private var tick: RepeatedTask?
     private var onDrained: [() -> Void] = []
-    /// Those that exchanges are still under way with.
+    /// Retired snapshots that are used by exchanges in progress.
     private var retired: [LoopSnapshot] = []
 
     init(eventLoop: any EventLoop, config: ConfigSnapshot, loopCount: Int) {
@@ -32,8 +32,8 @@ final class LoopContext {
         snapshot.open(on: self)
     }
 
-    /// Goes over to other tables: exchanges that begin from now on go by them, those under way finish with their own.
-    /// - Parameter onRetired: Is called once the last exchange with the old ones has ended, perhaps at once.
+    /// Activates a new configuration: new exchanges use it, exchanges in progress complete with the old one.
+    /// - Parameter onRetired: Called when the last exchange with the old configuration has ended, possibly at once.
     func apply(_ config: ConfigSnapshot, onRetired: @escaping () -> Void) {
         updateTime()
         let old = snapshot
@@ -48,7 +48,7 @@ final class LoopContext {
         }
     }
 
-    /// Lets connections over TLS finish what they are doing, and no more.
+    /// Drains TLS connections.
     func drainTLS() {
         updateTime()
         for member in registered where member.usesTLS { member.drain() }
@@ -59,51 +59,51 @@ final class LoopContext {
         retired.removeAll { $0 === snapshot }
     }
 
-    /// The moment of the event that is being handled, in nanoseconds of a clock that never goes backwards. Asked of the
-    /// system once for each event, by whoever receives it.
+    /// Time of the current event, in nanoseconds of a monotonic clock. Read once per event by the handler that receives
+    /// the event.
     private(set) var now = NIODeadline.now().uptimeNanoseconds
 
-    /// An event begins: takes the time.
+    /// Updates ``now`` at the beginning of an event.
     @discardableResult
     func updateTime() -> UInt64 {
         now = NIODeadline.now().uptimeNanoseconds
         return now
     }
 
-    /// Wall-clock time at a moment of ``now``, in nanoseconds since the epoch.
+    /// Wall-clock time for a value of ``now``, in nanoseconds since the epoch.
     func wallNanoseconds(at now: UInt64) -> Int64 { clock.wallNanoseconds(at: now) }
 
-    /// Wall-clock time at a moment of ``now``: what tokens of others are judged by.
+    /// Wall-clock time for a value of ``now``, for comparison with times from other systems, such as token expiry.
     func timestamp(at now: UInt64) -> Timestamp {
         Timestamp(milliseconds: clock.wallNanoseconds(at: now) / 1_000_000)
     }
 
-    /// The time by which sessions live at a moment of ``now``: it never goes back.
+    /// Session time for a value of ``now``; monotonic.
     func sessionTimestamp(at now: UInt64) -> Timestamp {
         Timestamp(milliseconds: clock.sessionNanoseconds(at: now) / 1_000_000)
     }
 
-    /// The value for `Date` at the moment of ``now``, when the message is made (RFC 9110 §6.6.1); rendered at most once a
-    /// second, as that moment never goes back.
+    /// `Date` value for ``now``, the time at which the message is generated (RFC 9110 §6.6.1). Rendered at most once
+    /// per second.
     var date: [UInt8] { clock.date(at: now) }
 
-    /// Counts a message that was refused on the wire, by kind, and says so now and then.
+    /// Counts a rejected message by reason, and logs at most 10 of them per 10 s.
     func reject(_ error: WireError, from peer: String) {
         reject(error.label, from: peer)
     }
 
-    /// The same for other reasons; the kind is a constant of the source.
+    /// Counts and logs a rejection for another reason; `kind` is a compile-time constant.
     func reject(_ kind: StaticString, from peer: String) {
         snapshot.config.telemetry.metrics.wireRejections(kind: kind).increment()
         rejectionLog.note(kind, peer: peer, now: now)
     }
 
-    /// A random number for ids: unique, and no secret.
+    /// A random number for ids: unique, not secret.
     func random() -> UInt64 { generator.next() }
 
     // MARK: - Flushes
 
-    /// Has a connection flush once all events of this turn of the loop have been handled.
+    /// Flushes a connection after all events of this event loop tick have been handled.
     func flushLater(_ connection: HTTP2DownstreamHandler) {
         unflushed.append(connection)
         guard unflushed.count == 1 else { return }
@@ -118,15 +118,15 @@ final class LoopContext {
         for connection in connections { connection.flushNow() }
     }
 
-    // MARK: - Members
+    // MARK: - Registered connections
 
-    /// Takes in a connection that has deadlines.
+    /// Registers a connection for deadlines.
     func add(_ member: any LoopRegistered) {
         member.registryIndex = registered.count
         registered.append(member)
     }
 
-    /// Lets go of a connection. Does nothing if it is gone already.
+    /// Unregisters a connection. Does nothing if it is not registered.
     func remove(_ member: any LoopRegistered) {
         let index = member.registryIndex
         guard registered.indices.contains(index), registered[index] === member else { return }
@@ -141,7 +141,7 @@ final class LoopContext {
 
     // MARK: - Time
 
-    /// Begins to watch deadlines: one timer for all connections, and no timer per request.
+    /// Starts monitoring deadlines: one timer for all connections instead of one per request.
     func start() {
         let shortest = snapshot.timeouts.shortest
         let interval = Int64(min(max(shortest / 8, 5_000_000), 200_000_000))
@@ -151,7 +151,7 @@ final class LoopContext {
         ) { _ in bound.value.onTick() }
     }
 
-    /// Stops watching deadlines, closes what is idle and hands over the last log lines.
+    /// Stops monitoring deadlines, closes idle connections and flushes telemetry.
     func stop() {
         tick?.cancel()
         tick = nil
@@ -164,7 +164,7 @@ final class LoopContext {
     private func onTick() {
         let now = updateTime()
         clock.synchronize(at: now)
-        // A member that is told may leave, which moves the last one into its place: so from the end to the front.
+        // A connection may unregister in this call, which moves the last one to its index; therefore iterate backwards.
         var index = registered.count - 1
         while index >= 0 {
             if index < registered.count, registered[index].deadline <= now {
@@ -178,7 +178,7 @@ final class LoopContext {
 
     // MARK: - Drain
 
-    /// Lets connections from clients finish what they are doing, and no more.
+    /// Drains client connections.
     func drain(onDrained: @escaping () -> Void) {
         updateTime()
         isDraining = true
@@ -187,7 +187,7 @@ final class LoopContext {
         notifyIfDrained()
     }
 
-    /// Closes whatever is left.
+    /// Closes all remaining connections.
     func closeAll() {
         for member in registered { member.closeNow() }
     }
@@ -200,18 +200,18 @@ final class LoopContext {
     }
 }
 
-/// A connection that an event loop keeps an eye on.
+/// A connection with a deadline, registered with an event loop.
 protocol LoopRegistered: AnyObject {
-    /// When it is told that its time is up; `UInt64.max` for never.
+    /// Time at which ``deadlineExpired(now:)`` is called; `UInt64.max` for none.
     var deadline: UInt64 { get }
-    /// Its place; kept by the loop.
+    /// Index in the event loop's registry; managed by the event loop.
     var registryIndex: Int { get set }
-    /// Whether it is a client's connection, which a drain waits for.
+    /// Whether it is a client connection, which a drain waits for.
     var isDownstream: Bool { get }
-    /// Whether it is a client's connection over TLS.
+    /// Whether it is a client connection with TLS.
     var usesTLS: Bool { get }
     func deadlineExpired(now: UInt64)
-    /// Other tables are in effect.
+    /// A new configuration is in effect.
     func configurationReplaced()
     func drain()
     func closeNow()

@@ -2,7 +2,7 @@ import CloakroomCore
 import NIOCore
 import NIOPosix
 
-/// The contexts of all event loops.
+/// Contexts of all event loops.
 final class LoopContextGroup: Sendable {
     private let contexts: [ObjectIdentifier: NIOLoopBound<LoopContext>]
     private let eventLoops: [any EventLoop]
@@ -22,13 +22,13 @@ final class LoopContextGroup: Sendable {
         self.eventLoops = eventLoops
     }
 
-    /// The context of an event loop. Only on that loop.
+    /// The context of an event loop. Must be called on that loop.
     func context(of eventLoop: any EventLoop) -> LoopContext? {
         contexts[ObjectIdentifier(eventLoop)]?.value
     }
 
-    /// Has all event loops go over to other tables.
-    /// - Parameter onRetired: Is called once the last exchange with the old ones has ended, on whatever loop.
+    /// Activates a new configuration on all event loops.
+    /// - Parameter onRetired: Called on any event loop when the last exchange with the old configuration has ended.
     func apply(_ config: ConfigSnapshot, onRetired: @escaping @Sendable () -> Void) async throws {
         guard let first = eventLoops.first else { return onRetired() }
         let retired = try await withThrowingTaskGroup(of: EventLoopFuture<Void>.self) { group in
@@ -50,15 +50,15 @@ final class LoopContextGroup: Sendable {
         EventLoopFuture.andAllComplete(retired, on: first).whenComplete { _ in onRetired() }
     }
 
-    /// Has clients that are connected over TLS finish what they are doing and connect again.
+    /// Drains TLS connections, so that clients reconnect.
     func drainTLS() async {
         for eventLoop in eventLoops {
             try? await eventLoop.submit { self.context(of: eventLoop)?.drainTLS() }.get()
         }
     }
 
-    /// Lets clients finish.
-    /// - Returns: Whether all did within the limit.
+    /// Drains all client connections.
+    /// - Returns: Whether all were closed within the limit.
     func drain(within limit: Duration) async -> Bool {
         let empty = eventLoops.map { eventLoop in
             let promise = eventLoop.makePromise(of: Void.self)
@@ -78,12 +78,12 @@ final class LoopContextGroup: Sendable {
             timeout.succeed(true)
         }
         let isClean = (try? await timeout.futureResult.get()) ?? false
-        // Nobody waits for these any more.
+        // The promises are no longer observed.
         for promise in empty { promise.succeed() }
         return isClean
     }
 
-    /// Closes whatever is left and stops the loops' timers.
+    /// Closes the remaining connections and stops the timers of the loops.
     func stop() async {
         for eventLoop in eventLoops {
             try? await eventLoop.submit {

@@ -3,21 +3,21 @@ import CloakroomTelemetry
 import CloakroomWire
 import NIOCore
 
-/// What one configuration comes to on one event loop: its tables, and what stands on them.
+/// State of one configuration on one event loop: its tables, connection pools and telemetry.
 ///
-/// An exchange goes with one generation from its beginning to its end. Another configuration is another generation, for
-/// the exchanges that begin from then on.
+/// An exchange uses one snapshot from its beginning to its end. A new configuration creates a new snapshot, which
+/// exchanges use that begin after it.
 final class LoopSnapshot {
     let config: ConfigSnapshot
     let telemetry: LoopTelemetry
     let headLimits: HeadLimits
     let timeouts: TimeoutNanoseconds
     private(set) var pools: [UpstreamPool] = []
-    /// How many exchanges, and pieces of work for them, have begun with it and not ended.
+    /// Number of exchanges and off-loop operations that use it.
     private(set) var activeCount = 0
     private var onRetired: (() -> Void)?
 
-    /// Without pools; ``open(on:)`` makes them.
+    /// Creates a snapshot without pools; ``open(on:)`` creates them.
     init(_ config: ConfigSnapshot) {
         self.config = config
         telemetry = config.telemetry.makeLoopTelemetry(
@@ -30,19 +30,19 @@ final class LoopSnapshot {
             target: config.configuration.limits.target)
     }
 
-    /// Makes the pools.
+    /// Creates the pools.
     func open(on context: LoopContext) {
         pools = config.upstreams.map {
             UpstreamPool($0, timeouts: timeouts, headLimits: headLimits, context: context)
         }
     }
 
-    /// An exchange begins, or work for it off the event loop.
+    /// An exchange, or an off-loop operation, begins.
     func retain() {
         activeCount += 1
     }
 
-    /// It has ended.
+    /// An exchange, or an off-loop operation, has ended.
     func release() {
         activeCount -= 1
         if activeCount == 0, let onRetired {
@@ -51,9 +51,9 @@ final class LoopSnapshot {
         }
     }
 
-    /// No exchange begins with it any more. Its connections to upstreams are closed: those that are in use when they
-    /// come back.
-    /// - Parameter onRetired: Is called once the last exchange has ended, perhaps at once.
+    /// Retires the snapshot: no exchange begins with it any more. Its idle upstream connections are closed; leased ones
+    /// are closed when they are returned.
+    /// - Parameter onRetired: Called when the last exchange has ended, possibly at once.
     func retire(onRetired: @escaping () -> Void) {
         for pool in pools { pool.close() }
         guard activeCount > 0 else { return onRetired() }
@@ -61,7 +61,7 @@ final class LoopSnapshot {
     }
 }
 
-/// The timeouts of a plan in nanoseconds, for adding to a moment.
+/// The configured timeouts in nanoseconds, for arithmetic with times of the monotonic clock.
 struct TimeoutNanoseconds {
     let header, bodyIdle, keepAlive, connect, responseHead, tunnelIdle: UInt64
 

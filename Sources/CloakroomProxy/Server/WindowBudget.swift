@@ -1,20 +1,20 @@
-/// So much of something in a window of ten seconds, and no more.
+/// Limits events to a number per fixed window of 10 s.
 struct FixedWindowLimiter {
     private let limit: Int
     private var count = 0
     private var windowEnd: UInt64 = 0
 
-    /// The length of a window, in nanoseconds.
+    /// Window length in nanoseconds.
     private static let window: UInt64 = 10_000_000_000
 
-    /// - Parameter limit: How much there is in one window.
+    /// - Parameter limit: Number of events allowed per window.
     init(limit: Int) {
         self.limit = limit
     }
 
-    /// Counts one more.
-    /// - Parameter now: Nanoseconds of a clock that never goes backwards.
-    /// - Returns: Whether there was some left.
+    /// Counts an event.
+    /// - Parameter now: Nanoseconds of a monotonic clock.
+    /// - Returns: Whether the event is within the limit.
     mutating func tryAcquire(at now: UInt64) -> Bool {
         if now >= windowEnd {
             windowEnd = now &+ Self.window

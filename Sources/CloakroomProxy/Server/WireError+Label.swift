@@ -1,7 +1,7 @@
 import CloakroomWire
 
 extension WireError {
-    /// The name in metrics.
+    /// The value of the metric label.
     var label: StaticString {
         switch self {
         case .requestLine: "request_line"

@@ -5,17 +5,18 @@ public import Logging
 import NIOCore
 public import Tracing
 
-/// A plan made ready for serving: every table, policy and document that a request needs, shared by all event loops.
+/// An immutable configuration prepared for serving: all tables, policies and problem documents that requests need.
+/// Shared by all event loops.
 public final class ConfigSnapshot: Sendable {
-    /// The plan that it was made from.
+    /// The configuration it was created from.
     public let configuration: GatewayConfiguration
     let routeTable: RouteTable
     let routes: [RouteRuntime]
     let upstreams: [UpstreamRuntime]
-    /// All targets of all upstreams in one row: what metrics and the access log name them by.
+    /// All targets of all upstreams in one list; metrics and the access log use its indices.
     let targets: [UpstreamTarget]
     let cookie: SessionCookie
-    /// The field line that takes a ticket away, with its line end.
+    /// The `Set-Cookie` line that clears the session cookie, with its line end.
     let cookieClearingLine: [UInt8]
     let requestPolicy: RequestHeaderPolicy
     let responsePolicy: ResponseHeaderPolicy
@@ -28,23 +29,24 @@ public final class ConfigSnapshot: Sendable {
     let accountEndpoints: any AccountEndpointHandler
     let telemetry: GatewayTelemetry
     let logger: Logger
-    /// Makes spans of sampled requests; `nil` makes none.
+    /// Creates spans of sampled requests; `nil` disables spans.
     let tracer: (any Tracer)?
 
-    /// The name under which metrics and the access log know the gateway's own endpoints.
+    /// Route name of the account endpoints in metrics and the access log.
     static let accountsRouteName = "(accounts)"
 
-    /// Makes the tables.
+    /// Creates the tables.
     /// - Parameters:
-    ///   - sessions: Where sessions are found.
-    ///   - renewer: Who renews their tokens.
-    ///   - ownEndpoints: Who answers for the gateway's own endpoints.
-    ///   - tracer: Makes spans of sampled requests; `nil` makes none.
-    ///   - logger: Is told, now and then, why an upstream cannot be reached.
-    ///   - resolver: Finds the addresses of upstreams that are given by name.
-    ///   - sessionClock: The time by which sessions live; the store's.
-    ///   - upstreamTargets: The targets of each upstream of the plan, if identity calls share them; `nil` makes them.
-    /// - Throws: ``UpstreamTLSError`` if a file for TLS with an upstream is of no use.
+    ///   - sessions: The session store.
+    ///   - renewer: Refreshes the tokens of sessions.
+    ///   - ownEndpoints: Handles requests for account endpoints.
+    ///   - tracer: Creates spans of sampled requests; `nil` disables spans.
+    ///   - logger: Logs why an upstream cannot be reached, at most once per 10 s and target.
+    ///   - resolver: Resolves the host names of upstreams.
+    ///   - sessionClock: The clock of the session store.
+    ///   - upstreamTargets: Targets of each upstream of the configuration, if shared with identity requests; `nil`
+    ///     creates them.
+    /// - Throws: ``UpstreamTLSError`` if a file for TLS with an upstream is invalid.
     public init(
         configuration: GatewayConfiguration, sessions: any SessionStore, refresher: any TokenRefreshing,
         accountEndpoints: any AccountEndpointHandler,
@@ -89,7 +91,8 @@ public final class ConfigSnapshot: Sendable {
 }
 
 extension ConfigSnapshot {
-    /// Whether a route of other tables stands in these too, as far as it says who may pass, to where, and with what.
+    /// Whether these tables contain an equivalent of another configuration's route: the same access rules, upstream and
+    /// credentials.
     func containsEquivalent(_ route: Route, of others: ConfigSnapshot) -> Bool {
         routes.contains { entry in
             var same = entry.route
@@ -106,8 +109,8 @@ extension ConfigSnapshot {
     }
 }
 
-/// A route made ready for serving. A class, so that handing it around costs one reference and not one for each field:
-/// as a struct it was 2 % of the instructions of a request.
+/// Runtime state of a route. A class, because passing it costs one reference count and not one per field: as a struct
+/// it took 2 % of the instructions of a request.
 final class RouteRuntime: Sendable {
     let route: Route
     let access: RouteAccess
@@ -115,7 +118,7 @@ final class RouteRuntime: Sendable {
     let bodyLimit: Int
     let responseHeadTimeout: UInt64
     let bodyIdleTimeout: UInt64
-    /// Names of fields that are passed on although policy removes them, in lower case.
+    /// Lower-case names of fields that are forwarded although the policy strips them.
     let passedFields: [[UInt8]]
 
     init(_ route: Route, configuration: GatewayConfiguration, source: SessionSource?) {
@@ -128,20 +131,20 @@ final class RouteRuntime: Sendable {
         responseHeadTimeout = (route.responseHeadTimeout ?? configuration.timeouts.responseHead).wholeNanoseconds
     }
 
-    /// Whether to say that an answer depends on the cookie. Where a session is not needed, those without one depend on it
-    /// too; what such an upstream says of other fields does not settle it, as it never sees the cookie.
+    /// Whether `Vary: Cookie` is required. If a session is optional, responses without one depend on the cookie too.
+    /// The `Vary` of such an upstream is not sufficient, because it never sees the cookie.
     func varies(_ summary: ResponseHeaderPolicy.ResponseHeaderSummary) -> Bool {
         guard access.usesSession else { return false }
         return access.requiresAuthorization ? !summary.hasVary : !summary.variesByCookie
     }
 
-    /// A problem in the route's own words, where it has some.
+    /// A problem with the route's own message, if configured.
     func problem(_ code: ProblemCode, status: Int? = nil, retryAfter: Int? = nil) -> ProblemDocument {
         ProblemDocument(Problem(code, status: status, detail: route.messages[code], retryAfter: retryAfter))
     }
 }
 
-/// The 401 answers of a route, one for each reason, rendered when the table is made.
+/// The 401 responses of a route, one per reason, rendered in advance.
 struct UnauthorizedProblems: Sendable {
     private let documents: [ProblemDocument]
 

@@ -3,13 +3,13 @@ import CloakroomTLS
 import FoundationEssentials
 import NIOSSL
 
-/// The files that TLS needs, tried as they will be used.
+/// Validates the files that TLS requires, in the way they are used.
 public enum TLSFileValidator {
-    /// Reads all certificates, keys and trust roots of a plan, and makes of them what serving makes.
-    /// - Parameter now: The time at which certificates have to be valid.
-    /// - Returns: One error for each section whose files are of no use, with what to do; and one warning for each file
-    ///   with a certificate that has expired or is not valid yet. These are no errors: a gateway that starts again after
-    ///   its certificate has expired is more use than one that does not.
+    /// Reads all certificates, keys and trust roots of a configuration and builds the TLS contexts from them.
+    /// - Parameter now: Time at which certificates have to be valid.
+    /// - Returns: One error with a suggestion per section with invalid files, and one warning per file with a
+    ///   certificate that has expired or is not valid yet. Expiry is no error: a gateway must be able to restart after
+    ///   a certificate has expired.
     public static func findings(in configuration: GatewayConfiguration, now: Timestamp) -> [ConfigFinding] {
         var findings: [ConfigFinding] = []
         for (index, listener) in configuration.listeners.enumerated() {
@@ -78,24 +78,24 @@ public enum TLSFileValidator {
 
     // MARK: - Validity
 
-    /// What is wrong with the times of a chain that is shown: all of its certificates have to be valid.
+    /// Checks the validity period of a certificate chain: all certificates have to be valid.
     private static func validity(of file: String, at key: [String], now: Timestamp) -> ConfigFinding? {
         for certificate in certificates(in: file) {
             if let message = message(certificate, file, now) {
                 return ConfigFinding(
-                    key: key, message: message, suggestion: "renew it: the other side refuses it", isWarning: true)
+                    key: key, message: message, suggestion: "renew the certificate: peers reject it", isWarning: true)
             }
         }
         return nil
     }
 
-    /// What is wrong with the times of authorities: lists of them often hold some that have expired, so one that is valid
-    /// is enough.
+    /// Checks the validity periods of trust roots. Bundles often contain expired ones, so one valid certificate is
+    /// enough.
     private static func roots(in file: String, at key: [String], now: Timestamp) -> ConfigFinding? {
         let messages = certificates(in: file).map { message($0, file, now) }
         guard let first = messages.first ?? nil, messages.allSatisfy({ $0 != nil }) else { return nil }
         return ConfigFinding(
-            key: key, message: first, suggestion: "renew it: nothing that it has signed is accepted", isWarning: true)
+            key: key, message: first, suggestion: "replace it: certificates issued by it are rejected", isWarning: true)
     }
 
     private static func certificates(in file: String) -> [NIOSSLCertificate] {

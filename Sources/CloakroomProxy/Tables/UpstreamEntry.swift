@@ -1,19 +1,19 @@
 import CloakroomCore
 import CloakroomTelemetry
 
-/// An upstream made ready for serving. A class for the same reason as ``RouteRuntime``.
+/// Runtime state of an upstream. A class for the same reason as ``RouteRuntime``.
 final class UpstreamRuntime: Sendable {
     let configuration: UpstreamConfiguration
     let targets: [TargetRuntime]
-    /// Chooses among ``targets``.
+    /// Selects one of ``targets``.
     let selector: UpstreamTargets
     /// Index of its first target in ``ConfigSnapshot/targets``.
     let firstTarget: Int
-    /// Its API token; `nil` if it has none.
+    /// Its API token; `nil` without one.
     let apiToken: Secret?
-    /// The line that carries its API token, with its line end; empty if it has none.
+    /// The field line with its API token and line end; empty without one.
     let apiTokenLine: [UInt8]
-    /// For each target, its `Host` value.
+    /// `Host` value of each target.
     let hosts: [[UInt8]]
     let activeConnections: GaugeHandle
     let idleConnections: GaugeHandle
@@ -44,7 +44,7 @@ final class UpstreamRuntime: Sendable {
         siteData = metrics.removedResponseFields(upstream: configuration.name, reason: "clear_site_data")
     }
 
-    /// Counts what was removed from a response.
+    /// Counts fields removed from a response.
     func count(_ removed: RemovedResponseFields) {
         injectedNames.increment(by: Int64(removed.injectedNames))
         injectedValues.increment(by: Int64(removed.injectedValues))

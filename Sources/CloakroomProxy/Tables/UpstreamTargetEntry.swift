@@ -3,32 +3,32 @@ import Logging
 import NIOCore
 import NIOSSL
 
-/// A target made ready for connections, shared by all event loops.
+/// Runtime state of a target, shared by all event loops.
 final class TargetRuntime: Sendable {
-    /// What is connected to.
+    /// The endpoint to connect to.
     enum Endpoint: Sendable {
         case address(SocketAddress)
         case name(TargetResolver)
         case socket(path: String)
     }
 
-    /// What its connections are encrypted with.
+    /// TLS settings of its connections.
     struct TLS: Sendable {
         let context: NIOSSLContext
-        /// The name to ask for and to verify; `nil` verifies the IP address.
+        /// Name for SNI and verification; `nil` verifies the IP address.
         let serverName: String?
     }
 
-    /// What operators know it by: `http://host:port`, `https://host:port` or `unix:/path`.
+    /// Name of the target for operators: `http://host:port`, `https://host:port` or `unix:/path`.
     let address: String
     let endpoint: Endpoint
-    /// `nil` for clear text.
+    /// `nil` without TLS.
     let tls: TLS?
     let log: ConnectFailureLog
-    /// What came of connecting to it.
+    /// Result of the last connection attempt.
     let circuit = CircuitStatus()
 
-    /// - Parameter tls: What all `https` targets of the upstream share.
+    /// - Parameter tls: The context shared by all `https` targets of the upstream.
     init(
         _ target: UpstreamTargetConfiguration, of upstream: UpstreamConfiguration, tls: NIOSSLContext?,
         resolver: HostResolver,
@@ -47,7 +47,7 @@ final class TargetRuntime: Sendable {
                     TargetResolver(
                         host: address.host, port: address.port, interval: upstream.resolveInterval.wholeNanoseconds,
                         resolver: resolver))
-                // Certificates and SNI know no dot at the end (RFC 6066 §3).
+                // Certificates and SNI have no trailing dot (RFC 6066 §3).
                 serverName = address.host.hasSuffix(".") ? String(address.host.dropLast()) : address.host
             }
         }
@@ -62,20 +62,20 @@ final class TargetRuntime: Sendable {
         log = ConnectFailureLog(logger)
     }
 
-    /// A connection to it stands.
+    /// A connection was established.
     func connectSucceeded() {
         circuit.succeeded()
     }
 
-    /// It could not be reached. Said in the log now and then, and kept for operators.
+    /// A connection attempt failed. Logs the failure, at most once per 10 s, and records it for operators.
     /// - Parameters:
-    ///   - now: Nanoseconds of a clock that never goes backwards.
-    ///   - time: The same moment by the wall clock.
-    ///   - backOffEnd: Until when it is skipped, by the clock of `now`.
+    ///   - now: Nanoseconds of a monotonic clock.
+    ///   - time: The same time by the wall clock.
+    ///   - backOffEnd: End of the back-off, by the clock of `now`.
     func failed(
         _ kind: UpstreamFailure.Kind, _ error: any Error, now: UInt64, time: Timestamp, backOffEnd: UInt64
     ) {
-        // Perhaps it has moved.
+        // The addresses of the host may have changed.
         if case .name(let addresses) = endpoint { addresses.markSuspect() }
         log.failed(kind, error, now: now)
         circuit.failed(kind, error, at: time, backOffEnd: backOffEnd)

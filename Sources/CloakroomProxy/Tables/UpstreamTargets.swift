@@ -3,16 +3,16 @@ public import CloakroomTLS
 public import Logging
 import Synchronization
 
-/// The targets of one upstream under one configuration, and which of them can be reached: shared by the requests of all
-/// event loops and by identity calls.
+/// The targets of one upstream under one configuration, and which of them are reachable. Shared by requests on all
+/// event loops and identity requests.
 ///
-/// Asked and notified only when a connection is made, so that a request on an established connection takes no lock.
+/// Used only when a connection is made, so a request on an established connection takes no lock.
 public final class UpstreamTargets: Sendable {
     let entries: [TargetRuntime]
     private let health: Mutex<TargetBalancer>
 
     /// - Parameters:
-    ///   - resolver: Finds the addresses of targets that are given by name.
+    ///   - resolver: Resolves the host names of targets.
     ///   - logger: Logs why a target cannot be reached, at most once per 10 s and target.
     /// - Throws: ``UpstreamTLSError`` if a file for TLS is invalid.
     public init(
@@ -26,16 +26,16 @@ public final class UpstreamTargets: Sendable {
         health = Mutex(TargetBalancer(count: configuration.targets.count))
     }
 
-    /// Chooses a target for a connection of a request.
+    /// Selects a target for a request's connection.
     func selectTarget(tried: [Int], now: UInt64) -> Int? {
         chooseTarget(isFollowUp: false, tried: tried, now: now)
     }
 
-    /// No connection to a target could be established.
+    /// A connection attempt failed.
     /// - Parameters:
-    ///   - begunAt: When the attempt began.
-    ///   - time: The moment of `now` by the wall clock.
-    ///   - random: Shortens the back-off by up to a quarter.
+    ///   - begunAt: Start of the attempt.
+    ///   - time: Wall-clock time of `now`.
+    ///   - random: Shortens the back-off by up to 25 %.
     func failed(
         _ index: Int, _ kind: UpstreamFailure.Kind, _ error: any Error, startedAt: UInt64, now: UInt64, time: Timestamp,
         random: UInt64
@@ -49,7 +49,7 @@ public final class UpstreamTargets: Sendable {
 }
 
 extension UpstreamTargets: TargetSelecting {
-    /// The target for a connection; see ``TargetSelecting``. `nil` once all were tried.
+    /// Selects the target of a connection; see ``TargetSelecting``. `nil` if all were tried.
     public func chooseTarget(isFollowUp: Bool, tried: [Int], now: UInt64) -> Int? {
         health.withLock { $0.selectTarget(now: now, tried: tried, isFollowUp: isFollowUp) }
     }

@@ -2,17 +2,17 @@ import CloakroomCore
 import CloakroomWire
 import NIOCore
 
-/// One HTTP/1.1 connection to an upstream. It serves one exchange at a time, on the same event loop as the client.
+/// An HTTP/1.1 connection to an upstream. It serves one exchange at a time, on the client connection's event loop.
 final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
     private enum Phase {
-        /// It has not been handed to its pool yet.
+        /// Not yet passed to its pool.
         case new
-        /// Nobody uses it.
+        /// Not leased.
         case idle
-        /// It serves ``exchange``.
+        /// Serves ``exchange``.
         case leased
         case closed
     }
@@ -21,16 +21,16 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable
         case nothing
         case head
         case body(BodyDecoder)
-        /// Bytes of another protocol.
+        /// Bytes of an upgraded protocol.
         case tunnel
     }
 
-    /// Index of the target among those of its upstream.
+    /// Index of the target within its upstream.
     let targetIndex: Int
-    /// Whether it has served an exchange before: it may then be dead without our knowing.
+    /// Whether it has served an exchange before. The upstream may have closed it, which is not yet detected.
     private(set) var isReused = false
     var registryIndex = -1
-    /// How long the pool keeps it.
+    /// How long the pool may keep it.
     var lifetime = ConnectionLifetime()
     private(set) var deadline = UInt64.max
     var isDownstream: Bool { false }
@@ -44,7 +44,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable
     private var parser: HeadParser
     private var head = ResponseHead()
     private var inbound = ByteBuffer()
-    /// The room for request heads; used again and again while nobody else holds it.
+    /// Buffer for request heads; its storage is reused while it has no other owner.
     private var outbound = ByteBuffer()
     private var handlerContext: ChannelHandlerContext?
     private var isHeadRequest = false
@@ -64,15 +64,15 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable
 
     static func == (left: UpstreamConnection, right: UpstreamConnection) -> Bool { left === right }
 
-    // MARK: - What the exchange asks for
+    // MARK: - Called by the exchange
 
-    /// Whether it takes more at the moment.
+    /// Whether more can be written at the moment.
     var isWritable: Bool { channel.isWritable }
 
     /// Begins an exchange.
     /// - Parameters:
-    ///   - isToHead: Whether the request's method is `HEAD`.
-    ///   - writeHead: Writes the request's head into the buffer.
+    ///   - isToHead: Whether the request method is `HEAD`.
+    ///   - writeHead: Writes the request head into the buffer.
     func begin(_ exchange: Exchange, isToHead: Bool, writeHead: (inout ByteBuffer) -> Void) {
         self.exchange = exchange
         self.isHeadRequest = isToHead
@@ -85,7 +85,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable
         writeHead(&outbound)
     }
 
-    /// Sends some of the request's body, framed already if it has to be.
+    /// Writes part of the request body, with framing if required.
     func writeBody(_ bytes: ByteBuffer) {
         if outbound.readableBytes + bytes.readableBytes <= Self.coalesceLimit {
             outbound.writeImmutableBuffer(bytes)
@@ -95,7 +95,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable
         }
     }
 
-    /// Writes framing of the request's body.
+    /// Writes framing of the request body.
     func writeFraming(_ write: (inout ByteBuffer) -> Void) {
         write(&outbound)
     }
@@ -106,11 +106,11 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable
         flush()
     }
 
-    /// Sends what has been written.
+    /// Sends the data written so far.
     func flush() {
         guard let handlerContext else { return }
         guard outbound.readableBytes > 0 else { return handlerContext.flush() }
-        // Sending may call back in here, so what is being sent must be gone from the buffer by then.
+        // Sending may call back into this method: empty the buffer first.
         var bytes = ByteBuffer()
         swap(&bytes, &outbound)
         handlerContext.writeAndFlush(wrapOutboundOut(bytes), promise: nil)
@@ -125,7 +125,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable
         handlerContext?.afterFlush { $0.close(mode: .output, promise: nil) }
     }
 
-    /// Both sides of a tunnel have ended: closes the connection once everything is sent.
+    /// Both sides of a tunnel have ended: closes the connection after the pending data is sent.
     func finishTunnel() {
         guard phase == .leased else { return }
         exchange = nil
@@ -137,34 +137,34 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable
         handlerContext?.afterFlush { $0.close(promise: nil) }
     }
 
-    /// Stops or goes on reading, as fast as the client takes it.
+    /// Pauses or resumes reading, to follow the client's speed.
     func setPaused(_ isPaused: Bool) {
         guard isPaused != self.isPaused else { return }
         self.isPaused = isPaused
         try? channel.syncOptions?.setOption(.autoRead, value: !isPaused)
     }
 
-    /// The exchange is given up.
+    /// The exchange was cancelled.
     func cancel() {
         guard phase == .leased else { return }
         exchange = nil
         closeLeased()
     }
 
-    /// The pool keeps it for later.
+    /// The pool keeps the connection as idle.
     func becomeIdle() {
         phase = .idle
         deadline = context.now &+ min(pool.idleTimeout, lifetime.idleLimit)
     }
 
-    /// The pool has no use for it any more.
+    /// The pool closes an idle connection.
     func evict() {
         guard phase == .idle else { return }
         phase = .closed
         handlerContext?.close(promise: nil)
     }
 
-    // MARK: - What the channel tells
+    // MARK: - Channel events
 
     func handlerAdded(context handlerContext: ChannelHandlerContext) {
         self.handlerContext = handlerContext
@@ -180,7 +180,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable
         context.updateTime()
         var bytes = unwrapInboundIn(data)
         guard phase == .leased, bytes.readableBytes > 0 else {
-            // Bytes that nobody asked for: the next answer could not be told from them.
+            // Unsolicited bytes on an idle connection: close it.
             if phase == .idle { closeIdle() } else { handlerContext.close(promise: nil) }
             return
         }
@@ -190,7 +190,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable
         } else {
             inbound = bytes
         }
-        // Let go of the buffer before reading it, so that its storage can be used for the next read.
+        // Release this reference first, so the storage can be reused for the next read.
         bytes = ByteBuffer()
         do {
             try read()
@@ -208,7 +208,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable
     }
 
     func userInboundEventTriggered(context handlerContext: ChannelHandlerContext, event: Any) {
-        // Only once a tunnel allows it: otherwise the end of input is the end of the connection.
+        // Half-closure is enabled only for tunnels; otherwise the end of input closes the connection.
         if case .tunnel = reading, case ChannelEvent.inputClosed? = event as? ChannelEvent {
             context.updateTime()
             exchange?.upstreamHalfClosed()
@@ -234,7 +234,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable
                 finishResponse()
                 exchange?.flushDownstream()
             } else if !hadError, case .tunnel = reading {
-                // Both ends are closed at once: no half of it is left.
+                // Both directions were closed at once.
                 let exchange = self.exchange
                 exchange?.upstreamHalfClosed()
                 exchange?.upstreamClosed()
@@ -249,7 +249,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable
     // MARK: - Deadlines and drain
 
     func deadlineExpired(now: UInt64) {
-        // Closed but for what is still to be sent: nobody takes it.
+        // In phase `closed` the remaining data could not be sent in time.
         if phase == .idle { closeIdle() } else if phase == .closed { handlerContext?.close(promise: nil) }
     }
 
@@ -296,12 +296,12 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable
             _ = try BodyFraming.of(head, isToHead: isHeadRequest)
             let summary = try mark(for: exchange)
             guard head.status != 101 else { return try switchProtocol(summary, exchange) }
-            // A copy: what is sent on may call back in here.
+            // A copy: forwarding it may call back into this method.
             let interim = head
             exchange.upstreamInformational(interim)
             return
         }
-        // To a client that asked by CONNECT, any success would be a tunnel that stands (RFC 8441 §5).
+        // For a client that used extended CONNECT, any 2xx status would mean an established tunnel (RFC 8441 §5).
         guard exchange.tunnel != .webSocketConnect || head.status >= 300 else { throw .statusLine }
         let framing = try BodyFraming.of(head, isToHead: isHeadRequest)
         let summary = try mark(for: exchange)
@@ -311,7 +311,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable
         exchange.upstreamHead(head, summary: summary, framing: framing)
     }
 
-    /// Marks the fields of the head that are not for the client, and counts those that ought not to have been there.
+    /// Marks the fields of the response head to strip, and counts fields that an upstream must not send.
     private func mark(for exchange: Exchange) throws(WireError) -> ResponseHeaderPolicy.ResponseHeaderSummary {
         let summary = exchange.snapshot.config.responsePolicy.apply(&head, without: exchange.injectedSecrets)
         guard !summary.connection.isOverLimit else { throw .connectionOptions }
@@ -322,7 +322,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable
     private func switchProtocol(_ summary: ResponseHeaderPolicy.ResponseHeaderSummary, _ exchange: Exchange)
         throws(WireError)
     {
-        // Nobody asked to change the protocol, or not to this one (RFC 9110 §15.2.2).
+        // No upgrade, or a different one, was requested (RFC 9110 §15.2.2).
         guard exchange.tunnel != .none, summary.isUpgradeToWebSocket else { throw .statusLine }
         reading = .tunnel
         keepsAlive = false
@@ -331,7 +331,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable
         exchange.upstreamSwitched(response)
     }
 
-    /// The answer is complete: the connection is free again, if it is at a message boundary on both sides.
+    /// The response is complete: the connection is reusable if both directions are at a message boundary.
     private func finishResponse(trailers: TrailerSection? = nil) {
         guard let exchange else { return }
         self.exchange = nil

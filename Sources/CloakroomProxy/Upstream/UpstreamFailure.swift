@@ -2,24 +2,24 @@ import CloakroomCore
 import CloakroomTelemetry
 import NIOCore
 
-/// Why an upstream gave no whole answer.
+/// Reason that an upstream returned no complete response.
 struct UpstreamFailure: Error, Equatable {
     enum Kind: Equatable {
-        /// No connection could be made.
+        /// No connection could be established.
         case unreachable
-        /// No connection could be made in time.
+        /// No connection could be established in time.
         case connectTimeout
-        /// A connection was made, and its other end could not prove who it is, or would not have us.
+        /// The TLS handshake failed: the server's certificate was not accepted, or the server rejected the handshake.
         case tls
-        /// No response head came in time.
+        /// No response head was received in time.
         case responseTimeout
-        /// The connection broke before a byte of the answer.
+        /// The connection was closed before the first byte of the response.
         case closedBeforeResponse
-        /// The connection broke in the middle of the answer.
+        /// The connection was closed before the response was complete.
         case closedDuringResponse
-        /// The answer is not HTTP, or could be read in two ways.
+        /// The response is not valid HTTP, or is ambiguous.
         case invalidResponse
-        /// No connection became free, in time or at all.
+        /// No connection became available in time, or the queue was full.
         case poolExhausted
     }
 
@@ -29,7 +29,7 @@ struct UpstreamFailure: Error, Equatable {
         self.kind = kind
     }
 
-    /// Why there is no connection.
+    /// Classifies an error of a connection attempt.
     init(connecting error: any Error) {
         kind =
             switch error {
@@ -39,7 +39,7 @@ struct UpstreamFailure: Error, Equatable {
             }
     }
 
-    /// The answer that the client gets, if it can still get one.
+    /// The local response for the client, if one can still be sent.
     func problem(for route: RouteRuntime) -> ProblemDocument {
         switch kind {
         case .unreachable, .tls: route.problem(.unreachable)
@@ -49,7 +49,7 @@ struct UpstreamFailure: Error, Equatable {
         }
     }
 
-    /// The name in metrics.
+    /// The value of the metric label.
     var label: ExchangeErrorType {
         switch kind {
         case .unreachable, .tls: .upstreamUnreachable

@@ -3,20 +3,20 @@ import CloakroomTelemetry
 import CloakroomWire
 import NIOCore
 
-/// The connections of one event loop to one upstream.
+/// Connection pool of one event loop for one upstream.
 final class UpstreamPool {
     let upstream: UpstreamRuntime
-    /// A dial may end after everything else: it still finds the context there.
+    /// Retained: a connection attempt may outlive the other owners.
     private let context: LoopContext
     private var machine: UpstreamPoolStateMachine<UpstreamConnection, Exchange>
     private lazy var connector = PoolConnector(pool: self, context: context)
     private var isClosed = false
-    /// How long an exchange waits for a connection.
+    /// Maximum time that an exchange waits for a connection, in nanoseconds.
     let pendingTimeout: UInt64
     let idleTimeout: UInt64
-    /// How long it may take until a connection stands.
+    /// Timeout of a connection attempt, in nanoseconds.
     let connectTimeout: UInt64
-    /// What heads of answers are held to.
+    /// Limits of response heads.
     let headLimits: HeadLimits
     private let requestsPerConnection: Int
     private let connectionLifetime: UInt64
@@ -36,7 +36,7 @@ final class UpstreamPool {
         connectionLifetime = pool.connectionLifetime.wholeNanoseconds
     }
 
-    /// How long a connection that is new may be kept.
+    /// Lifetime limits of a new connection.
     var newLifetime: ConnectionLifetime {
         ConnectionLifetime(
             until: connectionLifetime == 0 ? .max : context.now &+ connectionLifetime, requests: requestsPerConnection)
@@ -48,7 +48,7 @@ final class UpstreamPool {
         case rejected
     }
 
-    /// Asks for a connection: gives one at once, or calls the exchange back later.
+    /// Leases a connection: returns one at once, or calls the exchange later.
     func lease(_ exchange: Exchange, isFresh: Bool) -> Lease {
         switch machine.lease(exchange, isFresh: isFresh) {
         case .use(let connection):
@@ -68,35 +68,35 @@ final class UpstreamPool {
         }
     }
 
-    /// The exchange does not want to wait any longer.
+    /// The exchange no longer needs a connection.
     func cancel(_ exchange: Exchange) {
         upstream.pendingRequests.add(-1)
         machine.cancel(exchange)
     }
 
-    /// A leased connection is free again.
+    /// A leased connection is returned.
     func release(_ connection: UpstreamConnection) {
         upstream.activeConnections.add(-1)
         guard connection.lifetime.isOver(now: context.now) else { return handle(machine.release(connection)) }
-        // Only what is idle can be closed from here.
+        // Only idle connections can be closed by the pool.
         connection.becomeIdle()
         connection.evict()
         if machine.discardLeased() { connect() }
     }
 
-    /// A leased connection is gone.
+    /// A leased connection was closed.
     func discardLeased() {
         upstream.activeConnections.add(-1)
         if machine.discardLeased() { connect() }
     }
 
-    /// An idle connection is gone.
+    /// An idle connection was closed.
     func discardIdle(_ connection: UpstreamConnection) {
         upstream.idleConnections.add(-1)
         machine.discardIdle(connection)
     }
 
-    /// Closes what is idle; what is leased is closed when it comes back.
+    /// Closes idle connections; leased ones are closed when they are returned.
     func close() {
         isClosed = true
         for connection in machine.takeIdle() {
@@ -122,21 +122,21 @@ final class UpstreamPool {
         }
     }
 
-    // MARK: - Dialing
+    // MARK: - Connecting
 
     private func connect() {
         connector.connect()
     }
 
-    /// A connection stands.
+    /// A connection was established.
     func connected(_ connection: UpstreamConnection) {
         handle(machine.connected(connection))
     }
 
-    /// No connection could be made.
+    /// No connection could be established.
     /// - Parameters:
-    ///   - target: Index of the target that was tried last, among those of the upstream.
-    ///   - duration: How long it took to find out, in nanoseconds.
+    ///   - target: Index within the upstream of the target that was tried last.
+    ///   - duration: Duration of the attempts, in nanoseconds.
     func connectFailed(_ failure: UpstreamFailure, target: Int, duration: UInt64) {
         if case .fail(let exchange) = machine.connectFailed() {
             upstream.pendingRequests.add(-1)

@@ -1,9 +1,9 @@
 import DequeModule
 
-/// Which connection of one event loop to one upstream serves which exchange.
+/// Assigns the connections of one event loop to one upstream to exchanges.
 ///
-/// Connections and waiters are whatever the caller makes of them; the machine only keeps them in order: the connection
-/// used last is used first, and who waited longest is served first.
+/// Connections and waiters are opaque to the state machine. Connections are reused last-in first-out, waiters are
+/// served first-in first-out.
 struct UpstreamPoolStateMachine<Connection: Equatable, Waiter: Equatable> {
     private let capacity: Int
     private let maxWaiting: Int
@@ -13,33 +13,33 @@ struct UpstreamPoolStateMachine<Connection: Equatable, Waiter: Equatable> {
     private(set) var connecting = 0
 
     /// - Parameters:
-    ///   - capacity: The most connections at a time, those that are being made included; at least 1.
-    ///   - maxWaiting: The most waiters at a time.
+    ///   - capacity: Maximum number of connections, including those being established; at least 1.
+    ///   - maxWaiting: Maximum number of waiters.
     init(capacity: Int, maxWaiting: Int) {
         self.capacity = max(capacity, 1)
         self.maxWaiting = max(maxWaiting, 0)
     }
 
     enum LeaseAction: Equatable {
-        /// Here is one.
+        /// Use an idle connection.
         case use(Connection)
-        /// Wait; and make a connection meanwhile.
+        /// Wait, and start a connection attempt.
         case waitAndConnect
-        /// Wait for one to become free.
+        /// Wait until a connection becomes available.
         case wait
-        /// Too many are waiting.
+        /// The queue is full.
         case reject
     }
 
-    /// Somebody wants a connection.
-    /// - Parameter isFresh: Whether it must be a new one, because an idle one has just turned out to be dead.
+    /// Requests a connection.
+    /// - Parameter isFresh: Whether it must be a new one, because an idle one was just found closed.
     mutating func lease(_ waiter: Waiter, isFresh: Bool = false) -> LeaseAction {
         if !isFresh, let connection = idle.popLast() {
             leased += 1
             return .use(connection)
         }
         let canConnect = leased + connecting < capacity
-        // Those for whom a connection is being made do not crowd out others.
+        // Waiters with a connection attempt in progress do not count against the queue limit.
         guard canConnect || waiting.count - connecting < maxWaiting else { return .reject }
         waiting.append(waiter)
         guard canConnect else { return .wait }
@@ -48,40 +48,40 @@ struct UpstreamPoolStateMachine<Connection: Equatable, Waiter: Equatable> {
     }
 
     enum AvailabilityAction: Equatable {
-        /// It goes to who waited longest.
+        /// Assign it to the waiter that has waited longest.
         case handOver(Connection, to: Waiter)
-        /// It is kept for later.
+        /// Keep it as idle.
         case keep(Connection)
     }
 
-    /// A new connection stands.
+    /// A new connection was established.
     mutating func connected(_ connection: Connection) -> AvailabilityAction {
         connecting = max(connecting - 1, 0)
         return available(connection)
     }
 
     enum ConnectFailedAction: Equatable {
-        /// Who waited longest has to be told.
+        /// Fail the waiter that has waited longest.
         case fail(Waiter)
-        /// Nobody waits any more.
+        /// There is no waiter.
         case nothing
     }
 
-    /// A connection could not be made.
+    /// A connection attempt failed.
     mutating func connectFailed() -> ConnectFailedAction {
         connecting = max(connecting - 1, 0)
         guard let waiter = waiting.popFirst() else { return .nothing }
         return .fail(waiter)
     }
 
-    /// A leased connection came back and can be used again.
+    /// A leased connection was returned and is reusable.
     mutating func release(_ connection: Connection) -> AvailabilityAction {
         leased = max(leased - 1, 0)
         return available(connection)
     }
 
-    /// A leased connection came back and is of no more use.
-    /// - Returns: Whether to make a connection, because somebody waits for one.
+    /// A leased connection was returned and is not reusable.
+    /// - Returns: Whether to start a connection attempt for a waiter.
     mutating func discardLeased() -> Bool {
         leased = max(leased - 1, 0)
         return connectIfNeeded()
@@ -92,18 +92,18 @@ struct UpstreamPoolStateMachine<Connection: Equatable, Waiter: Equatable> {
         idle.removeAll { $0 == connection }
     }
 
-    /// Somebody does not want to wait any longer.
+    /// A waiter no longer needs a connection.
     mutating func cancel(_ waiter: Waiter) {
         if let index = waiting.firstIndex(of: waiter) { waiting.remove(at: index) }
     }
 
-    /// Takes out all idle connections, to close them.
+    /// Removes and returns all idle connections, to close them.
     mutating func takeIdle() -> [Connection] {
         defer { idle = [] }
         return idle
     }
 
-    /// After a failed dial: others may wait for whom no connection is being made.
+    /// Called after a failed attempt: there may be waiters without a connection attempt.
     mutating func connectIfNeeded() -> Bool {
         guard waiting.count > connecting, leased + connecting < capacity else { return false }
         connecting += 1

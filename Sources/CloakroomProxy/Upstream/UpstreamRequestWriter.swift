@@ -3,8 +3,8 @@ import CloakroomTelemetry
 import CloakroomWire
 import NIOCore
 
-/// Writes a request's head as the upstream gets it: the fields that policy left are copied as they stand, in runs; what
-/// the gateway sets comes behind them, once.
+/// Writes the request head sent to the upstream. Fields that the header policy kept are copied unchanged, in contiguous
+/// runs; the fields set by the gateway follow, each once.
 struct UpstreamRequestEncoder {
     let exchange: Exchange
     let upstream: UpstreamRuntime
@@ -35,7 +35,7 @@ struct UpstreamRequestEncoder {
         }
         writeUpgrade(into: &buffer)
         if exchange.summary.acceptsTrailers, exchange.tunnel == .none {
-            // Of this hop, so said anew (RFC 9110 §10.1.4).
+            // `TE` is a hop-by-hop field and is regenerated for the upstream hop (RFC 9110 §10.1.4).
             buffer.writeStaticString("TE: trailers\r\nConnection: TE\r\n")
         }
         if case .value(let left) = exchange.summary.maxForwards, left > 0 {
@@ -71,7 +71,8 @@ struct UpstreamRequestEncoder {
         if hasWritten { buffer.writeStaticString("\r\n") }
     }
 
-    /// Who the request is for (RFC 7239; RFC 9110 §7.6.3). A stranger's word has been dropped, a trusted peer's stands.
+    /// Writes the forwarding fields (RFC 7239; RFC 9110 §7.6.3). Those of an untrusted peer have been stripped; those
+    /// of a trusted peer are kept.
     private func writeForwarding(_ bytes: RawSpan, into buffer: inout ByteBuffer) {
         let peer = exchange.peer
         let summary = exchange.summary
@@ -102,13 +103,14 @@ struct UpstreamRequestEncoder {
         }
     }
 
-    /// The fields that end at this hop, written anew for ours (RFC 6455 §4.1; RFC 8441 §5).
+    /// Writes the hop-by-hop fields of an upgrade for the upstream hop (RFC 6455 §4.1; RFC 8441 §5).
     private func writeUpgrade(into buffer: inout ByteBuffer) {
         switch exchange.tunnel {
         case .none, .unknown: return
         case .webSocketUpgrade: break
         case .webSocketConnect:
-            // HTTP/2 needs no key, HTTP/1.1 does: any will do, for nothing is proven by it but that it was read.
+            // HTTP/2 has no key, HTTP/1.1 requires one. Any value works: it only proves that the upstream read the
+            // request.
             let random = exchange.context
             buffer.writeStaticString("Sec-WebSocket-Key: ")
             buffer.writeString(WebSocketKey.make(random.random(), random.random()))
@@ -119,7 +121,7 @@ struct UpstreamRequestEncoder {
 
     private func writeTrace(_ bytes: RawSpan, into buffer: inout ByteBuffer) {
         if let id = exchange.summary.requestID {
-            // A trusted peer's own goes on, so that its logs and the upstream's agree.
+            // A trusted peer's request id is kept, so its logs match those of the upstream.
             buffer.writeStaticString("X-Request-Id: ")
             buffer.writeBytes(bytes.extracting(id.start..<id.end))
             buffer.writeStaticString("\r\n")
@@ -133,7 +135,7 @@ struct UpstreamRequestEncoder {
 }
 
 extension ByteBuffer {
-    /// Copies the lines of all fields that are not dropped, each run of them in one piece.
+    /// Copies the lines of all fields that are not stripped, each run of adjacent lines in one write.
     /// - Parameter end: Offset of the empty line.
     mutating func writeFields(of fields: [FieldSlice], _ bytes: RawSpan, end: Int) {
         guard let first = fields.first else { return }

@@ -1,15 +1,15 @@
 import CloakroomCore
 import Synchronization
 
-/// Which sessions an account has: by a hash of its name, the names of its sessions.
+/// The sessions of accounts: maps the hash of an account name to session ids.
 ///
-/// What it says is where to look, not what will be found: whoever asks compares the account of the session itself. So a
-/// name is put in before its session is there and taken out after it is gone, and no lock is held over both.
+/// The index only returns candidates: the caller compares the account of the session itself. An id is therefore added
+/// before its session is inserted and removed after the session was removed, and no lock is held over both.
 final class AccountIndex: Sendable {
     private struct Contents {
-        /// The session of accounts that have one, which is nearly all of them: 16 bytes a slot.
+        /// The first session of each account; nearly all accounts have only one. 16 bytes per slot.
         var first: [UInt64: UInt64] = [:]
-        /// The others of accounts that have more.
+        /// The further sessions of accounts that have several.
         var more: [UInt64: [UInt64]] = [:]
     }
 

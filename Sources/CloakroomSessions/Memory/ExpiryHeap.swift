@@ -1,11 +1,11 @@
-/// What to look at next: a binary min-heap of deadlines.
+/// A binary min-heap of deadlines.
 ///
-/// An entry says when to look, not what will be found: a session that was used since, or is gone, is no harm.
+/// An entry is only a time to check: the session may have been used since, or removed.
 struct ExpiryHeap<ID> {
     struct Entry {
         /// Milliseconds since the epoch.
         var deadline: Int64
-        /// The name of what ends then.
+        /// The id of the session to check.
         var id: ID
     }
 
@@ -13,7 +13,7 @@ struct ExpiryHeap<ID> {
 
     init() {}
 
-    /// Makes a heap of the entries, in a time that grows with their number.
+    /// Creates a heap of the entries in linear time.
     init(_ entries: [Entry]) {
         self.entries = entries
         for index in (0..<entries.count / 2).reversed() { sink(from: index) }
@@ -32,7 +32,7 @@ struct ExpiryHeap<ID> {
         }
     }
 
-    /// Takes the earliest entry out if its deadline is not after `now`.
+    /// Removes the earliest entry if its deadline is not after `now`.
     mutating func popDue(now: Int64) -> Entry? {
         guard let first = entries.first, first.deadline <= now else { return nil }
         entries.swapAt(0, entries.count - 1)

@@ -1,7 +1,7 @@
 import CloakroomCore
 import Synchronization
 
-/// One of the parts that a memory store is divided into, so that event loops seldom wait for each other.
+/// One of the shards of a memory store, which reduce lock contention between event loops.
 final class MemorySessionShard: Sendable {
     let contents: Mutex<State>
 
@@ -10,25 +10,25 @@ final class MemorySessionShard: Sendable {
     }
 }
 
-/// The sessions of one shard, when to look at them next, and why the ones before them ended.
+/// The sessions of one shard, their next expiry checks, and the reasons why earlier ones ended.
 ///
-/// Kept under the first word of the key alone, which saves 24 bytes a slot; a session knows its whole key, and that is
-/// compared. Two sessions whose keys begin alike cannot be kept at the same time: the second draws another ticket.
+/// Keyed by the first word of the key alone, which saves 24 bytes per slot; a session holds its whole key, which is
+/// compared. Two sessions with the same first word cannot be stored at the same time: the second draws another ticket.
 struct State {
     private var sessions: [UInt64: Session] = [:]
     private var expiries = ExpiryHeap<UInt64>()
     private var tombstones: Tombstones
-    /// Leases on sessions that are there; most have none.
+    /// Leases on existing sessions; most sessions have none.
     private var leases: [UInt64: MemoryLease] = [:]
-    /// One count for the whole shard, so that nothing has to be kept of a lease that is over: the next one of the same
-    /// session has a later number all the same.
+    /// One counter for the whole shard, so that expired leases need not be kept: the next lease of the same session
+    /// still gets a higher number.
     private var latestFence: UInt64 = 0
 
     init(tombstones: Int) {
         self.tombstones = Tombstones(capacity: tombstones)
     }
 
-    /// A session, or why there is none.
+    /// A session, or the reason why there is none.
     enum FindResult {
         case session(Session)
         case none(UnauthorizedReason)
@@ -39,10 +39,10 @@ struct State {
         return .none(tombstones.reason(for: key.word0, now: now))
     }
 
-    /// The session of a name, whoever asks.
+    /// The session with an id, without a check of the key.
     func session(named id: SessionID) -> Session? { sessions[id.value] }
 
-    /// - Returns: Whether there was room for the name.
+    /// - Returns: `false` if the id is taken.
     mutating func insert(_ session: Session, deadline: Timestamp) -> Bool {
         let id = session.key.word0
         guard sessions[id] == nil else { return false }
@@ -51,24 +51,23 @@ struct State {
         return true
     }
 
-    /// Notes a use with the session that has taken the place of the one at hand, if one has.
+    /// Records a use with the session object that has replaced the given one, if any.
     func carryTouch(of session: Session) {
         guard let current = sessions[session.key.word0], current !== session, current.key == session.key else { return }
         current.touch(at: session.lastUsedAt, granularity: .zero)
     }
 
-    /// What came of taking a session out.
     enum RemovalResult {
         case ended(Session)
-        /// It was over before it could be ended.
+        /// The session had already expired.
         case expired(Session, SessionExpiry)
-        /// It does not meet the condition.
+        /// The session does not meet the condition.
         case conditionFailed
         case none
     }
 
-    /// Takes a session out.
-    /// - Parameter condition: What the session has to be.
+    /// Removes a session.
+    /// - Parameter condition: The condition that the session has to meet.
     mutating func end(
         _ id: SessionID, reason: SessionEndReason, timeouts: SessionTimeouts, now: Timestamp,
         if condition: @Sendable (Session, MemoryLease?) -> Bool
@@ -81,7 +80,7 @@ struct State {
         return .ended(session)
     }
 
-    /// Takes a session out if it is over and still the one at hand.
+    /// Removes a session if it has expired and has not been replaced.
     mutating func expire(_ session: Session, timeouts: SessionTimeouts, now: Timestamp) -> SessionExpiry? {
         guard sessions[session.key.word0] === session,
             let expiry = timeouts.expiry(of: session, now: now)
@@ -90,13 +89,12 @@ struct State {
         return expiry
     }
 
-    /// What one step of a sweep did.
     struct SweepResult {
         var examined = 0
         var expired: [(session: Session, expiry: SessionExpiry)] = []
     }
 
-    /// Takes out what is over, looking at `limit` sessions at most.
+    /// Removes expired sessions, checking `limit` sessions at most.
     mutating func sweep(timeouts: SessionTimeouts, now: Timestamp, limit: Int) -> SweepResult {
         var swept = SweepResult()
         while swept.examined < limit, let entry = expiries.popDue(now: now.milliseconds) {
@@ -117,8 +115,8 @@ struct State {
         tombstones.add(id, reason: reason, now: now)
     }
 
-    /// Sessions that were ended leave their entries behind until these fall due. When most entries are such, as when
-    /// somebody signs in and out in a loop, they are cleared away.
+    /// Entries of ended sessions stay in the heap until their deadline. If most entries are stale, for example because
+    /// a client signs in and out in a loop, the heap is rebuilt.
     private mutating func rebuildExpiries(_ timeouts: SessionTimeouts) {
         expiries = ExpiryHeap(sessions.values.map { Self.entry(for: $0, timeouts) })
     }
@@ -129,10 +127,10 @@ struct State {
     }
 }
 
-/// The right to renew a session's tokens, while somebody has it.
+/// A lease: the exclusive right to refresh a session's tokens.
 struct MemoryLease {
     var fence: UInt64
-    /// Others may have it from here on. Until they do, whoever has it may still save: nobody else is at it.
+    /// Others may acquire the lease from this time on. Until they do, its holder may still save.
     var until: Timestamp
 }
 

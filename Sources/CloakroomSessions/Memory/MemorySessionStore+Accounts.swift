@@ -7,7 +7,7 @@ extension MemorySessionStore {
         liveSessions(of: account, now: now).map(\.summary).sorted { $0.createdAt > $1.createdAt }
     }
 
-    /// Ends a session by its name; never throws.
+    /// Ends a session by its id; never throws.
     public func take(
         _ id: SessionID, of account: AccountName?, reason: SessionEndReason, now: Timestamp
     ) async throws(SessionStoreError) -> EndedSession? {
@@ -51,7 +51,7 @@ extension MemorySessionStore {
         throttle.states(keys, now: now)
     }
 
-    /// Keeps a state; never throws.
+    /// Saves a state; never throws.
     public func replaceThrottleState(
         _ key: ThrottleKey, _ old: ThrottleState?, with new: ThrottleState?, lifetime: Duration, now: Timestamp
     ) async throws(SessionStoreError) -> Bool {

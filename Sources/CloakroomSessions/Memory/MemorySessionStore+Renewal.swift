@@ -2,14 +2,14 @@ public import CloakroomCore
 import Synchronization
 
 extension MemorySessionStore {
-    /// Takes the lease; never throws.
+    /// Acquires the lease; never throws.
     public func lease(
         _ key: SessionKey, for duration: Duration, now: Timestamp
     ) async throws(SessionStoreError) -> LeaseResult {
         shard(of: key.id).contents.withLock { $0.lease(key, for: duration, timeouts: timeouts, now: now) }
     }
 
-    /// Keeps what was renewed; never throws. The end of the session may come nearer by it, and never moves away.
+    /// Saves refreshed tokens; never throws. A save may move the end of the session closer, but never further away.
     public func save(
         _ refresh: SessionUpdate, ticket: SessionTicket, over session: Session, under lease: RefreshLease,
         now: Timestamp
@@ -35,12 +35,12 @@ extension MemorySessionStore {
         }
     }
 
-    /// Gives the lease back.
+    /// Releases the lease.
     public func release(_ lease: RefreshLease, of key: SessionKey) async {
         shard(of: key.id).contents.withLock { $0.release(lease, of: key) }
     }
 
-    /// The same as a look that does not slide: there is nowhere else to look.
+    /// The same as a lookup that does not extend the idle timeout: memory is the only copy.
     public func reload(_ ticket: SessionTicket, now: Timestamp) async throws(SessionStoreError) -> SessionLookup {
         lookup(ticket, now: now, slides: false)
     }

@@ -1,16 +1,16 @@
 public import CloakroomCore
 import Synchronization
 
-/// Keeps sessions in this process: they are gone when it ends. The default for one process.
+/// Keeps sessions in the memory of this process, and loses them at its end. The default for one process.
 ///
-/// Every session is at hand, so a look never answers ``SessionLookup/unknown`` and nothing here waits but for a short
-/// lock. Sessions are not sealed: the key would lie beside the lock. Expired sessions are refused at once, and cleared
-/// away when somebody looks for them, by ``sweep(now:limit:)``, or when room is needed.
+/// All sessions are in memory, so a lookup never returns ``SessionLookup/unknown`` and nothing waits except for a short
+/// lock. Sessions are not sealed: the key would be in the same process. Expired sessions are rejected at once. They are
+/// removed on a lookup, by ``sweep(now:limit:)``, or when space is needed.
 public final class MemorySessionStore: SessionStore {
-    /// A power of two, and many more than there are event loops.
+    /// A power of two, far larger than the number of event loops.
     private static let shardCount = 64
     private static let tombstonesPerShard = 1_024
-    /// How many sessions are looked at while a shard's lock is held.
+    /// The number of sessions checked while a shard's lock is held.
     private static let sweepBatchSize = 64
 
     private let shards: [MemorySessionShard]
@@ -25,13 +25,13 @@ public final class MemorySessionStore: SessionStore {
     private let live = Atomic<Int>(0)
     private let nextToSweep = Atomic<Int>(0)
 
-    /// Makes an empty store.
+    /// Creates an empty store.
     /// - Parameters:
-    ///   - plan: Timeouts and the bound on sessions.
-    ///   - accountHashes: Names accounts; nothing here outlives the process, so a key that was drawn for it will do.
-    ///   - clock: What ``run()`` goes by.
-    ///   - onCreated: Called once for each new session, on whatever thread made it. Must not wait.
-    ///   - onEnded: Called once for each session that ended, on whatever thread found out. Must not wait.
+    ///   - plan: Timeouts and the maximum number of sessions.
+    ///   - accountHashes: Hashes account names; a key generated for this process is sufficient.
+    ///   - clock: The wall clock of ``run()``.
+    ///   - onCreated: Called once for each new session, on the thread that created it. Must not wait.
+    ///   - onEnded: Called once for each session that ended, on the thread that detected it. Must not wait.
     public init(
         _ configuration: SessionConfiguration, accountHashes: AccountHasher, clock: @escaping @Sendable () -> Timestamp,
         onCreated: @escaping @Sendable () -> Void = {},
@@ -46,19 +46,19 @@ public final class MemorySessionStore: SessionStore {
         self.onEnded = onEnded
     }
 
-    /// How many sessions there are, expired ones that were not cleared away yet included.
+    /// The number of sessions, including expired ones that are not removed yet.
     public var count: Int { live.load(ordering: .relaxed) }
 
-    /// Always: it is here.
+    /// Always `true`: the store is in this process.
     public var isAvailable: Bool { true }
 
-    /// Looks a session up, under one short lock. One that is found to be over is taken out on the spot.
+    /// Looks a session up, under one short lock. An expired session is removed immediately.
     public func lookup(_ ticket: SessionTicket, now: Timestamp, slides: Bool) -> SessionLookup {
         var key: SessionKey?
         return lookup(ticket, key: &key, now: now, slides: slides)
     }
 
-    /// Hashes the ticket unless its key is at hand.
+    /// Looks a session up, and hashes the ticket unless its key is known.
     public func lookup(
         _ ticket: SessionTicket, key known: inout SessionKey?, now: Timestamp, slides: Bool
     ) -> SessionLookup {
@@ -78,19 +78,19 @@ public final class MemorySessionStore: SessionStore {
         if slides, timeouts.isTouchDue(lastUsedAt: lastUsedAt, now: now),
             session.touch(at: now, granularity: timeouts.touchGranularity)
         {
-            // A renewal may have put another object in its place since.
+            // A refresh may have replaced the session object since.
             shard.contents.withLock { $0.carryTouch(of: session) }
         }
         return .active(session)
     }
 
-    /// The same as a look that does not slide: there is nowhere else to look.
+    /// The same as a lookup that does not extend the idle timeout: memory is the only copy.
     public func load(_ ticket: SessionTicket, now: Timestamp) async throws(SessionStoreError) -> SessionLookup {
         lookup(ticket, now: now, slides: false)
     }
 
-    /// Keeps a new session under a new ticket.
-    /// - Throws: ``SessionStoreError`` of kind `full` when the bound is reached and no session has expired.
+    /// Creates a session under a new ticket.
+    /// - Throws: ``SessionStoreError`` of kind `full` if the limit is reached and no session has expired.
     public func create(
         _ new: NewSession, now: Timestamp
     ) async throws(SessionStoreError) -> (SessionTicket, Session) {
@@ -124,7 +124,7 @@ public final class MemorySessionStore: SessionStore {
         return session
     }
 
-    /// Takes a session out that meets a condition, and notes why it ended.
+    /// Removes a session that meets a condition, and records why it ended.
     func end(
         _ id: SessionID, reason: SessionEndReason, now: Timestamp,
         if condition: @Sendable (Session, MemoryLease?) -> Bool
@@ -140,20 +140,20 @@ public final class MemorySessionStore: SessionStore {
         return removal
     }
 
-    /// Clears away what has expired, every second, until its task is cancelled.
+    /// Removes expired sessions every second, until its task is cancelled.
     public func run() async {
         while !Task.isCancelled {
             let now = clock()
             sweep(now: now)
             throttle.sweep(now: now)
-            // What cuts the pause short is the end, which is no failure.
+            // Only cancellation ends the sleep early, which is not a failure.
             try? await Task.sleep(for: .seconds(1))
         }
     }
 
-    /// Clears expired sessions away. To be called about once a second.
-    /// - Parameter limit: How many sessions are looked at; the next call goes on where this one stopped.
-    /// - Returns: How many were cleared away.
+    /// Removes expired sessions. To be called about once a second.
+    /// - Parameter limit: The number of sessions to check; the next call continues after them.
+    /// - Returns: The number of removed sessions.
     @discardableResult
     func sweep(now: Timestamp, limit: Int = 16_384) -> Int {
         let start = nextToSweep.load(ordering: .relaxed)
@@ -186,7 +186,7 @@ public final class MemorySessionStore: SessionStore {
         if let expiry { recordEnd(of: session, expiry.endReason) }
     }
 
-    /// Takes a place before the session is made, so that there are never more than the bound, however many sign in at once.
+    /// Reserves capacity before the session is created, so that concurrent sign-ins never exceed the limit.
     private func reserveCapacity() -> Bool {
         var count = live.load(ordering: .relaxed)
         while count < maxSessions {
@@ -198,7 +198,7 @@ public final class MemorySessionStore: SessionStore {
         return false
     }
 
-    /// The hashes that a user's sessions are found by: the account's, and the typed name's where that is another.
+    /// The hashes that index a user's sessions: the account's, and the typed name's if it differs.
     private func hashes(of user: UserProfile) -> [UInt64] {
         let account = accountHashes.hash(user.account)
         return user.name == user.account ? [account] : [account, accountHashes.hash(user.name)]

@@ -1,8 +1,8 @@
 import CloakroomCore
 import Synchronization
 
-/// What the sign-in throttle remembers, in this process; bounded. Where there is no room left, what would be forgotten
-/// soonest makes way, so that a flood of addresses, which are forgotten within minutes, does not wash accounts away.
+/// The state of the sign-in throttle, in this process; bounded. At the limit the state that expires first is evicted.
+/// Address states expire within minutes, so a flood of addresses does not evict the states of accounts.
 final class MemoryThrottle: Sendable {
     private struct Entry {
         var state: ThrottleState
@@ -40,7 +40,7 @@ final class MemoryThrottle: Sendable {
             let forgetAt = now + lifetime
             contents.entries[key] = Entry(state: new, forgetAt: forgetAt)
             contents.deadlines.push(ExpiryHeap.Entry(deadline: forgetAt.milliseconds, id: key))
-            // Each change leaves an entry behind; cleared away once most are such.
+            // Each change leaves a stale entry; the entries are rebuilt if most are stale.
             if contents.deadlines.count > 2 * contents.entries.count + 64 {
                 contents.deadlines = ExpiryHeap(
                     contents.entries.map { ExpiryHeap.Entry(deadline: $0.value.forgetAt.milliseconds, id: $0.key) })
@@ -49,7 +49,6 @@ final class MemoryThrottle: Sendable {
         }
     }
 
-    /// Forgets what may be forgotten.
     func sweep(now: Timestamp) {
         contents.withLock { contents in
             while Self.dropNext(&contents, now: now.milliseconds) {}

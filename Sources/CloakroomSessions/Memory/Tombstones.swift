@@ -1,9 +1,9 @@
 import CloakroomCore
 
-/// Why sessions ended that somebody may still hold a ticket of. Bounded in number and in age: what has made way is
-/// `no_session` from then on.
+/// The reasons why recently ended sessions ended. Bounded in number and in age: after eviction the reason is
+/// `no_session`.
 struct Tombstones {
-    /// How long a ticket is told why its session ended.
+    /// How long the reason for the end of a session is available.
     static let lifetime = Duration.seconds(300)
 
     private struct Tombstone {
@@ -13,7 +13,7 @@ struct Tombstones {
 
     private let capacity: Int
     private var stones: [UInt64: Tombstone] = [:]
-    /// The names in the order in which they came, as a ring once it is full.
+    /// The ids in insertion order, as a ring once it is full.
     private var order: [UInt64] = []
     private var oldest = 0
 
@@ -34,12 +34,12 @@ struct Tombstones {
         stones[id] = Tombstone(endedAt: now, reason: reason)
     }
 
-    /// Whether it is remembered that a session ended.
+    /// Whether the end of a session is recorded.
     func contains(_ id: UInt64, now: Timestamp) -> Bool {
         stones[id].map { now < $0.endedAt + Self.lifetime } ?? false
     }
 
-    /// What the ticket of a session that is not there is told.
+    /// The reason for the ticket of a missing session.
     func reason(for id: UInt64, now: Timestamp) -> UnauthorizedReason {
         guard let stone = stones[id], now < stone.endedAt + Self.lifetime else { return .noSession }
         return stone.reason.unauthorizedReason

@@ -1,23 +1,23 @@
 import CloakroomCore
 import GRDB
 
-/// How processes tell each other what they changed: each change is a row, written with it in one transaction. Who watches
-/// reads those rows that others wrote; without them, own writes would have to count as anybody's.
+/// The change notifications between processes. Each change is a row, written with it in one transaction, and the other
+/// processes poll these rows. The rows make own writes distinguishable from those of other processes.
 extension Database {
-    /// Rows older than this are cleared away. Whoever looks more seldom finds numbers missing and knows it.
+    /// Older rows are deleted. A process that polls less often finds numbers missing and detects that.
     private static let lifetime = Duration.seconds(60)
 
     func recordChange(_ id: SessionID, by process: Int64, now: Timestamp) throws {
         try run("INSERT INTO change (id, process, at) VALUES (?, ?, ?)", [id.rowID, process, now.milliseconds])
     }
 
-    /// The number of the latest change, cleared away or not. Numbers are never used twice and leave no gaps.
+    /// The number of the latest change, deleted or not. Numbers are never reused and have no gaps.
     func latestChange() throws -> Int64 {
         try row("SELECT seq FROM sqlite_sequence WHERE name = 'change'")?.integer(0) ?? 0
     }
 
     func forgetChanges(now: Timestamp) throws {
-        // By number, so that what is left has no gaps in it, whatever the clock did.
+        // Deletes by number, so that the remaining rows have no gaps, even if the clock jumped.
         try run(
             "DELETE FROM change WHERE number <= (SELECT max(number) FROM change WHERE at <= ?)",
             [Self.lastOutdatedChange(now: now).milliseconds])
@@ -26,28 +26,28 @@ extension Database {
     static func lastOutdatedChange(now: Timestamp) -> Timestamp { now - lifetime }
 }
 
-/// Follows the changes of other processes, from the moment it is made.
+/// Follows the changes of other processes, from its creation on.
 struct ChangeFeed {
-    /// What was changed since the last look.
+    /// The changes since the last poll.
     enum ChangeSet: Equatable {
         case changes([SessionID])
         case unknown
     }
 
-    /// More than this in one look are not told one by one.
+    /// The maximum number of changes reported individually per poll.
     private static let limit = 1_000
 
     private let process: Int64
     private var latest: Int64
     private var dataVersion: Int64?
 
-    /// - Parameter process: Whose changes are no news.
+    /// - Parameter process: The process whose changes are ignored.
     init(_ db: Database, process: Int64) throws {
         self.process = process
         latest = try db.latestChange()
     }
 
-    /// Whether anybody has written anything since the last time that this was asked: cheap, and asked first.
+    /// Whether any process has written since the last call. Cheap, so it is checked first.
     mutating func hasChanges(_ db: Database) throws -> Bool {
         let version = try db.row("PRAGMA data_version")?.integer(0)
         defer { dataVersion = version }
@@ -60,7 +60,7 @@ struct ChangeFeed {
         let expected = latest + 1
         guard rows.count < Self.limit, rows.isEmpty || rows[0].integer(0) == expected else { return try abandon(db) }
         if rows.isEmpty {
-            // All of them may have been cleared away; or the file is an older copy of itself.
+            // All rows may have been deleted, or the file may have been replaced by an older copy.
             return try db.latestChange() == latest ? .changes([]) : abandon(db)
         }
         var ids: [SessionID] = []

@@ -1,17 +1,16 @@
 import CloakroomCore
 import GRDB
 
-/// Rows that nobody needs any more.
+/// Deletion of expired rows.
 extension Database {
-    /// What was cleared away.
     struct ExpiryResult: Sendable {
         var idle = 0
         var absolute = 0
-        /// Whether there may be more.
+        /// Whether more rows may be expired.
         var isMore = false
     }
 
-    /// Whether there is anything to clear away; asked first, because it takes no lock.
+    /// Whether there are expired rows; checked first, because it takes no lock.
     func hasRowsToForget(now: Timestamp) throws -> Bool {
         let time = now.milliseconds
         let response = try row(
@@ -24,8 +23,8 @@ extension Database {
         return response?.integer(0) == 1
     }
 
-    /// Clears away at most `limit` rows of each kind, all in the caller's transaction: of several processes, one counts
-    /// each session.
+    /// Deletes at most `limit` rows of each kind, all in the caller's transaction: of several processes, only one
+    /// counts each session.
     func deleteExpired(now: Timestamp, idleTimeout: Duration, limit: Int) throws -> ExpiryResult {
         var forgotten = ExpiryResult()
         let rows = try rows(

@@ -7,12 +7,12 @@ import GRDB
     import Musl
 #endif
 
-/// The monotonic clock of the machine: all processes since its start read the same time from it, and nothing sets it.
+/// The monotonic clock of the machine. All processes read the same time from it, and it cannot be set.
 ///
-/// Leases end by it. A process goes on with the wall clock as it was when that is set back (``SessionClock``); its
-/// successor would begin with another time, and the two would not agree on when a lease ends.
+/// Leases end by this clock. If the wall clock is set back, a running process continues with its earlier time
+/// (``SessionClock``), but a newly started process uses the new time. The two would not agree on when a lease ends.
 enum MachineClock {
-    /// Milliseconds since some moment at the start of the machine (CLOCK_MONOTONIC of clock_gettime(2)).
+    /// Milliseconds since an unspecified moment at system start (CLOCK_MONOTONIC of clock_gettime(2)).
     static var now: Timestamp {
         var time = timespec()
         guard clock_gettime(CLOCK_MONOTONIC, &time) == 0 else { return Timestamp(milliseconds: 0) }
@@ -21,9 +21,9 @@ enum MachineClock {
 }
 
 extension Database.SessionRow {
-    /// Whether the lease keeps others off.
+    /// Whether the lease excludes others.
     /// - Parameters:
-    ///   - duration: How long leases are; the longest there may be, where that is not known.
+    ///   - duration: The duration of leases; the maximum if it is unknown.
     ///   - now: The caller's time; only leases of an earlier release end by it.
     ///   - time: The time by which leases end.
     func isLeased(for duration: Duration = .seconds(3_600), now: Timestamp, _ time: Timestamp) -> Bool {

@@ -2,8 +2,8 @@ import CloakroomCore
 import Foundation
 import GRDB
 
-/// Reads that answer `nil` where a column holds something else than expected: anybody may have written to the file, and
-/// GRDB's own subscripts end the process then.
+/// Accessors that return `nil` if a column holds another type than expected. Other programs may have written to the
+/// file, and GRDB's own subscripts would then terminate the process.
 extension Row {
     func integer(_ column: Int) -> Int64? {
         guard column < count, case .int64(let value) = (self[column] as DatabaseValue).storage else { return nil }
@@ -30,7 +30,7 @@ extension Row {
 }
 
 extension Database {
-    /// Carries out a statement that is prepared once.
+    /// Executes a cached prepared statement.
     func run(_ sql: String, _ arguments: StatementArguments) throws {
         try cachedStatement(sql: sql).execute(arguments: arguments)
     }
@@ -43,7 +43,7 @@ extension Database {
         try Row.fetchAll(try cachedStatement(sql: sql), arguments: arguments)
     }
 
-    /// Carries out all of it or nothing, with the lock for writing taken first: what is read in it stays true until the end.
+    /// Runs an atomic transaction that takes the write lock first, so values read in it stay valid until its end.
     func inImmediateTransaction<Value>(_ durability: SQLiteDurability, _ body: (Database) throws -> Value) throws
         -> Value
     {

@@ -4,21 +4,21 @@ import GRDB
 import Glibc
 import Synchronization
 
-/// Opens the file when it is needed and carries operations out on it, off the cooperative threads.
+/// Opens the file on demand and runs operations on it, outside the cooperative thread pool.
 ///
-/// A file that cannot be opened is tried again at most once a second, by whoever asks then.
+/// If opening fails, later operations try again, at most once per second.
 final class SQLiteConnector: Sendable {
     private enum State {
         case closed(retryAt: ContinuousClock.Instant?)
         case open(SQLiteFile)
     }
 
-    /// How long to leave a file alone that could not be opened.
+    /// The minimum time between two attempts to open the file.
     static let pause = Duration.seconds(1)
-    /// An operation that waited its turn for longer is not begun: its caller has waited enough, and where a lock is held
-    /// for long, each would wait for it anew.
+    /// An operation that was queued for longer is not started. Otherwise, if a lock is held for long, each queued
+    /// operation would wait for it again.
     private static let patience = Duration.seconds(2)
-    /// Operations under way; more are refused, so that a disk that hangs cannot fill the memory.
+    /// The maximum number of operations in flight. More are rejected, so that a hanging disk cannot exhaust the memory.
     private static let maxConcurrentOperations = 8_192
 
     private let path: String
@@ -32,7 +32,7 @@ final class SQLiteConnector: Sendable {
         self.log = log
     }
 
-    /// The file, opened if it has to be.
+    /// The file, opened if necessary.
     func file() async throws(SessionStoreError) -> SQLiteFile {
         if case .open(let file) = state.withLock({ $0 }) { return file }
         let file = await withCheckedContinuation { (continuation: CheckedContinuation<SQLiteFile?, Never>) in
@@ -42,12 +42,12 @@ final class SQLiteConnector: Sendable {
         return file
     }
 
-    /// Whether a file that was opened is still the one in use.
+    /// Whether an opened file is still the current one.
     func isCurrent(_ file: SQLiteFile) -> Bool {
         if case .open(let current) = state.withLock({ $0 }) { current === file } else { false }
     }
 
-    /// Reads what is committed. Each statement sees the latest; there is no snapshot over several.
+    /// Reads committed data. Each statement sees the latest data; there is no snapshot over several statements.
     func read<Value: Sendable>(
         _ body: @escaping @Sendable (Database) throws -> Value
     ) async throws(SessionStoreError) -> Value {
@@ -58,9 +58,9 @@ final class SQLiteConnector: Sendable {
         }
     }
 
-    /// Writes all or nothing. It is done, or known not to be done, when this returns; a caller that is cancelled
-    /// meanwhile changes nothing about that.
-    /// - Parameter body: May be called more than once; only one of the calls counts.
+    /// Runs an atomic write. When this returns, the write is committed or known to have failed. Cancelling the caller
+    /// does not affect it.
+    /// - Parameter body: May be called more than once; only one of the calls takes effect.
     func write<Value: Sendable>(
         _ durability: SQLiteDurability, _ body: @escaping @Sendable (Database) throws -> Value
     ) async throws(SessionStoreError) -> Value {
@@ -79,7 +79,7 @@ final class SQLiteConnector: Sendable {
         }
     }
 
-    /// Works on the connection that watches.
+    /// Runs an operation on the connection that polls for changes.
     func watch<Value: Sendable>(
         _ file: SQLiteFile, _ body: @escaping @Sendable (Database) throws -> Value
     ) async throws(SessionStoreError) -> Value {
@@ -90,7 +90,7 @@ final class SQLiteConnector: Sendable {
         }
     }
 
-    /// Lets go of a file that is not where it was.
+    /// Closes a file that was moved or replaced.
     func verifyFileIdentity(of file: SQLiteFile) async {
         let isSameFile = await withCheckedContinuation { continuation in
             opening.async { continuation.resume(returning: file.isSameFile) }
@@ -111,8 +111,8 @@ final class SQLiteConnector: Sendable {
         defer { inFlight.subtract(1, ordering: .relaxed) }
         let file = if let given { given } else { try await file() }
         let latest = ContinuousClock.now + Self.patience
-        // GRDB's own async methods end with the task that calls them: a client that goes away must not keep renewed tokens
-        // from being saved. These go on, and are bounded by themselves.
+        // GRDB's own async methods end with the calling task, but a cancelled request must not prevent saving refreshed
+        // tokens. These operations continue, and are bounded by their own limits.
         let outcome = await withCheckedContinuation { (continuation: CheckedContinuation<Outcome<Value>, Never>) in
             start(file, latest) { continuation.resume(returning: $0) }
         }
@@ -133,7 +133,7 @@ final class SQLiteConnector: Sendable {
         case failed(SQLiteStoreError)
         case timedOut
 
-        /// Does something unless it waited its turn for too long.
+        /// Runs an operation unless it was queued for too long.
         init(_ path: String, _ latest: ContinuousClock.Instant, _ body: () throws -> Value) {
             guard ContinuousClock.now < latest else {
                 self = .timedOut
@@ -151,14 +151,14 @@ final class SQLiteConnector: Sendable {
         log.failed(task, error)
         guard error.needsReopening else { return }
         state.withLock { state in
-            // Others may have failed in the same way and have opened it anew since.
+            // Other operations may have failed in the same way and have reopened the file since.
             guard case .open(let current) = state, current === file else { return }
             state = .closed(retryAt: ContinuousClock.now + Self.pause)
         }
     }
 
-    /// Two processes that make the file at the same time get in each other's way, in steps for which SQLite does not wait
-    /// by itself.
+    /// Two processes that create the file at the same time conflict in steps for which SQLite does not wait by itself,
+    /// so opening is retried.
     private func openWithRetry() throws(SQLiteStoreError) -> SQLiteFile {
         let latest = ContinuousClock.now + Self.patience
         while true {
@@ -171,7 +171,7 @@ final class SQLiteConnector: Sendable {
         }
     }
 
-    /// On the queue for opening only, so that one opens and the others find it open.
+    /// On the queue for opening only, so that one operation opens the file and the others find it open.
     private func opened() -> SQLiteFile? {
         switch state.withLock({ $0 }) {
         case .open(let file): return file

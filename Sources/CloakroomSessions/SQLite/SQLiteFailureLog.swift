@@ -1,10 +1,10 @@
 import Logging
 import Synchronization
 
-/// Says once that something fails, and once that it works again, however often it is tried between. A failure that comes
-/// and goes, as reads of a damaged page do between those of sound ones, is told once a minute.
+/// Logs a failure once and the recovery once, regardless of the attempts between. An intermittent failure, such as
+/// reads of a damaged page between successful ones, is logged once a minute.
 final class SQLiteFailureLog: Sendable {
-    /// What can fail, each with episodes of its own.
+    /// The operations that can fail, each with its own outages.
     enum Operation: Sendable, Hashable {
         case opening, reading, writing
     }
@@ -40,7 +40,7 @@ final class SQLiteFailureLog: Sendable {
         }
         guard isNew else { return }
         logger.error(
-            "session store fails",
+            "session store failed",
             metadata: [
                 "event": "session_store", "outcome": "failure", "store": "sqlite", "task": "\(task)",
                 "reason": "\(error)",
@@ -55,7 +55,7 @@ final class SQLiteFailureLog: Sendable {
         }
         guard wasLogged else { return }
         logger.notice(
-            "session store works again",
+            "session store recovered",
             metadata: ["event": "session_store", "outcome": "success", "store": "sqlite", "task": "\(task)"])
     }
 }

@@ -2,26 +2,26 @@ import Foundation
 import GRDB
 import Glibc
 
-/// The opened file: a connection that writes, one that reads, and one that watches what other processes do.
+/// The opened file: one connection for writing, one for reading, and one that polls for changes of other processes.
 ///
-/// Everything that waits for the disk or a lock does so on GRDB's own threads. The connections are closed when nobody
-/// holds the file any more. These are three queues and no `DatabasePool`, whose reads take more than twice as long: it
-/// hands each to two threads and wraps it in a transaction, and no operation here needs the one or the other.
+/// Everything that waits for the disk or a lock runs on GRDB's own threads. The connections are closed when the file is
+/// no longer referenced. These are three queues and no `DatabasePool`, whose reads take more than twice as long: a pool
+/// involves two threads and a transaction in each read, and no operation here needs either.
 final class SQLiteFile: Sendable {
-    /// How long SQLite tries again by itself where another process holds the lock.
+    /// How long, in seconds, SQLite itself retries if another process holds the lock.
     private static let busyTimeout: Double = 2
-    /// What is left of the write-ahead log when it begins anew.
+    /// The maximum size in bytes that the write-ahead log keeps after a reset.
     private static let logSizeLimit = 16 << 20
     private static let ownerOnly = 0o600
 
     let writer: SQLiteWriter
     let reading: DatabaseQueue
-    /// On a connection of its own, `PRAGMA data_version` tells of all commits by others.
+    /// On a connection of its own, `PRAGMA data_version` reports all commits by others.
     let watching: DatabaseQueue
     private let path: String
     private let identity: UInt64?
 
-    /// Opens the file, and makes it if it is not there. Waits for the disk: not for the cooperative threads.
+    /// Opens the file, and creates it if it does not exist. Blocks on the disk: not for the cooperative threads.
     init(path: String) throws(SQLiteStoreError) {
         self.path = path
         do {
@@ -29,8 +29,8 @@ final class SQLiteFile: Sendable {
             let configuration = Self.configuration
             let writing = try DatabaseQueue(path: path, configuration: configuration)
             try writing.writeWithoutTransaction { try Self.claimDatabase($0, path: path) }
-            // Ours for certain, so its rights may be changed. The two files beside it get those of this one when SQLite
-            // makes them.
+            // The file is known to be the gateway's, so its permissions may be changed. SQLite creates the two
+            // accompanying files with the same permissions.
             try Self.restrict(path)
             try writing.writeWithoutTransaction { try Self.beginLog($0) }
             try Self.migrate(writing)
@@ -47,7 +47,7 @@ final class SQLiteFile: Sendable {
         }
     }
 
-    /// Whether the path still leads to the file that is open. Without a file under its name, what is written is lost.
+    /// Whether the path still leads to the open file. Data written to an unlinked file would be lost.
     var isSameFile: Bool { Self.identity(of: path) == identity }
 
     private static var configuration: Configuration {
@@ -56,8 +56,8 @@ final class SQLiteFile: Sendable {
         configuration.foreignKeysEnabled = false
         configuration.busyMode = .timeout(busyTimeout)
         configuration.prepareDatabase { db in
-            // A file that somebody tampered with must not run functions of ours by its views and triggers, and a damaged
-            // page is to be found before it is used.
+            // Views and triggers of a manipulated file must not call the application's functions, and damaged pages
+            // must be detected before use.
             try db.execute(
                 sql: """
                     PRAGMA trusted_schema = OFF;
@@ -65,15 +65,16 @@ final class SQLiteFile: Sendable {
                     PRAGMA synchronous = FULL;
                     PRAGMA temp_store = MEMORY;
                     """)
-            // Pragmas that answer with a row.
+            // Pragmas that return a row.
             _ = try Row.fetchOne(db, sql: "PRAGMA journal_size_limit = \(logSizeLimit)")
-            // The log is written back each second where nobody waits for it; by a commit only if it grows faster.
+            // The log is checkpointed each second while no request waits for it; a commit checkpoints only if it grows
+            // faster.
             _ = try Row.fetchOne(db, sql: "PRAGMA wal_autocheckpoint = \(logSizeLimit / 4_096)")
         }
         return configuration
     }
 
-    /// Makes the file where there is none, for its owner alone from the first moment on, whatever the umask is.
+    /// Creates the file if there is none, accessible only to its owner from the start, regardless of the umask.
     private static func prepareFile(_ path: String) throws(SQLiteStoreError) {
         guard !path.isEmpty else { throw SQLiteStoreError(.pathMissing, path: path) }
         var isDirectory: ObjCBool = false
@@ -81,8 +82,8 @@ final class SQLiteFile: Sendable {
         guard FileManager.default.fileExists(atPath: directory.isEmpty ? "/" : directory, isDirectory: &isDirectory),
             isDirectory.boolValue
         else { throw SQLiteStoreError(.directoryMissing(directory), path: path) }
-        // Only a new file is opened here: to close a descriptor of one that SQLite has open in this process would let go of
-        // SQLite's locks on it (fcntl(2)).
+        // Only a new file is opened here: closing a descriptor of a file that SQLite has open in this process would
+        // release SQLite's locks on it (fcntl(2)).
         let descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode_t(ownerOnly))
         if descriptor >= 0 {
             close(descriptor)
@@ -95,7 +96,8 @@ final class SQLiteFile: Sendable {
         guard type == .typeRegular else { throw SQLiteStoreError(.notAFile, path: path) }
     }
 
-    /// Marks a new file as ours. Refuses one that belongs to something else or to a later release, untouched.
+    /// Marks a new file as a Cloakroom database. Rejects, without changes, a file of another application or a later
+    /// release.
     private static func claimDatabase(_ db: Database, path: String) throws {
         try db.inTransaction(.immediate) {
             let mark = try Row.fetchOne(db, sql: "PRAGMA application_id")?.integer(0) ?? 0
@@ -112,7 +114,8 @@ final class SQLiteFile: Sendable {
         }
     }
 
-    /// Switches to the write-ahead log, which stays with the file: readers and a writer do not wait for each other.
+    /// Switches to write-ahead logging, a persistent property of the file: readers and a writer do not block each
+    /// other.
     private static func beginLog(_ db: Database) throws {
         let mode = try Row.fetchOne(db, sql: "PRAGMA journal_mode = WAL")?.text(0)
         guard mode == "wal" else { throw DatabaseError(resultCode: .SQLITE_BUSY) }
@@ -123,7 +126,7 @@ final class SQLiteFile: Sendable {
         do {
             try migrator.migrate(writing)
         } catch {
-            // Another process may have been faster, between our look and our lock.
+            // Another process may have migrated the file between the check and the lock.
             guard try writing.read({ try migrator.hasCompletedMigrations($0) }) else { throw error }
         }
     }
@@ -144,12 +147,12 @@ final class SQLiteFile: Sendable {
     }
 }
 
-/// What a commit waits for. A process that is killed loses nothing either way: what was written is with the kernel.
+/// What a commit waits for. Killing the process loses nothing in either case, because the kernel has the data.
 enum SQLiteDurability: Sendable {
-    /// The disk: for what was acknowledged to a client, also where the machine loses its power.
+    /// The disk: for everything that is acknowledged to a client, so that it survives a power failure.
     case full
-    /// Nothing: for leases, uses and the throttle, which mean little after the machine went down. Later commits that wait
-    /// take these to the disk with them.
+    /// Nothing: for leases, uses and the throttle, which are of little value after a power failure. Later commits with
+    /// `full` also sync this data.
     case relaxed
 
     func apply(to db: Database) throws {

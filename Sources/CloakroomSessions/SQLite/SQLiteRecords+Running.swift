@@ -2,13 +2,13 @@ import CloakroomCore
 import GRDB
 
 extension SQLiteRecordStore {
-    /// How long a change of another process may stay unnoticed.
+    /// The maximum delay until a change of another process is noticed.
     private static let pollInterval = Duration.milliseconds(50)
     private static let clearInterval = Duration.seconds(1)
-    /// Rows cleared away in one transaction: others get their turn in between.
+    /// The number of rows deleted per transaction; other operations run in between.
     private static let clearedAtOnce = 500
-    /// A write-ahead log of more pages than this makes everybody wait until it is written back. It gets there only if
-    /// somebody reads all the time.
+    /// If the write-ahead log has more pages than this, all operations wait until it is checkpointed. That happens only
+    /// with permanently active readers.
     private static let maxWALPages = 16_384
 
     func run(_ changes: any RecordChangeDelegate, idleTimeout: Duration) async {
@@ -21,14 +21,14 @@ extension SQLiteRecordStore {
         }
     }
 
-    /// Tells of the changes in a file until it fails.
+    /// Follows the changes in a file until it fails.
     private func follow(
         _ file: SQLiteFile, _ changes: any RecordChangeDelegate, idleTimeout: Duration
     ) async throws(SessionStoreError) {
         let process = process
         forgetTally()
         var watch = try await connector.watch(file) { db in try ChangeFeed(db, process: process) }
-        // From here on nothing is missed, so what is read after this may be trusted.
+        // No change is missed from here on, so data read after this may be trusted.
         changes.connectionChanged(isUp: true)
         var clearAt = ContinuousClock.now
         var hasWritten = false
@@ -43,7 +43,7 @@ extension SQLiteRecordStore {
             hasWritten = hasWritten || look.hasChanges
             if ContinuousClock.now >= clearAt {
                 clearAt = ContinuousClock.now + Self.clearInterval
-                // A full disk or a lock: the next round tries again, and what is over is refused without this.
+                // On a full disk or a lock the next round tries again. Expired sessions are rejected regardless.
                 try? await clear(changes, idleTimeout: idleTimeout)
                 if hasWritten { try? await writeBack(file) }
                 hasWritten = false
@@ -53,7 +53,6 @@ extension SQLiteRecordStore {
         }
     }
 
-    /// What one look at the file gave.
     private struct PollResult: Sendable {
         var watch: ChangeFeed
         var hasChanges: Bool
@@ -69,7 +68,6 @@ extension SQLiteRecordStore {
         }
     }
 
-    /// Clears away what is over.
     private func clear(_ changes: any RecordChangeDelegate, idleTimeout: Duration) async throws(SessionStoreError) {
         let now = now()
         guard try await connector.read({ db in try db.hasRowsToForget(now: now) }) else { return }
@@ -88,7 +86,7 @@ extension SQLiteRecordStore {
         }
     }
 
-    /// Writes the log back to the file, so that it begins anew instead of growing: here, where no request waits for it.
+    /// Checkpoints the log, so that it restarts instead of growing: here, where no request waits for it.
     private func writeBack(_ file: SQLiteFile) async throws(SessionStoreError) {
         try await connector.watch(file) { db in
             let (pages, _) = try db.checkpoint(.passive)

@@ -3,33 +3,33 @@ import GRDB
 import Logging
 import Synchronization
 
-/// Keeps records in a SQLite file, for one machine. Several processes may have it open, as two gateways do while one
-/// hands over to the next.
+/// Keeps records in a SQLite file, for one machine. Several processes may have the file open, such as two gateways
+/// during a handover.
 ///
-/// Nothing is opened before it is needed, and a file that cannot be opened is no error of starting: operations fail with
-/// `unavailable` until it can be, the log says why, and ``run(_:idleTimeout:)`` tries each second.
+/// The file is opened on demand, and a failure to open it does not prevent starting: operations fail with
+/// `unavailable`, the log contains the reason, and ``run(_:idleTimeout:)`` tries each second.
 ///
-/// Each operation is one transaction that takes the lock for writing first. What a client is told of, a commit has waited
-/// for until it was on the disk; see ``SQLiteDurability``.
+/// Each operation is one transaction that takes the write lock first. Data that is acknowledged to a client was synced
+/// to the disk by a commit; see ``SQLiteDurability``.
 final class SQLiteRecordStore: SessionRecordStore {
-    /// Touches per transaction: others get their turn in between.
+    /// The number of touches per transaction; other operations run in between.
     private static let touchesAtOnce = 500
 
     let connector: SQLiteConnector
-    /// Tells own changes from those of others.
+    /// Distinguishes own changes from those of other processes.
     let process = Int64.random(in: .min ... .max)
     let now: @Sendable () -> Timestamp
     /// The time by which leases end, given the caller's.
     private let leaseTime: @Sendable (Timestamp) -> Timestamp
     private let sessionCount = Mutex<(count: Int, step: Int64)>((0, -1))
 
-    /// Makes a store; opens nothing yet.
+    /// Creates a store; opens nothing yet.
     /// - Parameters:
-    ///   - path: The file. Its folder has to be there; the file is made, for its owner alone.
-    ///   - logger: Is told once of each kind of failure, and when it is over.
-    ///   - now: The wall clock, for clearing away.
-    ///   - leaseTime: The time by which leases end, given the caller's; all processes of the machine have to agree on it.
-    ///     Default: ``MachineClock``, whatever the caller's time is.
+    ///   - path: The file. Its directory must exist; the file is created, accessible only to its owner.
+    ///   - logger: Logs each kind of failure once, and its recovery.
+    ///   - now: The wall clock, for deleting expired rows.
+    ///   - leaseTime: The time by which leases end, given the caller's; all processes of the machine have to agree on
+    ///     it. Default: ``MachineClock``, independent of the caller's time.
     init(
         path: String, logger: Logger, now: @escaping @Sendable () -> Timestamp,
         leaseTime: @escaping @Sendable (Timestamp) -> Timestamp = { _ in MachineClock.now }
@@ -115,7 +115,7 @@ final class SQLiteRecordStore: SessionRecordStore {
         let leaseTime = leaseTime
         return try await connector.write(.relaxed) { db in
             guard case .row(let row) = try db.session(id) else { return .notFound }
-            // Asked here, with the lock for writing held: what was waited for it is no part of the lease.
+            // Read while holding the write lock: the wait for the lock is not part of the lease.
             let time = leaseTime(now)
             guard !row.isLeased(for: duration, now: now, time) else { return .heldByOther }
             let fence = row.fence &+ 1
@@ -146,13 +146,13 @@ final class SQLiteRecordStore: SessionRecordStore {
         }
     }
 
-    /// Keeps the later one of two counts.
+    /// Keeps the more recent one of two counts.
     func noteTally(_ latest: (count: Int, step: Int64)?) {
         guard let latest else { return }
         sessionCount.withLock { if latest.step > $0.step { $0 = latest } }
     }
 
-    /// Begins to count anew: the file may be another one.
+    /// Resets the count: the file may be another one.
     func forgetTally() {
         sessionCount.withLock { $0 = ($0.count, -1) }
     }

@@ -1,9 +1,9 @@
 import GRDB
 
-/// The tables, and how they came about. Each release adds migrations and changes none, so that it reads what earlier ones
-/// wrote; a file with a migration that is not known here was written by a later release and is refused.
+/// The tables and their migrations. Each release adds migrations and changes none, so that it reads the data of earlier
+/// releases. A file with an unknown migration was written by a later release and is rejected.
 enum SQLiteSchema {
-    /// Marks the file as ours: `CLKR` in the header of the file.
+    /// The `application_id` in the header of the file: `CLKR`.
     static let applicationID: Int64 = 0x434c_4b52
 
     static var migrator: DatabaseMigrator {
@@ -22,10 +22,10 @@ enum SQLiteSchema {
         CREATE INDEX session_name ON session (name);
         """
 
-    /// Times are milliseconds since the epoch. Unsigned numbers are kept as the signed ones of the same bits.
+    /// Times are milliseconds since the epoch. Unsigned numbers are stored as signed ones with the same bits.
     ///
-    /// `sessionCount` counts the sessions by triggers, because SQLite would have to read a whole index to count them; its `step`
-    /// tells which of two counts is the later one. `change` is how processes tell each other what they changed.
+    /// `sessionCount` counts the sessions by triggers, because SQLite would have to read a whole index to count them; its
+    /// `step` orders two counts in time. `change` holds the change notifications between processes.
     private static let version1 = """
         CREATE TABLE session (
             id INTEGER PRIMARY KEY,

@@ -1,28 +1,27 @@
 import GRDB
 
-/// Why the file with the sessions cannot be opened or used: what, where, and what to do about it.
+/// Why the session database cannot be opened or used: the cause, the path, and the remedy.
 ///
-/// Says nothing of what is in the file: SQLite's own messages may quote statements and values.
+/// Contains nothing of the file's content: SQLite's own messages may quote statements and values.
 struct SQLiteStoreError: Error, Sendable, Hashable, CustomStringConvertible {
-    /// What is the matter.
     enum Kind: Sendable, Hashable {
-        /// No file is named.
+        /// No path is configured.
         case pathMissing
-        /// The folder that it is to lie in is not there.
+        /// The directory of the file does not exist.
         case directoryMissing(String)
-        /// There is a folder, a device or the like in its place.
+        /// The path leads to a directory, a device or the like.
         case notAFile
-        /// It cannot be made, read or written; the reason in the system's words.
+        /// The file cannot be created, read or written, with the system's error message.
         case accessDenied(String)
-        /// It holds something else than a SQLite database.
+        /// The file is not a SQLite database.
         case notADatabase
-        /// It is the SQLite database of something else.
+        /// The file is a SQLite database of another application.
         case foreignDatabase
-        /// A later release wrote it.
+        /// The file was written by a later release.
         case newerVersion
-        /// It was moved or replaced while it was in use.
+        /// The file was moved or replaced while it was open.
         case moved
-        /// SQLite says so: an extended result code, and the same with its constant text.
+        /// An error of SQLite: an extended result code and its constant text.
         case sqlite(code: Int, text: String)
     }
 
@@ -34,7 +33,7 @@ struct SQLiteStoreError: Error, Sendable, Hashable, CustomStringConvertible {
         self.path = path
     }
 
-    /// Takes the code of an error and drops its message.
+    /// Keeps the code of an error and drops its message.
     init(_ error: any Error, path: String) {
         self.path = path
         switch error {
@@ -53,43 +52,43 @@ struct SQLiteStoreError: Error, Sendable, Hashable, CustomStringConvertible {
     var description: String {
         switch problem {
         case .pathMissing:
-            "no file is named for the sessions: set the path of the SQLite file"
+            "no SQLite file configured for the sessions: set session.sqlite.path"
         case .directoryMissing(let directory):
-            "sessions cannot be kept in \(path): there is no folder \(directory); make it, or name another file"
+            "cannot open session database \(path): no directory \(directory); create it, or configure another path"
         case .notAFile:
-            "sessions cannot be kept in \(path): that is not a file; name one in this folder, or another place"
+            "cannot open session database \(path): not a regular file; configure the path of a file"
         case .accessDenied(let reason):
-            "sessions cannot be kept in \(path): \(reason); the file and its folder have to be writable for this user"
+            "cannot open session database \(path): \(reason); file and directory must be writable for this user"
         case .notADatabase:
-            "sessions cannot be kept in \(path): it is not a SQLite database, or it is damaged; name another file, or "
-                + "move this one away: a new one is made then, and everybody has to sign in again"
+            "cannot open session database \(path): not a SQLite database, or damaged; configure another path, or "
+                + "move the file away: a new one is created then, and all users have to sign in again"
         case .foreignDatabase:
-            "sessions cannot be kept in \(path): it is the database of something else; name another file"
+            "cannot open session database \(path): it belongs to another application; configure another path"
         case .newerVersion:
-            "sessions cannot be kept in \(path): a later release of Cloakroom has written it; run that release, or name "
-                + "another file"
+            "cannot open session database \(path): a later release of Cloakroom has written it; run that release, or "
+                + "configure another path"
         case .moved:
-            "sessions were kept in \(path), but the file was moved, removed or replaced; it is opened anew"
+            "session database \(path) was moved, removed or replaced while it was open; it is reopened"
         case .sqlite(_, let text):
-            "sessions cannot be kept in \(path): SQLite error \(text); see whether there is room on the disk and "
-                + "whether the file is sound (sqlite3 \(path) 'PRAGMA integrity_check')"
+            "session database \(path) failed: SQLite error \(text); check the free disk space and "
+                + "the integrity of the file (sqlite3 \(path) 'PRAGMA integrity_check')"
         }
     }
 }
 
 extension SQLiteStoreError {
-    /// Whether somebody else holds a lock.
+    /// Whether another connection holds a lock.
     var isBusy: Bool {
         guard case .sqlite(let code, _) = problem else { return false }
         let primary = ResultCode(rawValue: CInt(truncatingIfNeeded: code & 0xff))
         return primary == .SQLITE_BUSY || primary == .SQLITE_LOCKED
     }
 
-    /// Whether the connections are of no more use, as opposed to one operation that failed.
+    /// Whether the connections are unusable, as opposed to one failed operation.
     var needsReopening: Bool {
         switch problem {
         case .sqlite(let code, _):
-            // The low byte is the primary code. A full disk, a locked or a damaged file stays what it is when opened anew.
+            // The low byte is the primary code. Reopening does not change a full disk, or a locked or damaged file.
             switch ResultCode(rawValue: CInt(truncatingIfNeeded: code & 0xff)) {
             case .SQLITE_IOERR, .SQLITE_CANTOPEN, .SQLITE_READONLY, .SQLITE_MISUSE, .SQLITE_PROTOCOL: true
             default: false

@@ -1,28 +1,28 @@
 import GRDB
 import Synchronization
 
-/// One operation that writes.
+/// One write operation.
 struct SQLiteWrite: Sendable {
-    /// Why an operation was not done, or is not known to be.
+    /// Why an operation failed, or its result is unknown.
     enum Failure: Sendable {
         case error(any Error)
-        /// It waited its turn for too long and was not begun.
+        /// The operation was queued for too long and was not started.
         case timedOut
     }
 
     var durability: SQLiteDurability
-    /// It is not begun after this.
+    /// The operation is not started after this time.
     var latest: ContinuousClock.Instant
-    /// Does the work; what it returns is called once that is committed. May be called again if all of it was undone.
+    /// Does the work; the returned closure is called after the commit. May be called again if the work was rolled back.
     var work: @Sendable (Database) throws -> @Sendable () -> Void
-    /// Called if it did not come to that.
+    /// Called if the work was not committed.
     var fail: @Sendable (Failure) -> Void
 }
 
-/// Commits operations together that are asked for at the same time: they wait for the disk once, instead of one after the
-/// other. Whoever comes alone waits for nobody.
+/// Commits concurrent operations together: they wait for the disk once, instead of one after the other. A single
+/// operation is committed without delay.
 final class SQLiteWriter: Sendable {
-    /// Operations in one commit: other processes get the lock in between.
+    /// The maximum number of operations per commit; other processes get the lock in between.
     private static let maxBatchSize = 64
 
     let connection: DatabaseQueue
@@ -74,11 +74,12 @@ final class SQLiteWriter: Sendable {
                 }
             }
         } catch is RolledBack where writes.count > 1 {
-            // SQLite has undone everything for the failure of one, a full disk for example: each is tried by itself.
+            // SQLite rolled back everything because one operation failed, for example on a full disk. Each is retried
+            // alone.
             for write in writes { commit([write], on: db) }
             return
         } catch {
-            // The commit itself: what of it is on the disk is not known, so nothing is tried again.
+            // The commit itself failed: it is unknown what of it is on the disk, so nothing is retried.
             let cause = (error as? RolledBack)?.cause ?? error
             for write in writes { write.fail(.error(cause)) }
             return
@@ -93,7 +94,7 @@ final class SQLiteWriter: Sendable {
 }
 
 extension Database {
-    /// Does something within a transaction that can be undone without the rest of it.
+    /// Runs operations within a savepoint, so that they can be rolled back alone.
     fileprivate func withSavepoint<Value>(_ body: (Database) throws -> Value) throws -> Value {
         try execute(sql: "SAVEPOINT one")
         do {

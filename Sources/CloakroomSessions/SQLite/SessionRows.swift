@@ -2,7 +2,7 @@ import CloakroomCore
 import Foundation
 import GRDB
 
-/// The rows of sessions. All of these are parts of one transaction of the caller's.
+/// The rows of sessions. All of these operations run in a transaction of the caller.
 extension Database {
     private static let columns =
         """
@@ -10,16 +10,16 @@ extension Database {
         lease_fence, lease_end
         """
 
-    /// What a row holds: the record, and the lease on it.
+    /// The contents of a row: the record, and the lease on it.
     struct SessionRow {
         var record: SessionRecord
         var fence: UInt64
-        /// By the wall clock of the process that took the lease.
+        /// By the wall clock of the process that acquired the lease.
         var leasedUntil: Timestamp
-        /// The same by ``MachineClock``; `nil` if a process of an earlier release took it.
+        /// The same by ``MachineClock``; `nil` if a process of an earlier release acquired it.
         var leaseEnd: Timestamp?
 
-        /// Fails where a column holds what we never write there.
+        /// Fails if a column holds a value that Cloakroom never writes.
         fileprivate init?(_ row: Row) {
             guard let key = row.bytes(0).flatMap(SessionKey.init(bytes:)), let account = row.unsigned(1),
                 let createdAt = row.time(2), let expiresAt = row.time(3), let lastUsedAt = row.time(4),
@@ -55,7 +55,7 @@ extension Database {
         .compactMap { SessionRow($0)?.record }
     }
 
-    /// - Returns: `false` if there is a row of that name.
+    /// - Returns: `false` if there is a row with that id.
     func insert(_ record: SessionRecord, keepUntil: Timestamp) throws -> Bool {
         try run(
             """
@@ -97,8 +97,8 @@ extension Database {
     }
 
     /// - Parameters:
-    ///   - wallEnd: When it ends by the wall clock, for processes of the release before.
-    ///   - end: When it ends by ``MachineClock``.
+    ///   - wallEnd: The end by the wall clock, for processes of the release before.
+    ///   - end: The end by ``MachineClock``.
     func lease(_ id: SessionID, fence: UInt64, until end: Timestamp, wallEnd: Timestamp) throws {
         try run(
             "UPDATE session SET fence = ?1, leased_until = ?2, lease_fence = ?1, lease_end = ?3 WHERE id = ?4",
@@ -111,7 +111,7 @@ extension Database {
             [id.rowID, Int64(bitPattern: fence)])
     }
 
-    /// Takes a row out, readable or not, and leaves the reason in its place.
+    /// Deletes a row, readable or not, and stores the reason.
     func endSession(_ id: SessionID, reason: SessionEndReason, keepReasonUntil end: Timestamp) throws {
         try run("DELETE FROM session WHERE id = ?", [id.rowID])
         try run("INSERT OR REPLACE INTO ended VALUES (?, ?, ?)", [id.rowID, reason.rawValue, end.milliseconds])
@@ -120,11 +120,11 @@ extension Database {
     func endReason(of id: SessionID, now: Timestamp) throws -> SessionEndReason? {
         let ended = try row(
             "SELECT reason FROM ended WHERE id = ? AND keep_until > ?", [id.rowID, now.milliseconds])
-        // A later release may know more reasons; the session is over all the same.
+        // A later release may have more reasons; the session has ended in any case.
         return ended.map { $0.text(0).flatMap(SessionEndReason.init(rawValue:)) ?? .revoked }
     }
 
-    /// The number of sessions, and a number that tells which of two answers is the later one.
+    /// The number of sessions, and a step number that orders two results in time.
     func sessionCount() throws -> (count: Int, step: Int64)? {
         guard let row = try row("SELECT count, step FROM tally"), let count = row.integer(0), let step = row.integer(1)
         else { return nil }
@@ -133,6 +133,6 @@ extension Database {
 }
 
 extension SessionID {
-    /// The primary key: the number of the same bits.
+    /// The primary key: the signed number of the same bits.
     var rowID: Int64 { Int64(bitPattern: value) }
 }

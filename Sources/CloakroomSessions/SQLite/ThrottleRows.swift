@@ -7,7 +7,7 @@ extension Database {
         let row = try row(
             "SELECT count, since, not_before FROM throttle WHERE scope = ? AND hash = ? AND keep_until > ?",
             [Int64(key.scope.rawValue), Int64(bitPattern: key.hash), now.milliseconds])
-        // A row that is none of ours is no state; the next attempt writes over it.
+        // A row with invalid values counts as no state; the next attempt overwrites it.
         guard let row, let count = row.integer(0).flatMap(UInt32.init(exactly:)), let since = row.time(1),
             let notBefore = row.time(2)
         else { return nil }

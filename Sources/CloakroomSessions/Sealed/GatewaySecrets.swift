@@ -1,12 +1,12 @@
 public import CloakroomCore
 import Crypto
 
-/// The gateway's secrets, and the keys that come of them.
+/// The gateway's secrets, and the keys derived from them.
 ///
-/// What is written uses the newest; what is read may have been written under any. No key serves two purposes: each is
-/// derived (HKDF with SHA-256, RFC 5869) under a name of its own.
+/// Writing uses the newest secret; records may have been sealed under any of them. No key serves two purposes: each is
+/// derived (HKDF with SHA-256, RFC 5869) with a label of its own.
 public struct SealingKeyring: Sendable, CustomStringConvertible, CustomReflectable {
-    /// Tells which secret a record was sealed under, and nothing else about it.
+    /// Identifies the secret that a record was sealed under, and reveals nothing else about it.
     struct ID: Sendable, Hashable {
         static let byteCount = 4
         let bytes: [UInt8]
@@ -26,37 +26,37 @@ public struct SealingKeyring: Sendable, CustomStringConvertible, CustomReflectab
 
     private let newest: DerivedKeys
     private let all: [DerivedKeys]
-    /// Names accounts where sessions leave the process.
+    /// Hashes account names for use outside the process.
     public let accountHashes: AccountHasher
 
-    /// Takes the secrets, the newest first.
+    /// Creates the keys from the secrets, the newest first.
     /// - Returns: `nil` if there is none.
     public init?(_ secrets: [Secret]) {
         guard let newest = secrets.first else { return nil }
         self.init(newest, older: Array(secrets.dropFirst()))
     }
 
-    /// Takes the secret to seal under, and those that may still be sealed under, the newest first.
+    /// Creates the keys from the secret to seal with, and the older ones that may still be in use, the newest first.
     public init(_ newest: Secret, older: [Secret] = []) {
         self.newest = DerivedKeys(newest)
         all = [self.newest] + older.map(DerivedKeys.init)
         accountHashes = AccountHasher(Self.accountKey(newest), older: older.map(Self.accountKey))
     }
 
-    /// The secret that is sealed under from now on.
+    /// The id of the secret that is used for sealing.
     var newestID: ID { newest.id }
 
-    /// Whether a secret is one of these.
+    /// Whether the secret with this id is known.
     func contains(_ id: ID) -> Bool { all.contains { $0.id == id } }
 
-    /// The keys for what only the ticket opens, one for each secret of that name: names are short, and two secrets may
-    /// share one.
+    /// The keys for the part that only the ticket opens, one for each secret with that id: ids are short, and two
+    /// secrets may share one.
     func recordKeys(_ id: ID, ticket: SessionTicket, format: SessionFormat) -> [SymmetricKey] {
         all.filter { $0.id == id }.map { Self.recordKey($0.secret, ticket: ticket, format) }
     }
 
-    /// The keys for what any gateway with the secret opens. Each record has one of its own: under one for all, nonces that
-    /// are drawn would meet in the long run (NIST SP 800-38D §8.3).
+    /// The keys for the part that any gateway with the secret opens. Each record has a key of its own: under a common
+    /// one, random nonces would eventually collide (NIST SP 800-38D §8.3).
     func clientInfoKeys(_ id: ID, of key: SessionKey, format: SessionFormat) -> [SymmetricKey] {
         all.filter { $0.id == id }.map { Self.clientKey($0.clientKey, of: key, format) }
     }
@@ -68,10 +68,10 @@ public struct SealingKeyring: Sendable, CustomStringConvertible, CustomReflectab
 
     /// Always `<redacted>`.
     public var description: String { "<redacted>" }
-    /// Shows no child.
+    /// Has no children.
     public var customMirror: Mirror { Mirror(self, children: []) }
 
-    /// What a key is for. The number is the version of the layout that it serves: a new layout has new keys.
+    /// The purpose of a key. The number is the version of the layout: a new layout has new keys.
     private enum Purpose: String {
         case secretID = "cloakroom 1 secret id"
         case account = "cloakroom 1 account"
@@ -87,7 +87,7 @@ public struct SealingKeyring: Sendable, CustomStringConvertible, CustomReflectab
             outputByteCount: count)
     }
 
-    /// Needs both: neither a ticket without the secret nor the secret without the ticket gives the key.
+    /// Requires both: neither a ticket without the secret nor the secret without the ticket yields the key.
     private static func recordKey(
         _ secret: Secret, ticket: SessionTicket, _ format: SessionFormat
     ) -> SymmetricKey {

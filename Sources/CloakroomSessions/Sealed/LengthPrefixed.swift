@@ -1,7 +1,7 @@
 import CloakroomCore
 
-/// Puts fields together so that no two lists of fields give the same bytes: each one stands behind its length, four bytes
-/// in network order.
+/// Encodes fields so that no two lists of fields give the same bytes: each field follows its length, four bytes in
+/// network order.
 struct LengthPrefixedWriter {
     private(set) var bytes: [UInt8] = []
 
@@ -10,7 +10,7 @@ struct LengthPrefixedWriter {
         bytes += field
     }
 
-    /// A field of eight bytes in network order.
+    /// Appends a field of eight bytes in network order.
     mutating func append(_ word: UInt64) {
         append(word.bigEndianBytes)
     }
@@ -19,13 +19,13 @@ struct LengthPrefixedWriter {
         append(UInt64(bitPattern: time.milliseconds))
     }
 
-    /// Four fields, one for each word.
+    /// Appends four fields, one for each word.
     mutating func append(_ key: SessionKey) {
         for word in [key.word0, key.word1, key.word2, key.word3] { append(word) }
     }
 }
 
-/// Takes apart what ``LengthPrefixedWriter`` put together. Bytes of any other kind give `nil`, never a trap.
+/// Decodes the fields of ``LengthPrefixedWriter``. Malformed bytes give `nil`, never a trap.
 struct LengthPrefixedReader {
     private var rest: ArraySlice<UInt8>
 

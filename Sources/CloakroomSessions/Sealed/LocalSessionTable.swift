@@ -1,16 +1,15 @@
 import CloakroomCore
 import Synchronization
 
-/// Sessions that were opened, at hand for event loops: bounded, and no more than a copy of what the store holds.
+/// A bounded cache of opened sessions for event loops. The store holds the authoritative data.
 ///
-/// A copy is trusted only while the store tells of changes. A change that is told while a session is being read must not
-/// be lost: whoever reads registers before, a change strikes the registration out, and only who is still registered may
-/// put in what was read.
+/// The cache is trusted only while the store reports changes. A change that arrives while a session is being read must
+/// not be lost: a reader registers first, a change deletes the registration, and only a reader that is still registered
+/// may insert its result.
 final class SessionCache: Sendable {
-    /// A read that is under way, for others who want the same session.
+    /// A read in progress, which other requests for the same session join.
     typealias PendingRead = Task<Result<SessionLookup, SessionStoreError>, Never>
 
-    /// The registration of a read.
     struct ReadRegistration: Sendable {
         fileprivate let id: UInt64
         fileprivate let number: UInt64
@@ -29,7 +28,7 @@ final class SessionCache: Sendable {
     private let mask: UInt64
     private let trust = Atomic<Bool>(false)
 
-    /// - Parameter capacity: The most sessions that are kept.
+    /// - Parameter capacity: The maximum number of sessions.
     init(capacity: Int) {
         var count = 1
         while count < Self.mostShards, count * 2 <= capacity { count *= 2 }
@@ -37,33 +36,33 @@ final class SessionCache: Sendable {
         mask = UInt64(count - 1)
     }
 
-    /// Whether what is here may be used.
+    /// Whether cached sessions may be used.
     var isCoherent: Bool { trust.load(ordering: .acquiring) }
 
     var count: Int { shards.reduce(0) { $0 + $1.contents.withLock(\.count) } }
 
-    /// A session that may be used. One short lock, no allocation.
+    /// A cached session, if the cache is trusted. One short lock, no allocation.
     func session(_ key: SessionKey) -> Session? {
         guard isCoherent else { return nil }
         return cachedSession(key)
     }
 
-    /// A session whether or not it may be used: for the time of its last use.
+    /// A cached session, trusted or not: for the time of its last use.
     func cachedSession(_ key: SessionKey) -> Session? {
         shard(of: key.word0).contents.withLock { $0.find(key) }
     }
 
-    /// Notes that a session was wanted for a use when it was not at hand.
+    /// Records a use of a session that was not cached.
     func recordUse(of id: SessionID, at now: Timestamp) {
         shard(of: id.value).contents.withLock { $0.recordUse(of: id.value, at: now) }
     }
 
-    /// That use, once.
+    /// Returns the recorded use and removes it.
     func consumeUse(of id: SessionID) -> Timestamp? {
         shard(of: id.value).contents.withLock { $0.consumeUse(of: id.value) }
     }
 
-    /// The read of a session that is under way, or a new one. A read that a change has overtaken is not joined.
+    /// The pending read of the session, or a new one. A read that a change has invalidated is not joined.
     func pendingRead(of key: SessionKey, _ start: (ReadRegistration) -> PendingRead) -> PendingRead {
         shard(of: key.word0).contents.withLock { contents in
             if let flight = contents.pendingRead(of: key) { return flight }
@@ -74,32 +73,30 @@ final class SessionCache: Sendable {
         }
     }
 
-    /// Registers a read that nobody joins. Takes the place of one that is under way.
+    /// Registers a read that no other request joins. Replaces a pending one.
     func begin(_ key: SessionKey) -> ReadRegistration {
         let number = shard(of: key.word0).contents.withLock { $0.register(key) }
         return ReadRegistration(id: key.word0, number: number)
     }
 
-    /// A read is over.
-    /// - Parameter session: What it found, to be kept if no change came between.
+    /// Completes a read.
+    /// - Parameter session: The result, which is cached if no change arrived in between.
     func finish(_ ticket: ReadRegistration, with session: Session?) {
         let kept = isCoherent ? session : nil
         shard(of: ticket.id).contents.withLock { $0.finish(ticket.id, ticket.number, with: kept) }
     }
 
-    /// What is known of a session is stale.
     func recordChanged(_ id: SessionID) {
         shard(of: id.value).contents.withLock { $0.remove(id.value) }
     }
 
-    /// Everything is stale.
     func allRecordsChanged() {
         for shard in shards { shard.contents.withLock { $0.forgetAll() } }
     }
 
-    /// The store tells of changes from here on, or does not.
+    /// Sets whether the store reports changes.
     func connectionChanged(isUp: Bool) {
-        // Emptied while nobody trusts it, on both ways: what was read before knows nothing of what was missed.
+        // Emptied on both transitions while the cache is not trusted: data read before may have missed changes.
         trust.store(false, ordering: .releasing)
         allRecordsChanged()
         if isUp { trust.store(true, ordering: .releasing) }

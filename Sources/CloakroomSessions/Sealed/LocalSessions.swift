@@ -1,7 +1,7 @@
 import CloakroomCore
 
-/// One part of a ``SessionCache``: sessions in a ring of slots. Where there is no room, the hand goes round, and the
-/// first session makes way that was not asked for since the hand last passed it ("second chance").
+/// One shard of a ``SessionCache``: sessions in a ring of slots. If the ring is full, the clock hand evicts the
+/// first session that was not used since the hand last passed it ("second chance").
 struct SessionCacheShard {
     private struct Slot {
         var session: Session?
@@ -14,8 +14,8 @@ struct SessionCacheShard {
         var pendingRead: SessionCache.PendingRead?
     }
 
-    /// Uses of sessions that are not at hand are noted for this many at most: whoever makes up tickets must not fill
-    /// the memory.
+    /// The maximum number of recorded uses of sessions that are not cached. The limit keeps invented tickets from
+    /// exhausting the memory.
     private static let mostUses = 1_024
 
     private let capacity: Int
@@ -45,7 +45,7 @@ struct SessionCacheShard {
     }
 
     mutating func consumeUse(of id: UInt64) -> Timestamp? {
-        // Looked for with every session that is loaded, and mostly there is nothing.
+        // Checked for every loaded session, and usually empty.
         uses.isEmpty ? nil : uses.removeValue(forKey: id)
     }
 
@@ -89,7 +89,7 @@ struct SessionCacheShard {
     private mutating func insert(_ session: Session) {
         let id = session.key.word0
         if let place = places[id] {
-            // A use that is not written yet is not in what was read.
+            // A use that is not written yet is missing in the session that was read.
             if let old = slots[place].session, old.key == session.key {
                 session.touch(at: old.lastUsedAt, granularity: .zero)
             }
@@ -107,7 +107,7 @@ struct SessionCacheShard {
 
     private mutating func makeRoom() -> Int {
         guard slots.count >= capacity else { return slots.count }
-        // Twice round at most: the first time clears the marks.
+        // At most two rounds: the first one clears the marks.
         while slots[hand].wasUsed {
             slots[hand].wasUsed = false
             hand = (hand + 1) % slots.count

@@ -1,16 +1,16 @@
 import CloakroomCore
 import Synchronization
 
-/// Which sessions were sealed anew lately, so that two replicas whose secrets are in opposite order do not take turns at
-/// each request: a replica seals one session anew at most once in ``period``.
+/// The sessions that were resealed recently. Two replicas whose secrets are in opposite order would otherwise reseal a
+/// session at each request: a replica reseals one session at most once in ``period``.
 ///
-/// Bounded: where more sessions than `capacity` would be sealed anew within a period, the others wait for the next one.
+/// Bounded: if more sessions than `capacity` would be resealed within a period, the others wait for the next one.
 final class ResealTracker: Sendable {
-    /// A session is not sealed anew again before this is over, and may be after twice as long.
+    /// The minimum time between two reseals of a session; the actual time is up to twice as long.
     static let period = Duration.seconds(600)
 
     private struct State {
-        /// Those of the period under way, and of the one before.
+        /// The sessions of the current period, and of the one before.
         var current: Set<UInt64> = []
         var previous: Set<UInt64> = []
         var startedAt = Timestamp(milliseconds: .min)
@@ -23,10 +23,10 @@ final class ResealTracker: Sendable {
         self.capacity = max(1, capacity)
     }
 
-    /// Whether a session may be sealed anew now; if so, that is noted.
+    /// Whether a session may be resealed now; if so, the reseal is recorded.
     func admit(_ id: SessionID, now: Timestamp) -> Bool {
         state.withLock { state in
-            // A clock that went back begins a period too: otherwise nothing would be admitted until it is there again.
+            // A clock that went back starts a period too: otherwise nothing would be admitted until it catches up.
             if now < state.startedAt || now >= state.startedAt + Self.period {
                 let isLongAgo = now < state.startedAt || now >= state.startedAt + Self.period + Self.period
                 state.previous = isLongAgo ? [] : state.current

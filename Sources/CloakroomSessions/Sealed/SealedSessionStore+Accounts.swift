@@ -3,7 +3,7 @@ import CloakroomCore
 extension SealedSessionStore {
     func sessions(of account: AccountName, now: Timestamp) async throws(SessionStoreError) -> [SessionSummary] {
         let hashes = sealing.secrets.accountHashes.candidateHashes(account)
-        // Whoever has typed this name, but has another account, is found by it for an operator only.
+        // A user with another account who typed this name is found by the name for an operator only.
         let live = try await records(of: account, now: now).filter {
             hashes.contains($0.account) && expiry(of: $0, now: now) == nil
         }
@@ -14,7 +14,7 @@ extension SealedSessionStore {
         }.sorted { $0.createdAt > $1.createdAt }
     }
 
-    /// Ends a session by its name. It is not opened: that takes its ticket.
+    /// Ends a session by its id, without opening it: that requires its ticket.
     func take(
         _ id: SessionID, of account: AccountName?, reason: SessionEndReason, now: Timestamp
     ) async throws(SessionStoreError) -> EndedSession? {
@@ -36,7 +36,7 @@ extension SealedSessionStore {
         return ended
     }
 
-    /// - Returns: Whether there was a session to end: one that was over is taken out too, as what it was.
+    /// - Returns: Whether there was a session to end: an expired one is removed too, with its own reason.
     private func end(
         _ record: SessionRecord, reason: SessionEndReason, now: Timestamp
     ) async throws(SessionStoreError) -> Bool {
@@ -45,13 +45,13 @@ extension SealedSessionStore {
         return removed != nil && expiry == nil
     }
 
-    /// All records of an account, or that were signed in to under this name, under whichever secret it was named.
+    /// All records of an account, or that were signed in under this name, under the hashes of all secrets.
     private func records(
         of account: AccountName, now: Timestamp
     ) async throws(SessionStoreError) -> [SessionRecord] {
         var found: [SessionRecord] = []
-        // The oldest secret first: a record that is sealed anew meanwhile moves towards the newest, so it is met at
-        // least once.
+        // The oldest secret first: a record that is resealed in the meantime moves towards the newest, so it is found
+        // at least once.
         for hash in sealing.secrets.accountHashes.candidateHashes(account).reversed() {
             for record in try await records.records(of: hash, now: now) {
                 found.removeAll { $0.key == record.key }

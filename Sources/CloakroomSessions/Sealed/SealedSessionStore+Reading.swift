@@ -1,10 +1,10 @@
 import CloakroomCore
 
 extension SealedSessionStore {
-    /// Reads a session where it is not at hand. However many ask for it at the same time, it is read once.
+    /// Reads a session that is not cached. Concurrent requests for the same session share one read.
     func load(_ ticket: SessionTicket, now: Timestamp) async throws(SessionStoreError) -> SessionLookup {
         let key = SessionKey(ticket)
-        // Somebody may have loaded it since it was looked for.
+        // Another request may have loaded the session since the lookup.
         if let session = table.session(key), timeouts.expiry(of: session, now: now) == nil {
             if let use = table.consumeUse(of: key.id) { touch(session, at: use) }
             return .active(session)
@@ -15,7 +15,7 @@ extension SealedSessionStore {
         return try await flight.value.get()
     }
 
-    /// Reads a session in any case: a read that has begun already may not know of what has been written since.
+    /// Reads a session without joining a pending read, which may not include the latest writes.
     func reload(_ ticket: SessionTicket, now: Timestamp) async throws(SessionStoreError) -> SessionLookup {
         let key = SessionKey(ticket)
         return try await read(ticket, key, table.begin(key), now: now).get()
@@ -37,16 +37,16 @@ extension SealedSessionStore {
         }
     }
 
-    /// What a record says.
+    /// The result of evaluating a record.
     struct RecordEvaluation {
         var lookup: SessionLookup
-        /// The session, where the store will tell of changes to it.
+        /// The session to cache, if the store will report changes to it.
         var kept: Session?
-        /// Whether there is a session, of a secret or a format that is not known here.
+        /// Whether the session has a secret or a format that is unknown here.
         var isForeign = false
     }
 
-    /// Reads a record, opens it, and judges whether the session may still be used; one that is over is taken out.
+    /// Reads a record, opens it, and checks whether the session is still valid; an expired one is removed.
     func evaluate(
         _ ticket: SessionTicket, _ key: SessionKey, now: Timestamp
     ) async throws(SessionStoreError) -> RecordEvaluation {
@@ -59,10 +59,10 @@ extension SealedSessionStore {
             await deleteUnreadable(key.id, now: now)
             return RecordEvaluation(lookup: .missing(.noSession))
         case .record(var record):
-            // Somebody else's, whose name begins alike.
+            // The record of another session whose key has the same first word.
             guard record.key == key else { return RecordEvaluation(lookup: .missing(.noSession)) }
             if let expiry = expiry(of: record, now: now) {
-                // Refused in any case; if the store cannot be reached, it is taken out later.
+                // Rejected in any case; if the store cannot be reached, the record is removed later.
                 _ = try? await remove(key.id, reason: expiry.endReason, now: now)
                 return RecordEvaluation(lookup: .missing(expiry.endReason.unauthorizedReason))
             }
@@ -77,8 +77,8 @@ extension SealedSessionStore {
             await deleteUnreadable(record.key.id, now: now)
             return RecordEvaluation(lookup: .missing(.noSession))
         case .foreign:
-            // Another gateway may know the secret: while secrets are changed one gateway after the other, no session
-            // must go because the wrong one was asked. So the record stays.
+            // Another gateway may know the secret: while the secrets of gateways are changed one after the other, no
+            // session may be lost because a gateway with the wrong secret read it. So the record stays.
             if unreadable.isNew(record.key.id, now: now) { events.onUnreadable(record.key.id) }
             return RecordEvaluation(lookup: .missing(.noSession), isForeign: true)
         case .opened(let session, isCurrent: true):
@@ -91,14 +91,14 @@ extension SealedSessionStore {
         }
     }
 
-    /// Seals a session anew that is sealed under an older secret. Failing is no harm: a later read tries again, and a
-    /// renewal seals anew in any case.
+    /// Reseals a session that is sealed under an older secret. A failure is harmless: a later read tries again, and a
+    /// refresh reseals in any case.
     private func seal(_ session: Session, ticket: SessionTicket, now: Timestamp) async -> RecordEvaluation {
         let next = session.refreshed(with: SessionUpdate())
         guard let record = try? sealing.seal(next, ticket: ticket) else {
             return RecordEvaluation(lookup: .active(session), kept: session)
         }
-        // Who only reads must not stand in the way of who renews: without a fence it gives way to any lease.
+        // A reader must not block a refresh: without a fence the write yields to any lease.
         let change = try? await records.replace(record, fence: nil, now: now)
         switch change {
         case .done?:
@@ -107,25 +107,25 @@ extension SealedSessionStore {
         case .fenced?:
             return RecordEvaluation(lookup: .active(session), kept: session)
         case .changed?, .notFound?, nil:
-            // What was read is stale, or may be; the next look reads again.
+            // The data read is stale, or may be; the next lookup reads again.
             table.recordChanged(session.id)
             return RecordEvaluation(lookup: .active(session))
         }
     }
 
-    /// What cannot be read is taken out; nothing else happens.
+    /// Removes an unreadable record and reports it.
     private func deleteUnreadable(_ id: SessionID, now: Timestamp) async {
         if unreadable.isNew(id, now: now) { events.onUnreadable(id) }
         _ = try? await remove(id, reason: .unreadable, now: now)
     }
 
-    /// Whether a record's session is over, uses included that are not written yet.
+    /// Whether and how a record's session has expired, including uses that are not written yet.
     func expiry(of record: SessionRecord, now: Timestamp) -> SessionExpiry? {
         timeouts.expiry(expiresAt: record.expiresAt, lastUsedAt: lastUse(of: record, now: now), now: now)
     }
 
-    /// When a record's session was used last. Nobody has used it in the future: where a clock went back, the idle timeout
-    /// is counted from now.
+    /// The time of the last use of a record's session, at most `now`: if a clock went back, the idle timeout is counted
+    /// from now.
     func lastUse(of record: SessionRecord, now: Timestamp) -> Timestamp {
         var latest = record.lastUsedAt
         if let unwritten = touches.lastUse(of: record.key.id) { latest = max(latest, unwritten) }

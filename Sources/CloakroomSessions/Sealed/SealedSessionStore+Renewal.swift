@@ -11,7 +11,7 @@ extension SealedSessionStore {
         _ refresh: SessionUpdate, ticket: SessionTicket, over session: Session, under lease: RefreshLease,
         now: Timestamp
     ) async throws(SessionStoreError) -> SaveResult {
-        // Whatever comes of it, and also when that is not known, what is at hand is not to be relied on.
+        // The cached session is invalidated whatever the result, also if the result is unknown.
         defer { table.recordChanged(session.id) }
         let refreshed = session.refreshed(with: refresh, expiresAt: timeouts.end(of: session, refreshedWith: refresh))
         let record = try sealing.seal(refreshed, ticket: ticket)
@@ -39,7 +39,7 @@ extension SealedSessionStore {
     }
 
     func release(_ lease: RefreshLease, of key: SessionKey) async {
-        // A lease that cannot be given back runs out.
+        // A lease that cannot be released expires.
         try? await records.release(key.id, fence: lease.fencingToken)
     }
 }

@@ -1,21 +1,21 @@
 import CloakroomCore
 
-/// How many uses are written at a time.
+/// The number of uses per write.
 private let touchBatch = 512
 
 extension SealedSessionStore {
-    /// Keeps the record store going and writes uses every second. When its task is cancelled, it writes what is left, and
-    /// then lets the store go.
+    /// Runs the record store and writes uses every second. When its task is cancelled, it writes the remaining uses,
+    /// and then stops the store.
     func run() async {
-        // A task of its own: cancelled with this one, the store would be gone before the last uses are written.
+        // A task of its own: if it were cancelled with this one, the store would stop before the last uses are written.
         let keeping = Task { await records.run(self, idleTimeout: timeouts.idle) }
         while !Task.isCancelled {
             await writeTouches()
             await removeUncertain()
-            // What cuts the pause short is the end, which is no failure.
+            // Only cancellation ends the sleep early, which is not a failure.
             try? await Task.sleep(for: .seconds(1))
         }
-        // Likewise: what runs in a cancelled task may be cut short.
+        // A task of its own, for the same reason: operations in a cancelled task may end early.
         await Task {
             await self.writeTouches()
             await self.removeUncertain()
@@ -24,7 +24,7 @@ extension SealedSessionStore {
         await keeping.value
     }
 
-    /// Writes uses until there are none left, or the store is not there; then they are written the next time.
+    /// Writes all pending uses. If the store is unavailable, they are written the next time.
     func writeTouches() async {
         while true {
             let batch = touches.batch(limit: touchBatch)
@@ -35,7 +35,7 @@ extension SealedSessionStore {
 }
 
 extension SealedSessionStore {
-    /// Takes records out whose insertion was not confirmed. No event tells of them: none told that they were made.
+    /// Removes records whose insertion was not confirmed. No end event is reported, because no creation was.
     func removeUncertain(at instant: ContinuousClock.Instant = .now) async {
         for (id, madeAt) in uncertain.due(now: instant) {
             guard let removal = try? await records.remove(id, reason: .replaced, condition: nil, now: madeAt) else {

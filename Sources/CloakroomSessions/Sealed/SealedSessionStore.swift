@@ -1,10 +1,9 @@
 import CloakroomCore
 
-/// Keeps sessions outside the process: sealed in a record store, opened in a bounded table at hand.
+/// Keeps sessions outside the process: sealed in a record store, with a bounded cache of opened sessions.
 ///
-/// The table is a copy. What this process writes, it strikes out of the table first and last; what others write, the
-/// record store tells. A session gets into the table by being read only, for it is from a read on that the store tells
-/// of changes.
+/// A write of this process removes the session from the cache before and after; for writes of other processes the
+/// record store reports the change. Only reads insert into the cache, because the store reports changes from a read on.
 final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
     let records: Records
     let sealing: SessionSealer
@@ -14,14 +13,14 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
     let events: SessionStoreCallbacks
     let recovery = PostOutageGracePeriod()
     private let maxSessions: Int
-    /// Names of records that could not be read and stay where they are, so that each is told of once.
+    /// The ids of unreadable records that stay in the store, so that each is reported once.
     let unreadable = ReportedRecordSet()
     let resealed: ResealTracker
     let uncertain = UncertainInserts()
 
     /// - Parameters:
-    ///   - secrets: Those that the store's records are sealed under, the newest first.
-    ///   - unsourced: The source of sessions in records of format 1, which name none.
+    ///   - secrets: The secrets that the store's records are sealed under, the newest first.
+    ///   - unsourced: The source of sessions in records of format 1, which have none.
     init(
         _ records: Records, configuration: SessionConfiguration, secrets: SealingKeyring,
         unsourced: SessionSource = .unknown,
@@ -39,7 +38,7 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
 
     var count: Int { records.count }
 
-    /// Whether the link to the store stands, as the store told last.
+    /// Whether the connection to the store is established, by its last report.
     var isAvailable: Bool { table.isCoherent }
 
     func lookup(_ ticket: SessionTicket, now: Timestamp, slides: Bool) -> SessionLookup {
@@ -47,8 +46,8 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
         return lookup(ticket, key: &key, now: now, slides: slides)
     }
 
-    /// Looks at hand only. A session that looks unused for too long may have been used elsewhere, so only the store can
-    /// tell; one that has reached its end is over everywhere.
+    /// Looks a session up in the cache only. A session that seems idle for too long may have been used elsewhere, which
+    /// only the store knows; a session past its absolute end has expired everywhere.
     func lookup(_ ticket: SessionTicket, key known: inout SessionKey?, now: Timestamp, slides: Bool) -> SessionLookup {
         let key = known ?? SessionKey(ticket)
         known = key
@@ -59,7 +58,7 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
                 if slides, timeouts.isTouchDue(lastUsedAt: lastUsedAt, now: now) { touch(session, at: now) }
                 return .active(session)
             case .absolute? where now >= session.expiresAt:
-                // The record is taken out, and its end told, by whoever loads it or clears it away.
+                // The record is removed, and its end reported, when it is loaded or swept.
                 return .missing(.expiredAbsolute)
             case .idle?, .absolute?:
                 break
@@ -69,7 +68,7 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
         return .notCached
     }
 
-    /// Notes a use, to be written by ``run()``.
+    /// Records a use, to be written by ``run()``.
     func touch(_ session: Session, at now: Timestamp) {
         guard session.touch(at: now, granularity: timeouts.touchGranularity) else { return }
         touches.note(RecordTouch(id: session.id, lastUsedAt: now, keepUntil: keepUntil(session.expiresAt, now)))
@@ -90,13 +89,12 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
         }
     }
 
-    /// Inserts a record. One of which it is not known whether it was inserted is taken out later: its client gets no
-    /// ticket.
+    /// Inserts a record. If the result is unknown, the record is removed later: its client gets no ticket.
     private func insert(_ record: SessionRecord, now: Timestamp) async throws(SessionStoreError) -> Bool {
         do throws(SessionStoreError) {
             return try await records.insert(record, keepUntil: keepUntil(record.expiresAt, now), now: now)
         } catch {
-            // A store that is full has refused it.
+            // A full store has rejected the record.
             if error.kind == .unavailable { uncertain.note(record.key.id, madeAt: now) }
             throw error
         }
@@ -108,22 +106,22 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
         let key = SessionKey(ticket)
         defer { table.recordChanged(key.id) }
         let judged = try await evaluate(ticket, key, now: now)
-        // Whoever has the ticket may end the session, even here where nobody can open it.
+        // The holder of the ticket may end the session, even if this gateway cannot open it.
         if judged.isForeign { _ = try await remove(key.id, reason: reason, now: now) }
         guard case .active(let session) = judged.lookup,
             let removed = try await remove(key.id, reason: reason, now: now)
         else { return nil }
-        // Whatever was renewed in between is what has to be made void upstream.
+        // Tokens refreshed in between have to be revoked upstream.
         guard case .opened(let latest, _) = sealing.open(removed, ticket: ticket) else { return session }
         return latest
     }
 
-    /// Takes a record out and tells of it.
-    /// - Returns: The record; `nil` if there was none any more.
+    /// Removes a record and reports its end.
+    /// - Returns: The record; `nil` if there was none.
     func remove(
         _ id: SessionID, reason: SessionEndReason, now: Timestamp
     ) async throws(SessionStoreError) -> SessionRecord? {
-        // Also when it is not known whether it was done.
+        // Also if the result is unknown.
         defer { table.recordChanged(id) }
         guard case .removed(let record) = try await records.remove(id, reason: reason, condition: nil, now: now) else {
             return nil
@@ -132,7 +130,7 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
         return record
     }
 
-    /// A record may be forgotten once nobody has to be told any more that its session is over.
+    /// The time after which the record is no longer needed to report that its session has expired.
     func keepUntil(_ expiresAt: Timestamp, _ lastUsedAt: Timestamp) -> Timestamp {
         timeouts.deadline(expiresAt: expiresAt, lastUsedAt: lastUsedAt) + Records.tombstoneLifetime
     }

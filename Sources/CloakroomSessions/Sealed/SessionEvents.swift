@@ -1,15 +1,15 @@
 public import CloakroomCore
 
-/// Who is told what becomes of sessions. Called on whatever thread found out; must not wait.
+/// Callbacks for events of sessions. Called on the thread that detected the event; must not wait.
 public struct SessionStoreCallbacks: Sendable {
-    /// Called once for each new session that was made here.
+    /// Called once for each session that was created here.
     public var onCreated: @Sendable () -> Void
     /// Called once for each session that ended here.
     public var onEnded: @Sendable (SessionEndReason) -> Void
-    /// What the store keeps under this name cannot be read.
+    /// Called if the record with this id cannot be read.
     public var onUnreadable: @Sendable (SessionID) -> Void
 
-    /// Tells nobody, unless told otherwise.
+    /// Creates callbacks that do nothing by default.
     public init(
         onCreated: @escaping @Sendable () -> Void = {},
         onEnded: @escaping @Sendable (SessionEndReason) -> Void = { _ in },

@@ -2,7 +2,7 @@ import CloakroomCore
 
 /// The layout of a sealed record; its first byte.
 enum SessionFormat: UInt8, Sendable {
-    /// Of releases that recorded neither a source nor a typed name. Read, never written.
+    /// Written by releases that recorded neither a source nor a typed name. Read, never written.
     case one = 1
     case two = 2
 
@@ -10,13 +10,13 @@ enum SessionFormat: UInt8, Sendable {
     static let written = SessionFormat.two
 }
 
-/// What only the ticket opens, as bytes: see ``SessionSealer`` for the layout.
+/// The part that only the ticket opens, as bytes: see ``SessionSealer`` for the layout.
 struct SessionParts {
     var user: UserProfile
     var tokens: TokenSet
     /// `nil` in format 1.
     var source: SessionSource?
-    /// Whether a later release has written something here that this one does not understand.
+    /// Whether the record has a field of a later release that this one does not understand.
     var isOfLaterRelease = false
 
     init(user: UserProfile, tokens: TokenSet, source: SessionSource?) {
@@ -25,7 +25,7 @@ struct SessionParts {
         self.source = source
     }
 
-    /// In the format that is written.
+    /// The bytes in the format that is written.
     var bytes: [UInt8] {
         var writer = LengthPrefixedWriter()
         writer.append(tokens.authorization.bytes)
@@ -60,7 +60,7 @@ struct SessionParts {
         guard reader.isAtEnd else { return nil }
     }
 
-    /// A field that may be missing: `nil` in the outer sense is no such field.
+    /// An optional field: the outer `nil` means that the field is malformed.
     private static func optional(_ field: ArraySlice<UInt8>?) -> [UInt8]?? {
         guard let field else { return nil }
         guard let mark = field.first else { return .some(nil) }

@@ -1,38 +1,38 @@
 import CloakroomCore
 import Crypto
 
-/// Seals sessions for a store outside the process, and opens them again: AES-256-GCM (NIST SP 800-38D) and nothing else.
+/// Seals sessions for a store outside the process, and opens them again, only with AES-256-GCM (NIST SP 800-38D).
 ///
 /// A sealed part is, in this order:
 /// - the format, one byte: 2, or 1 of a release before sources were recorded;
-/// - which secret it is sealed under, 4 bytes;
+/// - the id of the secret, 4 bytes;
 /// - the nonce, 12 random bytes; the ciphertext; the tag, 16 bytes.
 ///
-/// What a record's contents hold, each a field behind its length (four bytes in network order), in this order: the value
-/// of `Authorization`; the refresh token, with a byte 1 before it, or empty for none; when the access token ends, eight
-/// bytes, or empty for unknown; when the tokens were given, eight bytes; the user's JSON; the account's canonical name.
-/// Format 2 adds: the canonical name that was typed at sign-in, or empty where it is the account's; the session's source,
-/// eight bytes; and one field that is empty here and kept for a later release, which writes there what it knows of the
-/// identity. A record that has something in it is opened by that release only. What a record's client part holds: the
-/// family of the user agent, one byte; the peer's address. Times are milliseconds since the epoch in network order.
-/// Another layout is another format: a release reads the formats of the one before it.
+/// A record's contents are fields, each after its length (four bytes in network order), in this order: the value of
+/// `Authorization`; the refresh token, with a byte 1 before it, or empty for none; the expiry of the access token,
+/// eight bytes, or empty for unknown; the issue time of the tokens, eight bytes; the user's JSON; the account's
+/// canonical name. Format 2 adds: the canonical name that was typed at sign-in, or empty if it is the account's; the
+/// session's source, eight bytes; and one field that is empty here and reserved for identity data of a later release. A
+/// record with a non-empty reserved field is opened by that release only. A record's client part holds: the family of
+/// the user agent, one byte; the peer's address. Times are milliseconds since the epoch in network order. Another
+/// layout is another format: a release reads the formats of the one before it.
 struct SessionSealer: Sendable {
     let secrets: SealingKeyring
-    /// The source of sessions in records of format 1, which name none.
+    /// The source of sessions in records of format 1, which have none.
     var unsourced = SessionSource.unknown
 
-    /// What came of opening a record.
+    /// The result of opening a record.
     enum OpenResult {
-        /// `isCurrent`: whether it is sealed under the newest secret.
+        /// `isCurrent`: whether the record is sealed under the newest secret.
         case opened(Session, isCurrent: Bool)
-        /// It is sealed under a secret that is not known here, or in a format of a later release: others can open it.
+        /// The secret is unknown here, or the format is of a later release: other gateways can open the record.
         case foreign
-        /// It was damaged or tampered with, or belongs to another ticket.
+        /// The record was damaged or tampered with, or belongs to another ticket.
         case unreadable
     }
 
     /// Seals a session under the newest secret.
-    /// - Throws: ``SessionStoreError`` of kind `unavailable` should the cipher refuse, which it has no reason to.
+    /// - Throws: ``SessionStoreError`` of kind `unavailable` if the cipher fails, which is not expected.
     func seal(_ session: Session, ticket: SessionTicket) throws(SessionStoreError) -> SessionRecord {
         var record = SessionRecord(
             key: session.key, account: secrets.accountHashes.hash(session.user.account),
@@ -45,7 +45,6 @@ struct SessionSealer: Sendable {
         return record
     }
 
-    /// Opens a record.
     func open(_ record: SessionRecord, ticket: SessionTicket) -> OpenResult {
         if let format = record.contents.first, SessionFormat(rawValue: format) == nil { return .foreign }
         guard let part = SealedPart(record.contents) else { return .unreadable }
@@ -62,7 +61,7 @@ struct SessionSealer: Sendable {
         return .opened(session, isCurrent: part.secret == secrets.newestID)
     }
 
-    /// Opens where a session was signed in from, which takes no ticket.
+    /// Opens the client part of a session, which requires no ticket.
     func openClient(of record: SessionRecord) -> SessionClientInfo? {
         guard let part = SealedPart(record.client),
             let bytes = Self.open(
@@ -74,7 +73,7 @@ struct SessionSealer: Sendable {
 }
 
 extension SessionSealer {
-    /// A sealed part, taken apart but not opened.
+    /// The fields of a sealed part, not opened.
     private struct SealedPart {
         static let nonceCount = 12
         static let tagCount = 16
@@ -114,7 +113,7 @@ extension SessionSealer {
 
     private static func open(_ part: SealedPart, _ keys: [SymmetricKey], _ binding: [UInt8]) -> [UInt8]? {
         for key in keys {
-            // What does not fit says nothing but that: there is no reason to tell why.
+            // All failures give the same result: the reason is not revealed.
             guard let nonce = try? AES.GCM.Nonce(data: part.nonce),
                 let box = try? AES.GCM.SealedBox(nonce: nonce, ciphertext: part.ciphertext, tag: part.tag),
                 let bytes = try? AES.GCM.open(box, using: key, authenticating: binding)
@@ -124,8 +123,8 @@ extension SessionSealer {
         return nil
     }
 
-    /// What the contents are bound to: everything that stands in the open and that we alone may change. The time of the
-    /// last use is not: it is written without the ticket.
+    /// The data that authenticates the contents: all cleartext fields that only the gateway may change. The time of the
+    /// last use is not included: it is written without the ticket.
     private static func contentsBinding(_ record: SessionRecord, _ format: SessionFormat) -> [UInt8] {
         var writer = LengthPrefixedWriter()
         writer.append([format.rawValue])

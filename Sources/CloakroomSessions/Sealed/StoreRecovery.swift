@@ -1,23 +1,23 @@
 import Synchronization
 
-/// The time right after an outage of the store, in which replicas keep what they could not keep during it.
+/// The grace period after an outage of the store, in which replicas save the data that they could not save during it.
 final class PostOutageGracePeriod: Sendable {
-    /// As long as a replica may take to find its way back (5 s at most between two attempts to connect) and to look again
-    /// (1.6 s between two attempts to keep new tokens).
+    /// The time that a replica may need to reconnect (5 s at most between two attempts) and to retry (1.6 s between two
+    /// attempts to save new tokens).
     static let length = Duration.seconds(7)
 
     private let state = Mutex<(wasUp: Bool, endsAt: ContinuousClock.Instant?)>((false, nil))
 
-    /// The link to the store stands, or does not.
+    /// The connection to the store was established or lost.
     func connectionChanged(isUp: Bool) {
         state.withLock { state in
-            // The first time there was no outage before it that this process has seen.
+            // The first connection does not follow an outage that this process has seen.
             if isUp, state.wasUp { state.endsAt = .now + Self.length }
             if isUp { state.wasUp = true }
         }
     }
 
-    /// Whether there is no outage that has just ended.
+    /// Whether no grace period is active.
     var isOver: Bool {
         state.withLock { state in state.endsAt.map { .now >= $0 } ?? true }
     }

@@ -1,8 +1,8 @@
 import CloakroomCore
 import Synchronization
 
-/// Uses of sessions that are not written yet: one a session, the latest. Bounded; a use that finds no room is lost, and
-/// the next one a minute later is noted again.
+/// Uses of sessions that are not written yet: the latest one per session. Bounded; a use beyond the limit is dropped,
+/// and the next one, a minute later, is recorded again.
 final class PendingTouches: Sendable {
     private let capacity: Int
     private let touches = Mutex<[UInt64: RecordTouch]>([:])
@@ -23,17 +23,17 @@ final class PendingTouches: Sendable {
         }
     }
 
-    /// When a session was last used, if that is not written yet.
+    /// The time of the last use of a session, if it is not written yet.
     func lastUse(of id: SessionID) -> Timestamp? {
         touches.withLock { $0[id.value]?.lastUsedAt }
     }
 
-    /// Some of the uses. They stay here until ``written(_:)``, so that nothing is lost if the store is not there.
+    /// Some of the uses. They stay here until ``written(_:)``, so that nothing is lost if the store is unavailable.
     func batch(limit: Int) -> [RecordTouch] {
         touches.withLock { Array($0.values.prefix(limit)) }
     }
 
-    /// Forgets uses, unless there was a later one since.
+    /// Removes written uses, unless there was a later one since.
     func written(_ batch: [RecordTouch]) {
         touches.withLock { touches in
             for touch in batch where touches[touch.id.value] == touch { touches[touch.id.value] = nil }

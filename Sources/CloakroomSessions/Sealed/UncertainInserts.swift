@@ -1,19 +1,19 @@
 import CloakroomCore
 import Synchronization
 
-/// Records of which it is not known whether they were inserted: the store did not answer. Their clients were answered with
-/// 503 and have no ticket, so each such record would stand in its account's list until its idle timeout. They are taken
-/// out again as soon as the store answers.
+/// Records whose insertion is uncertain because the store did not respond. Their clients received 503 and have no
+/// ticket, so each such record would be listed for its account until its idle timeout. They are removed as soon as the
+/// store responds again.
 ///
-/// A store may carry an insert out after it was given up, so that finding none is final only a minute after the failure.
-/// Bounded: where there is no room, the record is left to its idle timeout.
+/// A store may execute an insert after the gateway has abandoned it, so a missing record is final only a minute after
+/// the failure. Bounded: beyond the limit, a record stays until its idle timeout.
 final class UncertainInserts: Sendable {
     /// How long a record that was not found may still appear.
     static let patience = Duration.seconds(60)
     private static let longestPause = Duration.seconds(16)
 
     private struct Entry {
-        /// By the time that sessions live by.
+        /// By the clock of the sessions.
         let madeAt: Timestamp
         let failedAt: ContinuousClock.Instant
         var pause = Duration.seconds(1)
@@ -29,7 +29,7 @@ final class UncertainInserts: Sendable {
 
     var count: Int { entries.withLock(\.count) }
 
-    /// - Parameter madeAt: When the session was to be made, by the time that sessions live by.
+    /// - Parameter madeAt: The creation time of the session, by the clock of the sessions.
     func note(_ id: SessionID, madeAt: Timestamp, now: ContinuousClock.Instant = .now) {
         entries.withLock { entries in
             guard entries.count < capacity else { return }
@@ -37,19 +37,18 @@ final class UncertainInserts: Sendable {
         }
     }
 
-    /// Those that are to be taken out now.
+    /// The records that are to be removed now.
     func due(now: ContinuousClock.Instant) -> [(id: SessionID, madeAt: Timestamp)] {
         entries.withLock { entries in
             entries.filter { $0.value.dueAt <= now }.map { (SessionID($0.key), $0.value.madeAt) }
         }
     }
 
-    /// A record was taken out.
     func removed(_ id: SessionID) {
         entries.withLock { $0[id.value] = nil }
     }
 
-    /// There was no record: it is searched for again, at growing intervals, until it cannot appear any more.
+    /// The record was not found: it is searched for again, at growing intervals, until it cannot appear any more.
     func notFound(_ id: SessionID, now: ContinuousClock.Instant) {
         entries.withLock { entries in
             guard var entry = entries[id.value] else { return }

@@ -1,4 +1,4 @@
-/// A line of the access log as a JSON object.
+/// The access log line as a JSON object.
 extension AccessLogFormatter {
     /// `,"route":"…","path":"`.
     static func jsonFragment(route: String) -> [UInt8] {
@@ -35,7 +35,7 @@ extension AccessLogFormatter {
         return fragment.bytes
     }
 
-    /// Everything behind the time.
+    /// Everything after the time.
     func appendJSON(
         _ record: borrowing ExchangeRecord, method: Span<UInt8>, path: Span<UInt8>, to line: inout LineBuffer
     ) {

@@ -1,7 +1,7 @@
-/// A line of the access log for a person at a terminal: time, level and logger as in ``TextLogHandler``, then status,
-/// method, duration and path in columns, then the same facts as in JSON under the same names.
+/// The access log line for a terminal: time, level and logger as in ``TextLogHandler``, then status, method, duration
+/// and path in columns, then the other fields named as in JSON.
 extension AccessLogFormatter {
-    /// The widths of the columns; what is longer makes its own line longer.
+    /// The column widths; longer values widen their line.
     private static let methodWidth = 7
     private static let durationWidth = 10
 
@@ -39,7 +39,7 @@ extension AccessLogFormatter {
         return fragment.bytes
     }
 
-    /// Everything behind the time.
+    /// Everything after the time.
     func appendText(
         _ record: borrowing ExchangeRecord, method: Span<UInt8>, path: Span<UInt8>, to line: inout LineBuffer
     ) {
@@ -100,10 +100,10 @@ extension AccessLogFormatter {
         }
     }
 
-    /// To the right of its column.
+    /// Right-aligned in its column.
     private static func append(alignedMilliseconds nanoseconds: UInt64, to line: inout LineBuffer) {
         var whole = nanoseconds / 1_000_000
-        // One digit before the point and four characters behind it.
+        // One digit before the decimal point and four characters after it.
         var width = 5
         while whole >= 10 {
             whole /= 10

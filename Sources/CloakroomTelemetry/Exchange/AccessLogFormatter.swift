@@ -1,16 +1,16 @@
-/// Writes one line per finished exchange, for programs or for a person at a terminal. What does not change from request
-/// to request (names of routes and targets) is rendered when the formatter is made.
+/// Formats one line per finished exchange, as JSON or as text. Constant parts (names of routes and targets) are
+/// rendered once.
 struct AccessLogFormatter {
-    /// Longer methods are cut here, in bytes.
+    /// The maximum length of a method in bytes; longer ones are truncated.
     static let methodLimit = 32
 
     private var timestamp = RFC3339Renderer()
     private let format: TelemetrySettings.LogFormat
-    /// What stands about each route; the last one is that of requests that no route matched.
+    /// The fragment of each route; the last one is for unmatched requests.
     private let routes: [[UInt8]]
-    /// What stands about each target.
+    /// The fragment of each target.
     private let upstreams: [[UInt8]]
-    /// What stands about each way to reach the gateway, by ``transportIndex(_:)``.
+    /// The fragment of each transport, by ``transportIndex(_:)``.
     private let transports: [[UInt8]]
 
     init(routes: [String], upstreams: [UpstreamTarget], format: TelemetrySettings.LogFormat = .json) {
@@ -45,17 +45,17 @@ struct AccessLogFormatter {
         }
     }
 
-    /// What stands about the route with an index.
+    /// The fragment of the route with this index.
     func route(_ index: Int) -> [UInt8] {
         routes.indices.contains(index) ? routes[index] : routes[routes.count - 1]
     }
 
-    /// What stands about the target with an index; `nil` if no upstream was asked.
+    /// The fragment of the target with this index; `nil` if the request was not forwarded.
     func upstream(_ index: Int) -> [UInt8]? {
         upstreams.indices.contains(index) ? upstreams[index] : nil
     }
 
-    /// What stands about how the request reached the gateway.
+    /// The fragment of the transport of the request.
     func transport(_ record: borrowing ExchangeRecord) -> [UInt8] {
         transports[Self.transportIndex(record.scheme, record.protocolVersion, record.tlsVersion)]
     }

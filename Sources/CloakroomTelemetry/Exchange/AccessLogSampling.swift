@@ -1,24 +1,24 @@
-/// Which exchanges the access log tells of, where a route asks for a share of them only.
+/// Selects the exchanges to log if a route logs only a fraction of them.
 ///
-/// The request id decides. It is random, so no number has to be drawn, and whoever knows an id can tell whether its line
-/// was written.
+/// The decision depends on the random request id, so no random number is generated and the decision can be reproduced
+/// from the id.
 struct AccessLogSampling {
-    /// For each route, how many of the 2³² values of an id's last 32 bits are written.
+    /// The number of logged values, out of 2³², of the last 32 bits of an id, by route.
     private let thresholds: [UInt64]
 
-    /// - Parameter ratios: For each route a share, 0...1, in the order of ``ExchangeRecord/routeIndex``. Routes that are
-    ///   not in it are written whole, and so is what no route matched.
+    /// - Parameter ratios: The fraction per route, 0...1, indexed by ``ExchangeRecord/routeIndex``. Routes without an
+    ///   entry and unmatched requests are logged completely.
     init(ratios: [Double]) {
         thresholds = ratios.map { ratio in
-            // What is no number is no reason to lose lines.
+            // NaN must not suppress lines.
             let share = ratio.isNaN ? 1 : min(max(ratio, 0), 1)
             return UInt64(share * 0x1_0000_0000)
         }
     }
 
-    /// Whether an exchange is written. Failures always are, and so is what was refused as forged or not allowed: those
-    /// are the ones that somebody will look for. Requests that lack a session are not among them: they are what a flood
-    /// of requests mostly consists of, and expired sessions bring them along every day.
+    /// Whether an exchange is logged. Failures and requests rejected as forged or not allowed are always logged,
+    /// because operators search for them. Requests without a session are sampled: they dominate a flood of requests and
+    /// occur daily because of expired sessions.
     func shouldLog(_ record: borrowing ExchangeRecord) -> Bool {
         guard thresholds.indices.contains(record.routeIndex) else { return true }
         return record.requestID.low & 0xffff_ffff < thresholds[record.routeIndex] || record.errorType != nil

@@ -1,9 +1,9 @@
-/// A request method as telemetry tells them apart. Anything a client makes up is `_OTHER`, so that it cannot make series.
+/// A request method as a label. Unknown methods are `_OTHER`, so clients cannot create series.
 public enum RequestMethod: UInt8, Sendable, CaseIterable {
-    /// The methods of RFC 9110 and RFC 5789, and everything else.
+    /// The methods of RFC 9110 and RFC 5789, and `_OTHER`.
     case get, head, post, put, delete, connect, options, trace, patch, other
 
-    /// Which method these bytes of a request line are; methods are case-sensitive (RFC 9110, section 9.1).
+    /// Parses the bytes of a request line; methods are case-sensitive (RFC 9110, section 9.1).
     public init(_ bytes: Span<UInt8>) {
         let candidate: RequestMethod =
             switch bytes.count > 1 ? bytes[0] : 0 {
@@ -49,9 +49,9 @@ public enum RequestMethod: UInt8, Sendable, CaseIterable {
     }
 }
 
-/// How the request reached the gateway: the label `url_scheme`.
+/// The scheme of the request: the label `url_scheme`.
 public enum URIScheme: UInt8, Sendable, CaseIterable {
-    /// In clear, or over TLS.
+    /// Unencrypted or over TLS.
     case http, https
 
     /// The label's text.
@@ -78,7 +78,7 @@ public enum HTTPProtocolVersion: UInt8, Sendable, CaseIterable {
     }
 }
 
-/// The TLS version that the client and the gateway agreed on.
+/// The negotiated TLS version.
 public enum ExchangeTLSVersion: UInt8, Sendable, CaseIterable {
     /// TLS 1.2 and TLS 1.3.
     case tls1_2, tls1_3
@@ -92,15 +92,15 @@ public enum ExchangeTLSVersion: UInt8, Sendable, CaseIterable {
     }
 }
 
-/// What the gateway decided about a request's right to pass.
+/// The authorization decision of the gateway.
 public enum ExchangeDecision: UInt8, Sendable, CaseIterable {
     /// Forwarded with a session, or on a public route.
     case forwarded, `public`
-    /// Refused: no session, not allowed, or a forged cross-site request.
+    /// Rejected: no session, not allowed, or a forged cross-site request.
     case unauthenticated, forbidden, csrfRejected
-    /// One of the gateway's own endpoints.
+    /// Handled by an endpoint of the gateway itself.
     case local
-    /// It never came to a decision: no route, or a bad request.
+    /// No decision: no matching route, or a bad request.
     case undecided
 
     /// The label `decision`.
@@ -116,7 +116,7 @@ public enum ExchangeDecision: UInt8, Sendable, CaseIterable {
         }
     }
 
-    /// Whether it counts in `cloakroom_auth_decisions_total`.
+    /// Whether the decision is counted in `cloakroom_auth_decisions_total`.
     var isAuthDecision: Bool {
         switch self {
         case .forwarded, .public, .unauthenticated, .forbidden, .csrfRejected: true
@@ -125,13 +125,13 @@ public enum ExchangeDecision: UInt8, Sendable, CaseIterable {
     }
 }
 
-/// Why an exchange failed: the label `error_type`. A closed list, so that no error text becomes a label.
+/// The error of a failed exchange: the label `error_type`. A closed set, so no error text becomes a label.
 public enum ExchangeErrorType: UInt8, Sendable, CaseIterable {
-    /// The client's side.
+    /// Errors of the client.
     case clientClosed, requestTimeout, invalidRequest, bodyTooLarge
-    /// The upstream's side.
+    /// Errors of the upstream.
     case upstreamUnreachable, upstreamTimeout, upstreamReset, upstreamInvalidResponse
-    /// Our side.
+    /// Errors of the gateway.
     case overloaded, storeUnavailable, draining, sessionEnded, internalError
 
     /// The label's text.

@@ -1,55 +1,57 @@
-/// Everything that metrics and the access log want to know about one finished exchange. It is filled in while the
-/// exchange runs and read once at its end; nothing in it allocates per request.
+/// The data of one finished exchange for metrics and access log. Filled during the exchange and read once at its end;
+/// does not allocate per request.
 public struct ExchangeRecord: Sendable {
-    /// Index into the route names given to ``LoopTelemetry``; -1 when no route matched.
+    /// Index into the route names given to ``LoopTelemetry``; -1 if no route matched.
     public var routeIndex: Int = -1
     /// The request's method.
     public var method: RequestMethod = .other
-    /// The status that the client was sent; 0 when the connection was lost before there was one.
+    /// The status sent to the client; 0 if the connection was lost before.
     public var status: UInt16 = 0
-    /// In clear or over TLS.
+    /// Unencrypted or over TLS.
     public var scheme: URIScheme = .http
     /// The client's protocol version.
     public var protocolVersion: HTTPProtocolVersion = .http1_1
-    /// Why it failed; `nil` when it did not, or when the upstream's own status says it all.
+    /// The error; `nil` if the exchange succeeded or the status of the upstream describes the failure.
     public var errorType: ExchangeErrorType?
-    /// What was decided about it.
+    /// The authorization decision.
     public var decision: ExchangeDecision = .undecided
-    /// When the request's first byte was there: nanoseconds since 1970-01-01T00:00:00Z.
+    /// Arrival of the request's first byte: nanoseconds since 1970-01-01T00:00:00Z.
     public var startWallNanoseconds: Int64 = 0
-    /// From the request's first byte to the answer's last, in nanoseconds, by a monotonic clock.
+    /// Duration from the request's first byte to the response's last, in nanoseconds, by a monotonic clock.
     public var durationNanoseconds: UInt64 = 0
-    /// The part of it that was spent waiting for the upstream, in nanoseconds; `nil` when none was asked.
+    /// The time spent waiting for the upstream, in nanoseconds; `nil` if the request was not forwarded.
     public var upstreamDurationNanoseconds: UInt64?
-    /// What the upstream answered, where that is not ``status``: 0 when it gave no answer and the gateway made one up.
+    /// The status of the upstream, if it differs from ``status``: 0 if there was no response and the gateway sent a
+    /// local one.
     public var upstreamStatus: UInt16?
-    /// Index into the targets given to ``LoopTelemetry``; -1 when no upstream was asked.
+    /// Index into the targets given to ``LoopTelemetry``; -1 if the request was not forwarded.
     public var upstreamIndex: Int = -1
     /// Body bytes from the client.
     public var bytesReceived: UInt64 = 0
     /// Body bytes to the client.
     public var bytesSent: UInt64 = 0
-    /// How often the request was sent again to an upstream.
+    /// The number of retries at an upstream.
     public var retries: Int = 0
-    /// The session's name, ``SessionID/value``: it opens nothing.
+    /// The public id of the session, ``SessionID/value``; it grants no access.
     public var sessionHash: UInt64?
     /// The trace that the exchange belongs to.
     public var traceID: ID128?
-    /// The id that the client is told in errors.
+    /// The id that error responses contain.
     public var requestID: ID128 = ID128(high: 0, low: 0)
     /// The client's address without its port, rendered once per connection.
     public var peerAddress: String = ""
     /// `nil` without TLS.
     public var tlsVersion: ExchangeTLSVersion?
 
-    /// A record with nothing known yet.
+    /// An empty record.
     public init() {}
 
-    /// Longer paths are told of up to here, in bytes.
+    /// The maximum logged path length in bytes.
     static let pathLimit = 1_024
 
-    /// How much of a target may be told: up to its query or fragment, which may hold secrets, and up to 1 KiB. Nothing of
-    /// what does not begin like a path: before a host there may be a password (RFC 3986 §3.2.1).
+    /// The length of the loggable part of a target: up to its query or fragment, which may contain secrets, and at most
+    /// 1 KiB. Targets that do not begin like a path are not logged, because a password may precede the host (RFC 3986
+    /// §3.2.1).
     public static func loggablePathLength(ofPath path: Span<UInt8>) -> Int {
         guard path.count > 0, path[0] == UInt8(ascii: "/") || path[0] == UInt8(ascii: "*") else { return 0 }
         var end = 0
@@ -58,7 +60,7 @@ public struct ExchangeRecord: Sendable {
         return end
     }
 
-    /// What the gateway itself took: the whole without the upstream's part.
+    /// The time spent in the gateway: the total without the upstream's part.
     var overheadNanoseconds: UInt64 {
         let upstream = upstreamDurationNanoseconds ?? 0
         return durationNanoseconds > upstream ? durationNanoseconds - upstream : 0

@@ -1,5 +1,5 @@
-/// The handles that one loop has used, by a packed key: open addressing over two flat arrays, so that a hit costs one
-/// multiplication and, mostly, one comparison.
+/// A cache of the handles of one loop by a packed key: open addressing over two flat arrays, so a hit usually costs one
+/// multiplication and one comparison.
 struct HandleCache<Handle: AnyObject> {
     /// A free slot holds 0; keys have their top bit set, so none of them is 0.
     private var keys: [UInt64]
@@ -7,7 +7,7 @@ struct HandleCache<Handle: AnyObject> {
     private(set) var count = 0
     private let limit: Int
 
-    /// - Parameter limit: how many handles are kept. What does not fit is looked up again each time.
+    /// - Parameter limit: The maximum number of cached handles; others are requested from the registry each time.
     init(limit: Int = 16_384) {
         self.limit = limit
         keys = Array(repeating: 0, count: 64)
@@ -25,7 +25,7 @@ struct HandleCache<Handle: AnyObject> {
         }
     }
 
-    /// Keeps a handle whose key is not there yet.
+    /// Inserts a handle whose key is absent.
     mutating func insert(_ handle: Handle, for key: UInt64) {
         guard count < limit else { return }
         if (count + 1) * 2 > keys.count { grow() }

@@ -5,7 +5,7 @@ public struct ID128: Sendable, Hashable {
     /// The last sixteen digits.
     public var low: UInt64
 
-    /// Puts the two halves together.
+    /// Creates an identifier from its two halves.
     public init(high: UInt64, low: UInt64) {
         self.high = high
         self.low = low

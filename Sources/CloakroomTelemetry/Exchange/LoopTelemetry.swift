@@ -1,10 +1,10 @@
-/// Metrics and access log of one event loop. It belongs to that loop alone, so nothing here is locked; what it shares
-/// with other loops are atomic handles and the writer.
+/// Metrics and access log of one event loop. Only this loop uses the object, so there are no locks; loops share the
+/// atomic handles and the writer.
 ///
-/// One is made per loop and per route table, because records name routes and targets by index. On a reload, exchanges
-/// that began under the old table finish with the old object; ``flush()`` it once they have.
+/// One object exists per loop and route table, because records refer to routes and targets by index. After a reload,
+/// exchanges of the old table finish with the old object; then call ``flush()``.
 public final class LoopTelemetry {
-    /// The route of requests that no configured route matched.
+    /// The route label of unmatched requests.
     public static let unmatchedRoute = "(unmatched)"
     private static let bufferSize = 16 << 10
 
@@ -15,7 +15,7 @@ public final class LoopTelemetry {
 
     private let metrics: GatewayMetrics
     private let isMetricsEnabled: Bool
-    /// `nil` when the access log is off.
+    /// `nil` if the access log is disabled.
     private let writer: LogWriter?
     private let sampling: AccessLogSampling
     private var formatter: AccessLogFormatter
@@ -29,9 +29,9 @@ public final class LoopTelemetry {
     private var activeRequests = HandleCache<GaugeHandle>()
 
     /// - Parameters:
-    ///   - isMetricsEnabled: Without, nothing is counted.
-    ///   - writer: Where lines go; `nil` writes none.
-    ///   - accessLogRatios: For each route, which share of its exchanges is written.
+    ///   - isMetricsEnabled: Whether metrics are recorded.
+    ///   - writer: The output of log lines; `nil` writes none.
+    ///   - accessLogRatios: The fraction of exchanges to log, by route.
     init(
         metrics: GatewayMetrics, isMetricsEnabled: Bool = true, writer: LogWriter?, routes: [String],
         upstreams: [UpstreamTarget], accessLogRatios: [Double] = [], format: TelemetrySettings.LogFormat = .json
@@ -45,18 +45,18 @@ public final class LoopTelemetry {
         formatter = AccessLogFormatter(routes: routes, upstreams: upstreams, format: format)
     }
 
-    /// A request head has arrived. ``requestCompleted(_:method:path:)`` must follow exactly once, with the same scheme and
-    /// method in its record.
+    /// Records the arrival of a request head. ``requestCompleted(_:method:path:)`` must be called exactly once
+    /// afterwards, with the same scheme and method in its record.
     public func requestStarted(scheme: URIScheme, method: RequestMethod) {
         if isMetricsEnabled { activeRequests(method, scheme).add(1) }
     }
 
-    /// The exchange is over, however it ended.
+    /// Records the end of the exchange, successful or not.
     ///
     /// - Parameters:
-    ///   - record: what is known about it.
-    ///   - method: the method's bytes as received; read for methods that are not standard ones.
-    ///   - path: the request target's bytes; logged up to the query and up to 1 KiB.
+    ///   - record: The data of the exchange.
+    ///   - method: The received bytes of the method; used for non-standard methods.
+    ///   - path: The bytes of the request target; logged up to the query and up to 1 KiB.
     public func requestCompleted(_ record: borrowing ExchangeRecord, method: Span<UInt8>, path: Span<UInt8>) {
         if isMetricsEnabled {
             activeRequests(record.method, record.scheme).add(-1)
@@ -69,8 +69,8 @@ public final class LoopTelemetry {
         if buffer.count >= Self.bufferSize { flush() }
     }
 
-    /// Hands the lines so far to the writer. The owner calls it from a timer, every 100 to 200 ms, and before it lets go
-    /// of this object.
+    /// Submits the buffered lines to the writer. The owner calls it from a timer, every 100 to 200 ms, and before it
+    /// releases this object.
     public func flush() {
         guard let writer, bufferedLines > 0 else { return }
         writer.submit(bytes: buffer.take(), lines: bufferedLines)
@@ -87,7 +87,7 @@ public final class LoopTelemetry {
     }
 }
 
-/// Each of these finds its handle by small integers; only the first time does it render labels and ask the registry.
+/// Each method finds its handle by small integers and renders labels only on first use.
 extension LoopTelemetry {
     private func activeRequests(_ method: RequestMethod, _ scheme: URIScheme) -> GaugeHandle {
         let key = UInt64(method.rawValue) << 8 | UInt64(scheme.rawValue)
@@ -134,7 +134,7 @@ extension LoopTelemetry {
         routes.indices.contains(index) ? routes[index] : Self.unmatchedRoute
     }
 
-    /// Index, status, method, scheme, protocol version and error, side by side in one word.
+    /// Index, status, method, scheme, protocol version and error, packed into one word.
     private static func outcomeKey(_ record: borrowing ExchangeRecord, index: Int, status: UInt16) -> UInt64 {
         let error = record.errorType.map { UInt64($0.rawValue) + 1 } ?? 0
         let shape =

@@ -1,4 +1,4 @@
-/// An upstream's target as labels name it.
+/// The labels of a target of an upstream.
 public struct UpstreamTarget: Sendable, Hashable {
     /// The upstream's configured name.
     public let upstream: String
@@ -7,7 +7,7 @@ public struct UpstreamTarget: Sendable, Hashable {
     /// The target's port; 0 for a socket, which has none.
     public let port: Int
 
-    /// Names a target.
+    /// Creates the labels of a target.
     public init(upstream: String, address: String, port: Int) {
         self.upstream = upstream
         self.address = address

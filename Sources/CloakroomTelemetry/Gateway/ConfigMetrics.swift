@@ -1,6 +1,6 @@
 import CloakroomCore
 
-/// How the configuration does: `cloakroom_config_…`.
+/// The metrics of configuration reloads: `cloakroom_config_…`.
 struct ConfigMetrics: Sendable {
     private let successes: CounterHandle
     private let failures: CounterHandle
@@ -10,17 +10,17 @@ struct ConfigMetrics: Sendable {
     init(registry: PrometheusRegistry) {
         func reloads(_ outcome: String) -> CounterHandle {
             registry.counter(
-                "cloakroom_config_reloads_total", help: "Attempts to load the configuration anew, by outcome.",
+                "cloakroom_config_reloads_total", help: "Configuration reloads, by outcome.",
                 labels: [("outcome", outcome)])
         }
         successes = reloads("success")
         failures = reloads("failure")
         lastSuccessful = registry.gauge(
             "cloakroom_config_last_reload_successful",
-            help: "Whether the last attempt to load the configuration succeeded; 1 until there was one.")
+            help: "Whether the last configuration reload succeeded; 1 before the first reload.")
         lastSuccess = registry.floatingPointGauge(
             "cloakroom_config_last_reload_success_timestamp_seconds",
-            help: "When the configuration that is in force was loaded, in seconds since 1970.")
+            help: "Time at which the effective configuration was loaded, in seconds since 1970.")
         lastSuccessful.set(1)
     }
 

@@ -1,15 +1,15 @@
-/// The families of finished exchanges. ``LoopTelemetry`` asks for each handle once and caches it.
+/// The metric families of exchanges. ``LoopTelemetry`` requests each handle once and caches it.
 extension GatewayMetrics {
     func activeRequests(method: RequestMethod, scheme: URIScheme) -> GaugeHandle {
         registry.gauge(
-            "http_server_active_requests", help: "Exchanges in progress.",
+            "http_server_active_requests", help: "Requests in progress.",
             labels: [("http_request_method", method.label.description), ("url_scheme", scheme.label.description)])
     }
 
     func serverRequestDuration(_ record: borrowing ExchangeRecord, route: String) -> HistogramHandle {
         registry.histogram(
             "http_server_request_duration_seconds",
-            help: "Time from a request's first byte to its answer's last.",
+            help: "Time from the first byte of a request to the last byte of its response.",
             labels: [
                 ("http_request_method", record.method.label.description),
                 ("http_route", route),
@@ -24,7 +24,7 @@ extension GatewayMetrics {
         let status = record.upstreamStatus ?? record.status
         return registry.histogram(
             "http_client_request_duration_seconds",
-            help: "Time that an exchange waited for its upstream.",
+            help: "Time spent waiting for the upstream.",
             labels: [
                 ("http_request_method", record.method.label.description),
                 ("http_response_status_code", Self.statusLabel(status)),
@@ -37,22 +37,23 @@ extension GatewayMetrics {
 
     func overheadDuration(route: String) -> HistogramHandle {
         registry.histogram(
-            "cloakroom_overhead_seconds", help: "What the gateway added to a forwarded exchange: total minus upstream.",
+            "cloakroom_overhead_seconds",
+            help: "Time added by the gateway to forwarded requests: total minus upstream.",
             labels: [("route", route)])
     }
 
     func authDecisions(route: String, decision: ExchangeDecision) -> CounterHandle {
         registry.counter(
-            "cloakroom_auth_decisions_total", help: "Decisions about a request's right to pass.",
+            "cloakroom_auth_decisions_total", help: "Authorization decisions, by route and decision.",
             labels: [("route", route), ("decision", decision.label.description)])
     }
 
-    /// Three digits, or nothing where no answer was sent.
+    /// Three digits; empty if no response was sent.
     private static func statusLabel(_ status: UInt16) -> String {
         (100...999).contains(status) ? String(status) : ""
     }
 
-    /// The gateway's own reason, else the status where that says failure, as the conventions have it.
+    /// The error type of the gateway, otherwise the status if it is 500 to 599, as in the OpenTelemetry conventions.
     private static func errorLabel(_ error: ExchangeErrorType?, status: UInt16) -> String {
         if let error { return error.label.description }
         return (500...599).contains(status) ? String(status) : ""

@@ -1,18 +1,18 @@
 public import CloakroomCore
 
-/// The families that the gateway records, under the names and labels of OpenTelemetry's HTTP conventions in their
-/// Prometheus spelling. What is known in advance is exposed from the start with zero.
+/// The metric families of the gateway, with the names and labels of OpenTelemetry's HTTP conventions in Prometheus
+/// notation. Series known in advance are exposed from the start with zero.
 ///
-/// Methods that return a handle look it up under a lock: call them when a route table or a pool is made and keep the
-/// handle. Methods that record may be called at any time.
+/// Methods that return a handle take a lock: call them once per route table or pool and keep the handle. Methods that
+/// record can be called at any time.
 public struct GatewayMetrics: Sendable {
     let registry: PrometheusRegistry
 
-    /// Log lines of traffic that were dropped: `cloakroom_telemetry_dropped_total{signal="logs"}`.
+    /// Dropped traffic log lines: `cloakroom_telemetry_dropped_total{signal="logs"}`.
     public let droppedLogs: CounterHandle
-    /// Audit lines, warnings and errors that were dropped: `cloakroom_telemetry_dropped_total{signal="events"}`.
+    /// Dropped audit lines, warnings and errors: `cloakroom_telemetry_dropped_total{signal="events"}`.
     public let droppedEvents: CounterHandle
-    /// Spans that were dropped: `cloakroom_telemetry_dropped_total{signal="traces"}`.
+    /// Dropped spans: `cloakroom_telemetry_dropped_total{signal="traces"}`.
     public let droppedTraces: CounterHandle
     /// `cloakroom_sessions_active`.
     public let sessionsActive: GaugeHandle
@@ -37,34 +37,34 @@ public struct GatewayMetrics: Sendable {
             PrometheusRegistry.droppedName, help: PrometheusRegistry.droppedHelp, labels: [("signal", "traces")])
         sessionsActive = registry.gauge(
             "cloakroom_sessions_active",
-            help: "Sessions that are alive, as far as this process knows; 0 where only a server could count them.")
-        sessionsCreated = registry.counter("cloakroom_sessions_created_total", help: "Sessions made by signing in.")
+            help: "Active sessions known to this process; always 0 with a shared store (valkey).")
+        sessionsCreated = registry.counter("cloakroom_sessions_created_total", help: "Sessions created by sign-in.")
         sessionsEnded = Self.handles("reason") {
-            registry.counter("cloakroom_sessions_ended_total", help: "Sessions that ended, by reason.", labels: $0)
+            registry.counter("cloakroom_sessions_ended_total", help: "Ended sessions, by reason.", labels: $0)
         }
         signIns = Self.handles("outcome") {
-            registry.counter("cloakroom_sign_ins_total", help: "Attempts to sign in, by outcome.", labels: $0)
+            registry.counter("cloakroom_sign_ins_total", help: "Sign-in attempts, by outcome.", labels: $0)
         }
         signInDurations = Self.handles("outcome") {
             registry.histogram(
-                "cloakroom_sign_in_duration_seconds", help: "Time that an attempt to sign in took, by outcome.",
+                "cloakroom_sign_in_duration_seconds", help: "Duration of sign-in attempts, by outcome.",
                 labels: $0)
         }
         signOuts = Self.handles("kind") {
-            registry.counter("cloakroom_sign_outs_total", help: "Requests to sign out, by kind.", labels: $0)
+            registry.counter("cloakroom_sign_outs_total", help: "Sign-out requests, by kind.", labels: $0)
         }
         refreshes = Self.handles("outcome") {
-            registry.counter("cloakroom_token_refreshes_total", help: "Renewals of tokens, by outcome.", labels: $0)
+            registry.counter("cloakroom_token_refreshes_total", help: "Token refreshes, by outcome.", labels: $0)
         }
         refreshDurations = Self.handles("outcome") {
             registry.histogram(
-                "cloakroom_token_refresh_duration_seconds", help: "Time that a renewal of tokens took, by outcome.",
+                "cloakroom_token_refresh_duration_seconds", help: "Duration of token refreshes, by outcome.",
                 labels: $0)
         }
         config = ConfigMetrics(registry: registry)
     }
 
-    /// One handle for each value of a label.
+    /// One handle per label value.
     private static func handles<Value: CaseIterable & Hashable & RawRepresentable<String>, Handle>(
         _ label: String, _ make: ([(String, String)]) -> Handle
     ) -> [Value: Handle] {
@@ -73,105 +73,105 @@ public struct GatewayMetrics: Sendable {
 }
 
 extension GatewayMetrics {
-    /// An attempt to sign in has ended.
+    /// Records a sign-in attempt.
     public func recordSignIn(_ outcome: AccountEvent.SignInOutcome, durationNanoseconds: UInt64) {
         signIns[outcome]?.increment()
         signInDurations[outcome]?.record(nanoseconds: durationNanoseconds)
     }
 
-    /// Somebody signed out.
+    /// Records a sign-out.
     public func recordSignOut(_ kind: SignOutKind) {
         signOuts[kind]?.increment()
     }
 
-    /// A renewal of tokens has ended.
+    /// Records a token refresh.
     public func recordRefresh(_ result: AccountEvent.RefreshResult, durationNanoseconds: UInt64) {
         refreshes[result]?.increment()
         refreshDurations[result]?.record(nanoseconds: durationNanoseconds)
     }
 
-    /// A session was made. ``sessionsActive`` is the store's to set.
+    /// Records a created session. ``sessionsActive`` is set by the store.
     public func recordSessionCreated() {
         sessionsCreated.increment()
     }
 
-    /// Sessions have ended.
+    /// Records ended sessions.
     public func recordSessionEnded(_ reason: SessionEndReason, count: Int = 1) {
         sessionsEnded[reason]?.increment(by: Int64(count))
     }
 
-    /// The configuration was loaded when the process started: `cloakroom_config_last_reload_successful` is 1, and
-    /// `cloakroom_config_last_reload_success_timestamp_seconds` is now. It does not count as a reload.
+    /// Records the configuration loaded at start: sets `cloakroom_config_last_reload_successful` to 1 and
+    /// `cloakroom_config_last_reload_success_timestamp_seconds` to now. This does not count as a reload.
     public func recordStart(now: Timestamp) {
         config.started(now: now)
     }
 
-    /// An attempt to load the configuration anew has ended: `cloakroom_config_reloads_total{outcome}`, and the two gauges
-    /// of ``recordStart(now:)``. A failure leaves the timestamp of the last success as it is.
+    /// Records a reload: `cloakroom_config_reloads_total{outcome}` and the two gauges of ``recordStart(now:)``. A
+    /// failure does not change the timestamp of the last success.
     public func recordReload(isSuccess: Bool, now: Timestamp) {
         config.reloaded(isSuccess: isSuccess, now: now)
     }
 }
 
 extension GatewayMetrics {
-    /// `cloakroom_upstream_connections`: one pool's connections in one state; pools add to it and take away from it.
+    /// `cloakroom_upstream_connections`: one pool's connections in one state; pools change it by differences.
     public func upstreamConnections(upstream: String, state: UpstreamConnectionState) -> GaugeHandle {
         registry.gauge(
-            "cloakroom_upstream_connections", help: "Connections to upstreams, by what they are doing.",
+            "cloakroom_upstream_connections", help: "Upstream connections, by state.",
             labels: [("upstream", upstream), ("state", state.rawValue)])
     }
 
-    /// `cloakroom_upstream_pending_requests`: exchanges that wait for a connection.
+    /// `cloakroom_upstream_pending_requests`: requests waiting for a connection.
     public func upstreamPendingRequests(upstream: String) -> GaugeHandle {
         registry.gauge(
-            "cloakroom_upstream_pending_requests", help: "Exchanges that wait for an upstream connection.",
+            "cloakroom_upstream_pending_requests", help: "Requests waiting for an upstream connection.",
             labels: [("upstream", upstream)])
     }
 
-    /// `cloakroom_upstream_healthy` and `cloakroom_upstream_circuit_state` of one target. It counts as closed until
-    /// ``UpstreamCircuitMetrics/set(_:)`` says otherwise.
+    /// `cloakroom_upstream_healthy` and `cloakroom_upstream_circuit_state` of one target. The initial state is closed
+    /// until ``UpstreamCircuitMetrics/set(_:)`` changes it.
     /// - Parameters:
-    ///   - upstream: The upstream's configured name.
-    ///   - target: The target's configured address, as ``UpstreamStatus/Target/address`` has it.
+    ///   - upstream: The configured name of the upstream.
+    ///   - target: The configured address of the target, as in ``UpstreamStatus/Target/address``.
     public func upstreamCircuit(upstream: String, target: String) -> UpstreamCircuitMetrics {
         UpstreamCircuitMetrics(registry: registry, upstream: upstream, target: target)
     }
 
-    /// `cloakroom_upstream_retries_total`. The reason is a constant of the source, so that it is bounded.
+    /// `cloakroom_upstream_retries_total`. The reason is a source constant, which bounds the number of series.
     public func upstreamRetries(upstream: String, reason: StaticString) -> CounterHandle {
         registry.counter(
-            "cloakroom_upstream_retries_total", help: "Requests sent to an upstream again, by reason.",
+            "cloakroom_upstream_retries_total", help: "Requests retried at an upstream, by reason.",
             labels: [("upstream", upstream), ("reason", reason.description)])
     }
 
-    /// `cloakroom_response_fields_removed_total`: fields of an upstream's responses that the client must not get. The reason
-    /// is a constant of the source.
+    /// `cloakroom_response_fields_removed_total`: upstream response fields that must not reach the client. The reason
+    /// is a source constant.
     public func removedResponseFields(upstream: String, reason: StaticString) -> CounterHandle {
         registry.counter(
             "cloakroom_response_fields_removed_total",
-            help: "Fields removed from responses of an upstream because of what they hold, by reason.",
+            help: "Fields removed from upstream responses because of their content, by reason.",
             labels: [("upstream", upstream), ("reason", reason.description)])
     }
 
-    /// The families of the session store.
+    /// The metric families of the session store.
     /// - Parameters:
     ///   - backend: The kind of store.
-    ///   - operations: What it may be asked to do, by bounded names.
+    ///   - operations: The names of its operations, a bounded set.
     public func sessionStore(backend: String, operations: [String]) -> SessionStoreMetrics {
         SessionStoreMetrics(registry: registry, backend: backend, operations: operations)
     }
 
-    /// `cloakroom_wire_rejections_total`: requests that were refused as malformed. The kind is a constant of the source.
+    /// `cloakroom_wire_rejections_total`: requests rejected as malformed. The kind is a source constant.
     public func wireRejections(kind: StaticString) -> CounterHandle {
         registry.counter(
-            "cloakroom_wire_rejections_total", help: "Requests refused because of their form, by what was wrong.",
+            "cloakroom_wire_rejections_total", help: "Requests rejected as malformed, by kind of error.",
             labels: [("kind", kind.description)])
     }
 
     /// `cloakroom_build_info`, always 1.
     func setBuildInfo(version: String, commit: String) {
         registry.gauge(
-            "cloakroom_build_info", help: "The version that is running.",
+            "cloakroom_build_info", help: "The running version.",
             labels: [("version", version), ("commit", commit)]
         ).set(1)
     }

@@ -1,8 +1,8 @@
 import Foundation
 import Glibc
 
-/// The `process_*` metrics that every Prometheus client has, read from `/proc` at each scrape. Where there is no
-/// `/proc`, they are simply not updated.
+/// The standard `process_*` metrics of Prometheus clients, read from `/proc` at each scrape. Without `/proc` they are
+/// not updated.
 struct ProcessMetrics: Sendable {
     private let processorSeconds: FloatingPointCounterHandle
     private let residentBytes: GaugeHandle
@@ -13,13 +13,13 @@ struct ProcessMetrics: Sendable {
 
     init(registry: PrometheusRegistry) {
         processorSeconds = registry.floatingPointCounter(
-            "process_cpu_seconds_total", help: "User and system time spent, in seconds.")
+            "process_cpu_seconds_total", help: "User and system CPU time, in seconds.")
         residentBytes = registry.gauge("process_resident_memory_bytes", help: "Resident memory, in bytes.")
         virtualBytes = registry.gauge("process_virtual_memory_bytes", help: "Virtual memory, in bytes.")
-        openDescriptors = registry.gauge("process_open_fds", help: "File descriptors that are open.")
-        maximumDescriptors = registry.gauge("process_max_fds", help: "File descriptors that may be open.")
+        openDescriptors = registry.gauge("process_open_fds", help: "Open file descriptors.")
+        maximumDescriptors = registry.gauge("process_max_fds", help: "Maximum number of open file descriptors.")
         startTime = registry.floatingPointGauge(
-            "process_start_time_seconds", help: "When the process started, in seconds since 1970.")
+            "process_start_time_seconds", help: "Start time of the process, in seconds since 1970.")
     }
 
     func update() {
@@ -40,12 +40,12 @@ struct ProcessMetrics: Sendable {
         }
     }
 
-    /// Seconds since 1970 at which the machine started, out of `/proc/stat`.
+    /// The boot time of the machine in seconds since 1970, from `/proc/stat`.
     static func bootTime(_ text: String) -> Int64? {
         text.split(separator: "\n").first { $0.hasPrefix("btime ") }.flatMap { Int64($0.dropFirst(6)) }
     }
 
-    /// The soft limit on descriptors, out of `/proc/self/limits`; `nil` when there is none.
+    /// The soft limit on descriptors, from `/proc/self/limits`; `nil` if there is none.
     static func descriptorLimit(_ text: String) -> Int64? {
         let name = "Max open files"
         return text.split(separator: "\n").first { $0.hasPrefix(name) }
@@ -59,19 +59,19 @@ struct ProcessMetrics: Sendable {
     }
 }
 
-/// The fields of `/proc/self/stat` that are of interest (proc_pid_stat(5)).
+/// The relevant fields of `/proc/self/stat` (proc_pid_stat(5)).
 struct ProcessStatus: Equatable {
     /// User and system time, in clock ticks.
     let processorTicks: UInt64
-    /// When the process started, in clock ticks since boot.
+    /// The start time of the process, in clock ticks since boot.
     let startTicks: UInt64
     /// Virtual memory, in bytes.
     let virtualBytes: Int64
     /// Resident memory, in pages.
     let residentPages: Int64
 
-    /// The second field is the program's name in parentheses and may itself hold blanks and parentheses, so counting
-    /// starts after the last one.
+    /// The second field is the program name in parentheses, which may contain blanks and parentheses. Therefore fields
+    /// are counted after the last parenthesis.
     init?(_ text: String) {
         guard let end = text.lastIndex(of: ")") else { return nil }
         let fields = text[text.index(after: end)...].split(whereSeparator: \.isWhitespace)

@@ -1,15 +1,15 @@
-/// Who ended sessions by signing out: the label `kind`.
+/// The actor of a sign-out: the label `kind`.
 public enum SignOutKind: String, Sendable, CaseIterable {
-    /// The user, this session.
+    /// The user, for this session.
     case user
-    /// The user, all sessions or all others.
+    /// The user, for all or all other sessions.
     case everywhere
     /// An operator.
     case admin
 }
 
-/// What an upstream connection is doing: the label `state`.
+/// The state of an upstream connection: the label `state`.
 public enum UpstreamConnectionState: String, Sendable, CaseIterable {
-    /// Carrying an exchange, or kept for the next one.
+    /// In use by an exchange, or idle in the pool.
     case active, idle
 }

@@ -7,8 +7,8 @@ extension LogWriter.LineKind {
     }
 }
 
-/// The log line which reports that events were dropped because nothing read the log. It is no line of a logger: it is
-/// written by ``LogWriter`` itself, past the buffer that was full.
+/// The log line that reports dropped events, which happens if the log output is not read. It is written by
+/// ``LogWriter`` itself, bypassing the full buffer.
 struct DroppedEventsNotice: Sendable {
     let format: TelemetrySettings.LogFormat
 

@@ -1,15 +1,15 @@
-/// Hexadecimal digits, eight at a time: ids are written several times per request, and digit by digit they were 5 % of
+/// Hexadecimal digits, eight at a time. Ids are written several times per request; writing single digits took 5 % of
 /// its instructions.
 public enum HexDigits {
     /// The eight lower-case digits of a number, the first one in the most significant byte.
     @inlinable
     public static func eight(_ value: UInt32) -> UInt64 {
-        // Spread the nibbles, each into a byte of its own.
+        // Spread the nibbles to one byte each.
         var digits = UInt64(value)
         digits = (digits & 0x0000_ffff) | (digits & 0xffff_0000) << 16
         digits = (digits & 0x0000_00ff_0000_00ff) | (digits & 0x0000_ff00_0000_ff00) << 8
         digits = (digits & 0x000f_000f_000f_000f) | (digits & 0x00f0_00f0_00f0_00f0) << 4
-        // 1 in each byte that is a letter: it lies 39 characters behind where a digit would.
+        // 1 in each byte that becomes a letter: letters are 39 code points above the continuation of the digits.
         let letters = (digits &+ 0x0606_0606_0606_0606) >> 4 & 0x0101_0101_0101_0101
         return digits &+ 0x3030_3030_3030_3030 &+ letters &* 39
     }

@@ -1,16 +1,15 @@
 public import Logging
 
-/// A log line as a JSON object: `time`, `level`, `logger`, `message`, then the metadata, sorted, at the same level.
-/// Metadata that has one of those names appears as `metadata_<name>`.
+/// Writes log lines as JSON objects: `time`, `level`, `logger`, `message`, followed by the sorted metadata at the same
+/// level. Metadata with one of these names is written as `metadata_<name>`.
 public struct JSONLogHandler: LogHandler {
     private static let ownKeys: Set<String> = ["time", "level", "logger", "message", "error"]
 
-    /// What every line of this logger carries.
+    /// The metadata of every line of this logger.
     public var metadata: Logger.Metadata = [:]
-    /// Adds metadata of the moment, such as the trace.
+    /// Adds context metadata, such as the trace.
     public var metadataProvider: Logger.MetadataProvider?
-    /// Lines below this level are not written. Who sets it has a level of their own from then on; else it is the shared
-    /// one of the moment.
+    /// The minimum level. Setting it gives this logger a level of its own; otherwise the shared level applies.
     public var logLevel: Logger.Level {
         get { ownLevel ?? sharedLevel.current }
         set { ownLevel = newValue }
@@ -22,8 +21,8 @@ public struct JSONLogHandler: LogHandler {
     private let writer: LogWriter
     private let now: WallClock
 
-    /// Makes a handler for the logger named `label`.
-    /// - Parameter logLevel: From which level on lines are written, as long as this logger has none of its own.
+    /// Creates a handler for the logger named `label`.
+    /// - Parameter logLevel: The shared minimum level, used while this logger has none of its own.
     public init(
         label: String, writer: LogWriter, logLevel: DynamicLogLevel,
         metadataProvider: Logger.MetadataProvider? = nil, now: @escaping WallClock = systemWallClock
@@ -35,7 +34,7 @@ public struct JSONLogHandler: LogHandler {
         self.now = now
     }
 
-    /// Makes a handler whose level nobody else changes.
+    /// Creates a handler with a fixed level.
     public init(
         label: String, writer: LogWriter, logLevel: Logger.Level = .info,
         metadataProvider: Logger.MetadataProvider? = nil, now: @escaping WallClock = systemWallClock
@@ -51,7 +50,7 @@ public struct JSONLogHandler: LogHandler {
         set { metadata[key] = newValue }
     }
 
-    /// Renders the line and hands it to the writer, which may drop it and never waits.
+    /// Renders the line and passes it to the writer, which may drop it and never blocks.
     public func log(event: LogEvent) {
         var timestamp = RFC3339Renderer()
         var line = LineBuffer(reserving: 256)

@@ -1,19 +1,19 @@
 extension LineBuffer {
-    /// A JSON string, quotes included (RFC 8259, section 7).
+    /// Appends a JSON string with quotation marks (RFC 8259, section 7).
     mutating func append(json text: String) {
         append(json: text.utf8.span)
     }
 
-    /// A JSON string out of bytes that may be anything: what is not UTF-8 becomes U+FFFD. Beyond what JSON asks for, DEL,
-    /// the C1 controls, and what breaks lines or turns the direction of text round are escaped too, so that a line can
-    /// neither steer the terminal that shows it nor pass itself off as another.
+    /// Appends a JSON string from arbitrary bytes: invalid UTF-8 becomes U+FFFD. In addition to JSON's escapes, DEL,
+    /// the C1 controls, line separators and bidirectional controls are escaped, so a line cannot control the terminal
+    /// that displays it or imitate another line.
     mutating func append(json text: Span<UInt8>) {
         append(byte: UInt8(ascii: "\""))
         append(escaped: text)
         append(byte: UInt8(ascii: "\""))
     }
 
-    /// The inside of a JSON string.
+    /// Appends the content of a JSON string.
     mutating func append(escaped text: Span<UInt8>) {
         var index = 0
         while index < text.count {
@@ -36,7 +36,7 @@ extension LineBuffer {
         }
     }
 
-    /// A JSON number, or a string for what JSON has no number for.
+    /// Appends a JSON number, or a string for NaN and infinity.
     mutating func append(json value: Double) {
         if value.isFinite {
             append(plain: value.description)
@@ -52,7 +52,7 @@ extension LineBuffer {
         }
     }
 
-    /// Appends the character that starts at `start` and returns how many bytes it takes.
+    /// Appends the character at `start` and returns its length in bytes.
     private mutating func append(multibyte text: Span<UInt8>, at start: Int) -> Int {
         let length = Self.sequenceLength(text, at: start)
         if length == 0 {
@@ -69,8 +69,8 @@ extension LineBuffer {
         return length
     }
 
-    /// U+2028 to U+202E and U+2066 to U+2069: the separators of lines and paragraphs, and what embeds, overrides and
-    /// isolates directions of text (UAX #9); `nil` for anything else.
+    /// U+2028 to U+202E and U+2066 to U+2069: line and paragraph separators, and bidirectional embeddings, overrides
+    /// and isolates (UAX #9); otherwise `nil`.
     private static func layoutControl(_ text: Span<UInt8>, at start: Int) -> UInt16? {
         guard text[start] == 0xe2 else { return nil }
         return switch (text[start + 1], text[start + 2]) {
@@ -80,7 +80,7 @@ extension LineBuffer {
         }
     }
 
-    /// How long the well-formed sequence at `start` is (Unicode, table 3-7); 0 when it is not well-formed.
+    /// The length of the well-formed sequence at `start` (Unicode, table 3-7); 0 if it is not well-formed.
     private static func sequenceLength(_ text: Span<UInt8>, at start: Int) -> Int {
         let (length, second): (Int, ClosedRange<UInt8>)
         switch text[start] {

@@ -1,7 +1,7 @@
-/// Text for a person at a terminal.
+/// Text output for a terminal.
 extension LineBuffer {
-    /// A word, or in quotation marks what is none: text that is empty or holds a space or an equals sign. Control
-    /// characters are escaped either way.
+    /// Appends a word; text that is empty or contains a space or an equals sign is quoted. Control characters are
+    /// always escaped.
     mutating func append(word text: Span<UInt8>) {
         var isWord = !text.isEmpty
         for index in text.indices where text[index] == UInt8(ascii: " ") || text[index] == UInt8(ascii: "=") {
@@ -14,10 +14,10 @@ extension LineBuffer {
         }
     }
 
-    /// Spaces until a column is full.
+    /// Pads a column with spaces.
     /// - Parameters:
-    ///   - start: The value of ``count`` at which the column begins.
-    ///   - width: How wide it is, in bytes.
+    ///   - start: The value of ``count`` at the start of the column.
+    ///   - width: The width of the column in bytes.
     mutating func pad(from start: Int, to width: Int) {
         while count - start < width { append(" ") }
     }

@@ -1,20 +1,20 @@
 import Glibc
 import Synchronization
 
-/// A file descriptor that lines are written to. Used by one thread.
+/// A file descriptor for log lines. Used by one thread.
 struct FileDescriptorOutput: ~Copyable, Sendable {
     private let fileDescriptor: Int32
-    /// Whether the last write stopped inside a line, which the next one must not continue.
+    /// Whether the last write stopped within a line, which the next write must not continue.
     private let isInsideLine = Atomic<Bool>(false)
 
     init(fileDescriptor: Int32) {
         self.fileDescriptor = fileDescriptor
     }
 
-    /// Writes all bytes, waiting as long as the descriptor makes it wait.
+    /// Writes all bytes; blocks while the descriptor does.
     ///
-    /// - Returns: how many were written: fewer than all when the descriptor failed, or when `isAbandoned` said so while
-    ///   a non-blocking descriptor was full.
+    /// - Returns: The number of bytes written; fewer than all if the descriptor failed, or if `isAbandoned` returned
+    ///   true while a non-blocking descriptor was full.
     func write(_ bytes: [UInt8], isAbandoned: () -> Bool) -> Int {
         guard let last = bytes.last else { return 0 }
         if isInsideLine.load(ordering: .relaxed) {

@@ -1,9 +1,8 @@
 import Logging
 
-/// Puts together what a log line carries: the handler's own metadata, then the provider's, then the event's; the later
-/// wins.
+/// Merges the metadata of the handler, the metadata provider and the event; later values win.
 enum LogMetadata {
-    /// Nesting deeper than this is cut, so that no value can make a line without end.
+    /// The maximum nesting depth; deeper values are cut to bound the line.
     static let depthLimit = 16
 
     static func merged(
@@ -17,7 +16,7 @@ enum LogMetadata {
 }
 
 extension LineBuffer {
-    /// A metadata value as JSON: objects and arrays stay what they are, everything else is a string.
+    /// Appends a metadata value as JSON: objects and arrays are kept, other values become strings.
     mutating func append(_ value: Logger.MetadataValue, depth: Int = 0) {
         guard depth < LogMetadata.depthLimit else { return append("\"…\"") }
         switch value {

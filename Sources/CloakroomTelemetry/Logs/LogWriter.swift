@@ -4,25 +4,25 @@ import Foundation
 import Glibc
 import Synchronization
 
-/// Writes log lines to a file descriptor from a thread of its own, so that neither an event loop nor a task ever waits
-/// for a slow reader. What does not fit into the bound is dropped and counted.
+/// Writes log lines to a file descriptor on a dedicated thread, so event loops and tasks never wait for a slow reader.
+/// Lines beyond the buffer limit are dropped and counted.
 ///
-/// An event, such as an audit line, is dropped only if no traffic line waits that could be dropped instead: traffic lines
-/// have no access to the last ``eventReserve`` bytes of the buffer, and make way if that is not enough.
+/// An event, such as an audit line, is dropped only if there is no buffered traffic line to drop instead: traffic lines
+/// cannot use the last ``eventReserve`` bytes of the buffer and are evicted if that is not enough.
 ///
-/// A writer lives until ``shutdown(within:)``: its thread keeps it.
+/// The writer's thread retains it until ``shutdown(within:)``.
 public final class LogWriter: Sendable {
-    /// What lines are about, which decides on their order of being dropped.
+    /// The category of lines, which determines the order of dropping.
     public enum LineKind: Sendable {
-        /// Access log, spans, and log lines of level `info` and below: as many as there is traffic.
+        /// Access log, spans, and log lines of level `info` and below: proportional to traffic.
         case traffic
         /// Audit lines, and all other log lines of level `notice` and above.
         case event
     }
 
-    /// Bytes that only events may use, beyond the bound of all lines.
+    /// The bytes reserved for events, beyond the limit of all lines.
     public static let eventReserve = 1 << 20
-    /// Bytes that are written at once. What is being written cannot make way any more.
+    /// The size of one write. Bytes being written cannot be evicted.
     private static let chunkSize = 256 << 10
 
     struct Batch {
@@ -33,11 +33,11 @@ public final class LogWriter: Sendable {
 
     struct State {
         var waiting = Deque<Batch>()
-        /// Bytes accepted and not yet written, those in the thread's hands included.
+        /// Bytes accepted and not yet written, including those being written.
         var pendingBytes = 0
-        /// Batches of traffic among those that wait.
+        /// Number of buffered batches of traffic lines.
         var waitingTraffic = 0
-        /// Events that were dropped and that no line has reported yet.
+        /// Dropped events not yet reported by a line.
         var unreportedEvents = 0
         var isClosing = false
     }
@@ -52,14 +52,15 @@ public final class LogWriter: Sendable {
     private let droppedEvents: CounterHandle
     private let notice: @Sendable (_ events: Int) -> [UInt8]
 
-    /// Starts the thread. SIGPIPE is ignored from here on in the whole process: a reader that goes away must not end it.
+    /// Starts the thread. From then on SIGPIPE is ignored in the whole process, so a closed reader does not terminate
+    /// it.
     ///
     /// - Parameters:
-    ///   - fileDescriptor: where lines go, standard output by default; it stays the caller's to close, after ``shutdown(within:)``.
-    ///   - pendingLimit: how many bytes may wait, besides ``eventReserve``.
-    ///   - dropped: counts the traffic lines that were not written.
-    ///   - droppedEvents: counts the events that were not written; `nil` counts them with the others.
-    ///   - notice: renders the line which reports, once the output is written to again, that events were dropped.
+    ///   - fileDescriptor: The output, standard output by default. The caller closes it after ``shutdown(within:)``.
+    ///   - pendingLimit: The maximum number of buffered bytes, in addition to ``eventReserve``.
+    ///   - dropped: Counts the dropped traffic lines.
+    ///   - droppedEvents: Counts the dropped events; `nil` counts them with the traffic lines.
+    ///   - notice: Renders the line that reports dropped events once the output accepts lines again.
     public init(
         fileDescriptor: Int32 = 1, pendingLimit: Int = 4 << 20, dropped: CounterHandle,
         droppedEvents: CounterHandle? = nil, notice: @escaping @Sendable (_ events: Int) -> [UInt8] = { _ in [] }
@@ -75,7 +76,7 @@ public final class LogWriter: Sendable {
         thread.start()
     }
 
-    /// Hands over whole lines, each with its line feed. Never waits for the output.
+    /// Submits whole lines, each with its line feed. Never blocks on the output.
     public func submit(bytes: [UInt8], lines: Int, kind: LineKind = .traffic) {
         let (accepted, wasIdle, evicted) = state.withLock { state in
             guard !state.isClosing else { return (false, false, 0) }
@@ -83,7 +84,7 @@ public final class LogWriter: Sendable {
             let wasIdle = state.waiting.isEmpty
             var evicted = 0
             if state.pendingBytes + bytes.count > room {
-                // All at once, so that the next events need not search.
+                // Evicts all at once, so that the next events need no search.
                 if kind == .event, state.waitingTraffic > 0 { evicted = state.evictTraffic() }
                 guard state.pendingBytes + bytes.count <= room else {
                     if kind == .event { state.unreportedEvents += lines }
@@ -102,10 +103,10 @@ public final class LogWriter: Sendable {
 
     private func counter(_ kind: LineKind) -> CounterHandle { kind == .event ? droppedEvents : dropped }
 
-    /// Writes what is waiting and ends the thread. When the output is stuck for longer than the bound, what is left is
-    /// given up. Nothing is accepted afterwards. Blocks for the bound at most, and may be called again.
+    /// Flushes the buffer and stops the thread. If the output blocks longer than the limit, the remaining lines are
+    /// dropped. Later lines are not accepted. Blocks for at most the limit; can be called again.
     ///
-    /// - Returns: whether the thread ended in time.
+    /// - Returns: Whether the thread stopped in time.
     @discardableResult
     public func shutdown(within bound: Duration = .seconds(2)) -> Bool {
         state.withLock { $0.isClosing = true }
@@ -116,7 +117,7 @@ public final class LogWriter: Sendable {
             isAbandoned.store(true, ordering: .relaxed)
             return false
         }
-        // Whoever asks again is told the same.
+        // Later calls get the same result.
         finished.signal()
         return true
     }
@@ -128,7 +129,7 @@ public final class LogWriter: Sendable {
                 let written = write(batch)
                 let lost = state.withLock { state in
                     state.pendingBytes -= batch.bytes.count
-                    // Not before the output takes lines again, or this one would be lost too.
+                    // Written only after the output accepts lines again; otherwise this line would be lost too.
                     guard written == batch.bytes.count else { return 0 }
                     defer { state.unreportedEvents = 0 }
                     return state.unreportedEvents
@@ -143,7 +144,7 @@ public final class LogWriter: Sendable {
     private func write(_ piece: Chunk) -> Int {
         let written = output.write(piece.bytes, isAbandoned: outputIsAbandoned)
         guard written < piece.bytes.count else { return written }
-        // What is cut off in the middle of a line is that line's loss.
+        // A line that is cut off counts as lost.
         var end = 0
         for batch in piece.batches {
             let start = end
@@ -157,13 +158,13 @@ public final class LogWriter: Sendable {
 
     private func outputIsAbandoned() -> Bool { isAbandoned.load(ordering: .relaxed) }
 
-    /// What is written at once.
+    /// The bytes of one write.
     private struct Chunk {
         var bytes: [UInt8] = []
         var batches: [Batch] = []
     }
 
-    /// What has waited longest, up to ``chunkSize`` or one batch: few large writes are cheaper than many small ones.
+    /// The oldest bytes, up to ``chunkSize`` or one batch: few large writes are cheaper than many small ones.
     private func nextBatch() -> Chunk? {
         let batches = state.withLock { state in
             var batches: [Batch] = []
@@ -181,8 +182,8 @@ public final class LogWriter: Sendable {
 }
 
 extension LogWriter.State {
-    /// Drops the traffic lines that wait.
-    /// - Returns: How many lines there were.
+    /// Drops the buffered traffic lines.
+    /// - Returns: The number of dropped lines.
     fileprivate mutating func evictTraffic() -> Int {
         var lines = 0
         var bytes = 0

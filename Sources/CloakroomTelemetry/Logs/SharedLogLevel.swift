@@ -1,19 +1,18 @@
 public import Logging
 import Synchronization
 
-/// The level from which on lines are written, read by every logger at every line, so that a reload reaches those that
-/// were made long before it.
+/// The minimum log level, read by every logger at every line, so a reload also affects existing loggers.
 public final class DynamicLogLevel: Sendable {
     private let number: Atomic<UInt8>
 
-    /// Makes one that begins with a level.
+    /// Creates a shared level with an initial value.
     public init(_ level: Logger.Level) {
         number = Atomic(Self.number(of: level))
     }
 
-    /// The level at the moment.
+    /// The current level.
     public var current: Logger.Level {
-        // Asked for at every line, written or not: no array of all levels is made for it.
+        // Read at every line, written or not, so no array of all levels is created.
         switch number.load(ordering: .relaxed) {
         case 0: .trace
         case 1: .debug
@@ -25,7 +24,7 @@ public final class DynamicLogLevel: Sendable {
         }
     }
 
-    /// Lines from this level on are written from now on.
+    /// Sets the level.
     public func set(_ level: Logger.Level) {
         number.store(Self.number(of: level), ordering: .relaxed)
     }

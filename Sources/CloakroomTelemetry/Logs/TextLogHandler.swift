@@ -1,14 +1,13 @@
 public import Logging
 
-/// A log line for a person at a terminal: time, level, logger, message, then `key=value`. Control characters are
-/// escaped, so that nothing logged can move the cursor or start a line of its own.
+/// Writes log lines for a terminal: time, level, logger, message, then `key=value`. Control characters are escaped, so
+/// logged values cannot move the cursor or start a new line.
 public struct TextLogHandler: LogHandler {
-    /// What every line of this logger carries.
+    /// The metadata of every line of this logger.
     public var metadata: Logger.Metadata = [:]
-    /// Adds metadata of the moment, such as the trace.
+    /// Adds context metadata, such as the trace.
     public var metadataProvider: Logger.MetadataProvider?
-    /// Lines below this level are not written. Who sets it has a level of their own from then on; else it is the shared
-    /// one of the moment.
+    /// The minimum level. Setting it gives this logger a level of its own; otherwise the shared level applies.
     public var logLevel: Logger.Level {
         get { ownLevel ?? sharedLevel.current }
         set { ownLevel = newValue }
@@ -20,8 +19,8 @@ public struct TextLogHandler: LogHandler {
     private let writer: LogWriter
     private let now: WallClock
 
-    /// Makes a handler for the logger named `label`.
-    /// - Parameter logLevel: From which level on lines are written, as long as this logger has none of its own.
+    /// Creates a handler for the logger named `label`.
+    /// - Parameter logLevel: The shared minimum level, used while this logger has none of its own.
     public init(
         label: String, writer: LogWriter, logLevel: DynamicLogLevel,
         metadataProvider: Logger.MetadataProvider? = nil, now: @escaping WallClock = systemWallClock
@@ -33,7 +32,7 @@ public struct TextLogHandler: LogHandler {
         self.now = now
     }
 
-    /// Makes a handler whose level nobody else changes.
+    /// Creates a handler with a fixed level.
     public init(
         label: String, writer: LogWriter, logLevel: Logger.Level = .info,
         metadataProvider: Logger.MetadataProvider? = nil, now: @escaping WallClock = systemWallClock
@@ -49,7 +48,7 @@ public struct TextLogHandler: LogHandler {
         set { metadata[key] = newValue }
     }
 
-    /// Renders the line and hands it to the writer, which may drop it and never waits.
+    /// Renders the line and passes it to the writer, which may drop it and never blocks.
     public func log(event: LogEvent) {
         var timestamp = RFC3339Renderer()
         var line = LineBuffer(reserving: 256)

@@ -1,7 +1,7 @@
 public import CloakroomCore
 import Synchronization
 
-/// Lets one line through in a while, where the same thing happens again and again.
+/// Limits the rate of log lines about a repeated event to one per interval.
 public final class LogRateLimiter: Sendable {
     private struct State {
         var last: Timestamp?
@@ -11,16 +11,16 @@ public final class LogRateLimiter: Sendable {
     private let interval: Duration
     private let state = Mutex(State())
 
-    /// - Parameter interval: From one line to the next.
+    /// - Parameter interval: The minimum time between two lines.
     public init(interval: Duration) {
         self.interval = interval
     }
 
-    /// Whether a line may be written now.
-    /// - Returns: How many were left out since the last one; `nil` if this one is left out too.
+    /// Checks whether a line may be written now.
+    /// - Returns: The number of lines suppressed since the last one; `nil` if this line is suppressed too.
     public func allow(at now: Timestamp) -> Int? {
         state.withLock { state in
-            // A clock that jumped back must not keep lines out for long.
+            // A clock set back must not suppress lines for long.
             if let last = state.last, now >= last, now - last < interval {
                 state.unlogged += 1
                 return nil

@@ -1,7 +1,7 @@
 import Glibc
 
-/// Renders wall-clock times as RFC 3339 in UTC with milliseconds, and keeps the second rendered last: requests come many
-/// to a second, and the calendar arithmetic is the expensive part.
+/// Renders wall-clock times as RFC 3339 in UTC with milliseconds. The last rendered second is cached, because many
+/// requests share a second and the calendar arithmetic is expensive.
 struct RFC3339Renderer {
     private var second = Int64.min
     private var rendered: [UInt8] = []
@@ -19,7 +19,7 @@ struct RFC3339Renderer {
         line.append(byte: UInt8(ascii: "Z"))
     }
 
-    /// Up to and including the point before the milliseconds.
+    /// The text up to and including the decimal point.
     private static func render(_ second: Int64) -> [UInt8] {
         let day = second.floorDivided(by: 86_400)
         let secondOfDay = Int(second - day * 86_400)
@@ -50,8 +50,8 @@ public struct CivilDate: Equatable, Sendable {
     /// The day of the month, 1...31.
     public let day: Int
 
-    /// Counts in eras of 400 years, which all have 146,097 days, and in years that begin in March, so that the leap day
-    /// is the last of its year.
+    /// Counts in eras of 400 years with 146,097 days each, and in years that begin in March, so the leap day is the
+    /// last day of the year.
     public init(daysSinceEpoch: Int) {
         let sinceMarch0000 = daysSinceEpoch + 719_468
         let era = Int(Int64(sinceMarch0000).floorDivided(by: 146_097))
@@ -72,10 +72,10 @@ extension Int64 {
     }
 }
 
-/// The wall clock, as nanoseconds since 1970-01-01T00:00:00Z. Passed in wherever time is needed, so that tests can stop it.
+/// The wall clock in nanoseconds since 1970-01-01T00:00:00Z. Injected everywhere, so tests can control the time.
 public typealias WallClock = @Sendable () -> Int64
 
-/// The machine's own wall clock.
+/// The system clock.
 public func systemWallClock() -> Int64 {
     var time = timespec()
     clock_gettime(CLOCK_REALTIME, &time)

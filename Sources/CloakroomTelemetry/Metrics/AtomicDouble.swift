@@ -1,6 +1,6 @@
 import Synchronization
 
-/// A floating-point number that threads may change without a lock: its bit pattern in an atomic word.
+/// A lock-free atomic floating-point number, stored as a bit pattern in an atomic word.
 struct AtomicDouble: ~Copyable {
     private let bits = Atomic<UInt64>(0)
 

@@ -1,9 +1,9 @@
-/// One answer to a scrape. The formats differ in few places, so one writer knows both.
+/// The body of one scrape response. One writer covers both formats because they differ little.
 struct PrometheusExposition {
     private let format: ExpositionFormat
     private var bytes: [UInt8] = []
 
-    /// Renders families that are in order.
+    /// Renders sorted families.
     static func render(_ families: [MetricFamily], as format: ExpositionFormat) -> [UInt8] {
         var exposition = PrometheusExposition(format: format)
         exposition.bytes.reserveCapacity(families.reduce(64) { $0 + size(of: $1) })
@@ -74,7 +74,7 @@ struct PrometheusExposition {
         }
     }
 
-    /// A line up to its number.
+    /// Writes a line up to its number.
     private mutating func appendStart(_ name: [UInt8], _ labels: [UInt8]) {
         bytes.append(contentsOf: name)
         if !labels.isEmpty {
@@ -89,8 +89,8 @@ struct PrometheusExposition {
         bytes.append(contentsOf: text.utf8)
     }
 
-    /// About how many bytes a family takes, so that the whole is reserved at once: tens of megabytes that grow by
-    /// doubling would be copied several times.
+    /// The estimated size of a family in bytes. The whole buffer is reserved at once, because growing to tens of
+    /// megabytes by doubling would copy it several times.
     private static func size(of family: MetricFamily) -> Int {
         let head = 3 * family.name.utf8.count + family.help.utf8.count + 64
         let lines = family.kind == .histogram ? HistogramBuckets.slots + 1 : 1

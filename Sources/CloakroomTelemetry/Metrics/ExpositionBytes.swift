@@ -1,9 +1,9 @@
-/// What both formats are written with. Numbers go straight into the bytes; no text is made of them on the way.
+/// Byte-writing helpers of both formats. Numbers are written without an intermediate string.
 extension [UInt8] {
-    /// In decimal.
+    /// Appends an unsigned number in decimal.
     mutating func append(decimal value: UInt64) {
         guard value > 9 else { return append(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: value)) }
-        // Digits come from the right; 20 of them hold any 64-bit number.
+        // Digits are produced from the right; 20 of them hold any 64-bit number.
         var digits = InlineArray<20, UInt8>(repeating: 0)
         var (rest, first) = (value, digits.count)
         while rest > 0 {
@@ -14,20 +14,20 @@ extension [UInt8] {
         for index in first..<digits.count { append(digits[index]) }
     }
 
-    /// In decimal, with a sign where it is negative.
+    /// Appends a signed number in decimal.
     mutating func append(decimal value: Int64) {
         if value < 0 { append(UInt8(ascii: "-")) }
         append(decimal: value.magnitude)
     }
 
-    /// The shortest text that reads back as the same number, or what Prometheus writes where it is none.
+    /// Appends the shortest text that parses to the same number, or Prometheus' notation of NaN and infinity.
     mutating func append(number value: Double) {
         if value.isNaN { return append(contentsOf: "NaN".utf8) }
         if value.isInfinite { return append(contentsOf: (value > 0 ? "+Inf" : "-Inf").utf8) }
         append(contentsOf: value.description.utf8)
     }
 
-    /// With `\` and newline escaped, and `"` where it means something.
+    /// Appends text with `\` and newline escaped, and `"` in label values.
     mutating func appendEscaped(_ text: String, quotes: Bool) {
         for byte in text.utf8 {
             switch byte {

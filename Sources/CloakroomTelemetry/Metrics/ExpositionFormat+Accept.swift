@@ -1,10 +1,10 @@
 extension ExpositionFormat {
-    /// What a scraper wants, by its `Accept` (RFC 9110, section 12.5.1). OpenMetrics must be named; a wildcard is not
-    /// enough, because people and scripts that send one expect the older format. A version that is not ours does not
-    /// count as named, and neither does an element that is malformed.
+    /// Selects the format by an `Accept` field (RFC 9110, section 12.5.1). OpenMetrics must be named explicitly; a
+    /// wildcard selects the older format, which clients that send a wildcard expect. Elements that are malformed or
+    /// name an unsupported version are ignored.
     init(accept: String?) {
         var openMetrics = 0
-        // The best quality for plain text by how closely it was named: the closest counts.
+        // The quality for plain text from the most specific matching element.
         var text: (exact: Int?, type: Int?, anything: Int?) = (nil, nil, nil)
         for range in Substring(accept ?? "").split(outsideQuotesAt: UInt8(ascii: ",")).compactMap(AcceptedRange.init) {
             switch range.type {
@@ -35,7 +35,7 @@ private struct AcceptedRange {
     private(set) var quality = 1_000
 
     init?(_ element: Substring) {
-        // Other text is compared in a normal form, which takes long for a long run of combining marks.
+        // Restricted to ASCII: String comparison normalizes, which is slow for a long run of combining marks.
         guard element.utf8.allSatisfy({ $0 < 0x80 }) else { return nil }
         let parts = element.split(outsideQuotesAt: UInt8(ascii: ";")).map { $0.trimmed }
         guard let type = parts.first, !type.isEmpty else { return nil }
@@ -68,7 +68,7 @@ private struct AcceptedRange {
 }
 
 extension Substring {
-    /// The pieces between separators that do not stand in a quoted string.
+    /// The parts between separators outside of quoted strings.
     fileprivate func split(outsideQuotesAt separator: UInt8) -> [Substring] {
         var isQuoted = false
         var isEscaped = false

@@ -1,4 +1,4 @@
-/// How metrics are written for a scraper.
+/// The format of a scrape response.
 enum ExpositionFormat: Sendable, CaseIterable {
     /// Prometheus' text format, version 0.0.4.
     case text

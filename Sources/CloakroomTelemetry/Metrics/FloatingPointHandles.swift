@@ -1,6 +1,6 @@
 public import Metrics
 
-/// One series of a counter with fractions, such as seconds of processor time.
+/// One series of a floating-point counter, such as seconds of CPU time.
 public final class FloatingPointCounterHandle: FloatingPointCounterHandler {
     private let total = AtomicDouble()
 
@@ -12,23 +12,23 @@ public final class FloatingPointCounterHandle: FloatingPointCounterHandler {
         total.add(amount)
     }
 
-    /// Takes over a total that somebody else counts (the kernel, for example). A negative one and NaN are ignored, since
-    /// no counter may show them.
+    /// Sets the total to a value counted elsewhere, for example by the kernel. Negative values and NaN are ignored
+    /// because a counter must not expose them.
     public func set(total value: Double) {
         guard value >= 0 else { return }
         total.store(value)
     }
 
-    /// Starts again at zero.
+    /// Resets the counter to zero.
     public func reset() {
         total.store(0)
     }
 
-    /// The sum so far.
+    /// The current value.
     public var value: Double { total.value }
 }
 
-/// One series of a gauge with fractions; what swift-metrics' meters and plain recorders turn into.
+/// One series of a floating-point gauge; used for swift-metrics meters and non-aggregating recorders.
 public final class FloatingPointGaugeHandle: MeterHandler, RecorderHandler {
     private let current = AtomicDouble()
 
@@ -46,12 +46,12 @@ public final class FloatingPointGaugeHandle: MeterHandler, RecorderHandler {
     /// Lowers the gauge by `amount`.
     public func decrement(by amount: Double) { current.add(-amount) }
 
-    /// Keeps the value last recorded.
+    /// Sets the gauge to the recorded value.
     public func record(_ value: Int64) { current.store(Double(value)) }
 
-    /// Keeps the value last recorded.
+    /// Sets the gauge to the recorded value.
     public func record(_ value: Double) { current.store(value) }
 
-    /// What the gauge shows now.
+    /// The current value.
     public var value: Double { current.value }
 }

@@ -1,12 +1,12 @@
 import Synchronization
 
-/// One series of a gauge with whole numbers: how many there are now.
+/// One series of an integer gauge.
 public final class GaugeHandle: Sendable {
     private let current = Atomic<Int64>(0)
 
     init() {}
 
-    /// Moves the gauge by `amount`, which may be negative.
+    /// Adds `amount`, which may be negative.
     public func add(_ amount: Int64) {
         current.wrappingAdd(amount, ordering: .relaxed)
     }
@@ -16,6 +16,6 @@ public final class GaugeHandle: Sendable {
         current.store(value, ordering: .relaxed)
     }
 
-    /// What the gauge shows now.
+    /// The current value.
     public var value: Int64 { current.load(ordering: .relaxed) }
 }

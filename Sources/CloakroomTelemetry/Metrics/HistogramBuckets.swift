@@ -1,14 +1,14 @@
-/// The upper bounds of a histogram. Values are kept as whole ticks, so that recording needs no floating point;
-/// `ticksPerUnit` turns them into the unit that is exposed.
+/// The upper bounds of a histogram. Values are stored as integer ticks, so recording needs no floating point.
+/// `ticksPerUnit` converts them into the exposed unit.
 struct HistogramBuckets: Sendable, Equatable {
-    /// One slot is needed beyond the bounds, for what is larger than all of them.
+    /// One additional slot holds the values above all bounds.
     static let slots = 16
 
     /// Inclusive upper bounds in ticks, ascending; fewer than `slots`.
     let bounds: [UInt64]
     /// The same bounds in the exposed unit.
     let exposedBounds: [Double]
-    /// What ends a bucket's line before its number, `le="0.005"} `, one per bound and one for `+Inf`.
+    /// The end of a bucket line before its number, `le="0.005"} `, one per bound and one for `+Inf`.
     let textEndings: [[UInt8]]
     /// The same for OpenMetrics, which writes `1.0` where the text format writes `1`.
     let openMetricsEndings: [[UInt8]]
@@ -30,12 +30,12 @@ struct HistogramBuckets: Sendable, Equatable {
         Array("le=\"\(bound)\"} ".utf8)
     }
 
-    /// OpenMetrics wants a bound to look like a floating-point number.
+    /// OpenMetrics requires bounds in floating-point notation.
     private static func canonical(_ bound: String) -> String {
         bound.contains { $0 == "." || $0 == "e" } ? bound : bound + ".0"
     }
 
-    /// Durations: nanoseconds, exposed as seconds; the advice of OpenTelemetry's HTTP conventions.
+    /// Durations in nanoseconds, exposed as seconds; the buckets recommended by OpenTelemetry's HTTP conventions.
     static let seconds = HistogramBuckets(
         [
             (5_000_000, "0.005"), (10_000_000, "0.01"), (25_000_000, "0.025"), (50_000_000, "0.05"),
@@ -44,7 +44,7 @@ struct HistogramBuckets: Sendable, Equatable {
             (7_500_000_000, "7.5"), (10_000_000_000, "10"),
         ], ticksPerUnit: 1_000_000_000)
 
-    /// Numbers of unknown meaning that libraries record: powers of ten, kept in thousandths.
+    /// Values of unknown meaning recorded by libraries: powers of ten, stored in thousandths.
     static let magnitudes = HistogramBuckets(
         [
             (1_000, "1"), (10_000, "10"), (100_000, "100"), (1_000_000, "1000"), (10_000_000, "10000"),

@@ -1,12 +1,13 @@
-/// The labels of a series, rendered once: sorted by name and escaped, so that the bytes are also the series' identity.
-/// Both formats escape label values alike.
+/// The labels of a series, rendered once: sorted by name and escaped, so the bytes also identify the series. Both
+/// formats use the same escaping.
 struct LabelSet: Sendable {
-    /// Names as they are exposed, and values as they were given.
+    /// The exposed names and the unescaped values.
     let pairs: [(name: String, value: String)]
-    /// `a="b",c="d"`, empty when there are none.
+    /// `a="b",c="d"`; empty if there are no labels.
     let bytes: [UInt8]
 
-    /// Names are sanitised; of two labels that end up with one name the first stays. A histogram owns the name `le`.
+    /// Sanitizes names. If two labels get the same name, the first one is kept. The name `le` is reserved in
+    /// histograms.
     init(_ labels: [(String, String)], kind: MetricKind) {
         var pairs: [(name: String, value: String)] = []
         pairs.reserveCapacity(labels.count)
@@ -20,7 +21,7 @@ struct LabelSet: Sendable {
         bytes = Self.rendered(pairs)
     }
 
-    /// By bytes: two texts that Unicode calls equal are two labels to Prometheus.
+    /// Compared by bytes: canonically equivalent strings are different labels in Prometheus.
     static func == (left: LabelSet, right: LabelSet) -> Bool {
         left.bytes == right.bytes
     }

@@ -1,4 +1,4 @@
-/// One series: its labels, and what counts for it.
+/// One series: its labels and its handle.
 struct MetricSeries: Sendable {
     let labels: LabelSet
     let handle: SeriesHandle
@@ -6,11 +6,11 @@ struct MetricSeries: Sendable {
 
 /// All series of one name.
 struct MetricFamily: Sendable {
-    /// As the text format has it: a counter's ends in `_total`.
+    /// The name in the text format: a counter's ends in `_total`.
     let name: String
     let help: String
     let kind: MetricKind
-    /// In the order of exposition, so that a scrape has nothing to sort.
+    /// Sorted in the order of exposition, so a scrape does not sort.
     private(set) var series: [MetricSeries] = []
 
     init(name: String, help: String, kind: MetricKind) {
@@ -19,8 +19,8 @@ struct MetricFamily: Sendable {
         self.kind = kind
     }
 
-    /// What stands for these labels, which is `made` if nothing stood there; `nil` when something of another form does, or
-    /// when there are `limit` series already.
+    /// The handle for these labels; inserts `made` if there is none. `nil` if a handle of another kind exists or the
+    /// family has `limit` series.
     mutating func series(
         for labels: LabelSet, kind: MetricKind, orInsert made: SeriesHandle, limit: Int
     ) -> SeriesHandle? {
@@ -35,13 +35,13 @@ struct MetricFamily: Sendable {
         return made
     }
 
-    /// Removes the series of a handle. Returns whether none is left.
+    /// Removes the series of a handle. Returns whether the family is empty.
     mutating func removeLeavingNone(_ handle: AnyObject) -> Bool {
         series.removeAll { $0.handle.object === handle }
         return series.isEmpty
     }
 
-    /// The first place that is not before these labels.
+    /// The insertion index for these labels.
     private func position(of labels: LabelSet) -> Int {
         var (low, high) = (0, series.count)
         while low < high {

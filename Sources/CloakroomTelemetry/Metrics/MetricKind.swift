@@ -1,4 +1,4 @@
-/// What a family is, in Prometheus' words.
+/// The Prometheus type of a family.
 enum MetricKind: String, Sendable {
     case counter
     case gauge

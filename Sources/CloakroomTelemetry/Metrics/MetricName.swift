@@ -1,37 +1,37 @@
-/// Names as Prometheus allows them. Libraries name their metrics freely; ours are written right to begin with.
+/// Converts names to valid Prometheus names. Libraries may use any metric name; names of the gateway are already valid.
 enum MetricName {
     /// A metric name of `[a-zA-Z_:][a-zA-Z0-9_:]*`; every other byte becomes an underscore.
     static func metric(_ raw: String) -> String {
         sanitized(raw, colons: true)
     }
 
-    /// A label name of `[a-zA-Z_][a-zA-Z0-9_]*` that is not one of Prometheus' own (`__…`).
+    /// A label name of `[a-zA-Z_][a-zA-Z0-9_]*` that is not reserved by Prometheus (`__…`).
     static func label(_ raw: String) -> String {
         let name = sanitized(raw, colons: false)
         return name.hasPrefix("__") ? "label" + name : name
     }
 
-    /// The name with the suffix that its kind calls for, unless it has it.
+    /// The name with the suffix of its kind, appended if absent.
     static func metric(_ raw: String, suffix: String) -> String {
         let name = metric(raw)
         return name.hasSuffix(suffix) ? name : name + suffix
     }
 
-    /// A name for a family of this kind. A counter's ends in `_total` whatever it was called, because OpenMetrics names
-    /// its family without that and its samples with it.
+    /// The family name for this kind. A counter's always ends in `_total`, because OpenMetrics names the family without
+    /// and its samples with this suffix.
     static func family(_ raw: String, _ kind: MetricKind) -> String {
         guard kind == .counter else { return metric(raw) }
         let name = metric(raw, suffix: totalSuffix)
         return name == totalSuffix ? "_" + name : name
     }
 
-    /// What OpenMetrics calls the family: a counter's name lacks `_total`.
+    /// The OpenMetrics family name: a counter's without `_total`.
     static func openMetricsFamily(_ name: String, _ kind: MetricKind) -> String {
         kind == .counter ? String(name.dropLast(totalSuffix.count)) : name
     }
 
-    /// Every name that a family takes for itself: its own in either format, and those of its samples. `_created` is
-    /// among them because OpenMetrics reserves it. Two families that share one of these cannot both be exposed.
+    /// All names that a family reserves: its own in both formats and those of its samples, including `_created`, which
+    /// OpenMetrics reserves. Two families that share one of these names cannot both be exposed.
     static func reservedNames(_ name: String, _ kind: MetricKind) -> Set<String> {
         let family = openMetricsFamily(name, kind)
         return switch kind {
@@ -41,7 +41,7 @@ enum MetricName {
         }
     }
 
-    /// The unit that a name ends in, where it is one that OpenMetrics' `UNIT` line should name.
+    /// The unit suffix of a name, if it is one for the `UNIT` line of OpenMetrics.
     static func unit(of family: String) -> String? {
         ["seconds", "bytes"].first { family.hasSuffix("_" + $0) }
     }

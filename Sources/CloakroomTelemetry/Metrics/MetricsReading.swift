@@ -1,39 +1,39 @@
-/// All metrics at one moment, as values, for whoever computes with them: the status page makes rates and percentiles of
-/// two readings. Scrapers get ``PrometheusRegistry/exposition(accept:)``.
+/// A snapshot of all metrics as values. The status page computes rates and percentiles from two snapshots. Scrapers use
+/// ``PrometheusRegistry/exposition(accept:)``.
 public struct MetricsSnapshot: Sendable {
     /// One series of a family.
     public struct Series: Sendable {
-        /// Its labels, unescaped. A label that is empty is there.
+        /// Its labels, unescaped, including empty ones.
         public let labels: [String: String]
-        /// What it showed.
+        /// Its value.
         public let value: Value
     }
 
-    /// What a series shows.
+    /// The value of a series.
     public enum Value: Sendable {
-        /// A counter's or a gauge's number.
+        /// The number of a counter or gauge.
         case number(Double)
         /// A histogram.
         case histogram(Histogram)
     }
 
-    /// A histogram at one moment.
+    /// A snapshot of a histogram.
     public struct Histogram: Sendable {
         /// The buckets' inclusive upper bounds in the exposed unit, ascending, without `+Inf`.
         public let bounds: [Double]
-        /// How many values were at or below each bound, and last how many there were at all; one more than ``bounds``.
+        /// The cumulative counts per bound, followed by the total count; one element more than ``bounds``.
         public let cumulative: [UInt64]
         /// The sum of all values, in the exposed unit.
         public let sum: Double
 
-        /// How many values there were.
+        /// The number of values.
         public var count: UInt64 { cumulative.last ?? 0 }
     }
 
     let families: [String: [(labels: LabelSet, value: Value)]]
 
-    /// The series of a family, ordered by labels; empty where there is no such family. A family is converted when it is
-    /// asked for: keep what this returns when it is read more than once.
+    /// The series of a family, ordered by labels; empty if there is no such family. The family is converted on each
+    /// call: store the result if it is used more than once.
     public subscript(family: String) -> [Series] {
         (families[family] ?? []).map { series in
             let labels = series.labels.pairs.map { ($0.name, $0.value) }
@@ -43,11 +43,11 @@ public struct MetricsSnapshot: Sendable {
 }
 
 extension PrometheusRegistry {
-    /// Everything as it is now. Values are read one after the other while others record, as at any scrape.
+    /// A snapshot of all metrics. Values are read one after the other while other threads record, as at any scrape.
     public func snapshot() -> MetricsSnapshot { Self.snapshot(of: collected()) }
 
-    /// The same without what is looked up and not recorded, such as that of the process, which stays what it was at the
-    /// last scrape: for who looks often and does not need it.
+    /// The same without running the collection callbacks, such as those of the process metrics, which keep their values
+    /// of the last scrape. For frequent callers that do not need them.
     public func recordedReading() -> MetricsSnapshot { Self.snapshot(of: recorded()) }
 
     private static func snapshot(of families: [String: MetricFamily]) -> MetricsSnapshot {

@@ -1,15 +1,15 @@
 public import Metrics
 
-/// What libraries record through swift-metrics. Names are fitted to Prometheus' rules: counters end in `_total`, timers
-/// are histograms in seconds, meters and plain recorders are gauges, aggregating recorders are histograms over powers of
-/// ten.
+/// The swift-metrics factory for libraries. Names are converted to Prometheus' rules: counters end in `_total`, timers
+/// are histograms in seconds, meters and non-aggregating recorders are gauges, aggregating recorders are histograms
+/// over powers of ten.
 extension PrometheusRegistry: MetricsFactory {
     /// A counter, `_total`.
     public func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler {
         counter(MetricName.metric(label, suffix: "_total"), help: Self.libraryHelp(label), labels: dimensions)
     }
 
-    /// A counter with fractions, `_total`.
+    /// A floating-point counter, `_total`.
     public func makeFloatingPointCounter(
         label: String, dimensions: [(String, String)]
     ) -> any FloatingPointCounterHandler {
@@ -22,7 +22,7 @@ extension PrometheusRegistry: MetricsFactory {
         floatingPointGauge(label, help: Self.libraryHelp(label), labels: dimensions)
     }
 
-    /// A histogram when the recorder aggregates, otherwise a gauge that shows the last value.
+    /// A histogram if the recorder aggregates, otherwise a gauge with the last value.
     public func makeRecorder(
         label: String, dimensions: [(String, String)], aggregate: Bool
     ) -> any RecorderHandler {
@@ -37,19 +37,19 @@ extension PrometheusRegistry: MetricsFactory {
         histogram(MetricName.metric(label, suffix: "_seconds"), help: Self.libraryHelp(label), labels: dimensions)
     }
 
-    /// Takes the series off the exposition.
+    /// Removes the series from the exposition.
     public func destroyCounter(_ handler: any CounterHandler) { remove(handler) }
 
-    /// Takes the series off the exposition.
+    /// Removes the series from the exposition.
     public func destroyFloatingPointCounter(_ handler: any FloatingPointCounterHandler) { remove(handler) }
 
-    /// Takes the series off the exposition.
+    /// Removes the series from the exposition.
     public func destroyMeter(_ handler: any MeterHandler) { remove(handler) }
 
-    /// Takes the series off the exposition.
+    /// Removes the series from the exposition.
     public func destroyRecorder(_ handler: any RecorderHandler) { remove(handler) }
 
-    /// Takes the series off the exposition.
+    /// Removes the series from the exposition.
     public func destroyTimer(_ handler: any TimerHandler) { remove(handler) }
 
     private static func libraryHelp(_ label: String) -> String {

@@ -1,15 +1,15 @@
 import Synchronization
 
 extension PrometheusRegistry {
-    /// Everything, in Prometheus' text format 0.0.4.
+    /// All metrics in Prometheus' text format 0.0.4.
     public func exposition() -> [UInt8] {
         exposition(as: .text)
     }
 
-    /// Everything, in the format that a scraper wants: OpenMetrics 1.0 where `Accept` names it and does not prefer plain
-    /// text to it, and Prometheus' text format 0.0.4 for everybody else.
+    /// All metrics in the format selected by `Accept`: OpenMetrics 1.0 if it is named and plain text is not preferred,
+    /// otherwise Prometheus' text format 0.0.4.
     ///
-    /// - Parameter accept: The request's `Accept` (RFC 9110, section 12.5.1), several fields joined by commas.
+    /// - Parameter accept: The request's `Accept` (RFC 9110, section 12.5.1); several fields are joined by commas.
     public func exposition(accept: String?) -> (contentType: String, body: [UInt8]) {
         let format = ExpositionFormat(accept: accept)
         return (format.contentType, exposition(as: format))
@@ -19,15 +19,15 @@ extension PrometheusRegistry {
         PrometheusExposition.render(collected().values.sorted { $0.name < $1.name }, as: format)
     }
 
-    /// The families after everything that is looked up was looked up. The lock is held for taking the tables only: they
-    /// are copied when somebody adds a series while they are being read.
+    /// The families after running the collection callbacks. The lock is held only to take the tables; they are copied
+    /// if a series is added during the scrape.
     func collected() -> [String: MetricFamily] {
         let collectors = state.withLock { $0.collectors }
         for collect in collectors { collect() }
         return recorded()
     }
 
-    /// The families with what is looked up as it was at the last scrape.
+    /// The families without running the collection callbacks.
     func recorded() -> [String: MetricFamily] {
         state.withLock { $0.families }
     }

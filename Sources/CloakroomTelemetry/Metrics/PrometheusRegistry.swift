@@ -1,30 +1,30 @@
 import Synchronization
 
-/// Every metric of the process. Handles record without it; its lock is taken only when a handle is asked for and at a
-/// scrape. Asking again for the same name and labels gives the same handle.
+/// The registry of all metrics of the process. Recording does not use the lock; it is taken only to get a handle and at
+/// a scrape. The same name and labels return the same handle.
 ///
-/// Nothing a caller does makes it fail: a series beyond the cap, a name that is taken by another kind, all get a handle
-/// that works and is not exposed, and are counted in `cloakroom_telemetry_dropped_total{signal="metrics"}`.
+/// Registration never fails: a series beyond the limit, or a name used by another kind, gets a working handle that is
+/// not exposed, and is counted in `cloakroom_telemetry_dropped_total{signal="metrics"}`.
 public final class PrometheusRegistry: Sendable {
     struct State {
         var families: [String: MetricFamily] = [:]
-        /// Every name in use, as ``MetricName/reservedNames(_:_:)`` has it.
+        /// All reserved names; see ``MetricName/reservedNames(_:_:)``.
         var claimedNames: Set<String> = []
         var collectors: [@Sendable () -> Void] = []
     }
 
     static let droppedName = "cloakroom_telemetry_dropped_total"
-    static let droppedHelp = "Telemetry that was not kept, by signal."
+    static let droppedHelp = "Dropped telemetry, by signal."
 
     let state = Mutex(State())
-    /// Counts the handles that were given out unexposed.
+    /// Counts the handles that are not exposed.
     let dropped: CounterHandle
     private let seriesLimit: Int
 
-    /// How many series one family may have unless told otherwise: 500 routes with 10 outcomes each, twice.
+    /// The default maximum number of series per family: twice 500 routes with 10 outcomes each.
     public static let defaultSeriesLimit = 10_000
 
-    /// - Parameter seriesLimit: how many series one family may have.
+    /// - Parameter seriesLimit: The maximum number of series per family.
     public init(seriesLimit: Int = defaultSeriesLimit) {
         self.seriesLimit = seriesLimit
         dropped = CounterHandle()
@@ -37,7 +37,7 @@ public final class PrometheusRegistry: Sendable {
         }
     }
 
-    /// A counter of whole numbers. The name should end in `_total`; that is added where it is missing.
+    /// An integer counter. The suffix `_total` is added to the name if absent.
     public func counter(_ name: String, help: String, labels: [(String, String)] = []) -> CounterHandle {
         let made = CounterHandle()
         let found = register(name, help: help, kind: .counter, labels: labels, .counter(made))
@@ -45,7 +45,7 @@ public final class PrometheusRegistry: Sendable {
         return made
     }
 
-    /// A counter with fractions. The name should end in `_total`; that is added where it is missing.
+    /// A floating-point counter. The suffix `_total` is added to the name if absent.
     public func floatingPointCounter(
         _ name: String, help: String, labels: [(String, String)] = []
     ) -> FloatingPointCounterHandle {
@@ -55,7 +55,7 @@ public final class PrometheusRegistry: Sendable {
         return made
     }
 
-    /// A gauge of whole numbers.
+    /// An integer gauge.
     public func gauge(_ name: String, help: String, labels: [(String, String)] = []) -> GaugeHandle {
         let made = GaugeHandle()
         let found = register(name, help: help, kind: .gauge, labels: labels, .gauge(made))
@@ -63,7 +63,7 @@ public final class PrometheusRegistry: Sendable {
         return made
     }
 
-    /// A gauge with fractions.
+    /// A floating-point gauge.
     public func floatingPointGauge(
         _ name: String, help: String, labels: [(String, String)] = []
     ) -> FloatingPointGaugeHandle {
@@ -87,20 +87,20 @@ public final class PrometheusRegistry: Sendable {
         return made
     }
 
-    /// Runs before every scrape, for values that are looked up and not recorded. It must not take long and must not
-    /// scrape.
+    /// Registers a callback that runs before every scrape, for values that are read rather than recorded. It must be
+    /// fast and must not scrape.
     public func onScrape(_ collect: @escaping @Sendable () -> Void) {
         state.withLock { $0.collectors.append(collect) }
     }
 
-    /// What stands in the registry for this name and these labels, which is `made` if nothing stood there; `nil` when
-    /// it cannot be exposed.
+    /// The handle for this name and these labels; inserts `made` if there is none. `nil` if the series cannot be
+    /// exposed.
     private func register(
         _ rawName: String, help: String, kind: MetricKind, labels: [(String, String)], _ made: SeriesHandle
     ) -> SeriesHandle? {
         let name = MetricName.family(rawName, kind)
         let labels = LabelSet(labels, kind: kind)
-        // The count of what was dropped must not itself be dropped.
+        // The counter of dropped series must not itself be dropped.
         let limit = name == Self.droppedName ? .max : seriesLimit
         let found: SeriesHandle? = state.withLock { state in
             if state.families[name] == nil {
@@ -109,16 +109,16 @@ public final class PrometheusRegistry: Sendable {
                 state.claimedNames.formUnion(names)
                 state.families[name] = MetricFamily(name: name, help: help, kind: kind)
             }
-            // In place: thousands of series are not copied for each one that is added.
+            // Modified in place, so that adding one of thousands of series does not copy the others.
             return state.families[name]?.series(for: labels, kind: kind, orInsert: made, limit: limit)
         }
         if found == nil { dropped.increment() }
         return found
     }
 
-    /// Takes the series of a handle off the exposition, for a thing that is no longer there. The handle goes on working,
-    /// and whoever asks for the same labels again begins a new series. Everybody who was given this handle shares its
-    /// series, so only its last user may remove it. A family goes with its last series, and its name is free again.
+    /// Removes the series of a handle from the exposition, for an object that no longer exists. The handle keeps
+    /// working, and the next request for the same labels starts a new series. Handles for the same labels share the
+    /// series, so only the last user may remove it. A family is removed with its last series, which frees its name.
     public func remove(_ handle: AnyObject) {
         guard handle !== dropped else { return }
         state.withLock { state in

@@ -1,4 +1,4 @@
-/// The handle that stands behind a series.
+/// The handle of a series.
 enum SeriesHandle: Sendable {
     case counter(CounterHandle)
     case floatingPointCounter(FloatingPointCounterHandle)
@@ -26,7 +26,8 @@ enum SeriesHandle: Sendable {
         }
     }
 
-    /// Whether the caller who asked for `other` can use this one. Two histograms of different units cannot be one.
+    /// Whether this handle can be returned for a request for `other`. Two histograms of different units cannot share a
+    /// series.
     func isSameForm(as other: SeriesHandle) -> Bool {
         switch (self, other) {
         case (.counter, .counter), (.floatingPointCounter, .floatingPointCounter), (.gauge, .gauge),

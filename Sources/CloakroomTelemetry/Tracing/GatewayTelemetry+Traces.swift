@@ -3,9 +3,9 @@ import Logging
 import ServiceLifecycle
 
 extension GatewayTelemetry {
-    /// Sends spans to the collector until a graceful shutdown begins or the task is cancelled, and after that what waits,
-    /// within ``OTLPSpanExporter/shutdownTimeout``. Where spans go elsewhere it only waits. To be called once, and to be
-    /// stopped after everything that makes spans.
+    /// Sends spans to the collector until a graceful shutdown begins or the task is cancelled, then flushes the queue
+    /// within ``OTLPSpanExporter/shutdownTimeout``. Without a collector it only waits. Call it once, and stop it after all
+    /// components that create spans.
     public func runExporter() async {
         guard let collector else {
             try? await gracefulShutdown()
@@ -16,12 +16,13 @@ extension GatewayTelemetry {
 }
 
 extension TelemetrySettings {
-    /// The plan's sampler. Where spans go nowhere no trace begins here: others would take part in it and look for us.
+    /// The configured sampler. Without an exporter no trace is started: other services would join a trace whose root
+    /// span is missing.
     var configuredSampler: TraceSampler {
         tracing.exporter != .none ? TraceSampler(tracing.sampler) : .alwaysOff.parentBased
     }
 
-    /// Makes what takes finished spans away.
+    /// Creates the exporter of finished spans.
     func makeSpanExporter(writer: LogWriter, dropped: CounterHandle) -> any SpanExporter {
         switch tracing.exporter {
         case .none: NoOpSpanExporter()

@@ -1,10 +1,10 @@
 import Tracing
 
-/// Writes every finished span as one JSON line to the log, so that spans can be read without a collector.
+/// Writes every finished span to the log as one JSON line, for use without a collector.
 public struct LogSpanExporter: SpanExporter {
     private let writer: LogWriter
 
-    /// - Parameter writer: where the lines go.
+    /// - Parameter writer: The output.
     public init(writer: LogWriter) {
         self.writer = writer
     }

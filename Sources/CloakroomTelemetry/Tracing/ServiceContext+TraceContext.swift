@@ -12,13 +12,13 @@ private enum TraceStateKey: ServiceContextKey {
 }
 
 extension ServiceContext {
-    /// The trace that this work belongs to.
+    /// The trace context of this operation.
     public var traceContext: TraceContext? {
         get { self[TraceContextKey.self] }
         set { self[TraceContextKey.self] = newValue }
     }
 
-    /// What other tracing systems want passed on with it: the value of `tracestate`.
+    /// The vendor-specific trace state: the value of `tracestate`.
     public var traceState: String? {
         get { self[TraceStateKey.self] }
         set { self[TraceStateKey.self] = newValue }
@@ -26,7 +26,7 @@ extension ServiceContext {
 }
 
 extension Logger.MetadataProvider {
-    /// Adds `trace_id` and `span_id` to log lines that are written inside a trace.
+    /// Adds `trace_id` and `span_id` to log lines written within a trace.
     public static let traceContext = Logger.MetadataProvider {
         guard let context = ServiceContext.current?.traceContext else { return [:] }
         var span = LineBuffer(reserving: 16)

@@ -1,12 +1,12 @@
 public import Tracing
 
-/// A span that has ended and was sampled.
+/// A finished, sampled span.
 public struct FinishedSpan: Sendable {
-    /// The operation's name.
+    /// The name of the operation.
     public var name: String
     /// Server, client or internal.
     public var kind: SpanKind
-    /// The trace and the span's own id.
+    /// The trace id and the span id.
     public var context: TraceContext
     /// `nil` for the first span of a trace.
     public var parentSpanID: UInt64?
@@ -14,22 +14,22 @@ public struct FinishedSpan: Sendable {
     public var startNanoseconds: UInt64
     /// Nanoseconds since 1970-01-01T00:00:00Z.
     public var endNanoseconds: UInt64
-    /// By OpenTelemetry's conventions; never a query string, token or cookie.
+    /// The attributes, named by OpenTelemetry's conventions; never a query string, token or cookie.
     public var attributes: SpanAttributes
-    /// `nil` when nobody set one.
+    /// `nil` if no status was set.
     public var status: SpanStatus?
-    /// What happened meanwhile.
+    /// The events.
     public var events: [SpanEvent]
-    /// Other traces that this one has to do with.
+    /// The links to other traces.
     public var links: [TraceContext]
-    /// How many events were not kept.
+    /// The number of dropped events.
     public var droppedEvents = 0
-    /// How many links were not kept.
+    /// The number of dropped links.
     public var droppedLinks = 0
-    /// What other tracing systems want passed on: the value of `tracestate`.
+    /// The vendor-specific trace state: the value of `tracestate`.
     public var traceState: String?
 
-    /// A span without attributes, status, events and links; set those it has.
+    /// Creates a span without attributes, status, events and links; set these afterwards.
     public init(
         name: String, kind: SpanKind, context: TraceContext, parentSpanID: UInt64?, startNanoseconds: UInt64,
         endNanoseconds: UInt64
@@ -46,20 +46,20 @@ public struct FinishedSpan: Sendable {
         links = []
     }
 
-    /// Whether the parent is another process's span. A server's parent is on the other side of the wire, and every other
-    /// span of the gateway's is below one of its own.
+    /// Whether the parent is a span of another process. Only server spans have remote parents; all other spans of the
+    /// gateway have local ones.
     var hasRemoteParent: Bool { parentSpanID != nil && (kind == .server || kind == .consumer) }
 }
 
-/// Takes finished spans away. It is called wherever a span ends, event loops included, and must not wait.
+/// A consumer of finished spans. Called wherever a span ends, including event loops, so it must not block.
 public protocol SpanExporter: Sendable {
-    /// Takes over one span.
+    /// Exports one span.
     func export(_ span: FinishedSpan)
 }
 
-/// Forgets every span.
+/// Discards every span.
 public struct NoOpSpanExporter: SpanExporter {
-    /// There is nothing to set.
+    /// Creates the exporter.
     public init() {}
 
     /// Does nothing.

@@ -1,32 +1,32 @@
-/// Where a request stands in a trace: W3C Trace Context, level 2.
+/// The position of a request in a trace: W3C Trace Context, level 2.
 public struct TraceContext: Sendable, Hashable {
     /// The trace; never zero.
     public var traceID: ID128
-    /// The span that is the parent of what follows; never zero.
+    /// The parent span of the next operation; never zero.
     public var spanID: UInt64
     /// Bit 0: sampled. Bit 1: the trace id is random. The others are zero.
     public var flags: UInt8
 
-    /// How many bytes a `traceparent` of version 00 has.
+    /// The length in bytes of a `traceparent` of version 00.
     public static let traceparentLength = 55
     static let sampledFlag: UInt8 = 0x01
     static let randomFlag: UInt8 = 0x02
 
-    /// Puts a context together; ids of zero are the caller's to avoid.
+    /// Creates a context; the caller must not pass ids of zero.
     public init(traceID: ID128, spanID: UInt64, flags: UInt8) {
         self.traceID = traceID
         self.spanID = spanID
         self.flags = flags
     }
 
-    /// Whether the one who asks has recorded this trace.
+    /// Whether the caller has recorded this trace.
     public var isSampled: Bool { flags & Self.sampledFlag != 0 }
 }
 
 extension TraceContext {
-    /// Reads a `traceparent` field's value (W3C Trace Context, section 3.2). `nil` for anything that is not exactly right:
-    /// upper-case digits, ids of zeros, version `ff`, surrounding blanks, or trailing bytes on version 00. A future
-    /// version may go on after a dash, and only its sampled flag is understood.
+    /// Parses the value of a `traceparent` field (W3C Trace Context, section 3.2). Returns `nil` for invalid values:
+    /// upper-case digits, ids of zeros, version `ff`, surrounding blanks, or trailing bytes in version 00. A future
+    /// version may have further parts after a dash; only its sampled flag is used.
     public init?(traceparent bytes: Span<UInt8>) {
         guard bytes.count >= Self.traceparentLength,
             bytes[2] == UInt8(ascii: "-"), bytes[35] == UInt8(ascii: "-"), bytes[52] == UInt8(ascii: "-"),
@@ -43,7 +43,7 @@ extension TraceContext {
         self.init(traceID: traceID, spanID: spanID, flags: UInt8(truncatingIfNeeded: flags) & known)
     }
 
-    /// The field's value, version 00.
+    /// The field value, version 00.
     public var traceparent: InlineArray<55, UInt8> {
         var bytes = InlineArray<55, UInt8>(repeating: UInt8(ascii: "-"))
         Self.write(hex: 0, digits: 2, at: 0, to: &bytes)
@@ -54,7 +54,7 @@ extension TraceContext {
         return bytes
     }
 
-    /// The field's value as text, for carriers that hold text.
+    /// The field value as text, for carriers of text.
     public var traceparentText: String {
         let bytes = traceparent
         var text = LineBuffer(reserving: bytes.count)

@@ -1,10 +1,10 @@
 import Synchronization
 
-/// Random ids for traces, spans and requests: SplitMix64 over a counter, from a seed of the system's generator. They are
-/// unique and evenly spread, and not secrets: never make a ticket of one.
+/// Random ids for traces, spans and requests: SplitMix64 over a counter, seeded from the system's generator. The ids
+/// are unique and uniformly distributed but predictable: never use one as a session ticket.
 ///
-/// The only state is the counter, so any thread may ask without a lock; an event loop has one of its own, so that loops
-/// do not fight for a cache line.
+/// The only state is the counter, so all threads can use it without a lock. Each event loop has its own source to avoid
+/// contention for a cache line.
 public final class TraceIDSource: Sendable {
     private let counter = Atomic<UInt64>(0)
     private let seeds: (UInt64, UInt64)

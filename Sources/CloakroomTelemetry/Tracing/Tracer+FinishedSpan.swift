@@ -1,13 +1,12 @@
 public import Tracing
 
 extension Tracer {
-    /// Makes a span of something that is over already: a child of the current trace, if there is one and it is sampled;
-    /// otherwise nothing.
+    /// Records a span of a finished operation as a child of the current trace, if there is one and it is sampled.
     ///
     /// - Parameters:
-    ///   - start: when it began, in nanoseconds since 1970-01-01T00:00:00Z.
-    ///   - end: when it was over, likewise.
-    ///   - isError: whether it failed.
+    ///   - start: The start time, in nanoseconds since 1970-01-01T00:00:00Z.
+    ///   - end: The end time, in the same unit.
+    ///   - isError: Whether the operation failed.
     public func recordFinished(
         _ name: String, kind: SpanKind, start: UInt64, end: UInt64, attributes: SpanAttributes = [:],
         isError: Bool = false
@@ -20,7 +19,7 @@ extension Tracer {
     }
 }
 
-/// A time that was measured before.
+/// A time measured earlier.
 private struct RecordedInstant: TracerInstant {
     let nanosecondsSinceEpoch: UInt64
 

@@ -1,9 +1,9 @@
 import Synchronization
 public import Tracing
 
-/// A span of ``W3CTracer``. One that is not sampled passes its context on and keeps nothing.
+/// A span of ``W3CTracer``. An unsampled span only propagates its context.
 public final class W3CSpan: Tracing.Span {
-    /// More events or links than this are not kept; OpenTelemetry's default limit.
+    /// The maximum number of events and of links; OpenTelemetry's default.
     static let listLimit = 128
 
     private struct State {
@@ -11,9 +11,9 @@ public final class W3CSpan: Tracing.Span {
         var hasEnded = false
     }
 
-    /// The context that children and outgoing requests continue.
+    /// The context for children and outgoing requests.
     public let context: ServiceContext
-    /// Whether anything is kept.
+    /// Whether the span is recorded.
     public let isRecording: Bool
     private let state: Mutex<State>
     private let exporter: any SpanExporter
@@ -31,25 +31,25 @@ public final class W3CSpan: Tracing.Span {
         set { change { $0.name = newValue } }
     }
 
-    /// What is known of the operation.
+    /// The attributes.
     public var attributes: SpanAttributes {
         get { state.withLock { $0.span.attributes } }
         set { change { $0.attributes = newValue } }
     }
 
-    /// How it went.
+    /// Sets the status.
     public func setStatus(_ status: SpanStatus) {
         change { $0.status = status }
     }
 
-    /// Something happened.
+    /// Adds an event.
     public func addEvent(_ event: SpanEvent) {
         change { span in
             if span.events.count < Self.listLimit { span.events.append(event) } else { span.droppedEvents += 1 }
         }
     }
 
-    /// Another trace has to do with this one; a link without a trace is ignored.
+    /// Adds a link to another trace; a link without a trace is ignored.
     public func addLink(_ link: SpanLink) {
         guard let linked = link.context.traceContext else { return }
         change { span in
@@ -57,7 +57,7 @@ public final class W3CSpan: Tracing.Span {
         }
     }
 
-    /// Keeps the error's type only: its text may hold what does not belong into a trace.
+    /// Records only the type of the error, because its text may contain sensitive data.
     public func recordError<Instant: TracerInstant>(
         _ error: any Error, attributes: SpanAttributes, at instant: @autoclosure () -> Instant
     ) {
@@ -67,7 +67,7 @@ public final class W3CSpan: Tracing.Span {
         addEvent(SpanEvent(name: "exception", at: instant(), attributes: attributes))
     }
 
-    /// Ends the span and exports it. Only the first end counts, and nothing changes the span afterwards.
+    /// Ends and exports the span. Only the first call has an effect; the span cannot be changed afterwards.
     public func end<Instant: TracerInstant>(at instant: @autoclosure () -> Instant) {
         guard isRecording else { return }
         let end = instant().nanosecondsSinceEpoch

@@ -1,7 +1,7 @@
 public import Tracing
 
-/// swift-distributed-tracing on W3C Trace Context. Ended spans that are sampled go to the exporter; the others cost one
-/// object and carry their context on.
+/// A swift-distributed-tracing tracer for W3C Trace Context. Sampled spans are exported when they end; other spans cost
+/// one object and propagate their context.
 public struct W3CTracer: Tracer {
     private static let traceparentField = "traceparent"
     private static let tracestateField = "tracestate"
@@ -10,7 +10,7 @@ public struct W3CTracer: Tracer {
     private let exporter: any SpanExporter
     private let ids: TraceIDSource
 
-    /// Makes a tracer.
+    /// Creates a tracer.
     public init(sampler: TraceSampler, exporter: any SpanExporter, ids: TraceIDSource = TraceIDSource()) {
         self.sampler = sampler
         self.exporter = exporter
@@ -20,13 +20,13 @@ public struct W3CTracer: Tracer {
     /// The context of a new span below `parent`, or of a new trace.
     public func childContext(of parent: TraceContext?) -> TraceContext {
         let traceID = parent?.traceID ?? ids.next128()
-        // Our own ids are random; what a parent said of its trace id stays.
+        // Ids of the gateway are random; the randomness flag of a parent's trace id is kept.
         let random = parent.map { $0.flags & TraceContext.randomFlag } ?? TraceContext.randomFlag
         let sampled = sampler.isSampled(traceID: traceID, parent: parent) ? TraceContext.sampledFlag : 0
         return TraceContext(traceID: traceID, spanID: ids.next64(), flags: random | sampled)
     }
 
-    /// Starts a span below the context's trace, or a new trace if it has none.
+    /// Starts a span in the context's trace, or a new trace if there is none.
     public func startSpan<Instant: TracerInstant>(
         _ operationName: String, context: @autoclosure () -> ServiceContext, ofKind kind: SpanKind,
         at instant: @autoclosure () -> Instant, function: String, file fileID: String, line: UInt
@@ -44,11 +44,11 @@ public struct W3CTracer: Tracer {
         return W3CSpan(span, context: context, exporter: exporter)
     }
 
-    /// Exporters deliver by themselves.
+    /// Exporters flush on their own.
     public func forceFlush() {}
 
-    /// Takes `traceparent` and `tracestate` from a carrier. An invalid `traceparent` is as good as none, and without one
-    /// there is no `tracestate` (W3C Trace Context, section 4.3).
+    /// Extracts `traceparent` and `tracestate` from a carrier. An invalid `traceparent` is ignored, and without a valid
+    /// one `tracestate` is ignored too (W3C Trace Context, section 4.3).
     public func extract<Carrier, Extract: Extractor>(
         _ carrier: Carrier, into context: inout ServiceContext, using extractor: Extract
     ) where Extract.Carrier == Carrier {
@@ -61,7 +61,7 @@ public struct W3CTracer: Tracer {
         }
     }
 
-    /// Puts `traceparent` and `tracestate` into a carrier.
+    /// Injects `traceparent` and `tracestate` into a carrier.
     public func inject<Carrier, Inject: Injector>(
         _ context: ServiceContext, into carrier: inout Carrier, using injector: Inject
     ) where Inject.Carrier == Carrier {
@@ -72,8 +72,8 @@ public struct W3CTracer: Tracer {
         }
     }
 
-    /// It is passed on as it came, so it must be fit for a header: visible ASCII, and no longer than the 512 bytes that
-    /// everybody has to support.
+    /// The value is forwarded unchanged, so it must be a valid field value: visible ASCII, at most 512 bytes, the
+    /// length that all implementations must support.
     private static func isAcceptable(tracestate: String) -> Bool {
         let bytes = tracestate.utf8
         return !bytes.isEmpty && bytes.count <= 512

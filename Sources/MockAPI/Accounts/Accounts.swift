@@ -2,7 +2,7 @@ import Crypto
 import FoundationEssentials
 import Synchronization
 
-/// An account as `GET /user` shows it.
+/// The account representation of `GET /user`.
 struct Account: Encodable, Sendable {
     let id: String
     let email: String
@@ -11,7 +11,7 @@ struct Account: Encodable, Sendable {
     let createdAt: Date
 }
 
-/// Who can sign in, and who is behind a token's subject.
+/// The users that can sign in, and the accounts of token subjects.
 final class AccountStore: Sendable {
     private struct Entry {
         var account: Account
@@ -20,7 +20,7 @@ final class AccountStore: Sendable {
 
     private let entriesByID: Mutex<[String: Entry]>
 
-    /// Of two users with the same e-mail the later one counts.
+    /// If two users have the same e-mail address, the later one applies.
     init(_ users: [MockUser]) {
         var entries: [String: Entry] = [:]
         for user in users {
@@ -45,7 +45,7 @@ final class AccountStore: Sendable {
         entriesByID.withLock { $0[id]?.account }
     }
 
-    /// Whether there is such a user.
+    /// Returns whether there is such a user.
     func rename(email: String, to name: String) -> Bool {
         entriesByID.withLock { entries in
             let id = Self.id(of: email)
@@ -55,7 +55,7 @@ final class AccountStore: Sendable {
         }
     }
 
-    /// The same for the same e-mail in every run, so that an id may be remembered across a restart of the mock.
+    /// Derived from the e-mail address, so ids stay the same after a restart of the mock.
     private static func id(of email: String) -> String {
         let digest = SHA256.hash(data: Array(email.lowercased().utf8))
         return "usr_" + Base64URL.encode(digest.prefix(12))

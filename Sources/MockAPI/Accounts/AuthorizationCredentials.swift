@@ -1,10 +1,10 @@
 import HTTPTypes
 
-/// What follows the scheme in the one `Authorization` field of a request (RFC 9110 §11.4).
+/// The credentials after the scheme in the single `Authorization` field of a request (RFC 9110 §11.4).
 enum AuthorizationCredentials {
-    /// Nothing when there is no such field, more than one, or one of another scheme.
+    /// `nil` if there is no such field, more than one, or one of another scheme.
     ///
-    /// Two fields are refused and not joined: a proxy that adds one instead of setting it must not go unnoticed.
+    /// Two fields are rejected rather than joined, to detect a proxy that adds a field instead of replacing it.
     static func read(from fields: HTTPFields, scheme: String) -> Substring? {
         var values = fields[values: .authorization].makeIterator()
         guard let value = values.next(), values.next() == nil else { return nil }

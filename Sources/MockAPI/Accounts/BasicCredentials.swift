@@ -6,9 +6,9 @@ struct BasicCredentials: Redacted {
     let email: String
     let password: String
 
-    /// Nothing when the header is missing, doubled, of another scheme, not base 64, not UTF-8 or without a colon.
+    /// `nil` if the field is missing, repeated, of another scheme, not base 64, not UTF-8 or without a colon.
     ///
-    /// The first colon separates: a user-id cannot hold one, a password can.
+    /// The first colon separates: a user-id cannot contain one, a password can.
     init?(_ fields: HTTPFields) {
         guard let encoded = AuthorizationCredentials.read(from: fields, scheme: "basic"),
             let bytes = Data(base64Encoded: String(encoded)),

@@ -2,8 +2,8 @@ import FoundationEssentials
 
 /// The course: its episodes, and the video of each.
 ///
-/// Video ids count from 1 and episode ids from 101, so that taking one for the other shows. Addresses are relative: the
-/// mock does not know under which name a gateway shows it.
+/// Video ids start at 1 and episode ids at 101, so confusing them is detected. URLs are relative, because the mock does
+/// not know its public host name.
 enum Catalogue {
     static let episodes: [Episode] = lessons.enumerated().map { index, lesson in
         Episode(
@@ -16,7 +16,7 @@ enum Catalogue {
             publishedAt: firstPublication.addingTimeInterval(Double(index) * week))
     }
 
-    /// Nothing for an unknown id, and for one that is not written the way we write it, such as `01`.
+    /// `nil` for an unknown id and for an id in non-canonical notation, such as `01`.
     static func video(withID id: String) -> Video? {
         guard let number = Int(id), String(number) == id, lessons.indices.contains(number - 1) else { return nil }
         let lesson = lessons[number - 1]
@@ -26,7 +26,7 @@ enum Catalogue {
             videoURL: "/media/\(number)")
     }
 
-    /// The picture with the name that ends an `imageURL`.
+    /// The picture for the last path segment of an `imageURL`.
     static func picture(named name: String) -> LessonPicture? {
         guard let index = lessons.firstIndex(where: { "\($0.slug).svg" == name }) else { return nil }
         return LessonPicture(number: 1 + index)
@@ -34,7 +34,7 @@ enum Catalogue {
 
     private static let lessons = Lesson.language + Lesson.concurrency + Lesson.server
 
-    /// Monday, 6 January 2025, 08:00 UTC. A new episode came every week.
+    /// Monday, 6 January 2025, 08:00 UTC. A new episode is published every week.
     private static let firstPublication = Date(timeIntervalSince1970: 1_736_150_400)
     private static let week = 604_800.0
 

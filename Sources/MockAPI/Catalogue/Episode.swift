@@ -1,6 +1,6 @@
 import FoundationEssentials
 
-/// An episode as `GET /episodes` lists it.
+/// An episode as listed by `GET /episodes`.
 struct Episode: Encodable, Equatable, Sendable {
     let id: Int
     let number: Int
@@ -11,7 +11,7 @@ struct Episode: Encodable, Equatable, Sendable {
     let publishedAt: Date
 }
 
-/// A video as `GET /videos/{id}` shows it.
+/// A video as returned by `GET /videos/{id}`.
 struct Video: Encodable, Equatable, Sendable {
     /// In seconds.
     let duration: Int

@@ -1,5 +1,5 @@
 extension Lesson {
-    /// The second part of the course: several things at once.
+    /// The second part of the course: concurrency.
     static let concurrency = [
         Lesson(
             slug: "await-explained", title: "Await, Explained",

@@ -1,9 +1,9 @@
-/// What an episode and its video are made from.
+/// The data of an episode and its video.
 struct Lesson {
-    /// The part of its addresses that is its own.
+    /// The unique part of its URLs.
     let slug: String
     let title: String
     let excerpt: String
-    /// Of the video, in seconds.
+    /// The duration of the video, in seconds.
     let duration: Int
 }

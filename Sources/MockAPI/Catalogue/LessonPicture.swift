@@ -1,11 +1,11 @@
-/// The picture of a lesson, drawn from its number: a coat on a hanger with its ticket.
+/// The picture of a lesson, generated from its number: a coat on a hanger with its ticket.
 struct LessonPicture {
-    /// Counted from 1.
+    /// The number, from 1.
     let number: Int
 
-    /// 320 × 180, any size without loss. Colours stand in attributes, as a page's policy may forbid styles.
+    /// 320 × 180 vector graphic. Colours are attributes, because a content security policy may forbid styles.
     var svg: String {
-        // Steps of a golden angle: neighbours never look alike.
+        // Steps by the golden angle: the colours of neighbours differ clearly.
         let hue = (12 + number * 137) % 360
         let coat = "hsl(\(hue),52%,52%)"
         let tilt = [-5, 3, -2, 6, -4, 2, 5][number % 7]

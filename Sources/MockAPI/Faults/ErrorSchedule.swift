@@ -1,8 +1,8 @@
-/// Spreads failures evenly over requests: of every `n` in a row, `rate · n` fail, rounded down or up.
+/// Distributes failures evenly over requests: of every `n` consecutive requests, `rate · n` fail, rounded down or up.
 ///
-/// A count and no dice, so that a test knows which: at a rate of 0.25 and seed 0 the 4th, the 8th and so on.
+/// Deterministic, so tests know the failing requests: at a rate of 0.25 and seed 0 the 4th, the 8th and so on.
 struct ErrorSchedule {
-    /// 0...1; what lies outside is taken for the nearer end.
+    /// The failure rate, clamped to 0...1.
     var rate: Double {
         didSet { rate = Self.clamp(rate) }
     }
@@ -10,11 +10,11 @@ struct ErrorSchedule {
 
     init(rate: Double, seed: Int) {
         self.rate = Self.clamp(rate)
-        // A seed beyond this would leave the range where a Double counts in ones.
+        // A larger seed would exceed the range in which a Double represents all integers.
         count = seed % 1_000_000_000
     }
 
-    /// Whether the next request fails.
+    /// Returns whether the next request fails.
     mutating func nextFails() -> Bool {
         let before = (Double(count) * rate).rounded(.down)
         count += 1

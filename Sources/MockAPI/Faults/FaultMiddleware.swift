@@ -1,7 +1,7 @@
 import HTTPTypes
 import Hummingbird
 
-/// Holds every answer back for as long as the faults say.
+/// Delays every response by the configured latency.
 struct LatencyMiddleware: RouterMiddleware {
     typealias Context = BasicRequestContext
 
@@ -17,7 +17,7 @@ struct LatencyMiddleware: RouterMiddleware {
     }
 }
 
-/// Fails the requests whose turn it is, before they change anything.
+/// Fails the scheduled requests before they change state.
 struct FailureMiddleware: RouterMiddleware {
     typealias Context = BasicRequestContext
 
@@ -30,7 +30,7 @@ struct FailureMiddleware: RouterMiddleware {
         if !control.matches(request),
             let status = faults.nextFailure(method: request.method.rawValue, path: request.uri.path)
         {
-            return JSONResponse.error(HTTPResponse.Status(code: status), "The mock was told to fail this request.")
+            return JSONResponse.error(HTTPResponse.Status(code: status), "This failure was injected by the mock.")
         }
         return try await next(request, context)
     }

@@ -1,8 +1,8 @@
 import Synchronization
 
-/// How a mock misbehaves. Starts as the settings say; a test may change it while the mock runs.
+/// The faults of a mock. Initialized from the settings; tests can change them while the mock runs.
 ///
-/// Failures are for requests with the right `X-API-TOKEN`; without it the answer is 403 and nothing is counted here.
+/// Failures apply only to requests with the correct `X-API-TOKEN`; others get 403 and are not counted here.
 public final class MockFaults: Sendable {
     private struct State {
         var latency: Duration
@@ -16,18 +16,18 @@ public final class MockFaults: Sendable {
         state = Mutex(State(latency: latency, schedule: ErrorSchedule(rate: errorRate, seed: errorSeed)))
     }
 
-    /// Holds every answer back this long from now on.
+    /// Delays every further response by this duration.
     public func setLatency(_ latency: Duration) {
         state.withLock { $0.latency = latency }
     }
 
-    /// Answers 500 to this share (0...1) of the requests from now on, evenly spread.
+    /// Responds with 500 to this fraction (0...1) of further requests, evenly distributed.
     public func setErrorRate(_ rate: Double) {
         state.withLock { $0.schedule.rate = rate }
     }
 
-    /// Answers the next requests with this method and path (no query) with these statuses (400...599), one each, instead
-    /// of serving them. Comes after what is planned already.
+    /// Responds to the next requests with this method and path (no query) with these statuses (400...599), one each,
+    /// instead of serving them. Appended to the already scheduled ones.
     public func failNext(_ method: String, _ path: String, statuses: [Int] = [500]) {
         state.withLock { $0.configured["\(method) \(path)", default: []] += statuses.map { min(max($0, 400), 599) } }
     }
@@ -36,7 +36,7 @@ public final class MockFaults: Sendable {
         state.withLock { $0.latency }
     }
 
-    /// The status to fail this request with, if it is to fail.
+    /// The failure status for this request; `nil` if it is to succeed.
     func nextFailure(method: String, path: String) -> Int? {
         state.withLock { state in
             let key = "\(method) \(path)"

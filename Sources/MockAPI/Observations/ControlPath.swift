@@ -1,6 +1,6 @@
 import Hummingbird
 
-/// The path by which a test looks at the mock. It is not part of what is observed, delayed or made to fail.
+/// The path for tests to read the observations. Requests to it are not recorded, delayed or failed.
 struct ObservationEndpoint: Sendable {
     static let path = "/__mock/requests"
 

@@ -1,39 +1,37 @@
 import Synchronization
 
-/// What a mock has seen so far, at one moment.
+/// A snapshot of the traffic that a mock has received.
 public struct RecordedTraffic: Sendable, Equatable, Codable {
-    /// How many requests came for each `"METHOD path"` (no query). Of paths beyond the first 1,000 different ones only
-    /// `total` knows.
+    /// The number of requests per `"METHOD path"` (no query). Paths beyond the first 1,000 distinct ones are counted
+    /// only in `total`.
     public var counts: [String: Int] = [:]
-    /// How many requests came.
+    /// The number of requests.
     public var total = 0
-    /// The last 1,000 requests at most, oldest first.
+    /// At most the last 1,000 requests, oldest first.
     public var recent: [RecordedRequest] = []
-    /// How many refresh tokens were exchanged for a new pair.
+    /// The number of refresh tokens exchanged for a new pair.
     public var refreshes = 0
-    /// When the last 1,000 of them were, oldest first, in seconds since 1970.
+    /// The times of the last 1,000 exchanges, oldest first, in seconds since 1970.
     public var refreshTimes: [Double] = []
-    /// How many times a spent refresh token was presented.
+    /// The number of times a used refresh token was presented.
     public var reuseDetections = 0
 
-    /// How many requests came with this method and path.
+    /// The number of requests with this method and path.
     public func count(_ method: String, _ path: String) -> Int {
         counts["\(method) \(path)", default: 0]
     }
 }
 
-/// Counts and remembers what reaches a mock, so that a test can prove what did and what did not. Safe to use from
-/// everywhere at once.
+/// Counts and records the requests that reach a mock, so tests can verify them. Thread-safe.
 ///
-/// Requests to `/__mock/requests` are neither counted nor remembered while that path is switched on: looking must not
-/// change what is seen.
+/// Requests to `/__mock/requests` are not recorded if that path is enabled, so reading does not change the result.
 public final class RequestRecorder: Sendable {
-    /// How many requests are remembered, and how many different paths are counted one by one.
+    /// The maximum number of recorded requests and of separately counted paths.
     public static let limit = 1_000
 
     private struct State {
         var seen = RecordedTraffic()
-        /// Where in `seen.recent` the oldest request stands, and the next one goes, once the ring is full.
+        /// The index of the oldest request in `seen.recent`, where the next one is written once the ring is full.
         var oldest = 0
     }
 
@@ -41,7 +39,7 @@ public final class RequestRecorder: Sendable {
 
     init() {}
 
-    /// What was seen since the start or the last reset.
+    /// The traffic since the start or the last reset.
     public func snapshot() -> RecordedTraffic {
         state.withLock { state in
             var snapshot = state.seen
@@ -50,7 +48,7 @@ public final class RequestRecorder: Sendable {
         }
     }
 
-    /// Forgets everything.
+    /// Clears all observations.
     public func reset() {
         state.withLock { $0 = State() }
     }

@@ -1,7 +1,7 @@
 import HTTPTypes
 import Hummingbird
 
-/// Records every request before anything is decided about it.
+/// Records every request before it is processed.
 struct RecordingMiddleware: RouterMiddleware {
     typealias Context = BasicRequestContext
 

@@ -1,6 +1,7 @@
-// The whole client. The browser keeps a cookie that no script can read; the gateway keeps the tokens and renews them.
+// The complete client. The browser stores a cookie that scripts cannot read; the gateway stores the tokens and
+// refreshes them.
 
-/** What a request came to when it did not succeed: a problem document of the gateway's, or what stands in for one. */
+/** The error of a failed request: a problem document of the gateway, or a substitute. */
 class Problem extends Error {
   constructor({ code, detail, reason = null, retryAfter = null }) {
     super(detail);
@@ -11,12 +12,12 @@ class Problem extends Error {
     const retryAfter = Number(answer.headers.get("Retry-After")) || null;
     const isProblem = answer.headers.get("Content-Type")?.startsWith("application/problem+json");
     const document = isProblem ? await answer.json().catch(() => null) : null;
-    // Not the gateway's words but those of the API behind it, which are not for people.
+    // The body is from the API, not from the gateway, and is not meant for users.
     return document ? new Problem({ ...document, retryAfter }) : new Problem({ code: "failed_request", detail: sentence });
   }
 }
 
-/** Sends a request to the host that the page came from; the cookie goes with it by itself. */
+/** Sends a request to the origin of the page; the browser adds the cookie. */
 async function call(method, path, { body, sentence = "Something went wrong." } = {}) {
   const headers = { Accept: "application/json" };
   if (body) headers["Content-Type"] = "application/json";
@@ -40,12 +41,12 @@ const copy = (id) => element(id).content.firstElementChild.cloneNode(true);
 const show = (id, isShown) => { element(id).hidden = !isShown; };
 
 let user = null;
-/** What to play once somebody has signed in. */
+/** The episode to play after sign-in. */
 let wanted = null;
 
 // -- Messages
 
-/** Says something above the list; `again` is what the button does where trying again makes sense. */
+/** Shows a message above the list; `again` is the action of the retry button, if a retry is possible. */
 function say(text, { code = "done", again = null } = {}) {
   element("message").dataset.code = code;
   element("message-text").textContent = text;
@@ -60,7 +61,7 @@ function hush() {
   show("form-message", false);
 }
 
-/** What every failed request but a sign-in leads to. */
+/** Handles every failed request except a sign-in. */
 function report(problem, again) {
   if (!(problem instanceof Problem)) throw problem;
   if (problem.code === "unauthorized") {
@@ -72,7 +73,7 @@ function report(problem, again) {
   say(problem.message, { code: problem.code, again });
 }
 
-// -- Who is here
+// -- Current user
 
 function signedIn(who) {
   user = who;
@@ -97,7 +98,7 @@ async function whoAmI() {
   } catch (problem) {
     if (problem.code !== "unauthorized") return report(problem, whoAmI);
     signedOut();
-    // Who has never been here is told nothing; who was sent away is told.
+    // A first visit shows no message; an ended session does.
     if (problem.reason !== "no_session") say(problem.message, problem);
   }
 }
@@ -135,7 +136,7 @@ element("form").addEventListener("submit", async (event) => {
   }
 });
 
-/** Lets nobody try again before the time that the gateway named. */
+/** Disables the form until the time given by the gateway. */
 async function countDown(problem, message) {
   for (let seconds = problem.retryAfter; seconds > 0; seconds -= 1) {
     message.textContent = `${problem.message} (${seconds} s)`;
@@ -196,14 +197,14 @@ async function play(episode) {
     screen.onerror = () => explain(episode, video.videoURL);
     show("player", true);
     element("player-title").focus();
-    // A browser may refuse to play before it was asked to; the controls are there.
+    // Browsers may block autoplay; the user can start with the controls.
     screen.play().catch(() => {});
   } catch (problem) {
     report(problem, () => play(episode));
   }
 }
 
-/** A player does not say why it got no data. A request for its first byte does. */
+/** Media elements do not report why loading failed. A request for the first byte does. */
 async function explain(episode, address) {
   stop();
   let problem = new Problem({ code: "failed_request", detail: "This episode could not be played." });
@@ -237,7 +238,7 @@ async function listSessions() {
     show("end-others", sessions.length > 1);
     show("sessions", true);
   } catch (problem) {
-    // Nobody asked for this list; only the end of the session is news.
+    // The list is loaded automatically, so only an ended session is reported.
     show("sessions", false);
     if (problem.code === "unauthorized") report(problem);
   }

@@ -1,9 +1,9 @@
 import HTTPTypes
 import Hummingbird
 
-/// Answers 403 to every request, known path or not, that does not carry the API token exactly once.
+/// Responds with 403 to every request, for any path, that does not contain the API token exactly once.
 ///
-/// Two fields are refused even if both are right: a proxy has to set this header, not to add it.
+/// Two fields are rejected even if both are correct: a proxy must set this field, not add one.
 struct APITokenMiddleware: RouterMiddleware {
     typealias Context = BasicRequestContext
 

@@ -61,10 +61,10 @@ struct AuthRoutes {
     }
 
     private var wrongCredentials: Response {
-        JSONResponse.unauthorized(.basic, "The e-mail or the password is wrong.")
+        JSONResponse.unauthorized(.basic, "The e-mail address or the password is wrong.")
     }
 
     private var badRefreshToken: Response {
-        JSONResponse.unauthorized(.bearer, "The refresh token is missing or no longer good.")
+        JSONResponse.unauthorized(.bearer, "The refresh token is missing or invalid.")
     }
 }

@@ -1,14 +1,14 @@
-/// Which part of a resource a request asks for with `Range` (RFC 9110 §14.1.2, §14.2).
+/// The part of a resource requested by `Range` (RFC 9110 §14.1.2, §14.2).
 enum ByteRange: Equatable {
-    /// All of it: no range was asked for, or none that has to be honoured.
+    /// The whole resource: no range was requested, or none that must be honoured.
     case whole
-    /// These bytes, never none.
+    /// These bytes, at least one.
     case part(Range<Int>)
-    /// Bytes that are not there (416).
+    /// A range outside of the resource (416).
     case unsatisfiable
 
-    /// Reads the field for a resource of `length` bytes. Several ranges, other units and what is malformed are ignored,
-    /// as a server may.
+    /// Parses the field for a resource of `length` bytes. Multiple ranges, other units and malformed values are
+    /// ignored, as permitted.
     init(_ field: String?, length: Int) {
         self = .whole
         guard let field, field.lowercased().hasPrefix("bytes=") else { return }
@@ -29,7 +29,7 @@ enum ByteRange: Equatable {
         start < length && start < end ? .part(start..<end) : .unsatisfiable
     }
 
-    /// A number, `.some(nil)` for none, and nothing for what is neither.
+    /// A number; `.some(nil)` for an empty text; `nil` for other text.
     private static func position(_ text: Substring) -> Int?? {
         if text.isEmpty { return .some(nil) }
         guard text.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let number = Int(text) else { return nil }

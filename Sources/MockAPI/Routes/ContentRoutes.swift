@@ -2,7 +2,7 @@ import FoundationEssentials
 import Hummingbird
 import NIOCore
 
-/// `/episodes` for everybody; `/videos/{id}` and `/user` with an access token.
+/// Public `/episodes`; `/videos/{id}` and `/user` with an access token.
 struct ContentRoutes {
     let bearer: BearerAuthenticator
 
@@ -15,11 +15,11 @@ struct ContentRoutes {
         router.get("user") { request, _ in try user(request) }
     }
 
-    /// The token is looked at first: who is not signed in does not learn which videos there are.
+    /// The token is checked first, so clients without a session cannot find out which videos exist.
     private func video(_ id: String, for request: Request) throws -> Response {
         guard bearer.account(for: request) != nil else { return bearer.rejection }
         guard let video = Catalogue.video(withID: id) else {
-            return JSONResponse.error(.notFound, "There is no such video.")
+            return JSONResponse.error(.notFound, "No such video.")
         }
         return try JSONResponse.noStore(video)
     }

@@ -3,7 +3,7 @@ import HTTPTypes
 import Hummingbird
 import NIOCore
 
-/// Answers in JSON, dates in ISO 8601.
+/// Creates JSON responses, with dates in ISO 8601.
 enum JSONResponse {
     static func encode(_ value: some Encodable) throws -> ByteBuffer {
         let encoder = JSONEncoder()
@@ -19,14 +19,14 @@ enum JSONResponse {
             body: ResponseBody(byteBuffer: json))
     }
 
-    /// For tokens and for what belongs to one user: nobody on the way may keep it (RFC 9111 §5.2.2.5).
+    /// For tokens and user data: the response must not be cached (RFC 9111 §5.2.2.5).
     static func noStore(_ value: some Encodable) throws -> Response {
         var response = ok(try encode(value))
         response.headers[.cacheControl] = "no-store"
         return response
     }
 
-    /// `{"error": "…"}`. The message is a literal, so nothing in it needs escaping and nothing a client sent is in it.
+    /// `{"error": "…"}`. The message is a literal, so it needs no escaping and contains no client data.
     static func error(_ status: HTTPResponse.Status, _ message: StaticString) -> Response {
         Response(
             status: status,
@@ -34,7 +34,7 @@ enum JSONResponse {
             body: ResponseBody(byteBuffer: ByteBuffer(string: #"{"error":"\#(message)"}"#)))
     }
 
-    /// A 401 with the challenge that it must carry (RFC 9110 §11.6.1).
+    /// A 401 response with the required challenge (RFC 9110 §11.6.1).
     static func unauthorized(_ challenge: Challenge, _ message: StaticString) -> Response {
         var response = error(.unauthorized, message)
         response.headers[.wwwAuthenticate] = challenge.rawValue

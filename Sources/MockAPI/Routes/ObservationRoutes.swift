@@ -1,6 +1,6 @@
 import Hummingbird
 
-/// What the mock has seen, over HTTP: for tests that run in another process.
+/// The recorded traffic over HTTP, for tests in another process.
 struct ObservationRoutes {
     let observations: RequestRecorder
 

@@ -2,7 +2,7 @@ import HTTPTypes
 import Hummingbird
 import NIOCore
 
-/// A page that uses the API, for a browser in front of a gateway: `/`, `/app.js` and `/app.css`.
+/// A web page that uses the API through a gateway: `/`, `/app.js` and `/app.css`.
 struct PageRoutes {
     func register(on router: Router<BasicRequestContext>) {
         serve(PackageResources.index_html, at: "/", as: "text/html; charset=utf-8", on: router)
@@ -16,7 +16,7 @@ struct PageRoutes {
         let body = ByteBuffer(bytes: bytes)
         let headers: HTTPFields = [
             .contentType: type,
-            // Another version of the page may be behind the same address tomorrow.
+            // The content may change in the next version.
             .cacheControl: "no-cache",
             .contentSecurityPolicy: Self.contentSecurityPolicy,
             .xContentTypeOptions: "nosniff",
@@ -24,7 +24,7 @@ struct PageRoutes {
         router.get(path) { _, _ in Response(status: .ok, headers: headers, body: ResponseBody(byteBuffer: body)) }
     }
 
-    /// Nothing from elsewhere, nothing inline, and nobody may frame it (Content Security Policy Level 3).
+    /// Forbids external and inline content and framing (Content Security Policy Level 3).
     static let contentSecurityPolicy = [
         "default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "img-src 'self'",
         "media-src 'self'", "form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'",

@@ -1,7 +1,7 @@
 import Hummingbird
 import NIOCore
 
-/// Bodies of every kind, to try a proxy with: slow, echoed, and long.
+/// Slow, echoed and long bodies for testing a proxy.
 struct TestRoutes {
     func register(on router: Router<BasicRequestContext>) {
         router.get("__mock/slow") { request, _ in slow(request) }
@@ -9,7 +9,7 @@ struct TestRoutes {
         router.get("__mock/bytes") { request, _ in bytes(request) }
     }
 
-    /// A first chunk, a wait of `seconds` (0...600, fractions allowed), a last chunk.
+    /// Sends a first chunk, waits `seconds` (0...600, fractions allowed), sends a last chunk.
     private func slow(_ request: Request) -> Response {
         guard let seconds = request.uri.queryParameters["seconds"].flatMap({ Double($0) }), (0...600).contains(seconds)
         else { return JSONResponse.error(.badRequest, "seconds must be a number from 0 to 600.") }
@@ -22,14 +22,14 @@ struct TestRoutes {
         return Response(status: .ok, headers: [.contentType: "text/plain; charset=utf-8"], body: body)
     }
 
-    /// The request's body as it comes in, chunk by chunk, without waiting for its end.
+    /// Echoes the request body chunk by chunk without waiting for its end.
     private func echo(_ request: Request) -> Response {
         let type = request.headers[.contentType] ?? "application/octet-stream"
         return Response(
             status: .ok, headers: [.contentType: type], body: ResponseBody(asyncSequence: request.body))
     }
 
-    /// `count` (0...2^40) bytes of ``BytePattern`` in chunks, so no `Content-Length`.
+    /// Sends `count` (0...2^40) bytes of ``BytePattern`` in chunks, without `Content-Length`.
     private func bytes(_ request: Request) -> Response {
         guard let count = request.uri.queryParameters["count"].flatMap({ Int($0) }), (0...1 << 40).contains(count)
         else { return JSONResponse.error(.badRequest, "count must be a whole number from 0 to 1099511627776.") }

@@ -17,7 +17,7 @@ enum Base64URL {
         return text
     }
 
-    /// Nothing when `text` holds a character outside the alphabet, padding included.
+    /// `nil` if `text` contains a character outside the alphabet, including padding.
     static func decode(_ text: some StringProtocol) -> [UInt8]? {
         var padded = ""
         padded.reserveCapacity(text.utf8.count + 3)

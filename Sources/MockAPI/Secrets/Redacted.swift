@@ -1,10 +1,10 @@
-/// A value that holds a secret and must not show it when it is printed, interpolated, dumped or reflected.
+/// A secret value that is not shown when it is printed, interpolated, dumped or reflected.
 ///
-/// A failing test prints its operands and a crash reporter walks mirrors; both see `<redacted>` only.
+/// Failing tests print their operands and crash reporters use mirrors; both see only `<redacted>`.
 public protocol Redacted: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {}
 
 extension Redacted {
-    /// The type's name and `<redacted>`.
+    /// The type name and `<redacted>`.
     public var description: String { "\(Self.self)(<redacted>)" }
 
     /// The same as `description`.

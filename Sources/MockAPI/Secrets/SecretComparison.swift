@@ -1,8 +1,8 @@
 import Crypto
 
-/// The fingerprint of a secret, for comparing without telling by the time it takes where two secrets differ.
+/// The fingerprint of a secret, for constant-time comparison.
 ///
-/// Equality of digests is constant-time in swift-crypto, and hashing first makes both sides equally long.
+/// Digests are compared in constant time by swift-crypto; hashing first makes both sides equally long.
 struct SecretFingerprint: Equatable, Sendable {
     private let digest: SHA256Digest
 

@@ -1,5 +1,5 @@
 extension Duration {
-    /// The duration in seconds, fractions included, as Foundation's dates count.
+    /// The duration in seconds with fractions, as used by Foundation dates.
     var inSeconds: Double {
         Double(components.seconds) + Double(components.attoseconds) / 1e18
     }

@@ -1,35 +1,35 @@
 public import Crypto
 public import FoundationEssentials
 
-/// How a mock API behaves. Every value has a default that suits `cloakroom demo`.
+/// The settings of a mock API. All defaults suit `cloakroom demo`.
 public struct MockAPISettings: Sendable, Redacted {
     /// The address to listen on, a name or an IP address. Default 127.0.0.1.
     public var host: String
-    /// The port to listen on, 0...65535; 0 lets the system choose. Default 9000.
+    /// The port to listen on, 0...65535; 0 selects a free port. Default 9000.
     public var port: Int
-    /// What `X-API-TOKEN` must hold on every request. Default `demo-api-token`.
+    /// The required value of `X-API-TOKEN` in every request. Default `demo-api-token`.
     public var apiToken: String
-    /// Who can sign in. Default: jo@example.com with the password `secret`.
+    /// The users that can sign in. Default: jo@example.com with the password `secret`.
     public var users: [MockUser]
-    /// How long an access token of `POST /auth` and `POST /auth/refresh` lives, in whole seconds, not negative.
-    /// Default 5 minutes.
+    /// The lifetime of access tokens of `POST /auth` and `POST /auth/refresh`, in whole seconds, not negative. Default
+    /// 5 minutes.
     public var accessTokenLifetime: Duration
-    /// How long a refresh token lives, counted from its own issue, not negative. Default 8 hours.
+    /// The lifetime of a refresh token from its own issue, not negative. Default 8 hours.
     public var refreshTokenLifetime: Duration
-    /// How long every answer is held back. Default 0.
+    /// The delay of every response. Default 0.
     public var latency: Duration
-    /// The share of requests that are answered 500, 0...1; see ``MockFaults``. Default 0.
+    /// The fraction of requests that get 500, 0...1; see ``MockFaults``. Default 0.
     public var errorRate: Double
-    /// Where the count behind `errorRate` starts: the same seed fails the same requests. Default 0.
+    /// The start of the counter for `errorRate`: the same seed fails the same requests. Default 0.
     public var errorSeed: Int
-    /// The HMAC key that access tokens are signed with. Default: random.
+    /// The HMAC key of access tokens. Default: random.
     public var signingKey: SymmetricKey
-    /// Whether the `/__mock/…` paths exist: what was seen, and bodies to try proxies with. Default false.
+    /// Whether the `/__mock/…` paths exist: the recorded traffic and test bodies. Default false.
     public var exposeObservations: Bool
-    /// The time, for issuing and expiring tokens. Default: the system's clock.
+    /// The clock for issuing and expiring tokens. Default: the system clock.
     public var now: @Sendable () -> Date
 
-    /// Settings with everything at its default but what is named.
+    /// Creates settings; omitted values have their defaults.
     public init(
         host: String = "127.0.0.1",
         port: Int = 9000,

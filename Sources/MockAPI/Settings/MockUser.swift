@@ -1,19 +1,19 @@
 public import FoundationEssentials
 
-/// Somebody who can sign in to the mock.
+/// A user of the mock.
 public struct MockUser: Sendable, Redacted {
-    /// What the user signs in with; compared without regard to case.
+    /// The e-mail address for sign-in, case-insensitive.
     public var email: String
     /// The password, any text; compared byte by byte in UTF-8.
     public var password: String
-    /// The name that `GET /user` shows.
+    /// The name in `GET /user`.
     public var name: String
     /// Whether `GET /user` calls the user new.
     public var isNewUser: Bool
-    /// When the account was made, whole seconds.
+    /// The creation time of the account, in whole seconds.
     public var createdAt: Date
 
-    /// An account; `createdAt` is 15 January 2025, 09:30 UTC unless something else is said.
+    /// Creates an account; `createdAt` defaults to 15 January 2025, 09:30 UTC.
     public init(
         email: String,
         password: String,

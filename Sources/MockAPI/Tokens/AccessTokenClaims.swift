@@ -1,13 +1,13 @@
-/// What an access token says (RFC 7519 §4.1), with one private claim.
+/// The claims of an access token (RFC 7519 §4.1), with one private claim.
 struct AccessTokenClaims: Codable, Equatable, Sendable {
     /// The account's id.
     let sub: String
-    /// When it was issued, in seconds since 1970.
+    /// The time of issue, in seconds since 1970.
     let iat: Int
-    /// From when on it is not good any more, in seconds since 1970. The older dialect's tokens have none.
+    /// The expiry, in seconds since 1970. Tokens of the older API have none.
     let exp: Int?
-    /// Different for every token.
+    /// A unique id.
     let jti: String
-    /// The era it was issued in; see `AccessTokens.rejectAllIssued()`.
+    /// The era of issue; see `AccessTokens.rejectAllIssued()`.
     let era: Int
 }

@@ -3,8 +3,8 @@ import FoundationEssentials
 
 /// Signs and verifies access tokens: JWTs in compact form with HMAC SHA-256 (RFC 7515 §3.1, RFC 7518 §3.2).
 struct AccessTokenSigner: Sendable {
-    /// `{"alg":"HS256","typ":"JWT"}`. The only header we issue and so the only one we accept: a token cannot
-    /// choose how it is verified.
+    /// `{"alg":"HS256","typ":"JWT"}`. The only header issued and therefore the only one accepted: a token cannot choose
+    /// its verification.
     private static let header = Base64URL.encode(#"{"alg":"HS256","typ":"JWT"}"#.utf8)
 
     private let key: SymmetricKey
@@ -21,7 +21,7 @@ struct AccessTokenSigner: Sendable {
         return signed + "." + Base64URL.encode(code)
     }
 
-    /// Nothing when the token is not one that this key signed. Whether it has expired is not looked at.
+    /// `nil` if the token was not signed with this key. Does not check the expiry.
     func verify(_ token: some StringProtocol) -> AccessTokenClaims? {
         let parts = token.split(separator: ".", omittingEmptySubsequences: false)
         guard parts.count == 3, parts[0] == Self.header, let code = Base64URL.decode(parts[2]) else { return nil }

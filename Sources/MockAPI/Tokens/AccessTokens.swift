@@ -2,7 +2,7 @@ import Crypto
 import FoundationEssentials
 import Synchronization
 
-/// Issues access tokens and judges those that come back.
+/// Issues and verifies access tokens.
 final class AccessTokens: Sendable {
     private let signer: AccessTokenSigner
     private let lifetime: Duration
@@ -13,7 +13,7 @@ final class AccessTokens: Sendable {
         self.lifetime = lifetime
     }
 
-    /// A token that is good until `now` plus the lifetime, or, with `expires` false, for as long as the mock runs.
+    /// A token valid until `now` plus the lifetime or, with `expires` false, while the mock runs.
     func issue(to accountID: String, now: Date, expires: Bool = true) throws -> String {
         let issuedAt = now.timeIntervalSince1970.rounded(.down)
         return try signer.sign(
@@ -25,14 +25,14 @@ final class AccessTokens: Sendable {
                 era: era.load(ordering: .relaxed)))
     }
 
-    /// The id of the account that the token speaks for; nothing when it is forged, expired or was rejected.
+    /// The account id of the token; `nil` if the token is forged, expired or rejected.
     func accountID(for token: some StringProtocol, now: Date) -> String? {
         guard let claims = signer.verify(token), claims.era == era.load(ordering: .relaxed) else { return nil }
         if let expiry = claims.exp, now.timeIntervalSince1970 >= Double(expiry) { return nil }
         return claims.sub
     }
 
-    /// From now on no token issued so far is good, whatever its `exp` says.
+    /// Rejects all tokens issued so far, regardless of their `exp`.
     func rejectAllIssued() {
         era.wrappingAdd(1, ordering: .relaxed)
     }

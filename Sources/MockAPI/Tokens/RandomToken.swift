@@ -1,4 +1,4 @@
-/// Opaque tokens: 32 bytes of the system's secure random source, 43 characters of base 64 URL.
+/// Opaque tokens: 32 bytes of the system's secure random source as 43 characters of base 64 URL.
 enum RandomToken {
     static func make() -> String {
         var random = SystemRandomNumberGenerator()

@@ -1,18 +1,18 @@
 import Crypto
 import FoundationEssentials
 
-/// Which refresh tokens are out, which are spent, and which families are dead (rotation as in RFC 9700 §4.14.2).
+/// The active and used refresh tokens and the revoked families (rotation as in RFC 9700 §4.14.2).
 ///
-/// A family is everything that came from one sign-in. Every token is good once; one that comes back a second time
-/// was copied by somebody, and as nobody can tell who is the thief, the whole family dies. Tokens are kept by hash.
+/// A family is all tokens of one sign-in. Each token can be used once. Reuse means that the token was copied; because
+/// the legitimate holder is unknown, the whole family is revoked. Tokens are stored as hashes.
 struct RefreshTokenStore {
-    /// What came of presenting a refresh token.
+    /// The result of presenting a refresh token.
     enum Rotation: Equatable {
-        /// It is spent now; this one takes its place.
+        /// The token is now used; this is its successor.
         case rotated(refreshToken: String, accountID: String)
-        /// It had been spent before; the family is dead.
+        /// The token was already used; the family is revoked.
         case reused
-        /// It is unknown, expired or of a dead family.
+        /// The token is unknown, expired or of a revoked family.
         case rejected
     }
 
@@ -59,7 +59,8 @@ struct RefreshTokenStore {
         return .rotated(refreshToken: successor, accountID: family.accountID)
     }
 
-    /// Whether the token was one of ours. Revoking a family that is dead already is no error (RFC 7009 §2.2).
+    /// Revokes the family of a token; returns whether the mock issued the token. Revoking a revoked family is not an
+    /// error (RFC 7009 §2.2).
     mutating func revoke(_ token: some StringProtocol) -> Bool {
         guard let record = records[Self.key(of: token)] else { return false }
         families[record.family]?.isDead = true
@@ -72,7 +73,7 @@ struct RefreshTokenStore {
         return token
     }
 
-    /// Forgets what has expired, each time the ledger has doubled, so that a long run does not grow without end.
+    /// Removes expired entries each time the store has doubled, which bounds its size.
     private mutating func sweepIfDue(now: Date) {
         guard records.count >= sweepAt else { return }
         records = records.filter { now < $0.value.expiresAt }

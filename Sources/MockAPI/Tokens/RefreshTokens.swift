@@ -1,7 +1,7 @@
 import FoundationEssentials
 import Synchronization
 
-/// The one ledger of a mock, behind a lock: of two requests with the same token exactly one gets its successor.
+/// The token store of a mock, protected by a lock: of two requests with the same token exactly one gets its successor.
 final class RefreshTokens: Sendable {
     private let store: Mutex<RefreshTokenStore>
 

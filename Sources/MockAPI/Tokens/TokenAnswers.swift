@@ -1,10 +1,10 @@
-/// The answer to `POST /auth` and `POST /auth/refresh`.
+/// The response to `POST /auth` and `POST /auth/refresh`.
 struct TokenPair: Encodable, Redacted {
     let accessToken: String
     let refreshToken: String
 }
 
-/// The answer to `POST /api/v1/signin`, the older dialect: nothing to refresh with, and no word on how long it lasts.
+/// The response to `POST /api/v1/signin`, the older API: without refresh token and lifetime.
 struct AccessTokenOnly: Encodable, Redacted {
     let accessToken: String
 }

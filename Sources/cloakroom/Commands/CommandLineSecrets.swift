@@ -1,18 +1,19 @@
 import CloakroomConfig
 import Foundation
 
-/// Takes secrets off the command line that the system shows to every user of the machine (`ps`, `/proc/PID/cmdline`).
+/// Removes secrets from the command line, which every user of the machine can read (`ps`, `/proc/PID/cmdline`).
 enum CommandLineSecrets {
-    /// Overwrites the value of each `--set` whose key is a secret. To be called first of all, while there is one thread.
-    /// From the start of the process until then they can be seen; that is why `check-config` warns of them.
+    /// Overwrites the value of each `--set` whose key is a secret. Must be called first, while the process has one
+    /// thread. The values are readable from the start of the process until this call; therefore `check-config` warns
+    /// about secrets in `--set`.
     static func hide() {
-        // The copies from which options are parsed, made before anything is overwritten.
+        // `CommandLine` copies the arguments, so this must come before anything is overwritten.
         let arguments = CommandLine.arguments
         guard let block = argumentBlock() else { return }
         var start = 0
         for (index, argument) in arguments.enumerated() {
             let bytes = Array(argument.utf8)
-            // Only what is there as it was read: where anything else overwrote it, nothing is touched.
+            // Stop if the memory no longer matches the arguments, because something else has overwritten it.
             guard start + bytes.count < block.count, block[start..<start + bytes.count].elementsEqual(bytes) else {
                 return
             }
@@ -24,7 +25,7 @@ enum CommandLineSecrets {
         }
     }
 
-    /// Where in an argument a secret stands, in bytes; `nil` if there is none.
+    /// The byte range of the secret in an argument; `nil` if there is none.
     static func secret(in argument: String, after previous: String) -> Range<Int>? {
         var assignment = argument[...]
         if argument.hasPrefix("--set=") {
@@ -40,15 +41,15 @@ enum CommandLineSecrets {
         return start..<argument.utf8.count
     }
 
-    /// The memory that the system shows: the arguments one after the other, each with a NUL at its end.
+    /// The memory that the kernel exposes as the command line: the arguments in order, each terminated by a NUL.
     ///
-    /// `CommandLine` holds copies; to write where the system reads there is no way but the address that the system gives
-    /// (proc_pid_stat(5), `arg_start` and `arg_end`). It belongs to the process and stays where it is until the end.
+    /// `CommandLine` holds copies; the original memory is available only by its address from `/proc/self/stat`
+    /// (proc_pid_stat(5), `arg_start` and `arg_end`). It belongs to the process and does not move.
     private static func argumentBlock() -> UnsafeMutableBufferPointer<UInt8>? {
         guard let text = try? String(contentsOfFile: "/proc/self/stat", encoding: .utf8),
             let name = text.lastIndex(of: ")")
         else { return nil }
-        // The fields behind the name; the first of them is number 3.
+        // The fields after the name: index 0 is field 3 of proc_pid_stat(5).
         let fields = text[text.index(after: name)...].split(separator: " ")
         guard fields.count > 46, let start = UInt(fields[45]), let end = UInt(fields[46].prefix { $0.isNumber }),
             end > start, end - start < 8 << 20

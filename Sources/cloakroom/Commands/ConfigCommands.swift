@@ -1,14 +1,14 @@
 import ArgumentParser
 import CloakroomConfig
 
-/// `cloakroom check-config`: everything that `serve` would refuse, all at once.
+/// `cloakroom check-config`: reports every problem with which `serve` would not start.
 struct CheckConfig: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "check-config", abstract: "Find every mistake in a configuration.",
+        commandName: "check-config", abstract: "Report every error in a configuration.",
         discussion: """
             Prints one line for each error and warning, with file, line, column and key. Exits with 1 if there is an error, \
-            with --strict also if there is a warning. With --offline the files that the configuration names, such as those \
-            of secrets and certificates, are not opened and need not be there.
+            with --strict also if there is a warning. With --offline, files that the configuration references, such as \
+            secrets and certificates, are not opened and need not exist.
             """)
 
     @OptionGroup var options: ConfigOptions
@@ -17,7 +17,7 @@ struct CheckConfig: ParsableCommand {
     var strict = false
 
     @Flag(
-        help: "Do not open the files that the configuration names: secrets, certificates, keys, the session database.")
+        help: "Do not open referenced files: secrets, certificates, keys, the session database.")
     var offline = false
 
     func run() throws {
@@ -30,10 +30,10 @@ struct CheckConfig: ParsableCommand {
     }
 }
 
-/// `cloakroom print-config`: what is in effect, and why.
+/// `cloakroom print-config`: the effective values and their sources.
 struct PrintConfig: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "print-config", abstract: "Show the values in effect and where each came from.",
+        commandName: "print-config", abstract: "Show the effective values and the source of each.",
         discussion: "Secrets are shown as <redacted>.")
 
     @OptionGroup var options: ConfigOptions
@@ -43,10 +43,10 @@ struct PrintConfig: ParsableCommand {
     }
 }
 
-/// `cloakroom explain`: what would become of a request.
+/// `cloakroom explain`: shows how a request would be routed.
 struct Explain: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Show what would become of a request, without sending anything.")
+        abstract: "Show how a request would be routed, without sending it.")
 
     @OptionGroup var options: ConfigOptions
 
@@ -61,15 +61,15 @@ struct Explain: ParsableCommand {
     }
 }
 
-/// `cloakroom routes`: the route table, and what another one would change.
+/// `cloakroom routes`: the route table, or its differences from another one.
 struct Routes: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Show the route table, or what differs from another one.",
-        discussion: "With --diff, ends with 3 if something became public or was added as public.")
+        abstract: "Show the route table, or its differences from another one.",
+        discussion: "With --diff, exits with 3 if a route became public or a public route was added.")
 
     @OptionGroup var options: ConfigOptions
 
-    @Option(name: .long, help: "Another configuration file: show what changes from that one to this one.")
+    @Option(name: .long, help: "An older configuration file; show the changes from it to --config.")
     var diff: String?
 
     func run() throws {

@@ -2,7 +2,7 @@ import ArgumentParser
 import CloakroomConfig
 import Foundation
 
-/// Where a command takes its configuration from.
+/// The options for the configuration sources of a command.
 struct ConfigOptions: ParsableArguments {
     @Option(name: .long, help: "The configuration file (YAML).")
     var config: String
@@ -10,14 +10,14 @@ struct ConfigOptions: ParsableArguments {
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "A value that goes before the environment and the file, as key=value; may be given several times.",
+            "A value that overrides the environment and the file, as key=value; repeatable.",
             valueName: "key=value"))
     var set: [String] = []
 
     func validate() throws {
         if set.contains(where: { !$0.contains("=") || $0.hasPrefix("=") }) {
-            // The value may be a secret, so it is not repeated.
-            throw ValidationError("--set takes key=value (write --set session.idleTimeout=5m)")
+            // The value may be a secret and is therefore not printed.
+            throw ValidationError("--set must be key=value (write --set session.idleTimeout=5m)")
         }
     }
 

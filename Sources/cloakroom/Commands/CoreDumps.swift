@@ -1,11 +1,10 @@
 import CloakroomBuild
 import Foundation
 
-/// Core dumps of a process that holds tokens.
+/// Controls core dumps; the process's memory contains tokens.
 enum CoreDumps {
-    /// Disables them for the rest of the process, and with them access to its memory by other processes of the user. A
-    /// failure is reported on standard error and does not end the process: a sandbox may forbid the call and have set the
-    /// limit itself.
+    /// Disables core dumps permanently, and access to the process's memory by other processes of the user. A failure is
+    /// printed to standard error and does not end the process: a sandbox may forbid the call and set the limit itself.
     static func disable() {
         let error = cloakroom_disable_core_dumps()
         guard error != 0 else { return }

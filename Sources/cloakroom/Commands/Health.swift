@@ -4,19 +4,19 @@ import CloakroomCore
 import Foundation
 import NIOCore
 
-/// `cloakroom health`: whether a gateway is ready, for whoever watches over its process.
+/// `cloakroom health`: a readiness check for process supervisors and container health checks.
 struct Health: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Ask a running gateway whether it is ready.",
+        abstract: "Check whether a running gateway is ready.",
         discussion: """
-            Asks /ready of the admin listener and prints the answer. Ends with 0 if the gateway is ready, with 1 if it is \
-            not or does not answer within 2 seconds.
+            Requests /ready from the admin listener and prints the response. Exits with 0 if the gateway is ready, with 1 \
+            if it is not or does not respond within 2 seconds.
             """)
 
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "Where the admin listener is. Default: CLOAKROOM_ADMIN_ADDRESS, or \(AdminConfiguration().address).",
+            "The admin listener's address. Default: CLOAKROOM_ADMIN_ADDRESS, or \(AdminConfiguration().address).",
             valueName: "host:port"))
     var address: String?
 
@@ -25,7 +25,7 @@ struct Health: AsyncParsableCommand {
         guard let address = text.map(HostAndPort.init) ?? AdminConfiguration().address, !address.host.isEmpty,
             address.port > 0
         else {
-            throw ValidationError("there is no address of an admin listener (write --address 127.0.0.1:9464)")
+            throw ValidationError("no admin listener address configured (write --address 127.0.0.1:9464)")
         }
         let result = await HealthCheck.ask(address)
         try FileHandle.standardOutput.write(contentsOf: Data("\(result.text)\n".utf8))
@@ -33,26 +33,26 @@ struct Health: AsyncParsableCommand {
     }
 }
 
-/// One question to an admin listener.
+/// One readiness request to an admin listener.
 enum HealthCheck {
-    /// What it said, or why it said nothing.
+    /// The readiness and the text of the response, or the reason why there is none.
     struct HealthResponse: Equatable {
         let isReady: Bool
         let text: String
     }
 
-    /// The answer of `/ready`, as far as it matters here.
+    /// The part of the `/ready` response body that is evaluated.
     private struct Readiness: Decodable {
         let ready: Bool
     }
 
-    /// Larger than any answer.
+    /// The maximum size of the response body; the admin listener's responses are smaller.
     private static let maximumBytes = 65_536
 
-    /// Asks, and waits 2 seconds at most.
+    /// Sends the request and waits at most 2 seconds for the response.
     static func ask(_ address: HostAndPort) async -> HealthResponse {
         let request = HTTPClientRequest(url: "http://\(address)/ready")
-        // What answers with another address is no admin listener, whoever is at that address.
+        // The admin listener never redirects, so a redirect comes from another server and is not followed.
         let client = HTTPClient(
             eventLoopGroupProvider: .singleton,
             configuration: HTTPClient.Configuration(redirectConfiguration: .disallow))
@@ -60,14 +60,14 @@ enum HealthCheck {
         do {
             let response = try await client.execute(request, timeout: .seconds(2))
             let body = try await response.body.collect(upTo: maximumBytes)
-            // Another program on that port may well say 200 to everything; it does not say this.
+            // Another program on that port may respond to any request with 200, so the body is checked too.
             let readiness = try? JSONDecoder().decode(Readiness.self, from: Data(body.readableBytesView))
             let text = String(buffer: body).trimmingCharacters(in: .whitespacesAndNewlines)
             result = HealthResponse(
                 isReady: readiness?.ready == true,
-                text: readiness == nil ? "\(address) is no admin listener: \(response.status)" : text)
+                text: readiness == nil ? "\(address) is not an admin listener: \(response.status)" : text)
         } catch {
-            result = HealthResponse(isReady: false, text: "\(address) does not answer: \(error)")
+            result = HealthResponse(isReady: false, text: "\(address) does not respond: \(error)")
         }
         try? await client.shutdown()
         return result

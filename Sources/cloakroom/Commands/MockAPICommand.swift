@@ -5,10 +5,10 @@ import MockAPI
 import ServiceLifecycle
 import UnixSignals
 
-/// `cloakroom mock-api`: the upstream to try the gateway with.
+/// `cloakroom mock-api`: an upstream API for trying out the gateway.
 struct MockAPICommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "mock-api", abstract: "Run an upstream API to try the gateway with.")
+        commandName: "mock-api", abstract: "Run a mock upstream API for trying out the gateway.")
 
     @Option(help: "The address to listen on.")
     var host = "127.0.0.1"
@@ -16,43 +16,43 @@ struct MockAPICommand: AsyncParsableCommand {
     @Option(help: "The port to listen on, 0 for a free one.")
     var port = 9_000
 
-    @Option(help: "The value of X-API-TOKEN that every request needs.")
+    @Option(help: "The X-API-TOKEN value that every request must contain.")
     var apiToken = "demo-api-token"
 
-    @Option(help: "A file that holds that value, with at most a line break behind it; goes before --api-token.")
+    @Option(help: "A file that contains the token, with an optional trailing line break; overrides --api-token.")
     var apiTokenFile: String?
 
     @Option(
         name: .long,
-        help: ArgumentHelp("Somebody who can sign in; may be given several times.", valueName: "email:password"))
+        help: ArgumentHelp("Test user; repeatable.", valueName: "email:password"))
     var user: [String] = []
 
-    @Option(help: "How long access tokens live, in seconds.")
+    @Option(help: "Access token lifetime in seconds.")
     var accessTokenLifetime = 300.0
 
-    @Option(help: "How long refresh tokens live, in seconds.")
+    @Option(help: "Refresh token lifetime in seconds.")
     var refreshTokenLifetime = 28_800.0
 
-    @Option(help: "How much later every answer comes, in seconds.")
+    @Option(help: "Response delay in seconds.")
     var latency = 0.0
 
-    @Option(help: "The share of requests that is answered with 500, 0 to 1.")
+    @Option(help: "Fraction of requests that get a 500 response, 0 to 1.")
     var errorRate = 0.0
 
-    @Flag(help: "Serve what was seen at /__mock/requests, and endpoints that answer slowly or at length.")
+    @Flag(help: "Serve recorded requests at /__mock/requests, and endpoints with slow or large responses.")
     var exposeObservations = false
 
     func validate() throws {
-        guard (0...65_535).contains(port) else { throw ValidationError("--port takes 0 to 65535") }
-        guard (0...1).contains(errorRate) else { throw ValidationError("--error-rate takes 0 to 1") }
+        guard (0...65_535).contains(port) else { throw ValidationError("--port must be 0 to 65535") }
+        guard (0...1).contains(errorRate) else { throw ValidationError("--error-rate must be 0 to 1") }
         for (name, value) in [
             ("--access-token-lifetime", accessTokenLifetime), ("--refresh-token-lifetime", refreshTokenLifetime),
             ("--latency", latency),
         ] where !(0...1_000_000_000).contains(value) {
-            throw ValidationError("\(name) takes a number of seconds, 0 or more")
+            throw ValidationError("\(name) must be a number of seconds, 0 to 1000000000")
         }
         for account in user where account.firstIndex(of: ":") == nil {
-            throw ValidationError("--user takes email:password")
+            throw ValidationError("--user must be email:password")
         }
     }
 

@@ -5,14 +5,13 @@ import CloakroomProxy
 import CloakroomTelemetry
 import Foundation
 
-/// `cloakroom serve`: production.
+/// `cloakroom serve`: runs the gateway.
 struct Serve: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Run the gateway.",
         discussion: """
-            SIGTERM or SIGINT lets running exchanges finish, up to timeouts.drain; a second one ends at once. SIGHUP reads \
-            the configuration again, and so does a change of its file unless reload.watch is false: all of it is put to \
-            use, or nothing.
+            On SIGTERM or SIGINT, in-flight requests get timeouts.drain to complete; a second signal ends the process at \
+            once. SIGHUP or a file change reloads the configuration atomically; reload.watch: false disables the latter.
             """)
 
     @OptionGroup var options: ConfigOptions
@@ -20,24 +19,24 @@ struct Serve: AsyncParsableCommand {
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "From which level on lines are logged: trace, debug, info, notice, warning, error or critical. The same as"
+            "Minimum log level: trace, debug, info, notice, warning, error or critical. The same as"
                 + " --set logging.level=LEVEL.", valueName: "level"))
     var logLevel: String?
 
     @Flag(
         name: .long,
         help: ArgumentHelp(
-            "Share the addresses of the listeners with a gateway that runs on them already, in order to replace it. Without"
-                + " it, an address in use is an error."))
+            "Share the listener addresses with a running gateway, in order to replace it. Without this flag, an address in"
+                + " use is an error."))
     var takeOver = false
 
     @Flag(
         help: ArgumentHelp(
-            "Allow core dumps, and debuggers and profilers of the same user. For debugging only: what they read contains"
-                + " tokens and secrets."))
+            "Allow core dumps, and debuggers and profilers of the same user. For debugging only: the process's memory"
+                + " contains tokens and secrets."))
     var allowCoreDumps = false
 
-    /// Where the configuration comes from, now and at each reload.
+    /// The configuration sources at the start and at each reload.
     var sources: ConfigSources {
         var sources = options.sources
         if let logLevel { sources.overrides.append(("logging.level", logLevel)) }
@@ -45,7 +44,7 @@ struct Serve: AsyncParsableCommand {
     }
 
     func run() async throws {
-        // Before any secret is read.
+        // Must precede reading any secret.
         if !allowCoreDumps { CoreDumps.disable() }
         let running: ConfigFileSnapshot
         do throws(ConfigDiagnostics) {
@@ -54,7 +53,7 @@ struct Serve: AsyncParsableCommand {
             throw try CommandFailure.exit(error.problems)
         }
         let configuration = running.config.configuration
-        // Everything that keeps the gateway from starting is told at once, before anything is started.
+        // All start errors are reported together, before any service starts.
         let found = running.config.problems(
             ListenerCheck.findings(in: configuration, takesOverListeners: takeOver)
                 + TLSFileChecks.findings(in: configuration))
@@ -64,7 +63,7 @@ struct Serve: AsyncParsableCommand {
         let now = Timestamp.now
         telemetry.metrics.recordStart(now: now)
         let state = ReloadState(sources, running: running, now: now)
-        // Before anything listens: from here on SIGHUP no longer ends the process.
+        // Must precede the start of the listeners: from this call on SIGHUP no longer ends the process.
         let triggers = await ReloadTrigger.live(state)
         try await CommandFailure.report(running.config) {
             let gateway = try await Gateway(
@@ -83,10 +82,11 @@ struct Serve: AsyncParsableCommand {
     }
 }
 
-/// Says on standard error why a command cannot go on, and ends it.
+/// Prints the error that ends a command to standard error.
 enum CommandFailure {
-    /// - Parameter config: The configuration that the command goes by: an error that one of its values has caused is told
-    ///   with the value's line.
+    /// Runs a command and prints the error that it throws.
+    /// - Parameter config: The configuration of the command. An error caused by one of its values is printed with the
+    ///   line of that value.
     static func report(_ config: LoadedConfig? = nil, _ body: () async throws -> Void) async throws {
         do {
             try await body()
@@ -97,7 +97,7 @@ enum CommandFailure {
         }
     }
 
-    /// Writes problems to standard error, a line each.
+    /// Writes problems to standard error, one per line.
     static func exit(_ problems: [ConfigDiagnostic]) throws -> ExitCode {
         try exit(problems.map(\.description).joined(separator: "\n"))
     }

@@ -7,11 +7,11 @@ import Logging
 import MockAPI
 import ServiceLifecycle
 
-/// `cloakroom demo`: everything at once, to try it.
+/// `cloakroom demo`: runs the gateway and a mock API in one process.
 struct Demo: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Run the gateway, an API behind it and one user, to try it all.",
-        discussion: "Prints where everything listens and lines to paste. Ctrl-C ends it.")
+        abstract: "Run a demo: the gateway with a mock API as its upstream and one test user.",
+        discussion: "Prints the addresses of all listeners and example commands. Ctrl-C ends it.")
 
     @Option(help: "The gateway's TLS port, 0 for a free one.")
     var port = 8_443
@@ -19,7 +19,7 @@ struct Demo: AsyncParsableCommand {
     @Option(help: "The gateway's clear-text port, 0 for a free one.")
     var clearPort = 8_080
 
-    @Option(help: "The port for operators, 0 for a free one.")
+    @Option(help: "The admin listener's port, 0 for a free one.")
     var adminPort = 9_464
 
     @Option(help: "The API's port, 0 for a free one.")
@@ -29,7 +29,7 @@ struct Demo: AsyncParsableCommand {
         for (name, value) in [
             ("--port", port), ("--clear-port", clearPort), ("--admin-port", adminPort), ("--api-port", apiPort),
         ] where !(0...65_535).contains(value) {
-            throw ValidationError("\(name) takes a port, 0 to 65535")
+            throw ValidationError("\(name) must be a port, 0 to 65535")
         }
     }
 
@@ -59,7 +59,7 @@ struct Demo: AsyncParsableCommand {
             }
             var ports = listening.stream.makeAsyncIterator()
             guard let apiPort = await ports.next() else {
-                // It ended before it listened, and says why.
+                // The mock API ended before it listened; `next()` throws its error.
                 try await group.next()
                 return
             }
@@ -80,7 +80,7 @@ struct Demo: AsyncParsableCommand {
             } catch {
                 ended = .failure(error)
             }
-            // The API is there for as long as the gateway drains, and then nobody needs it any more.
+            // The mock API must keep running until the gateway has drained.
             await mockServices.triggerGracefulShutdown()
             try await group.waitForAll()
             try ended.get()

@@ -2,7 +2,7 @@ import CloakroomCore
 import CloakroomProxy
 import Foundation
 
-/// Says where everything listens and what to try, once all of it is there.
+/// Prints the addresses of all listeners and example commands once all listeners have started.
 actor DemoBanner {
     private let apiPort: Int
     private var listeners: [GatewayServer.BoundListener] = []
@@ -29,15 +29,15 @@ actor DemoBanner {
         let gateway = "https://localhost:\(tls)"
         let text = """
 
-            Cloakroom is running. Everything here is for this machine only, and gone when it ends (Ctrl-C).
+            Cloakroom is running. It is reachable from this machine only; all data is lost when it ends (Ctrl-C).
 
               gateway (TLS)    \(gateway)
               gateway (clear)  http://127.0.0.1:\(clear)
               admin            http://127.0.0.1:\(adminPort)
               mock API         http://127.0.0.1:\(apiPort)
 
-            Open \(gateway)/ in a browser (the certificate is the demo's own, so it asks),
-            and sign in as jo@example.com / secret. Or try it here:
+            Open \(gateway)/ in a browser (it warns of the self-signed certificate)
+            and sign in as jo@example.com / secret. Or use these commands:
 
               curl -sk \(gateway)/episodes
               curl -sk \(gateway)/videos/1

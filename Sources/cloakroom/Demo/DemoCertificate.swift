@@ -3,13 +3,13 @@ import Foundation
 import SwiftASN1
 import X509
 
-/// A certificate for localhost that nobody but the demo's own clients trust, made anew for every run.
+/// A self-signed certificate for localhost, created for each run.
 struct DemoCertificate {
     let certificateFile: String
     let keyFile: String
     private let directory: URL
 
-    /// Makes a key and a certificate in a folder that only this user can read.
+    /// Creates a key and a certificate in a folder that only this user can read.
     init() throws {
         directory = FileManager.default.temporaryDirectory.appending(path: "cloakroom-demo-\(UUID().uuidString)")
         try FileManager.default.createDirectory(
@@ -38,7 +38,7 @@ struct DemoCertificate {
         keyFile = keyURL.path
     }
 
-    /// Takes the files away again.
+    /// Deletes the files.
     func remove() {
         try? FileManager.default.removeItem(at: directory)
     }

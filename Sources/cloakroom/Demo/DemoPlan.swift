@@ -1,6 +1,6 @@
 import CloakroomCore
 
-/// What the demo serves: the routes of the mock API and of its page, in the way that `config/cloakroom.yaml` describes.
+/// The demo's configuration: the routes of the mock API and of its page, similar to `config/cloakroom.yaml`.
 struct DemoConfiguration {
     let port: Int
     let clearPort: Int
@@ -46,26 +46,26 @@ struct DemoConfiguration {
                 "episodes", "/episodes", messages: [.failedRequest: "The list of episodes could not be fetched."]),
             try protected("video", "/videos/{id}", messages: [.unauthorized: signInFirst]),
             try protected("user", "/user"),
-            // A page that uses them, and what it shows.
+            // A web page that uses these routes, and its resources.
             try open("page", "/"),
             try open("page-script", "/app.js"),
             try open("page-style", "/app.css"),
             try open("image", "/images/{name}"),
             try protected("media", "/media/{id}", messages: [.unauthorized: signInFirst]),
-            // To see for oneself how an answer that takes its time goes through. What the API saw, /__mock/requests, has
-            // no route: passwords and tokens stand in it. The API's own port shows it to who has the API token.
+            // Demonstrates how a slow response is streamed. The recorded requests, `/__mock/requests`, have no route
+            // because they contain passwords and tokens. The API's own port serves them to callers with the API token.
             try open("mock-slow", "/__mock/slow"),
         ]
     }
 
-    /// A route for everybody.
+    /// A public route.
     private func open(_ name: String, _ path: String, messages: [ProblemCode: String] = [:]) throws -> Route {
         Route(
             name: name, methods: ["GET"], pattern: try PathPattern(path), requiresAuthorization: false,
             inject: .apiToken, messages: messages)
     }
 
-    /// A route for who is signed in.
+    /// A route that requires a session.
     private func protected(_ name: String, _ path: String, messages: [ProblemCode: String] = [:]) throws -> Route {
         Route(
             name: name, methods: ["GET"], pattern: try PathPattern(path), requiresAuthorization: true,

@@ -3,18 +3,17 @@ import CloakroomCore
 import Crypto
 import FoundationEssentials
 
-/// What tells whether files still hold what was read: digests of their contents. Links are followed to their end, so that
-/// a mounted secret that is swapped by swapping a link is another one. A file that is written anew with what it held is
-/// the same.
+/// Detects changes of files by the digests of their contents. Symbolic links are followed, so replacing a link of a
+/// mounted secret is a change. Rewriting a file with the same contents is no change.
 struct FileDigests: Sendable, Equatable {
-    /// By path; `nil` where there is no such file, or it cannot be read.
+    /// Digests by path; `nil` if the file does not exist or cannot be read.
     private let digests: [String: String?]
 
     init(of paths: some Sequence<String>) {
         digests = Dictionary(paths.map { ($0, Self.digest(of: $0)) }) { first, _ in first }
     }
 
-    /// The first 12 hexadecimal digits of a file's SHA-256; empty if there is no such file.
+    /// The first 12 hexadecimal digits of a file's SHA-256; empty if the file does not exist or cannot be read.
     func hash(of path: String?) -> String {
         path.flatMap { digests[$0] ?? nil }.map { String($0.prefix(12)) } ?? ""
     }
@@ -28,15 +27,15 @@ struct FileDigests: Sendable, Equatable {
     }
 }
 
-/// A configuration as it stood in its files at one moment.
+/// A configuration together with the digests of the files from which it was read.
 struct ConfigFileSnapshot: Sendable, Unprintable {
     let config: LoadedConfig
-    /// The files that it was made from, as they were then.
+    /// The digests of the files from which the configuration was read.
     let stamp: FileDigests
 
-    /// Reads a configuration and notes what its files held.
-    /// - Parameter files: Files that are likely to be among its own, which saves reading it twice.
-    /// - Throws: ``ConfigDiagnostics`` with every mistake that could be found in one run.
+    /// Reads a configuration and the digests of its files.
+    /// - Parameter files: The files that the configuration probably references; if complete, one read is enough.
+    /// - Throws: ``ConfigDiagnostics`` with every error that could be found in one run.
     static func read(_ sources: ConfigSources, files: Set<String> = []) throws(ConfigDiagnostics) -> ConfigFileSnapshot
     {
         var files = files.union(sources.file.map { [$0] } ?? [])
@@ -46,7 +45,7 @@ struct ConfigFileSnapshot: Sendable, Unprintable {
             let config = try loadConfig(sources)
             files = config.watchedFiles
             attempts += 1
-            // While somebody keeps writing, what was read is handed on as it is: the next look finds something else.
+            // At most 4 reads while the files keep changing; the next poll then detects the difference.
             if attempts == 4 || FileDigests(of: files) == before {
                 return ConfigFileSnapshot(config: config, stamp: before)
             }
@@ -55,8 +54,8 @@ struct ConfigFileSnapshot: Sendable, Unprintable {
 }
 
 extension LoadedConfig {
-    /// The files whose change is a change of the configuration: its own, those of its secrets, and those for TLS with
-    /// upstreams. Those of listeners are looked after where they are used.
+    /// The files whose change triggers a reload: configuration, secrets, and TLS files of upstreams. TLS files of
+    /// listeners are not included; the listeners monitor them.
     var watchedFiles: Set<String> {
         var files = Set(self.files)
         for tls in configuration.upstreams.compactMap(\.tls) {

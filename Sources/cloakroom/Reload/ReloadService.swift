@@ -2,24 +2,24 @@ import CloakroomConfig
 import CloakroomCore
 import ServiceLifecycle
 
-/// Puts another configuration to use while requests are served: on SIGHUP, and when one of its files has changed.
+/// Reloads the configuration on SIGHUP and when one of its files has changed, while requests are served.
 ///
-/// Everything is read anew and checked first; then it is in effect as a whole, or nothing of it is. One attempt ends
-/// before the next begins.
+/// A new configuration is read and validated completely, then applied atomically. Reloads never overlap.
 struct ReloadService: Service, Unprintable {
     private let triggers: AsyncStream<ReloadTrigger>
     private let reloader: Reloader
 
-    /// Makes the service.
+    /// Creates the service.
     /// - Parameters:
-    ///   - sources: Where the configuration comes from, the same as at the start.
-    ///   - running: What is in effect at the start.
-    ///   - state: Is told each outcome.
-    ///   - triggers: When to look; see ``ReloadTrigger/live(_:)``.
-    ///   - check: Tries what only trying tells, as `check-config` does.
-    ///   - now: The time.
-    ///   - apply: Puts a plan to use, all of it; or throws an error that describes itself, and then nothing has changed.
-    ///   - onOutcome: Is told each outcome too, once for each change of the files and for each signal.
+    ///   - sources: The configuration sources, the same as at the start.
+    ///   - running: The configuration in effect at the start.
+    ///   - state: Records each outcome.
+    ///   - triggers: The events that start a reload or a poll; see ``ReloadTrigger/live(_:)``.
+    ///   - check: Performs the checks that need file access, as `check-config` does.
+    ///   - now: Returns the current time.
+    ///   - apply: Applies a configuration atomically. If it throws, the previous configuration must still be in effect;
+    ///     the error's description is reported.
+    ///   - onOutcome: Is called with each outcome, once for each change of the files and for each signal.
     init(
         sources: ConfigSources, running: ConfigFileSnapshot, state: ReloadState, triggers: AsyncStream<ReloadTrigger>,
         check: @escaping @Sendable (GatewayConfiguration) -> [ConfigFinding] = { TLSFileChecks.findings(in: $0) },

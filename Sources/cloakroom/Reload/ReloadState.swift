@@ -2,23 +2,23 @@ import CloakroomConfig
 import CloakroomCore
 import Synchronization
 
-/// What came of an attempt to put another configuration to use.
+/// The outcome of a configuration reload.
 struct ReloadOutcome: Sendable, Equatable {
-    /// When.
+    /// The time of the reload.
     var time: Timestamp
-    /// What asked for it.
+    /// The event that started the reload.
     var trigger: ReloadTrigger
-    /// What is wrong with it, a sentence each; empty if it is in effect.
+    /// The errors of the new configuration, one sentence each; empty if it was applied.
     var problems: [String]
-    /// What does not keep it from being in effect, a line each.
+    /// The warnings about the applied configuration, one line each.
     var warnings: [String] = []
-    /// The hash of the file that is in effect now; see ``ConfigStatus/hash``.
+    /// The hash of the configuration file in effect after the reload; see ``ConfigStatus/hash``.
     var hash: String
 
     var isSuccess: Bool { problems.isEmpty }
 }
 
-/// Which configuration is in effect and what came of the last attempt at another one, for whoever asks.
+/// The status of the current configuration and the outcome of the last reload, shared between threads.
 final class ReloadState: Sendable {
     private struct State {
         var status: ConfigStatus
@@ -27,20 +27,20 @@ final class ReloadState: Sendable {
 
     private let state: Mutex<State>
 
-    /// Notes what a gateway starts with.
+    /// Creates the state from the configuration at the start.
     init(_ sources: ConfigSources, running: ConfigFileSnapshot, now: Timestamp) {
         let status = ConfigStatus(
             file: sources.file, hash: running.stamp.hash(of: sources.file), loadedAt: now)
         state = Mutex(State(status: status, configuration: running.config.reload))
     }
 
-    /// For the status page.
+    /// The configuration status for the status page.
     var status: ConfigStatus { state.withLock { $0.status } }
 
-    /// When files are looked at.
+    /// Whether and how often files are polled.
     var configuration: ReloadConfiguration { state.withLock { $0.configuration } }
 
-    /// Notes an outcome, and the plan for further ones if it is a good one.
+    /// Records an outcome. If it is a success, `configuration` applies to subsequent polls.
     func record(_ outcome: ReloadOutcome, configuration: ReloadConfiguration) {
         state.withLock { state in
             state.status.lastReload = ConfigStatus.Reload(time: outcome.time, problems: outcome.problems)

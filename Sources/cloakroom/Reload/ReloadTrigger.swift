@@ -1,19 +1,19 @@
 import CloakroomConfig
 import UnixSignals
 
-/// What makes a running gateway read its configuration again.
+/// An event that makes a running gateway read its configuration again.
 enum ReloadTrigger: Sendable, Equatable {
-    /// Somebody asks for it: everything is read and put to use, changed or not.
+    /// SIGHUP: the configuration is read and applied even if no file has changed.
     case signal
-    /// It is time to look whether a file has changed. A change counts at the second look that finds it.
+    /// The poll interval has passed. A change is applied when two consecutive polls find the same contents.
     case poll
 }
 
 extension ReloadTrigger {
-    /// SIGHUP, and a look at the files as often as the configuration that is in effect says.
+    /// Returns a stream of SIGHUP signals and of polls at the interval of the current configuration.
     ///
-    /// From the call on SIGHUP no longer ends the process, so it is made before anything listens. What is started here
-    /// ends with the stream.
+    /// Must be called before the listeners start, because SIGHUP ends the process until this call. The tasks that it
+    /// starts end with the stream.
     static func live(_ state: ReloadState) async -> AsyncStream<ReloadTrigger> {
         let signals = await UnixSignalsSequence(trapping: .sighup)
         let (stream, continuation) = AsyncStream<ReloadTrigger>.makeStream()

@@ -2,7 +2,7 @@ import CloakroomConfig
 import CloakroomCore
 import CloakroomProxy
 
-/// What is in effect, what was tried last, and how one leads to the other.
+/// Performs reloads; holds the current configuration and the result of the last attempt.
 struct Reloader: Unprintable {
     let sources: ConfigSources
     let state: ReloadState
@@ -11,11 +11,11 @@ struct Reloader: Unprintable {
     let apply: @Sendable (GatewayConfiguration) async throws -> Void
     let onOutcome: @Sendable (ReloadOutcome) -> Void
 
-    /// What is in effect.
+    /// The configuration in effect.
     private(set) var running: ConfigFileSnapshot
-    /// What was wrong at the last attempt, and with which files; `nil` if it went well.
+    /// The errors of the last attempt and the digests of the files; `nil` if it succeeded.
     private var failure: (problems: [String], stamp: FileDigests)?
-    /// What the last attempt found, where nothing has come of it yet.
+    /// The files read at the last poll that were not applied yet.
     private var lastCandidate: Candidate?
 
     init(
@@ -34,14 +34,14 @@ struct Reloader: Unprintable {
         self.running = running
     }
 
-    /// Makes an attempt, if there is anything to attempt.
+    /// Attempts a reload if the trigger is a signal or a file has changed.
     ///
-    /// What a look finds counts once the next look finds the same. A file that somebody is writing can be one without a
-    /// mistake at any moment of it: routes may be missing at its end. Whoever sends a signal says that it is complete.
+    /// A change is applied only if two consecutive polls find the same contents. A partially written file can be a valid
+    /// configuration, for example one without the last routes. A signal means that the files are complete.
     mutating func handle(_ trigger: ReloadTrigger) async {
         let files = running.config.watchedFiles
         let stamp = FileDigests(of: files)
-        // After a failure there is an attempt at each look: what was missing may be in a file that nobody knows of yet.
+        // After a failure every poll is an attempt: the cause may be a file that is not among the watched files yet.
         guard trigger == .signal || stamp != running.stamp || failure != nil else {
             lastCandidate = nil
             return
@@ -63,16 +63,16 @@ struct Reloader: Unprintable {
         } catch {
             let isKnown = failure?.problems == error.problems && failure?.stamp == stamp
             failure = (error.problems, stamp)
-            // The same mistake is not news at every look.
+            // Polls report the same errors only once.
             if trigger == .signal || !isKnown { reportOutcome(trigger, problems: error.problems) }
         }
     }
 
-    /// What an attempt found in the files, to be compared with what the next one finds.
+    /// The state of the files at one attempt, to be compared with the next attempt.
     private struct Candidate: Equatable {
-        /// The files that were known before.
+        /// The digests of the files watched before the attempt.
         let known: FileDigests
-        /// Those of the configuration that was read, which may name others; `nil` where it is of no use.
+        /// The digests of the new configuration's files, which may be other files; `nil` if it is invalid.
         let read: FileDigests?
         let problems: [String]
 
@@ -85,7 +85,7 @@ struct Reloader: Unprintable {
         }
     }
 
-    /// Why a configuration is not put to use.
+    /// The reasons why a configuration is not applied.
     private struct Rejection: Error {
         let problems: [String]
     }
@@ -113,21 +113,21 @@ struct Reloader: Unprintable {
     }
 }
 
-/// What only trying tells of a plan: the files for TLS.
+/// The configuration checks that need file access: the files for TLS.
 enum TLSFileChecks {
-    /// - Returns: Errors for what is of no use, warnings for certificates that are not valid at the moment.
+    /// - Returns: Errors for invalid files, warnings for certificates that are not valid at the current time.
     static func findings(in configuration: GatewayConfiguration) -> [ConfigFinding] {
         TLSFileValidator.findings(in: configuration, now: .now)
     }
 }
 
 extension LoadedConfig {
-    /// The warnings of the reading and those among further problems, a line each.
+    /// The warnings from parsing and those among further problems, one line each.
     func warnings(and found: [ConfigDiagnostic]) -> [String] {
         (warnings + found.filter { $0.severity == .warning }).map(\.description)
     }
 
-    /// An error in one line; with the place of the value that has caused it, if one has.
+    /// An error in one line; with the location of the value that caused it, if there is one.
     func description(of error: any Error) -> String {
         guard let finding = (error as? any ConfigFindingError)?.finding else { return "\(error)" }
         return problems([finding]).map(\.description).joined()

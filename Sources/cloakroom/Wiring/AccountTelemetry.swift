@@ -2,7 +2,7 @@ import CloakroomCore
 import CloakroomSessions
 import CloakroomTelemetry
 
-/// Turns what happens to accounts and sessions into metrics and audit lines.
+/// Records account and session events as metrics and audit log lines.
 struct AccountEventRecorder: AccountObserver {
     let metrics: GatewayMetrics
     let audit: AuditLog
@@ -38,7 +38,7 @@ struct AccountEventRecorder: AccountObserver {
         }
     }
 
-    /// What a store is to tell.
+    /// The callbacks for a session store.
     var sessionEvents: SessionStoreCallbacks {
         let (metrics, audit) = (metrics, audit)
         return SessionStoreCallbacks(
@@ -47,14 +47,14 @@ struct AccountEventRecorder: AccountObserver {
     }
 }
 
-/// Where nobody signs in, there is nothing to answer; the route table sends nothing here.
+/// The account endpoints of a configuration without sign-in. The route table sends no requests here.
 struct DisabledAccountEndpoints: AccountEndpointHandler {
     func respond(_ request: AccountRequest) async -> AccountResponse {
         AccountResponse(Problem(.notFound))
     }
 }
 
-/// Where nobody signs in, there are no tokens to renew.
+/// The token refresher of a configuration without sign-in. Returns each session unchanged.
 struct DisabledTokenRefresher: TokenRefreshing {
     func refresh(
         _ session: Session, ticket: SessionTicket, cause: RefreshTrigger, traceparent: String?

@@ -9,18 +9,18 @@ import ServiceLifecycle
 import Synchronization
 import Tracing
 
-/// What signs people in and renews their tokens under one configuration. Another configuration brings another one, and
-/// this one goes on for as long as requests are under way with it.
+/// The components that perform sign-ins and token refreshes under one configuration. A reload creates a new instance;
+/// the old one keeps running until its last request has completed.
 struct IdentityComponents: Sendable, Unprintable {
     let accountEndpoints: any AccountEndpointHandler
     let refresher: any TokenRefreshing
-    /// Whose tokens are dealt in; `nil` where nobody signs in.
+    /// The source that issues the tokens; `nil` if the configuration has no sign-in.
     let source: SessionSource?
     private let parts: SharedComponents?
     private let ended = AsyncStream.makeStream(of: Never.self)
-    /// How long revocations may hold up the end: one call that is not answered.
+    /// How long revocations may delay the end of ``run()``: the duration of one call without a response.
     private static let revocationBound = Duration.seconds(2)
-    /// How long revocations may go on after a reload, when there is no hurry.
+    /// How long pending revocations may continue after a reload.
     private static let reloadRevocationBound = Duration.seconds(60)
 
     private struct SharedComponents {
@@ -29,8 +29,8 @@ struct IdentityComponents: Sendable, Unprintable {
         let revocations: TokenRevocations
     }
 
-    /// - Parameter targets: Those of each upstream of the plan, which requests use too.
-    /// - Throws: ``UpstreamTLSError`` if a file for TLS with the upstream is of no use.
+    /// - Parameter targets: The targets of each upstream in the configuration, shared with proxied requests.
+    /// - Throws: ``UpstreamTLSError`` if a file for TLS with the upstream is invalid.
     init(
         _ configuration: GatewayConfiguration, targets: [UpstreamTargets], sessions: SessionStoreSetup,
         observer: AccountEventRecorder,
@@ -64,18 +64,18 @@ struct IdentityComponents: Sendable, Unprintable {
         parts = SharedComponents(client: client, refresher: sessionRefresher, revocations: revocations)
     }
 
-    /// Has the tokens of ended sessions revoked upstream in the background.
+    /// Revokes the tokens of ended sessions at the upstream, in the background.
     func revoke(_ ended: [EndedSession]) -> AccountEvent.EndedTokens {
         parts?.revocations.revoke(ended) ?? .notRevokedSourceRemoved
     }
 
-    /// Nobody asks it any more.
+    /// Ends ``run()``. To be called when no request uses this instance any more.
     func end() {
         ended.continuation.finish()
     }
 
-    /// Goes on until ``end()``, or until its task is cancelled; then waits for renewals that are under way: a refresh
-    /// token that was spent and whose successor was not kept would be a session lost.
+    /// Runs until ``end()`` is called or the task is cancelled, then waits for token refreshes in progress: a session
+    /// is lost if its refresh token was used and the new one was not saved.
     func run() async {
         await withTaskGroup(of: Void.self) { group in
             if let refresher = parts?.refresher { group.addTask { await refresher.run() } }
@@ -83,25 +83,27 @@ struct IdentityComponents: Sendable, Unprintable {
             await group.next()
             group.cancelAll()
         }
-        // After a reload those that wait get their turn. A stop of the process, which cancels this, ends that.
+        // After a reload, pending revocations are still sent. Shutdown of the process cancels this task and thereby
+        // this wait.
         await parts?.revocations.drain(within: Self.reloadRevocationBound)
         await parts?.revocations.finish(within: Self.revocationBound)
         await shutdown()
     }
 
-    /// Closes the connections for sign-ins. For what was never put to use, too.
+    /// Closes the connections for sign-ins. Also to be called for an instance that was never applied.
     func shutdown() async {
         await parts?.client.shutdown()
     }
 }
 
-/// Runs the accounts of the configuration in effect, and of those before it for as long as they are needed.
+/// Runs the `Accounts` of the current configuration, and those of previous configurations until their last request
+/// has completed.
 final class IdentityService: Service, Unprintable {
     private let arrivals = AsyncStream.makeStream(of: Void.self)
-    /// Those that were taken over and do not run yet.
+    /// Instances that were added and do not run yet.
     private let waiting = Mutex<[IdentityComponents]>([])
 
-    /// Takes over another one.
+    /// Adds an instance to run.
     func add(_ accounts: IdentityComponents) {
         waiting.withLock { $0.append(accounts) }
         arrivals.continuation.yield()
@@ -115,7 +117,7 @@ final class IdentityService: Service, Unprintable {
                 }
             }
         }
-        // A stop that came before they ran.
+        // Shutdown began before these instances ran.
         for accounts in takeWaiting() { await accounts.shutdown() }
     }
 

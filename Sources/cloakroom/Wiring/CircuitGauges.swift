@@ -2,7 +2,7 @@ import CloakroomCore
 import CloakroomTelemetry
 import Synchronization
 
-/// Shows the circuits of all targets that are configured at the moment, and no longer those that were.
+/// Sets the circuit gauge of each configured target and removes the gauges of targets that are no longer configured.
 final class CircuitMetricsUpdater: Sendable {
     private struct Key: Hashable {
         let upstream: String
@@ -16,7 +16,7 @@ final class CircuitMetricsUpdater: Sendable {
         self.metrics = metrics
     }
 
-    /// To be called before a scrape: a back-off ends without anybody being told.
+    /// To be called before each scrape: the end of a back-off triggers no event.
     func show(_ upstreams: [UpstreamStatus]) {
         gauges.withLock { gauges in
             var old = gauges

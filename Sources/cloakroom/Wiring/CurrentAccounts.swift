@@ -1,6 +1,6 @@
 import Synchronization
 
-/// What signs people in under the configuration in effect.
+/// Holds the `Accounts` of the current configuration.
 final class CurrentAccounts: Sendable {
     private let current: Mutex<IdentityComponents>
 

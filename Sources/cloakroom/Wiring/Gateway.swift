@@ -9,9 +9,9 @@ import Synchronization
 import Tracing
 import UnixSignals
 
-/// The whole gateway: every room is made here and joined with the others, and nowhere else.
+/// The composition root: the only place that creates the components of all modules and connects them.
 final class Gateway: Sendable, Unprintable {
-    /// What it started with.
+    /// The configuration at the start of the process.
     let configuration: GatewayConfiguration
     let telemetry: GatewayTelemetry
     private let parts: SharedComponents
@@ -20,7 +20,7 @@ final class Gateway: Sendable, Unprintable {
     private let current: CurrentAccounts
     private let services: [any Service]
 
-    /// What lives as long as the process, whatever is configured anew.
+    /// Components that live as long as the process and are shared by all configurations.
     private struct SharedComponents {
         let sessions: SessionStoreSetup
         let observer: AccountEventRecorder
@@ -30,7 +30,7 @@ final class Gateway: Sendable, Unprintable {
         let tracer: (any Tracer)?
         let logger: Logger
 
-        /// The targets of each upstream, for requests and identity calls together.
+        /// The targets of each upstream, shared by proxied requests and identity calls.
         func targets(_ configuration: GatewayConfiguration) throws -> [UpstreamTargets] {
             try configuration.upstreams.map { try UpstreamTargets($0, logger: logger) }
         }
@@ -52,13 +52,13 @@ final class Gateway: Sendable, Unprintable {
         }
     }
 
-    /// Joins everything that a plan asks for.
+    /// Creates all components of a configuration.
     /// - Parameters:
-    ///   - takesOver: Whether addresses are shared with a gateway that listens on them already, in order to replace it.
-    ///   - configStatus: What the status page says of the configuration.
-    ///   - onListening: Is told where clients connect, once they can.
-    ///   - onAdminListening: Is told the port for operators.
-    /// - Throws: ``UpstreamTLSError`` if a file for TLS with an upstream or the session store is of no use.
+    ///   - takesOver: Whether to share listener addresses with a running gateway, in order to replace it.
+    ///   - configStatus: Returns the configuration status for the status page.
+    ///   - onListening: Is called with the bound listeners once they accept connections.
+    ///   - onAdminListening: Is called with the port of the admin listener.
+    /// - Throws: ``UpstreamTLSError`` if a file for TLS with an upstream or the session store is invalid.
     init(
         configuration: GatewayConfiguration, telemetry: GatewayTelemetry, takesOverListeners: Bool = false,
         configStatus: @escaping @Sendable () -> ConfigStatus,
@@ -103,7 +103,7 @@ final class Gateway: Sendable, Unprintable {
         let circuits = CircuitMetricsUpdater(telemetry.metrics)
         telemetry.registry.onScrape { circuits.show(server.upstreamStatus()) }
 
-        // In the order in which they are needed; see ``run(beside:)``.
+        // In start order: each service needs only those before it. See ``run(beside:)``.
         var services: [any Service] = [
             SpanExportService(telemetry: telemetry), SessionStoreService(store: sessions.store), accounts,
         ]
@@ -134,16 +134,16 @@ final class Gateway: Sendable, Unprintable {
                     now: { .now }, logger: logger
                 ) { port in
                     let address = HostAndPort(host: admin.address.host, port: port)
-                    logger.notice("listening for operators", metadata: ["address": "\(address)"])
+                    logger.notice("admin listener started", metadata: ["address": "\(address)"])
                     await onAdminListening(port)
                 })
         }
         self.services = services + [ClientListenersService(server: server, store: sessions.store)]
     }
 
-    /// Goes over to another configuration while it serves: all of it or nothing. Only for a plan that differs in nothing
-    /// that needs a restart.
-    /// - Throws: What cannot be used, and why; then everything is as before.
+    /// Applies another configuration atomically while the gateway serves. The configuration must not change keys that
+    /// require a restart.
+    /// - Throws: If the configuration cannot be applied; the previous one then stays in effect.
     func apply(_ configuration: GatewayConfiguration) async throws {
         let targets = try parts.targets(configuration)
         let next = try parts.accounts(configuration, targets)
@@ -159,33 +159,33 @@ final class Gateway: Sendable, Unprintable {
         if let level = Logger.Level(rawValue: configuration.logging.level) { telemetry.setLogLevel(level) }
     }
 
-    /// Tells metrics and audit log what came of an attempt at another configuration.
+    /// Records the outcome of a configuration reload in the metrics and the audit log.
     func noteReload(_ outcome: ReloadOutcome) {
         telemetry.metrics.recordReload(isSuccess: outcome.isSuccess, now: outcome.time)
         parts.observer.audit.configReloaded(hash: outcome.hash, problems: outcome.problems)
         noteWarnings(outcome.warnings)
     }
 
-    /// Logs warnings about the configuration that is in effect, a bounded number of them.
+    /// Logs at most 20 warnings about the current configuration, and the number of further ones.
     func noteWarnings(_ warnings: [String]) {
         let bound = 20
         for warning in warnings.prefix(bound) {
             parts.logger.warning(
-                "warning about the configuration",
+                "configuration warning",
                 metadata: ["event": "config_warning", "problem": "\(warning.prefix(500))"])
         }
         guard warnings.count > bound else { return }
         parts.logger.warning(
-            "more warnings about the configuration; check-config shows them all",
+            "further configuration warnings omitted; check-config prints all of them",
             metadata: ["event": "config_warning", "count": "\(warnings.count - bound)"])
     }
 
-    /// Serves until it is told to stop by a signal or by its task's cancellation. What was started last ends first, so
-    /// that clients are served to the end by everything they need.
-    /// - Parameter reload: What calls ``apply(_:)``.
+    /// Serves until a signal or cancellation of the task stops it. Services end in the reverse of their start order, so
+    /// that requests in flight can still use the services they need.
+    /// - Parameter reload: The service that calls ``apply(_:)``.
     func run(beside reload: (any Service)? = nil) async throws {
-        // Behind the clients' last exchanges come the renewals that are under way, each with a lease's time at most, and
-        // the last spans.
+        // After the last requests complete, token refreshes in progress take at most the duration of a lease, followed
+        // by the export of the last spans.
         let grace =
             configuration.timeouts.drain + RefreshTimeouts(configuration.timeouts).lease
             + OTLPSpanExporter.shutdownTimeout + .seconds(5)
@@ -204,7 +204,7 @@ final class Gateway: Sendable, Unprintable {
     }
 }
 
-/// A service as a library may print it: by the name of its type. swift-service-lifecycle logs what it runs.
+/// A service whose description is the name of its type. swift-service-lifecycle logs descriptions of services.
 struct NamedService: Service, Unprintable {
     private let service: any Service
 
@@ -221,12 +221,12 @@ struct NamedService: Service, Unprintable {
 }
 
 extension TelemetrySettings {
-    /// What a plan says about metrics, logs and traces.
+    /// The telemetry settings of a configuration.
     init(_ configuration: GatewayConfiguration) {
         self.init()
         version = Cloakroom.version
         commit = Cloakroom.commit
-        // Without a listener for operators nobody could read them.
+        // Metrics can be read only through the admin listener.
         isMetricsEnabled = configuration.admin != nil
         logFormat = configuration.logging.format == .json ? .json : .text
         logLevel = Logger.Level(rawValue: configuration.logging.level) ?? .info

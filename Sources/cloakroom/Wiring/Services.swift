@@ -8,23 +8,23 @@ import ServiceLifecycle
 import UnixSignals
 
 extension Timestamp {
-    /// What the wall clock says.
+    /// The current wall clock time.
     static var now: Timestamp {
         Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
     }
 }
 
 extension SessionClock {
-    /// The time by which sessions live.
+    /// The current time for session expiry.
     var now: Timestamp {
-        // In this order: a pause in between makes the wall clock look late, and never ahead for good.
+        // In this order: a pause between the two readings makes the wall clock appear slow, never permanently fast.
         let wall = Int64(Date().timeIntervalSince1970 * 1_000_000_000)
         let monotonic = Int64(clamping: NIODeadline.now().uptimeNanoseconds)
         return Timestamp(milliseconds: (monotonic + monotonicOffset(wall - monotonic)) / 1_000_000)
     }
 }
 
-/// Carries finished spans away, to the last one.
+/// Exports finished spans; at shutdown it sends the remaining ones.
 struct SpanExportService: Service, Unprintable {
     let telemetry: GatewayTelemetry
 
@@ -33,11 +33,11 @@ struct SpanExportService: Service, Unprintable {
     }
 }
 
-/// The first signal lets exchanges finish; who sends a second one does not want to wait.
+/// The first signal starts a graceful shutdown; a second one ends the process at once.
 enum ForcedShutdownSignal {
-    /// Counts signals from here on, for as long as the process lives.
+    /// Counts SIGTERM and SIGINT from this call until the process ends.
     static func watch(_ telemetry: GatewayTelemetry) async {
-        // Before anything listens: a signal that came between would not be counted.
+        // Registered before any listener starts; a signal received earlier would not be counted.
         let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint)
         Task.detached {
             var count = 0
@@ -45,17 +45,17 @@ enum ForcedShutdownSignal {
                 count += 1
                 guard count > 1 else { continue }
                 telemetry.shutdown()
-                // By convention the status of a process that a signal ended.
+                // The conventional exit status of a process ended by a signal: 128 plus its number.
                 exit(128 + (signal == .sigterm ? 15 : 2))
             }
         }
     }
 }
 
-/// Serves clients once the session store can be used: otherwise the first requests after a restart would get 503. A store
-/// that cannot be reached delays the listeners by ``storeWait`` at most.
+/// Starts the client listeners once the session store is available; otherwise the first requests after a restart would
+/// get 503. An unreachable store delays the listeners by at most ``storeWait``.
 struct ClientListenersService: Service, Unprintable {
-    /// The longest wait for the store.
+    /// The maximum wait for the store.
     static let storeWait = Duration.seconds(1)
 
     let server: GatewayServer
@@ -64,7 +64,7 @@ struct ClientListenersService: Service, Unprintable {
     func run() async throws {
         let end = ContinuousClock.now + Self.storeWait
         while !store.isAvailable, !Task.isCancelled, ContinuousClock.now < end {
-            // Only cancellation cuts it short, and ends the loop.
+            // `sleep` throws only on cancellation, which ends the loop.
             try? await Task.sleep(for: .milliseconds(5))
         }
         try await server.run()

@@ -10,15 +10,15 @@ import NIOPosix
 import NIOSSL
 import ServiceLifecycle
 
-/// The store of sessions that a plan names, joined with metrics and logs.
+/// The configured session store, connected to metrics and logs.
 struct SessionStoreSetup {
     let store: any SessionStore
     let accounts: AccountHasher
 
-    /// Makes the store; it is ``SessionStoreService`` that brings it up.
-    /// - Parameter unsourced: The source of stored sessions that name none: the one at the start of this process, also
-    ///   after a reload.
-    /// - Throws: If a file for TLS with the server is of no use, or a secret is missing.
+    /// Creates the store; ``SessionStoreService`` runs it.
+    /// - Parameter unsourced: The source assumed for stored sessions without one: the source at the start of this
+    ///   process, also after a reload.
+    /// - Throws: If a file for TLS with the server is invalid, or a secret is missing.
     init(
         _ configuration: SessionConfiguration, unsourced: SessionSource?, events: SessionStoreCallbacks,
         telemetry: GatewayTelemetry,
@@ -27,7 +27,7 @@ struct SessionStoreSetup {
         let metrics = telemetry.metrics
         let backend = metrics.sessionStore(
             backend: configuration.store.rawValue,
-            // Nothing of what the memory store does takes a time worth measuring.
+            // Durations of the memory store's operations are negligible and not measured.
             operations: configuration.store == .memory ? [] : SessionStoreOperation.allCases.map(\.rawValue))
         let made = try SessionStoreFactory.make(
             configuration, tls: try Self.tls(configuration), group: MultiThreadedEventLoopGroup.singleton,
@@ -48,7 +48,7 @@ struct SessionStoreSetup {
         }
     }
 
-    /// What `/ready` asks.
+    /// The readiness check of the store for `/ready`.
     func probe(_ configuration: SessionConfiguration) -> ReadinessProbe {
         let store = store
         let kind = configuration.store.rawValue
@@ -56,7 +56,7 @@ struct SessionStoreSetup {
             let isAvailable = store.isAvailable
             return ReadinessCheck(
                 name: "session store", isReady: isAvailable,
-                detail: isAvailable ? nil : "the \(kind) store cannot be reached; the log says why")
+                detail: isAvailable ? nil : "the \(kind) store cannot be reached; see the log for the cause")
         }
     }
 
@@ -66,7 +66,8 @@ struct SessionStoreSetup {
     }
 }
 
-/// Keeps the store going: connected, cleared of what has expired, told of uses. Ends after everything that asks it.
+/// Runs the store: maintains its connection, deletes expired sessions and writes session uses. Ends after all services
+/// that use the store.
 struct SessionStoreService: Service, Unprintable {
     let store: any SessionStore
 

@@ -2,8 +2,8 @@ import CloakroomTelemetry
 import Tracing
 
 extension W3CTracer {
-    /// A span of a call to the session store that is over, below the request that it was made for; none where that is
-    /// not sampled. Stores need not know of traces that way.
+    /// Records the span of a completed session store call as a child of the request's span, if the request is sampled.
+    /// Stores themselves do not depend on tracing.
     func recordStoreCall(_ operation: String, backend: String, isSuccess: Bool, nanoseconds: UInt64) {
         guard ServiceContext.current?.traceContext?.isSampled == true else { return }
         let end = UInt64(systemWallClock())

@@ -17,7 +17,7 @@ struct ServedStatusTests {
         try await RunningAdminServer.run(made.registry, probes, status: made.source, body)
     }
 
-    @Test("The page may load its style sheet and nothing else, run nothing, be framed nowhere and be kept nowhere")
+    @Test("The page may load its style sheet only, run no script, and must not be framed or stored")
     func policy() async throws {
         try await serving { address in
             let (response, body) = try await RunningAdminServer.send(.GET, address + "/")
@@ -35,11 +35,11 @@ struct ServedStatusTests {
             let html = String(decoding: body, as: UTF8.self)
             #expect(!html.contains("<script"))
             #expect(!html.contains(" style="))
-            #expect(!html.contains("src=") && !html.contains("href=\"http"), "nothing comes from anywhere else")
+            #expect(!html.contains("src=") && !html.contains("href=\"http"), "no resource is from another origin")
         }
     }
 
-    @Test("The style sheet is there, and loads nothing")
+    @Test("The style sheet is served, and loads no resource")
     func style() async throws {
         try await serving { address in
             let (response, body) = try await RunningAdminServer.send(.GET, address + "/status.css")
@@ -52,7 +52,7 @@ struct ServedStatusTests {
         }
     }
 
-    @Test("/status.json is the same document, and 200 also when the gateway is not ready")
+    @Test("/status.json is the same document, and 200 even if the gateway is not ready")
     func json() async throws {
         made.served(3)
         let failing = ReadinessProbe(name: "session store") {
@@ -73,7 +73,7 @@ struct ServedStatusTests {
         }
     }
 
-    @Test("HEAD has GET's length and no body; other methods are refused")
+    @Test("HEAD has GET's Content-Length and no body; other methods are rejected")
     func methods() async throws {
         try await serving { address in
             for path in ["/", "/status.json", "/status.css"] {
@@ -94,12 +94,12 @@ struct ServedStatusTests {
         }
     }
 
-    @Test("It looks again by itself only when it is asked to, and only that often")
+    @Test("It refreshes automatically only on request, and only at the allowed intervals")
     func refreshing() async throws {
         try await serving { address in
             let (asked, body) = try await RunningAdminServer.send(.GET, address + "/?refresh=10")
             #expect(asked.headers["refresh"] == ["10"])
-            #expect(String(decoding: body, as: UTF8.self).contains("Looks again every 10 s"))
+            #expect(String(decoding: body, as: UTF8.self).contains("Refreshes every 10 s"))
             for query in ["?refresh=0", "?refresh=10;url=https://example.com", "?refresh=1", "?x"] {
                 let (response, _) = try await RunningAdminServer.send(.GET, address + "/" + query)
                 #expect(response.status == .ok)
@@ -108,7 +108,7 @@ struct ServedStatusTests {
         }
     }
 
-    @Test("Without a source there is no page")
+    @Test("Without a data source there is no page")
     func none() async throws {
         try await RunningAdminServer.run { address in
             for path in ["/", "/status.json", "/status.css"] {
@@ -118,7 +118,7 @@ struct ServedStatusTests {
         }
     }
 
-    @Test("/metrics is OpenMetrics for who prefers it, and says that it depends on Accept")
+    @Test("/metrics is OpenMetrics for clients that prefer it, and varies by Accept")
     func metrics() async throws {
         made.served(1)
         try await serving { address in

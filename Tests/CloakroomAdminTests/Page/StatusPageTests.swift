@@ -12,22 +12,22 @@ struct StatusPageTests {
         try #require(StatusPage(made.document(checks)).html())
     }
 
-    @Test("Where there is nothing yet, it says so")
+    @Test("Sections without data contain a placeholder")
     func empty() throws {
         let html = try html(made)
         for text in [
             "<h1><span class=\"light\" aria-hidden=\"true\"></span>Ready</h1>", "No requests yet.",
-            "No one has signed in yet.", "No token was refreshed yet.", "No session has ended yet.",
-            "No listener has a certificate", "No telemetry was dropped.", "Nothing malformed has come.",
-            "None since the start",
+            "No sign-ins yet.", "No token refreshes yet.", "No ended sessions yet.",
+            "No listener has a certificate", "No telemetry was dropped.", "No malformed requests.",
+            "None since start",
         ] {
             #expect(html.contains(text), "\(text)")
         }
-        #expect(!html.contains("What deserves a look"))
+        #expect(!html.contains("Alerts"))
         #expect(!html.contains("{{"))
     }
 
-    @Test("It shows what the document says")
+    @Test("It contains the values of the document")
     func facts() throws {
         var made = made
         made.config.lastReload = .init(time: SampleStatus.now, problems: ["cloakroom.yaml:3:5: routes.0.path: no"])
@@ -44,17 +44,17 @@ struct StatusPageTests {
         let html = try html(made, [ReadinessCheck(name: "session store", isReady: false, detail: "it is gone")])
         for text in [
             "Not ready", "it is gone", "1.2.3", "abcdef0", "0123456789ab", "cloakroom.yaml:3:5: routes.0.path: no",
-            "Refused", "Open", "Down", "connection refused", "1\u{202F}min 30\u{202F}s ago", "&gt;\u{202F}10\u{202F}s",
+            "Rejected", "Open", "Down", "connection refused", "1\u{202F}min 30\u{202F}s ago", "&gt;\u{202F}10\u{202F}s",
             "2027-01-15 08:00:00 UTC",
         ] {
             #expect(html.contains(text), "\(text)")
         }
     }
 
-    @Test("Nothing that came from outside is markup, in text or in an attribute")
+    @Test("No external text becomes markup, in text or in an attribute")
     func escaping() throws {
         var made = made
-        // A quotation mark with an accent is one to a browser.
+        // A browser treats a quotation mark with a combining accent as a quotation mark.
         let hostile = "<script>alert(1)</script>\"\u{301} onload='x' & \u{202E}\u{0}{{version}}"
         made.config = ConfigStatus(
             file: hostile, hash: hostile, loadedAt: SampleStatus.now,
@@ -77,17 +77,17 @@ struct StatusPageTests {
         #expect(!html.utf8.contains(0))
         #expect(!html.unicodeScalars.contains("\u{202E}"))
         #expect(html.contains("&lt;script&gt;alert(1)&lt;/script&gt;&quot;\u{301} onload=&#39;x&#39; &amp;"))
-        #expect(html.contains("{{version}}"), "what is shown is not itself a template")
+        #expect(html.contains("{{version}}"), "displayed text is not itself a template")
     }
 
-    @Test("No template shows anything unescaped")
+    @Test("No template contains an unescaped value")
     func template() {
         #expect(!StatusPage.templateText.contains("{{{"))
         #expect(!StatusPage.templateText.contains("{{&"))
         #expect(!StatusPage.templateText.contains("<script"))
     }
 
-    @Test("A gateway with five hundred routes is shown whole, and soon")
+    @Test("A page of five hundred routes is complete, and is rendered quickly")
     func large() throws {
         for route in 0..<500 {
             for status in [200, 401, 500] { made.served(1, route: "route-\(route)", status: status) }
@@ -96,7 +96,8 @@ struct StatusPageTests {
         var page = ""
         let elapsed = try clock.measure { page = try html(made) }
         for route in [0, 250, 499] { #expect(page.contains("route-\(route)<")) }
-        // Generous: this is a debug build on a machine with other things to do. A release build takes a small part of it.
+        // Generous, because this is a debug build and the machine may be busy. A release build takes a small fraction
+        // of it.
         #expect(elapsed < .seconds(3))
     }
 }

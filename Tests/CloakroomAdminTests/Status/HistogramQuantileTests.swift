@@ -2,11 +2,11 @@ import Testing
 
 @testable import CloakroomAdmin
 
-@Suite("Percentiles out of a histogram")
+@Suite("Percentiles of a histogram")
 struct HistogramQuantileTests {
     private let bounds = [0.1, 0.5, 1.0]
 
-    @Test("Nothing is known of no values")
+    @Test("An empty histogram has no percentiles")
     func empty() {
         #expect(HistogramQuantile(0.5, bounds: bounds, cumulative: [0, 0, 0, 0]) == nil)
         #expect(HistogramQuantile(0.5, bounds: [], cumulative: [3]) == nil)
@@ -14,7 +14,7 @@ struct HistogramQuantileTests {
     }
 
     @Test(
-        "Values within a bucket are taken to be spread evenly",
+        "Values within a bucket are assumed to be distributed evenly",
         arguments: [(0.5, 0.1), (0.25, 0.05), (0.75, 0.3), (1, 0.5)])
     func interpolation(quantile: Double, expected: Double) throws {
         let found = try #require(HistogramQuantile(quantile, bounds: bounds, cumulative: [10, 20, 20, 20]))
@@ -31,13 +31,13 @@ struct HistogramQuantileTests {
         #expect(HistogramQuantile(0.5, bounds: bounds, cumulative: [0, 0, 4, 4]) == .estimate(0.75))
     }
 
-    @Test("Beyond the last bound, only that it is more is known")
+    @Test("Beyond the last bound only a lower bound is known")
     func beyond() {
         #expect(HistogramQuantile(0.99, bounds: bounds, cumulative: [10, 10, 10, 20]) == .aboveHighestBucket(1))
         #expect(HistogramQuantile(0.5, bounds: bounds, cumulative: [10, 10, 10, 20]) == .estimate(0.1))
     }
 
-    @Test("A percentile outside of 0 to 1 is the nearest of them")
+    @Test("A percentile out of 0 to 1 is clamped")
     func clamped() {
         #expect(HistogramQuantile(7, bounds: bounds, cumulative: [10, 10, 10, 10]) == .estimate(0.1))
         #expect(HistogramQuantile(-1, bounds: bounds, cumulative: [10, 10, 10, 10]) == .estimate(0))

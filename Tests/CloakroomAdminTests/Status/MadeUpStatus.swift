@@ -3,7 +3,7 @@ import CloakroomTelemetry
 
 @testable import CloakroomAdmin
 
-/// What a gateway tells that is in good order, unless a test says otherwise.
+/// The status of a healthy gateway, with changes by each test.
 struct SampleStatus: Sendable {
     static let now = Timestamp(seconds: 1_800_000_000)
 
@@ -22,7 +22,7 @@ struct SampleStatus: Sendable {
             isDraining: { isDraining }, store: store, version: "1.2.3", commit: "abcdef0")
     }
 
-    /// The document ten seconds after the start.
+    /// The document 10 s after the start.
     func document(_ checks: [ReadinessCheck] = []) -> StatusDocument {
         let start = ContinuousClock.now
         let reporter = StatusReporter(

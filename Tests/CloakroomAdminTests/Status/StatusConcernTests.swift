@@ -4,11 +4,11 @@ import Testing
 
 @testable import CloakroomAdmin
 
-@Suite("What deserves an operator's look")
+@Suite("Alerts for the operator")
 struct StatusAlertTests {
     private var made = SampleStatus()
 
-    @Test("A gateway in good order has no concerns")
+    @Test("A healthy gateway has no alerts")
     func none() {
         made.served(100)
         made.sent(100)
@@ -16,7 +16,7 @@ struct StatusAlertTests {
         #expect(made.document([ReadinessCheck(name: "listening", isReady: true)]).alerts.isEmpty)
     }
 
-    @Test("What keeps traffic away comes before what only may")
+    @Test("Problems that stop traffic are listed before those that might")
     func order() {
         var made = made
         made.config.lastReload = .init(time: SampleStatus.now, problems: ["cloakroom.yaml:1:1: no"])
@@ -25,10 +25,10 @@ struct StatusAlertTests {
         let concerns = made.document([failing]).alerts
         #expect(concerns.map(\.kind) == [.notReady, .upstream, .reloadFailed])
         #expect(concerns.map(\.severity) == [.critical, .critical, .warning])
-        #expect(concerns.first?.text == "The check “session store” does not hold: it is gone.")
+        #expect(concerns.first?.text == "The readiness check “session store” failed: it is gone.")
     }
 
-    @Test("A reload that succeeded is none")
+    @Test("A successful reload causes no alert")
     func reload() {
         var made = made
         made.config.lastReload = .init(time: SampleStatus.now)
@@ -36,7 +36,7 @@ struct StatusAlertTests {
     }
 
     @Test(
-        "A certificate is one from fourteen days before it expires",
+        "A certificate causes an alert less than fourteen days before its expiry",
         arguments: [(20, nil), (14, nil), (13, StatusAlert.Severity.warning), (0, .critical), (-1, .critical)])
     func certificate(days: Int, severity: StatusAlert.Severity?) {
         var made = made
@@ -48,7 +48,7 @@ struct StatusAlertTests {
         #expect(made.document().alerts.first?.severity == severity)
     }
 
-    @Test("A route is one if one in twenty of its requests failed, and not if fewer did")
+    @Test("A route causes an alert if at least one in twenty of its requests failed")
     func route() {
         made.served(96)
         made.served(4, status: 500)
@@ -57,7 +57,7 @@ struct StatusAlertTests {
         #expect(made.document().alerts.map(\.kind) == [.route])
     }
 
-    @Test("The store is one if it is down and no check says so")
+    @Test("The store causes an alert if it is down and no check reports it")
     func store() {
         made.gauge("cloakroom_session_store_up", [("backend", "sqlite")], 0)
         #expect(made.document().alerts.map(\.kind) == [.store])
@@ -65,7 +65,7 @@ struct StatusAlertTests {
         #expect(made.document([failing]).alerts.map(\.kind) == [.notReady])
     }
 
-    @Test("Sign-ins and refreshes are when the upstream refuses the gateway's own requests")
+    @Test("Sign-ins and refreshes cause an alert if the upstream rejects the gateway's own requests")
     func misconfigured() {
         for (counter, histogram) in [
             ("cloakroom_sign_ins_total", "cloakroom_sign_in_duration_seconds"),
@@ -78,7 +78,7 @@ struct StatusAlertTests {
         #expect(made.document().alerts.map(\.kind) == [.signIns, .refreshes])
     }
 
-    @Test("Sign-ins, refreshes and telemetry are when they fail through no fault of the user's, and waiting is")
+    @Test("Sign-ins, refreshes and telemetry that fail without the user's fault cause an alert, as do queued requests")
     func outcomes() {
         for (name, outcome) in [
             ("cloakroom_sign_in_duration_seconds", "upstream_error"),
@@ -95,6 +95,6 @@ struct StatusAlertTests {
         let concerns = made.document().alerts
         #expect(concerns.map(\.kind) == [.upstream, .signIns, .refreshes, .telemetry])
         #expect(concerns.map(\.severity).allSatisfy { $0 == .warning })
-        #expect(concerns.dropFirst().first?.text == "1 sign-in failed through no fault of the user’s.")
+        #expect(concerns.dropFirst().first?.text == "1 sign-in failed because of a server-side error.")
     }
 }

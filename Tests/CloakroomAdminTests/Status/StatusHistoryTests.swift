@@ -7,7 +7,7 @@ import Testing
 struct StatusHistoryTests {
     private let start = ContinuousClock.now
 
-    /// So many requests of one route so far.
+    /// The given number of requests of one route so far.
     private func sample(_ count: Int) -> StatusSample {
         let registry = PrometheusRegistry()
         let histogram = registry.histogram(
@@ -21,34 +21,34 @@ struct StatusHistoryTests {
         return (window.change.routes["episodes"]?.count, window.duration / .seconds(1))
     }
 
-    @Test("Shortly after the start everything is recent")
+    @Test("Shortly after the start the window covers all requests")
     func young() {
         let history = StatusHistory(startedAt: start)
         #expect(recent(history, 7, after: 4) == (7, 4))
     }
 
-    @Test("The shortest time is a second, so that the first requests do not look like a storm")
+    @Test("The shortest window is one second, so that the first requests do not cause high rates")
     func shortest() {
         #expect(recent(StatusHistory(startedAt: start), 7, after: 0) == (7, 1))
     }
 
-    @Test("What lies more than five minutes back is not recent any more, and samples do not pile up")
+    @Test("The window covers five minutes, and the number of samples is bounded")
     func sliding() {
         let history = StatusHistory(startedAt: start)
-        // Ten requests every ten seconds, for twenty minutes.
+        // Ten requests every 10 s, for 20 minutes.
         for tick in 1...120 { history.append(sample(tick * 10), at: start + .seconds(tick * 10)) }
         #expect(recent(history, 1_204, after: 1_204) == (304, 304))
         #expect(history.count <= 32)
     }
 
-    @Test("After a pause only what came after the last sample is recent")
+    @Test("After a pause only requests after the last sample are in the window")
     func pause() {
         let history = StatusHistory(startedAt: start)
         history.append(sample(100), at: start + .seconds(10))
         #expect(recent(history, 130, after: 4_000) == (30, 3_990))
     }
 
-    @Test("A route that is new within the window counts from nothing, and a count never goes below zero")
+    @Test("A route that is new within the window is counted from zero, and a count is never negative")
     func changes() {
         let history = StatusHistory(startedAt: start)
         let registry = PrometheusRegistry()

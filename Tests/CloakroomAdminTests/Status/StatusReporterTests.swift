@@ -8,7 +8,7 @@ import Testing
 struct StatusReporterTests {
     private let made = SampleStatus()
 
-    @Test("A route's series of all methods and statuses are added up; 5xx are failures and 401s are told apart")
+    @Test("A route's series of all methods and statuses are summed; 5xx are failures and 401s are counted separately")
     func routes() throws {
         made.served(60)
         made.served(20, method: "HEAD")
@@ -22,13 +22,13 @@ struct StatusReporterTests {
         #expect(route.requests.errorsTotal == 10)
         #expect(route.unauthorizedTotal == 10)
         #expect(route.unauthorizedRecent == 10)
-        // All of them in the bucket from 5 to 10 ms.
+        // All in the bucket from 5 to 10 ms.
         #expect(route.requests.latency?.p50Ms == 7.5)
         #expect(route.requests.latency?.p99Ms == 9.95)
         #expect(route.requests.latency?.atLeast == nil)
     }
 
-    @Test("The busiest route comes first, and the traffic of all is added up")
+    @Test("The busiest route is first, and the traffic of all is summed")
     func order() {
         made.served(1, route: "b")
         made.served(9, route: "z")
@@ -38,7 +38,7 @@ struct StatusReporterTests {
         #expect(document.traffic.total == 11)
     }
 
-    @Test("Of a request that took longer than the last bucket only that much is known")
+    @Test("A request beyond the last bucket has only a known lower bound")
     func beyond() {
         made.served(10, milliseconds: 12_000)
         let latency = made.document().traffic.latency
@@ -46,7 +46,7 @@ struct StatusReporterTests {
         #expect(latency?.atLeast == ["p50_ms", "p95_ms", "p99_ms"])
     }
 
-    @Test("Without requests, shares and percentiles are unknown and not zero")
+    @Test("Without requests shares and percentiles are unknown, not zero")
     func unknown() {
         let traffic = made.document().traffic
         #expect(traffic.perSecond == 0)
@@ -54,7 +54,7 @@ struct StatusReporterTests {
         #expect(traffic.latency == nil)
     }
 
-    @Test("An upstream's numbers are its own, and what failed without an answer is a failure")
+    @Test("An upstream has its own numbers, and requests that failed without a response are failures")
     func upstreams() throws {
         made.sent(6)
         made.sent(1, status: "", error: "connect_failed")
@@ -74,7 +74,7 @@ struct StatusReporterTests {
     }
 
     @Test(
-        "An upstream is down if no target can be reached, and degraded if some cannot",
+        "An upstream is down if no target is reachable, and degraded if some are not",
         arguments: [
             ([CircuitState.closed, .closed], StatusDocument.Upstream.Health.healthy),
             ([.closed, .open], .degraded), ([.halfOpen, .open], .down), ([], .healthy),
@@ -97,7 +97,7 @@ struct StatusReporterTests {
         #expect(shared.document().sessions.active == nil)
     }
 
-    @Test("Days left are whole ones, counted downwards, and the first to expire comes first")
+    @Test("Remaining days are rounded down, and the first certificate to expire is first")
     func certificates() {
         var made = made
         made.certificates = [(86_400 * 30, "far"), (-1, "gone"), (86_399, "today"), (86_400, "tomorrow")].map {
@@ -108,7 +108,7 @@ struct StatusReporterTests {
         #expect(document.certificates.map(\.daysLeft) == [-1, 0, 1, 30])
     }
 
-    @Test("Draining says more than a check that does not hold")
+    @Test("The draining state overrides a failing check")
     func state() {
         let failing = ReadinessCheck(name: "listening", isReady: false)
         #expect(made.document().state == .ready)

@@ -4,7 +4,7 @@ import Foundation
 import Testing
 
 @Suite struct CrossSiteConfigurationTests {
-    /// The good configuration with a line in front of the section `session`, which stands in line 10.
+    /// The valid configuration with a line before the section `session`, which is in line 10.
     private func directory(_ line: String) throws -> ConfigFixture {
         try ConfigFixture(ConfigFixture.good.replacingOccurrences(of: "session:", with: line + "\nsession:"))
     }
@@ -26,19 +26,19 @@ import Testing
     }
 
     @Test(arguments: [
-        ("*", "* would let every site act in the name of whoever is signed in (write the origins, one by one)"),
+        ("*", "* is not supported: every site could act as the signed-in user (write the origins, one by one)"),
         (
             "https://*.a.test",
-            "\"https://*.a.test\" holds a wildcard: whoever gets a name under it would be trusted too"
+            "\"https://*.a.test\" contains a wildcard, which would trust every subdomain"
                 + " (write the origins, one by one)"
         ),
-        ("null", "null is what any page can call itself (leave it out)"),
-        ("https://a.test/", "an origin has no path, not even a slash (write https://a.test)"),
-        ("https://joe:pw@a.test", "an origin takes no user and no password (\(example))"),
-        ("a.test", "\"a.test\" is not an origin (\(example))"),
-        ("ftp://a.test", "\"ftp://a.test\" is not an origin (\(example))"),
-        ("https://", "\"https://\" has no valid host and port (\(example))"),
-        ("https://a.test:0", "\"https://a.test:0\" has no valid host and port (\(example))"),
+        ("null", "null is not supported: any page can have this origin (leave it out)"),
+        ("https://a.test/", "must be an origin without a path, not even a slash (write https://a.test)"),
+        ("https://joe:pw@a.test", "must be an origin without user and password (\(example))"),
+        ("a.test", "must be an origin, not \"a.test\" (\(example))"),
+        ("ftp://a.test", "must be an origin, not \"ftp://a.test\" (\(example))"),
+        ("https://", "\"https://\" must have a valid host and port (\(example))"),
+        ("https://a.test:0", "\"https://a.test:0\" must have a valid host and port (\(example))"),
     ])
     func whatIsNoOriginIsToldWithTheReason(_ text: String, _ valueError: String) throws {
         let place = "cloakroom.yaml:10:"
@@ -55,29 +55,30 @@ import Testing
     private static let example = "write one such as https://app.example.com, or with a port https://localhost:3000"
 
     @Test(arguments: [
-        ("csrf: { requireHeader: { name: X-CSRF } }", "9: csrf.requireHeader.value: is missing (write it)"),
+        ("csrf: { requireHeader: { name: X-CSRF } }", "9: csrf.requireHeader.value: required key missing (write it)"),
         (
             "csrf: { requireHeader: { name: Accept, value: x } }",
-            "32: csrf.requireHeader.name: Accept would keep no other site out (write a field of its own such as X-CSRF)"
+            "32: csrf.requireHeader.name: Accept can be set by cross-site requests and gives no CSRF protection"
+                + " (write a custom field such as X-CSRF)"
         ),
         (
             "csrf: { requireHeader: { name: X-CSRF, value: a b } }",
-            "47: csrf.requireHeader.value: \"a b\" is not visible ASCII (write a word such as 1)"
+            "47: csrf.requireHeader.value: must be visible ASCII, not \"a b\" (write a word such as 1)"
         ),
-        ("cors: { maxAge: 2d }", "17: cors.maxAge: 2d is out of range (write 0s to 1d)"),
-        ("cors: \"*\"", "1: cors: expects keys, not one value (write its keys below it, indented)"),
+        ("cors: { maxAge: 2d }", "17: cors.maxAge: must be in the allowed range, not 2d (write 0s to 1d)"),
+        ("cors: \"*\"", "1: cors: must be a section of keys, not one value (write its keys below it, indented)"),
         (
             "admin: { token: short-canary }",
-            "17: admin.token: is shorter than 16 bytes (make one with openssl rand -hex 32)"
+            "17: admin.token: must be at least 16 bytes long (make one with openssl rand -hex 32)"
         ),
         (
             "admin: { token: \"canary with blanks\" }",
-            "17: admin.token: holds characters that cannot stand in a bearer token"
+            "17: admin.token: must be visible ASCII to fit in a bearer token"
                 + " (use visible ASCII without blanks; a file may end with one line break)"
         ),
         (
             "accounts: { throttle: often }",
-            "23: accounts.throttle: \"often\" is neither true nor false (write true or false)"
+            "23: accounts.throttle: must be true or false, not \"often\" (write true or false)"
         ),
     ])
     func aValueErrorIsToldWithItsPlace(_ line: String, _ valueError: String) throws {

@@ -2,9 +2,9 @@ import CloakroomConfig
 import CloakroomCore
 import Testing
 
-@Suite("What a listener accepts")
+@Suite("Listener protocols and limits")
 struct ListenerSectionTests {
-    /// The listener's address, with keys below it.
+    /// A configuration with the listener's address and further keys of the listener.
     private static func listener(_ keys: String...) -> String {
         (["address: 127.0.0.1:0"] + keys.map { "    " + $0 }).joined(separator: "\n")
     }
@@ -15,7 +15,7 @@ struct ListenerSectionTests {
         return try ConfigFixture(yaml).load().configuration
     }
 
-    @Test("In clear text HTTP/2 is spoken only where somebody says so, and no PROXY header is expected")
+    @Test("In clear text, HTTP/2 is disabled by default, and no PROXY header is expected")
     func defaults() throws {
         let listener = try #require(try Self.load().listeners.first)
         #expect(!listener.http2)
@@ -32,20 +32,21 @@ struct ListenerSectionTests {
     }
 
     @Test(
-        "Without trusted sources there is no PROXY protocol",
+        "The PROXY protocol requires trusted sources",
         arguments: [
             (
                 "proxyProtocol: { trustedSources: [] }",
-                "3:38: listeners.0.proxyProtocol.trustedSources: is empty (write at least one)"
+                "3:38: listeners.0.proxyProtocol.trustedSources: must not be empty (write at least one)"
             ),
             (
                 "proxyProtocol: { trustedSources: [10.0.0.1/8] }",
-                "3:39: listeners.0.proxyProtocol.trustedSources.0: \"10.0.0.1/8\" is not an address or range"
-                    + " (write one such as 10.0.0.0/8, with no bits set behind the prefix)"
+                "3:39: listeners.0.proxyProtocol.trustedSources.0: must be an address or range, not \"10.0.0.1/8\""
+                    + " (write one such as 10.0.0.0/8, with no bits set after the prefix)"
             ),
             (
                 "proxyProtocol: true",
-                "3:5: listeners.0.proxyProtocol: expects keys, not one value (write its keys below it, indented)"
+                "3:5: listeners.0.proxyProtocol: must be a section of keys, not one value"
+                    + " (write its keys below it, indented)"
             ),
         ])
     func valueErrors(keys: String, valueError: String) throws {
@@ -53,7 +54,7 @@ struct ListenerSectionTests {
         #expect(valueErrors == ["cloakroom.yaml:" + valueError])
     }
 
-    @Test("A section for PROXY headers that does not say whose is incomplete")
+    @Test("The proxyProtocol section requires trustedSources")
     func missingSources() throws {
         let valueErrors = try ConfigFixture.valueErrors(
             replacing: "address: 127.0.0.1:0", by: Self.listener("proxyProtocol: {}"))
@@ -61,7 +62,7 @@ struct ListenerSectionTests {
         #expect(valueErrors.first?.contains("proxyProtocol") == true)
     }
 
-    @Test("Connections are limited in all and by address")
+    @Test("Connections are limited in total and per address")
     func limits() throws {
         let limits = try ConfigFixture().load().configuration.limits
         #expect(limits.connections == 20_000)

@@ -2,14 +2,14 @@ import CloakroomConfig
 import CloakroomCore
 import Testing
 
-@Suite("Which request fields a route can let through")
+@Suite("Request fields that a route can forward")
 struct PassFieldsTests {
     private static func valueErrors(_ names: String) throws -> [String] {
         try ConfigFixture.valueErrors(
             replacing: "inject: [apiToken, bearer]", by: "inject: [apiToken, bearer]\n    passFields: [\(names)]")
     }
 
-    @Test("Rule 43: none by default, and what is listed is in the plan")
+    @Test("Rule 43: no fields by default, and the listed fields are in the configuration")
     func listed() throws {
         #expect(try ConfigFixture().load().configuration.routes.allSatisfy(\.passFields.isEmpty))
         let directory = try ConfigFixture(
@@ -25,7 +25,7 @@ struct PassFieldsTests {
     }
 
     @Test(
-        "Rule 43: what the gateway sets, what ends at this hop and what passes anyway cannot be listed",
+        "Rule 43: fields that the gateway sets, hop-by-hop fields and fields forwarded by default cannot be listed",
         arguments: [
             "Authorization", "Cookie", "Connection", "X-Api-Token", "Host", "X-Forwarded-For", "X-Real-IP",
             "X-Client-Cert-Subject", "Accept", "X-HTTP-Method-Overrride",
@@ -44,6 +44,6 @@ struct PassFieldsTests {
                 "inject: [apiToken, bearer]", with: "inject: [apiToken, bearer]\n    passFields: [x-remote-token]")
         let valueErrors = try ConfigFixture(yaml).valueErrors()
         #expect(valueErrors.count == 1)
-        #expect(valueErrors.first?.contains("is the field of an API token") == true, "\(valueErrors)")
+        #expect(valueErrors.first?.contains("conflicts with the field of an API token") == true, "\(valueErrors)")
     }
 }

@@ -7,7 +7,7 @@ import Testing
     private static let secret = LoadConfigTests.secret
     private static let other = "fedcba9876543210fedcba9876543210"
 
-    /// The good configuration with other lines in place of the idle timeout, which stands in line 11.
+    /// The valid configuration with other lines instead of the idle timeout, which is line 11.
     private func directory(_ lines: String...) throws -> ConfigFixture {
         try ConfigFixture(
             ConfigFixture.good.replacingOccurrences(of: "idleTimeout: 15m", with: lines.joined(separator: "\n  ")))
@@ -29,19 +29,21 @@ import Testing
         let secrets = " (make one with openssl rand -base64 48, or name a file that holds it in secretsFile)"
         #expect(
             try directory("store: sqlite").valueErrors() == [
-                "cloakroom.yaml:10:1: session.secrets: is missing: the store sqlite seals sessions" + secrets,
-                "cloakroom.yaml:10:1: session.sqlite.path: is missing: the store sqlite keeps sessions in a file"
+                "cloakroom.yaml:10:1: session.secrets: required key missing: the store sqlite seals sessions" + secrets,
+                "cloakroom.yaml:10:1: session.sqlite.path: required key missing:"
+                    + " the store sqlite keeps sessions in a file"
                     + " (write its path)",
             ])
         #expect(
             try directory("store: valkey").valueErrors() == [
-                "cloakroom.yaml:10:1: session.secrets: is missing: the store valkey seals sessions" + secrets,
-                "cloakroom.yaml:10:1: session.valkey.addresses: is missing: the store valkey is a server"
+                "cloakroom.yaml:10:1: session.secrets: required key missing: the store valkey seals sessions" + secrets,
+                "cloakroom.yaml:10:1: session.valkey.addresses: required key missing:"
+                    + " the store valkey connects to a server"
                     + " (write a list such as [127.0.0.1:6379])",
             ])
         #expect(
             try directory("store: redis").valueErrors() == [
-                "cloakroom.yaml:11:10: session.store: there is one kind of store for Valkey and Redis (write valkey)"
+                "cloakroom.yaml:11:10: session.store: must be valkey, which covers Valkey and Redis (write valkey)"
             ])
     }
 
@@ -57,8 +59,8 @@ import Testing
         try directory.write("\n", to: "secrets")
         #expect(
             directory.valueErrors() == [
-                "cloakroom.yaml:12:16: session.secretsFile: \"secrets\" is empty"
-                    + " (put the secrets into it, one a line, the newest first)"
+                "cloakroom.yaml:12:16: session.secretsFile: must be a file with content: \"secrets\""
+                    + " (put the secrets into it, one per line, the newest first)"
             ])
     }
 
@@ -81,49 +83,58 @@ import Testing
     }
 
     @Test(arguments: [
-        ("secrets: [short-canary]", "11:13: session.secrets.0: is shorter than 32 bytes", openssl),
-        ("secrets: short-canary", "11:12: session.secrets: expects a list", "write [one, another]"),
-        ("secrets: [\(secret), \(secret)]", "11:47: session.secrets.1: stands twice", "keep one of them"),
+        ("secrets: [short-canary]", "11:13: session.secrets.0: must be at least 32 bytes long", openssl),
+        ("secrets: short-canary", "11:12: session.secrets: must be a list", "write [one, another]"),
+        ("secrets: [\(secret), \(secret)]", "11:47: session.secrets.1: must be unique", "keep one of them"),
         (
             "secrets: [\"\(secret) \"]",
-            "11:13: session.secrets.0: is empty, or holds control characters or blanks at its ends", openssl
+            "11:13: session.secrets.0: must be text without control characters and without blanks at its ends", openssl
         ),
-        ("localSessions: 0", "11:18: session.localSessions: 0 is out of range", "write 1 to 100000000"),
         (
-            "sqlite: { path: \":memory:\" }", "11:19: session.sqlite.path: \":memory:\" is not the path of a file",
+            "localSessions: 0", "11:18: session.localSessions: must be in the allowed range, not 0",
+            "write 1 to 100000000"
+        ),
+        (
+            "sqlite: { path: \":memory:\" }",
+            "11:19: session.sqlite.path: must be the path of a file, not \":memory:\"",
             "write one such as sessions.sqlite"
         ),
         (
             "valkey: { addresses: [\"redis://joe:canary@a:1\"] }",
-            "11:25: session.valkey.addresses.0: an address takes no user and no password",
+            "11:25: session.valkey.addresses.0: must be an address without user and password",
             "write host:port such as 127.0.0.1:6379"
         ),
         (
             "valkey: { addresses: [\"rediss://a:1\"] }",
-            "11:25: session.valkey.addresses.0: has a scheme",
-            "write host:port such as 127.0.0.1:6379; TLS is switched on in tls"
+            "11:25: session.valkey.addresses.0: must be an address without a scheme",
+            "write host:port such as 127.0.0.1:6379; enable TLS in tls"
         ),
         (
-            "valkey: { addresses: [a] }", "11:25: session.valkey.addresses.0: \"a\" is not host:port",
+            "valkey: { addresses: [a] }", "11:25: session.valkey.addresses.0: must be host:port, not \"a\"",
             "write host:port such as 127.0.0.1:6379"
         ),
-        ("valkey: { addresses: [] }", "11:24: session.valkey.addresses: is empty", "write at least one"),
+        ("valkey: { addresses: [] }", "11:24: session.valkey.addresses: must not be empty", "write at least one"),
         (
-            "valkey: { addresses: [\"a:1\", \"b:1\"] }", "11:24: session.valkey.addresses: names several servers",
-            "keep one; where they are sentinels, write the primary's name in sentinelPrimary"
+            "valkey: { addresses: [\"a:1\", \"b:1\"] }",
+            "11:24: session.valkey.addresses: must be one server unless sentinelPrimary is set",
+            "keep one; for sentinels, write the primary's name in sentinelPrimary"
         ),
         (
-            "valkey: { sentinelPassword: canary }", "11:31: session.valkey.sentinelPassword: there are no sentinels",
+            "valkey: { sentinelPassword: canary }",
+            "11:31: session.valkey.sentinelPassword: not supported without sentinelPrimary",
             "set sentinelPrimary, or leave it out"
         ),
-        ("valkey: { timeout: 5ms }", "11:22: session.valkey.timeout: 5ms is out of range", "write 10ms to 1m"),
         (
-            "valkey: { prefix: a b }", "11:21: session.valkey.prefix: \"a b\" is not a prefix",
+            "valkey: { timeout: 5ms }", "11:22: session.valkey.timeout: must be in the allowed range, not 5ms",
+            "write 10ms to 1m"
+        ),
+        (
+            "valkey: { prefix: a b }", "11:21: session.valkey.prefix: must be a prefix, not \"a b\"",
             "write at most 64 letters, digits, colons, hyphens and underscores"
         ),
         (
             "valkey: { password: \"canary\\n\" }",
-            "11:23: session.valkey.password: is empty or holds control characters",
+            "11:23: session.valkey.password: must be text without control characters",
             "write plain text; a file may end with one line break"
         ),
     ])
@@ -140,11 +151,12 @@ import Testing
         #expect(directory.valueErrors() == [])
         #expect(
             directory.valueErrors(overrides: [("session.store", "sqlite")]) == [
-                "cloakroom.yaml:12:19: session.sqlite.path: there is no folder \"nowhere\" (create it, or correct the path)"
+                "cloakroom.yaml:12:19: session.sqlite.path: must be in an existing folder: \"nowhere\""
+                    + " (create it, or correct the path)"
             ])
     }
 
-    @Test("Rule 22: no report shows a secret of the session section or the operator's token")
+    @Test("Rule 22: no report shows a secret of the session section or the admin token")
     func secretsAreRedacted() throws {
         let canary = "canary-7f3a-0123456789abcdef0123456789abcdef"
         let directory = try directory(

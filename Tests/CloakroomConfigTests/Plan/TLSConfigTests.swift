@@ -5,7 +5,7 @@ import Testing
 @Suite struct TLSConfigTests {
     private static let pair = "certificateFile: tls.crt, keyFile: tls.key"
 
-    /// The good configuration with a listener that speaks TLS, in a folder with the files.
+    /// The valid configuration with a TLS listener, in a folder with the certificate files.
     private func directory(tls: String) throws -> ConfigFixture {
         let address = "  - address: 127.0.0.1:0\n"
         let yaml = ConfigFixture.good.split(separator: address, maxSplits: 1).joined(
@@ -55,29 +55,32 @@ import Testing
     }
 
     @Test(arguments: [
-        ("cipherSuites: [AES128-SHA]", "listeners.0.tls.cipherSuites.0: \"AES128-SHA\" is not one of the choices"),
+        (
+            "cipherSuites: [AES128-SHA]",
+            "listeners.0.tls.cipherSuites.0: must be one of the allowed values, not \"AES128-SHA\""
+        ),
         ("cipherSuites: [TLS_RSA_WITH_AES_128_CBC_SHA]", "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256"),
-        ("cipherSuites: []", "listeners.0.tls.cipherSuites: is empty"),
+        ("cipherSuites: []", "listeners.0.tls.cipherSuites: must not be empty"),
         (
             "minimumVersion: 1.3, cipherSuites: [TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256]",
-            "listeners.0.tls.cipherSuites: names suites of TLS 1.2, which is not spoken"
+            "listeners.0.tls.cipherSuites: conflicts with minimumVersion: the suites are for TLS 1.2"
         ),
         (
             "moreCertificates: [{ certificateFile: other.crt }]",
-            "listeners.0.tls.moreCertificates.0.keyFile: is missing"
+            "listeners.0.tls.moreCertificates.0.keyFile: required key missing"
         ),
         (
             "moreCertificates: [{ certificateFile: other.key, keyFile: other.key }]",
-            "listeners.0.tls.moreCertificates.0.certificateFile: \"other.key\" holds no certificate"
+            "listeners.0.tls.moreCertificates.0.certificateFile: must be a file with a PEM certificate: \"other.key\""
         ),
-        ("clientCertificates: { mode: optional }", "listeners.0.tls.clientCertificates.caFile: is missing"),
+        ("clientCertificates: { mode: optional }", "listeners.0.tls.clientCertificates.caFile: required key missing"),
         (
             "clientCertificates: { caFile: ca.crt, mode: sometimes }",
-            "listeners.0.tls.clientCertificates.mode: \"sometimes\" is not one of the choices"
+            "listeners.0.tls.clientCertificates.mode: must be one of the allowed values, not \"sometimes\""
                 + " (write required or optional)"
         ),
-        ("clientCertificates: { caFile: nowhere.crt }", "there is no file \"nowhere.crt\""),
-        ("clientCertificates: ca.crt", "listeners.0.tls.clientCertificates: expects keys, not one value"),
+        ("clientCertificates: { caFile: nowhere.crt }", "must be an existing file: \"nowhere.crt\""),
+        ("clientCertificates: ca.crt", "listeners.0.tls.clientCertificates: must be a section of keys, not one value"),
         ("cyperSuites: []", "listeners.0.tls.cyperSuites"),
     ])
     func aValueErrorIsToldAtItsKey(keys: String, valueError: String) throws {

@@ -60,7 +60,7 @@ import Testing
     ])
     func eachSamplerIsKnownByItsName(_ name: String, _ root: SamplerConfiguration.Root, _ isParentBased: Bool) throws {
         let sampler = try tracing(environment: ["OTEL_TRACES_SAMPLER": name]).sampler
-        // The specification's default for its own variable.
+        // The default that the specification defines for its variable.
         #expect(sampler == SamplerConfiguration(root: root, ratio: 1, isParentBased: isParentBased))
         #expect(try tracing("tracing: { sampler: \(name) }\n").sampler.root == root)
     }
@@ -97,7 +97,7 @@ import Testing
             "OTEL_EXPORTER_OTLP_TIMEOUT": "1", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT": "2",
             "OTEL_RESOURCE_ATTRIBUTES": "service.name=named",
         ])
-        // Taken as it is, but for the path that every URL has.
+        // Used unchanged, except that an empty path becomes `/`.
         #expect(configuration.otlp.endpoint == "http://traces:1/")
         #expect(configuration.otlp.headers.map(\.name) == ["b"])
         #expect(configuration.otlp.timeout == .milliseconds(2))
@@ -131,7 +131,7 @@ import Testing
             "OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE": directory.path + "/ca.crt",
         ]
         #expect(try tracing(environment: variables).otlp.caFile == directory.path + "/ca.crt")
-        // Set for all signals of a platform, and of no use to this one: no reason not to start.
+        // A value for all signals that is unusable for traces does not prevent the start.
         let all = ["OTEL_EXPORTER_OTLP_CERTIFICATE": directory.path + "/other.crt"]
         #expect(try tracing(environment: all).otlp.caFile == directory.path + "/other.crt")
     }
@@ -140,7 +140,7 @@ import Testing
         let directory = try ConfigFixture(ConfigFixture.good + "tracing: { otlp: { caFile: ca.crt } }\n")
         try directory.write("-----BEGIN CERTIFICATE-----\n", to: "ca.crt")
         let valueErrors = directory.valueErrors()
-        #expect(valueErrors.contains { $0.contains("the collector is not reached over TLS") }, "\(valueErrors)")
+        #expect(valueErrors.contains { $0.contains("conflicts with an endpoint without TLS") }, "\(valueErrors)")
     }
 
     @Test func ourOwnSourcesAreStrongerThanOpenTelemetrysAndPrintConfigSaysWhich() throws {
@@ -153,7 +153,7 @@ import Testing
         #expect(loaded.configuration.tracing.sampler.ratio == 0.5)
         #expect(origin("tracing.ratio") == "environment OTEL_TRACES_SAMPLER_ARG")
         #expect(origin("tracing.sampler") == "default")
-        // What is not read cannot be wrong.
+        // A value that is not used causes no error.
         let overridden = try directory.load(
             environment: ["OTEL_TRACES_SAMPLER_ARG": "x"], overrides: [("tracing.ratio", "0.75")])
         #expect(overridden.configuration.tracing.sampler.ratio == 0.75)
@@ -176,13 +176,13 @@ import Testing
     }
 
     @Test(arguments: [
-        ("collector:4318/v1/traces", "is not a URL"),
-        ("grpc://collector:4317/", "is not reached by http or https"),
-        ("http:///v1/traces", "\"http://\" has no valid host and port"),
-        ("http://a:0/v1/traces", "\"http://a:0\" has no valid host and port"),
-        ("http://a b/v1/traces", "\"http://a b\" has no valid host and port"),
-        ("http://a/v1/tra ces", "has a path with characters that no URL has"),
-        ("http://a/v1?key=canary", "the address of a collector takes no query and no fragment"),
+        ("collector:4318/v1/traces", "must be a URL"),
+        ("grpc://collector:4317/", "must be an http or https URL"),
+        ("http:///v1/traces", "\"http://\" must have a valid host and port"),
+        ("http://a:0/v1/traces", "\"http://a:0\" must have a valid host and port"),
+        ("http://a b/v1/traces", "\"http://a b\" must have a valid host and port"),
+        ("http://a/v1/tra ces", "must be a URL with valid characters in its path"),
+        ("http://a/v1?key=canary", "must be a URL without query and fragment"),
     ])
     func anEndpointThatIsNoURLIsFoundAtItsPlace(_ text: String, _ valueError: String) throws {
         let suggestion = " (write one such as http://collector:4318/v1/traces)"
@@ -191,7 +191,7 @@ import Testing
                 "cloakroom.yaml:26:30: tracing.otlp.endpoint: " + valueError + suggestion
             ])
         for name in ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] {
-            // Twice where the exporter and the endpoint go by it, in the same words.
+            // Reported twice with the same text if both the exporter and the endpoint depend on it.
             #expect(
                 Set(try valueErrors(environment: [name: text])) == ["environment: \(name): " + valueError + suggestion])
         }
@@ -200,32 +200,32 @@ import Testing
     @Test func anEndpointTakesNoPasswordAndHasAPath() throws {
         #expect(
             try valueErrors("tracing: { otlp: { endpoint: \"http://user:canary@a/v1\" } }\n") == [
-                "cloakroom.yaml:26:30: tracing.otlp.endpoint: the address of a collector takes no user and no password"
+                "cloakroom.yaml:26:30: tracing.otlp.endpoint: must be a URL without user and password"
                     + " (put them into headers)"
             ])
         #expect(
             try valueErrors("tracing: { otlp: { endpoint: \"http://a:4318\" } }\n") == [
-                "cloakroom.yaml:26:30: tracing.otlp.endpoint: \"http://a:4318\" has no path"
+                "cloakroom.yaml:26:30: tracing.otlp.endpoint: must be a URL with a path, not \"http://a:4318\""
                     + " (write http://a:4318/v1/traces)"
             ])
     }
 
     @Test(arguments: [
-        ("OTEL_TRACES_SAMPLER", "jaeger_remote", "\"jaeger_remote\" is not one of the choices"),
-        ("OTEL_TRACES_SAMPLER_ARG", "2", "2 is out of range (write 0.0 to 1.0)"),
-        ("OTEL_TRACES_EXPORTER", "zipkin", "\"zipkin\" is not an exporter that is known here"),
-        ("OTEL_SDK_DISABLED", "yes", "\"yes\" is neither true nor false (write true or false)"),
-        ("OTEL_EXPORTER_OTLP_TIMEOUT", "10s", "\"10s\" is not a time in milliseconds (write 1 to 86400000"),
-        ("OTEL_BSP_SCHEDULE_DELAY", "0", "\"0\" is not a time in milliseconds"),
-        ("OTEL_BSP_MAX_QUEUE_SIZE", "0", "0 is out of range (write 1 to 1000000)"),
-        ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "4096", "a batch of 4096 spans never fills from a queue of 2048"),
-        ("OTEL_RESOURCE_ATTRIBUTES", "a", "item 1 has no equals sign (write name=value, name=value)"),
-        ("OTEL_RESOURCE_ATTRIBUTES", "a=1,b=%4", "item 2 is not percent-encoded"),
-        ("OTEL_RESOURCE_ATTRIBUTES", "a=%ff", "item 1 is not percent-encoded"),
-        ("OTEL_RESOURCE_ATTRIBUTES", "a b=1", "\"a b\" is not the name of an attribute"),
-        ("OTEL_RESOURCE_ATTRIBUTES", "a=1,a=2", "a stands twice (keep one of them)"),
-        ("OTEL_EXPORTER_OTLP_HEADERS", "a=1,A=2", "a stands twice (keep one of them)"),
-        ("OTEL_EXPORTER_OTLP_HEADERS", "Host=x", "Host is the exporter's own to write"),
+        ("OTEL_TRACES_SAMPLER", "jaeger_remote", "must be one of the allowed values, not \"jaeger_remote\""),
+        ("OTEL_TRACES_SAMPLER_ARG", "2", "must be in the allowed range, not 2 (write 0.0 to 1.0)"),
+        ("OTEL_TRACES_EXPORTER", "zipkin", "must be a supported exporter, not \"zipkin\""),
+        ("OTEL_SDK_DISABLED", "yes", "must be true or false, not \"yes\" (write true or false)"),
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", "10s", "must be a time in milliseconds, not \"10s\" (write 1 to 86400000"),
+        ("OTEL_BSP_SCHEDULE_DELAY", "0", "must be a time in milliseconds, not \"0\""),
+        ("OTEL_BSP_MAX_QUEUE_SIZE", "0", "must be in the allowed range, not 0 (write 1 to 1000000)"),
+        ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "4096", "must be at most queueLimit 2048, not 4096"),
+        ("OTEL_RESOURCE_ATTRIBUTES", "a", "item 1 must be name=value (write name=value, name=value)"),
+        ("OTEL_RESOURCE_ATTRIBUTES", "a=1,b=%4", "item 2 must be percent-encoded"),
+        ("OTEL_RESOURCE_ATTRIBUTES", "a=%ff", "item 1 must be percent-encoded"),
+        ("OTEL_RESOURCE_ATTRIBUTES", "a b=1", "must be the name of an attribute, not \"a b\""),
+        ("OTEL_RESOURCE_ATTRIBUTES", "a=1,a=2", "name must be unique: a (keep one of them)"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "a=1,A=2", "name must be unique: a (keep one of them)"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "Host=x", "Host is not supported: the exporter sets it"),
     ])
     func aVariableOfOpenTelemetryThatIsWrongIsAValueErrorLikeAnyOther(
         _ name: String, _ value: String, _ valueError: String
@@ -239,7 +239,7 @@ import Testing
         let grpc = ["OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4317", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"]
         #expect(
             try valueErrors(environment: grpc) == [
-                "environment: OTEL_EXPORTER_OTLP_PROTOCOL: \"grpc\" is not spoken here (write http/protobuf, and the"
+                "environment: OTEL_EXPORTER_OTLP_PROTOCOL: \"grpc\" is not supported (write http/protobuf, and the"
                     + " endpoint with the collector's port for it, usually 4318)"
             ])
         #expect(try tracing("tracing: { exporter: none }\n", environment: grpc).exporter == .none)
@@ -257,14 +257,16 @@ import Testing
                     headers: [x]
 
                 """) == [
-                    "cloakroom.yaml:27:24: tracing.resourceAttributes.0: service.name has a key of its own"
+                    "cloakroom.yaml:27:24: tracing.resourceAttributes.0: service.name"
+                        + " conflicts with tracing.serviceName"
                         + " (write tracing.serviceName)",
-                    "cloakroom.yaml:27:40: tracing.resourceAttributes.1: \"a\\u{a}b\" is not the name of an attribute"
+                    "cloakroom.yaml:27:40: tracing.resourceAttributes.1: must be the name of an attribute,"
+                        + " not \"a\\u{a}b\""
                         + " (write at most 128 letters, digits, dots, underscores, hyphens and slashes,"
                         + " such as k8s.pod.name)",
-                    "cloakroom.yaml:30:17: tracing.otlp.batchLimit: a batch of 9 spans never fills from a queue of 8"
+                    "cloakroom.yaml:30:17: tracing.otlp.batchLimit: must be at most queueLimit 8, not 9"
                         + " (make it 8 or less, or raise queueLimit)",
-                    "cloakroom.yaml:31:15: tracing.otlp.headers.0: has no equals sign"
+                    "cloakroom.yaml:31:15: tracing.otlp.headers.0: must be name=value"
                         + " (write name=value such as x-api-key=secret)",
                 ])
     }
@@ -278,7 +280,7 @@ import Testing
         #expect(configuration.routes.map(\.accessLogRatio) == [1, 0.1])
         #expect(
             try ConfigFixture(yaml).valueErrors(overrides: [("routes.1.accessLogRatio", "1.5")]) == [
-                "--set: routes.1.accessLogRatio: 1.5 is out of range (write 0.0 to 1.0)"
+                "--set: routes.1.accessLogRatio: must be in the allowed range, not 1.5 (write 0.0 to 1.0)"
             ])
     }
 
@@ -288,7 +290,7 @@ import Testing
         #expect(loaded.reload == ReloadConfiguration(watchesFiles: false, interval: .seconds(1)))
         #expect(
             try ConfigFixture(ConfigFixture.good + "reload: { interval: 0s }\n").valueErrors() == [
-                "cloakroom.yaml:26:21: reload.interval: 0s is out of range (write 100ms to 1d)"
+                "cloakroom.yaml:26:21: reload.interval: must be in the allowed range, not 0s (write 100ms to 1d)"
             ])
     }
 

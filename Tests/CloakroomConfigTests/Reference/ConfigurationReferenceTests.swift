@@ -19,7 +19,7 @@ import Testing
         let committed = try String(contentsOf: Self.package.appending(path: file), encoding: .utf8)
         #expect(
             committed == reference.markdown,
-            "the keys have changed: renew the page with `swift run cloakroom config-reference > \(file)`")
+            "the keys have changed: update the page with `swift run cloakroom config-reference > \(file)`")
     }
 
     @Test func everyKeyHasAMeaning() {
@@ -32,12 +32,12 @@ import Testing
 
             #### `tracing.ratio`
 
-            The share of the traces that begin here that is sampled, 0 to 1. Counts for traceidratio alone. Where the \
-            sampler comes from OTEL\\_TRACES\\_SAMPLER, the default is 1.
+            The fraction of sampled traces among those that start at the gateway, 0 to 1. Used by traceidratio only. If \
+            the sampler is set by OTEL\\_TRACES\\_SAMPLER, the default is 1.
 
             - Value: decimal number, 0.0 to 1.0
             - Default: `0.01`
-            - Reload: takes a restart
+            - Reload: requires a restart
             - Variables: `CLOAKROOM_TRACING_RATIO`, `OTEL_TRACES_SAMPLER_ARG`
 
             """,
@@ -45,7 +45,7 @@ import Testing
 
             - Value: list, each method, upper case
             - Required within `routes.N`
-            - Reload: taken over
+            - Reload: applied
             - Variable: `CLOAKROOM_ROUTES_N_METHODS`
 
             """,
@@ -53,7 +53,7 @@ import Testing
 
             - Value: visible ASCII; a secret
             - Default: none
-            - Reload: taken over
+            - Reload: applied
             - Variable: `CLOAKROOM_UPSTREAMS_NAME_API_TOKEN_VALUE`
 
             """,

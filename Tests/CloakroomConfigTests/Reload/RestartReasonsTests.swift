@@ -42,8 +42,8 @@ import Testing
             $0.description.replacingOccurrences(of: directory.path + "/", with: "")
         }
         let end =
-            ": cannot change while the gateway runs (restart the gateway; a second one can take over from the first"
-            + " without a refused connection)"
+            ": cannot change while the gateway runs (restart the gateway; with serve --take-over no connection"
+            + " is refused)"
         #expect(
             reasons == [
                 "cloakroom.yaml:11:16: session.idleTimeout" + end, "cloakroom.yaml:26:19: admin.enabled" + end,
@@ -52,7 +52,7 @@ import Testing
             ])
     }
 
-    /// How long an end takes is promised at the start, to whoever supervises the process.
+    /// The shutdown timeouts must not change at run time, because process supervisors are configured for them.
     @Test func theTimesThatAnEndGoesByAreThoseOfTheStart() throws {
         let running = try ConfigFixture().load().configuration
         let next = try ConfigFixture(ConfigFixture.good + "timeouts: { drain: 1s, identity: 1s }\n").load()
@@ -81,14 +81,14 @@ import Testing
         #expect(!reasons.description.contains("fedcba"))
     }
 
-    /// What the reference says of each key, whether its change takes a restart, is what happens.
+    /// The reference states for each key whether a change requires a restart; this must match the behavior.
     @Test func theReferenceSaysOfEveryKeyWhatIsTrue() throws {
         let directory = try ConfigFixture(Self.everySection)
         for name in ["a", "b"] {
             try directory.write("-----BEGIN CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----\n", to: name + ".pem")
         }
         let running = try directory.load().configuration
-        // They exclude what is there, or mean nothing for a plan.
+        // Keys that conflict with the base configuration or have no effect on the plan.
         let excepted = ["listeners.0.tlsTerminatedInFront", "reload.watch", "reload.interval"]
         let keys = DocumentedKeys.all().map { key in
             (key.path.map { $0 == "NAME" ? "api" : $0 }, key.isSecret ? "secret" : key.expectation)
@@ -139,7 +139,7 @@ import Testing
 
         """
 
-    /// Another value than the one in effect, by key, by the last two names of the key or by its last.
+    /// A value different from the current one, by key, by the last two names of the key, or by its last name.
     private static let others = [
         "address": "127.0.0.1:9999", "certificateFile": "b.pem", "keyFile": "b.pem", "caFile": "b.pem",
         "minimumVersion": "1.3", "cipherSuites": "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "mode": "optional",

@@ -49,9 +49,9 @@ import Testing
                 NAME      METHODS          PATH                 UPSTREAM  AUTHORIZATION  INJECTS
                 episodes  GET              /episodes            api       public         apiToken
                 video     GET              /videos/{id}         api       required       apiToken,bearer
-                (own)     POST,GET,DELETE  /auth                -         -              -
-                (own)     GET,DELETE       /auth/sessions       -         -              -
-                (own)     DELETE           /auth/sessions/{id}  -         -              -
+                (local)   POST,GET,DELETE  /auth                -         -              -
+                (local)   GET,DELETE       /auth/sessions       -         -              -
+                (local)   DELETE           /auth/sessions/{id}  -         -              -
 
                 """)
     }
@@ -78,34 +78,34 @@ import Testing
     @Test(arguments: [
         ("GET", "/nothing", "404: no route serves /nothing"),
         ("POST", "/episodes", "405, Allow: GET, HEAD"),
-        ("POST", "/auth", "the gateway's own: sign in"),
-        ("DELETE", "/auth", "the gateway's own: sign out"),
-        ("GET", "/auth/sessions", "the gateway's own: list one's own sessions"),
-        ("DELETE", "/auth/sessions", "the gateway's own: end one's other sessions"),
-        ("DELETE", "/auth/sessions/0123456789abcdef", "the gateway's own: end one of one's sessions"),
+        ("POST", "/auth", "local response: sign in"),
+        ("DELETE", "/auth", "local response: sign out"),
+        ("GET", "/auth/sessions", "local response: list the user's sessions"),
+        ("DELETE", "/auth/sessions", "local response: end the user's other sessions"),
+        ("DELETE", "/auth/sessions/0123456789abcdef", "local response: end one of the user's sessions"),
         ("GET", "/videos/../user", "400: the path holds a dot segment or an encoded dot"),
         ("GET", "/videos//1", "400: the path holds two slashes in a row"),
         ("GET", "/videos/1#x", "400: the target holds a # or %23"),
         ("GET", "/videos%2f1", "400: the path holds a backslash, a semicolon, a NUL or an encoded slash"),
-        ("GET", "videos", "400: the target is neither a path, nor an http address, nor *"),
-        ("OPTIONS", "*", "the gateway's own (OPTIONS *)"),
-        ("G T", "/", "400: the method is no token"),
+        ("GET", "videos", "400: the target must be a path, an http URL or *"),
+        ("OPTIONS", "*", "local response (OPTIONS *)"),
+        ("G T", "/", "400: the method is not a token"),
     ])
     func aRequestThatIsNotForwardedIsExplained(_ method: String, _ target: String, _ response: String) throws {
         let report = try ConfigFixture().report { CommandReport.explain($0, method: method, target: target) }
-        #expect(report.text == "\(method) \(target)\n  answer:  \(response)\n")
+        #expect(report.text == "\(method) \(target)\n  response:  \(response)\n")
         #expect(report.exitCode == 0)
     }
 
     @Test(
-        "Rule 33: explain says that a path is a token call, and of which upstream",
+        "Rule 33: explain reports that a path is a token call, and its upstream",
         arguments: [
             ("POST", "/auth", "token call path of upstream api (signIn /auth), never forwarded"),
             ("GET", "/Auth%20", "token call path of upstream api (signIn /auth), never forwarded"),
             ("GET", "/AUTH/renew/", "token call path of upstream api (refresh /auth/renew), never forwarded"),
             ("GET", "/me", "user call path of upstream other (user /me), forwarded only by a route that names it"),
             ("GET", "/nothing/", "no route serves /nothing/"),
-            ("GET", "/files", "no route serves /files (route files serves /files/ and what is below it)"),
+            ("GET", "/files", "no route serves /files (route files serves /files/ and all paths below it)"),
             ("GET", "/x/files", "no route serves /x/files"),
             ("PUT", "/files", "no route serves /files"),
         ])
@@ -127,6 +127,6 @@ import Testing
             CommandReport.explain($0, method: method, target: target)
         }
         let wanted = method == "PUT" ? "405, Allow: GET, HEAD, POST" : "404: \(reason)"
-        #expect(report.text == "\(method) \(target)\n  answer:  \(wanted)\n")
+        #expect(report.text == "\(method) \(target)\n  response:  \(wanted)\n")
     }
 }

@@ -2,7 +2,7 @@ import CloakroomConfig
 import Foundation
 import Testing
 
-/// A route, as short as a table of examples needs it: `name METHODS path public|protected`.
+/// A route in a short notation for tables of examples: `name METHODS path public|protected`.
 struct DifferenceCase: Sendable, CustomTestStringConvertible {
     let testDescription: String
     let old: [String]
@@ -32,7 +32,7 @@ struct DifferenceCase: Sendable, CustomTestStringConvertible {
             let lines = report.text.split(separator: "\n").map { $0.split(separator: " ").joined(separator: " ") }
             return (lines, report.exitCode)
         }
-        // The prefix moves away from /auth, where the token call does not keep all of it.
+        // The prefix moves away from /auth; the token call there reserves only part of its paths.
         let moved = all.replacingOccurrences(of: "session:\n", with: "accounts: { prefix: /me }\nsession:\n")
         let prefix = try report(all, moved)
         #expect(

@@ -3,10 +3,10 @@ import Testing
 
 @testable import CloakroomConfig
 
-@Suite("Methods that are hardly meant")
+@Suite("Methods that are probably mistakes")
 struct MethodRulesTests {
     @Test(
-        "A method that is almost a registered one is a warning",
+        "A method similar to a registered one is a warning",
         arguments: [
             ("GETT", "GET"), ("GTE", "GET"), ("PSOT", "POST"), ("DELET", "DELETE"), ("OPTION", "OPTIONS"),
             ("PATHC", "PATCH"), ("HAED", "HEAD"), ("PROPFND", "PROPFIND"), ("DLETEE", "DELETE"),
@@ -18,7 +18,7 @@ struct MethodRulesTests {
     }
 
     @Test(
-        "A registered method is none, nor is one that resembles none",
+        "A registered method is no warning, nor is one that resembles none",
         arguments: [
             "GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "QUERY", "PROPFIND", "MKCALENDAR", "PURGE",
             "LIST",
@@ -28,12 +28,12 @@ struct MethodRulesTests {
         #expect(MethodRules.warning(about: method) == nil)
     }
 
-    @Test("A word for all methods is a warning that says what to write", arguments: ["ANY", "ALL"])
+    @Test("A word for all methods is a warning with a suggestion", arguments: ["ANY", "ALL"])
     func collective(method: String) {
         #expect(MethodRules.warning(about: method)?.suggestion.contains("[GET, POST, PUT,") == true)
     }
 
-    @Test("The warning has the place of the item, and of a token call's method")
+    @Test("The warning has the position of the list item or of the token call's method")
     func place() throws {
         let yaml = ConfigFixture.good.replacingOccurrences(of: "signIn: { path", with: "signIn: { method: PSOT, path")
             .replacingOccurrences(of: "[GET]\n    path: /videos", with: "[PUT, GETT]\n    path: /videos")
@@ -47,22 +47,22 @@ struct MethodRulesTests {
         #expect(flag.warnings.map(\.source) == ["--set"])
     }
 
-    @Test("An asterisk is an error that says what to write", arguments: ["[\"*\"]", "[GET, \"*\"]"])
+    @Test("An asterisk is an error with a suggestion", arguments: ["[\"*\"]", "[GET, \"*\"]"])
     func asterisk(methods: String) throws {
         let valueErrors = try ConfigFixture.valueErrors(replacing: "methods: [GET]", by: "methods: \(methods)")
         #expect(valueErrors.count == 1)
         let wanted =
-            "* does not stand for all methods (list them, such as [GET, POST, PUT, PATCH, DELETE, OPTIONS])"
+            "must be a method, not * (list them, such as [GET, POST, PUT, PATCH, DELETE, OPTIONS])"
         #expect(valueErrors.first?.hasPrefix("cloakroom.yaml:15:") == true)
         #expect(valueErrors.first?.hasSuffix(wanted) == true, "\(valueErrors)")
     }
 
-    @Test("A colon at the start of a segment is an error that says what to write")
+    @Test("A colon at the start of a segment is an error with a suggestion")
     func colon() throws {
         let valueErrors = try ConfigFixture.valueErrors(replacing: "path: /videos/{id}", by: "path: /videos/:id")
         #expect(
             valueErrors == [
-                "cloakroom.yaml:22:11: routes.1.path: \":id\" begins with a colon, which makes no parameter (write \"{id}\")"
+                "cloakroom.yaml:22:11: routes.1.path: \":id\" begins with a colon, which does not define a parameter (write \"{id}\")"
             ])
     }
 }

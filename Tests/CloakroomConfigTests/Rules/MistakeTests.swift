@@ -1,7 +1,7 @@
 import CloakroomConfig
 import Testing
 
-/// What a change of the good configuration must be answered with.
+/// A change of the valid configuration and the diagnostics that it must cause.
 struct DiagnosticCase: Sendable, CustomTestStringConvertible {
     let piece: String
     let change: String
@@ -35,141 +35,152 @@ struct DiagnosticCase: Sendable, CustomTestStringConvertible {
 
     static let values = [
         DiagnosticCase(
-            "15m", "15", "11:16: session.idleTimeout: 15 has no unit (write 15s, 15m or another of ms, s, m, h, d)"),
+            "15m", "15",
+            "11:16: session.idleTimeout: must be a duration with a unit, not 15"
+                + " (write 15s, 15m or another of ms, s, m, h, d)"
+        ),
         DiagnosticCase(
             "15m", "soon",
-            "11:16: session.idleTimeout: \"soon\" is not a duration"
+            "11:16: session.idleTimeout: must be a duration, not \"soon\""
                 + " (write a number with ms, s, m, h or d, such as 30s or 1h30m)"),
-        DiagnosticCase("15m", "31d", "11:16: session.idleTimeout: 31d is out of range (write 1s to 30d)"),
         DiagnosticCase(
-            "15m", "[15m]", "11:16: session.idleTimeout: expects one value, not a list (write a single value)"),
+            "15m", "31d", "11:16: session.idleTimeout: must be in the allowed range, not 31d (write 1s to 30d)"),
         DiagnosticCase(
-            "15m", "{ a: b }", "11:16: session.idleTimeout: expects one value, not keys (write a single value)"),
-        DiagnosticCase("15m", "", "11:15: session.idleTimeout: has no value (write one, or leave the key out)"),
+            "15m", "[15m]", "11:16: session.idleTimeout: must be one value, not a list (write a single value)"),
+        DiagnosticCase(
+            "15m", "{ a: b }", "11:16: session.idleTimeout: must be one value, not keys (write a single value)"),
+        DiagnosticCase("15m", "", "11:15: session.idleTimeout: must have a value (write one, or leave the key out)"),
         DiagnosticCase(
             "idleTimeout: 15m", "maxSessions: 1e6",
-            "11:16: session.maxSessions: \"1e6\" is not a whole number (write a number from 1 to 100000000)"),
+            "11:16: session.maxSessions: must be a whole number, not \"1e6\" (write a number from 1 to 100000000)"),
         DiagnosticCase(
             "idleTimeout: 15m", "maxSessions: 0",
-            "11:16: session.maxSessions: 0 is out of range (write 1 to 100000000)"),
+            "11:16: session.maxSessions: must be in the allowed range, not 0 (write 1 to 100000000)"),
         DiagnosticCase(
             "requiresAuthorization: true", "requiresAuthorization: yes",
-            "24:28: routes.1.requiresAuthorization: \"yes\" is neither true nor false (write true or false)"),
+            "24:28: routes.1.requiresAuthorization: must be true or false, not \"yes\" (write true or false)"),
         DiagnosticCase(
-            "methods: [GET]", "methods: GET", "15:14: routes.0.methods: expects a list (write [GET])"),
-        DiagnosticCase("methods: [GET]", "methods: []", "15:14: routes.0.methods: is empty (write at least one)"),
+            "methods: [GET]", "methods: GET", "15:14: routes.0.methods: must be a list (write [GET])"),
+        DiagnosticCase(
+            "methods: [GET]", "methods: []", "15:14: routes.0.methods: must not be empty (write at least one)"),
         DiagnosticCase(
             "methods: [GET]", "methods: [GET, [POST]]",
-            "15:14: routes.0.methods: item 2 of the list is not a single value (write [one, another])"),
+            "15:14: routes.0.methods: item 2 of the list must be a single value (write [one, another])"),
         DiagnosticCase(
             "session:", "limits: { head: 10KB }\nsession:",
-            "10:17: limits.head: \"10KB\" is not a size (write bytes, or a number with KiB, MiB, GiB or TiB)"),
+            "10:17: limits.head: must be a size, not \"10KB\" (write bytes, or a number with KiB, MiB, GiB or TiB)"),
         DiagnosticCase(
             "session:", "limits: { head: 64KiB }\nsession:",
-            "10:17: limits.head: 64KiB is out of range (write 1KiB to 65535)"),
+            "10:17: limits.head: must be in the allowed range, not 64KiB (write 1KiB to 65535)"),
         DiagnosticCase(
             "session:", "limits: { target: 16KiB }\nsession:",
-            "10:19: limits.target: target 16KiB is not less than head 16KiB (the target is a part of the head)"),
+            "10:19: limits.target: target 16KiB must be less than head 16KiB (the target is a part of the head)"),
         DiagnosticCase(
             "session:", "timeouts: { connect: 25h }\nsession:",
-            "10:22: timeouts.connect: 25h is out of range (write 1ms to 1d)"),
+            "10:22: timeouts.connect: must be in the allowed range, not 25h (write 1ms to 1d)"),
         DiagnosticCase(
             "session:", "tracing: { ratio: 1.5 }\nsession:",
-            "10:19: tracing.ratio: 1.5 is out of range (write 0.0 to 1.0)"),
+            "10:19: tracing.ratio: must be in the allowed range, not 1.5 (write 0.0 to 1.0)"),
         DiagnosticCase(
             "session:", "tracing: { ratio: half }\nsession:",
-            "10:19: tracing.ratio: \"half\" is not a decimal number (write a number such as 0.25)"),
+            "10:19: tracing.ratio: must be a decimal number, not \"half\" (write a number such as 0.25)"),
         DiagnosticCase(
             "session:", "logging: { level: loud }\nsession:",
-            "10:19: logging.level: \"loud\" is not one of the choices"
+            "10:19: logging.level: must be one of the allowed values, not \"loud\""
                 + " (write trace or debug or info or notice or warning or error or critical)"),
         DiagnosticCase(
             "session:", "trustedPeers: [10.0.0.0/8, 10.0.0.1/8]\nsession:",
-            "10:28: trustedPeers.1: \"10.0.0.1/8\" is not an address or range"
-                + " (write one such as 10.0.0.0/8, with no bits set behind the prefix)"),
+            "10:28: trustedPeers.1: must be an address or range, not \"10.0.0.1/8\""
+                + " (write one such as 10.0.0.0/8, with no bits set after the prefix)"),
     ]
 
     static let keys = [
         DiagnosticCase(
             "idleTimeout", "idleTimout",
-            "11:3: session.idleTimout: there is no such key (did you mean \"idleTimeout\"?)"),
+            "11:3: session.idleTimout: unknown key (did you mean \"idleTimeout\"?)"),
         DiagnosticCase(
             "session:", "sesion:",
-            "10:1: sesion: there is no such key (did you mean \"session\"?)"),
+            "10:1: sesion: unknown key (did you mean \"session\"?)"),
         DiagnosticCase(
             "    path: /episodes", "    pth: /episodes",
-            "16:5: routes.0.pth: there is no such key (did you mean \"path\"?)"),
+            "16:5: routes.0.pth: unknown key (did you mean \"path\"?)"),
         DiagnosticCase(
-            "    path: /episodes\n", "", "14:5: routes.0.path: is missing (write it)"),
+            "    path: /episodes\n", "", "14:5: routes.0.path: required key missing (write it)"),
         DiagnosticCase(
             "    requiresAuthorization: true\n", "",
-            "20:5: routes.1.requiresAuthorization: is missing (write it)"),
+            "20:5: routes.1.requiresAuthorization: required key missing (write it)"),
         DiagnosticCase(
             "idleTimeout: 15m", "idleTimeout: 15m\n  idleTimeout: 5m",
-            "12:3: session.idleTimeout: stands twice, first on line 11 (keep one of them)"),
+            "12:3: session.idleTimeout: conflicts with the same key on line 11 (keep one of them)"),
         DiagnosticCase(
             "idleTimeout: 15m", "idleTimeout: 1\n  'idleTimeout': 2m\n  store: memory\n  store: disk",
-            "12:3: session.idleTimeout: stands twice, first on line 11 (keep one of them)",
-            "14:3: session.store: stands twice, first on line 13 (keep one of them)",
-            "14:10: session.store: \"disk\" is not one of the choices (write memory or sqlite or valkey)"),
+            "12:3: session.idleTimeout: conflicts with the same key on line 11 (keep one of them)",
+            "14:3: session.store: conflicts with the same key on line 13 (keep one of them)",
+            "14:10: session.store: must be one of the allowed values, not \"disk\" (write memory or sqlite or valkey)"),
         DiagnosticCase(
             "session:", "<<: { a: b }\nsession:", "10:1: <<: merge keys are not supported (write the keys out)"),
         DiagnosticCase(
             "cookie: { secure: false }", "cookie: { secure: false, domain: a }",
-            "12:28: session.cookie.domain: there is no such key (write one of: name, sameSite, secure)"),
+            "12:28: session.cookie.domain: unknown key (write one of: name, sameSite, secure)"),
         DiagnosticCase(
             "signIn: { path: /auth }", "signIn: /auth",
-            "7:5: upstreams.api.signIn: expects keys, not one value (write its keys below it, indented)"),
+            "7:5: upstreams.api.signIn: must be a section of keys, not one value (write its keys below it, indented)"),
         DiagnosticCase(
             "  - name: episodes", "  - episodes\n  - name: episodes",
-            "14:5: routes.0: expects keys, not one value (write its keys below it, indented)"),
+            "14:5: routes.0: must be a section of keys, not one value (write its keys below it, indented)"),
         DiagnosticCase(
             "  - address: 127.0.0.1:0", "  address: 127.0.0.1:0",
-            "1:1: listeners: expects a list (begin each item with \"- \" below the key)"),
+            "1:1: listeners: must be a list (begin each item with \"- \" below the key)"),
         DiagnosticCase(
             "    requiresAuthorization: true", "    messages: { unautorized: No. }\n    requiresAuthorization: true",
-            "24:17: routes.1.messages.unautorized: there is no such message code (did you mean \"unauthorized\"?)"),
+            "24:17: routes.1.messages.unautorized: unknown message code (did you mean \"unauthorized\"?)"),
         DiagnosticCase(
             "idleTimeout: 15m", "idleTimeout: [15m",
-            "12:9: the file is no YAML: did not find expected ',' or ']'"
+            "12:9: the file must be valid YAML: did not find expected ',' or ']'"
                 + " (check indentation, colons and quotation marks)"),
     ]
 
     static let names = [
         DiagnosticCase(
             "upstream: api", "upstream: apu",
-            "17:15: routes.0.upstream: there is no upstream \"apu\" (did you mean \"api\"?)"),
+            "17:15: routes.0.upstream: unknown upstream \"apu\" (did you mean \"api\"?)"),
         DiagnosticCase(
             "name: video", "name: episodes",
-            "20:11: routes.1.name: another route is named \"episodes\" already (give each its own name)"),
+            "20:11: routes.1.name: must be unique: another route is named \"episodes\" (rename one of them)"),
         DiagnosticCase(
             "name: video", "name: the video",
-            "20:11: routes.1.name: \"the video\" is not a name"
+            "20:11: routes.1.name: must be a name, not \"the video\""
                 + " (write at most 64 letters, digits, dots, hyphens and underscores, a letter or digit first)"),
         DiagnosticCase(
             "  other:", "  API:",
-            "8:3: upstreams.API: differs from upstream \"api\" in case or punctuation only (rename one)"),
+            "8:3: upstreams.API: conflicts with upstream \"api\", which differs only in case or punctuation"
+                + " (rename one)"
+        ),
         DiagnosticCase(
-            "  other:", "  o.ther:", "8:3: upstreams.o.ther: \"o.ther\" holds a dot (write a hyphen instead)"),
+            "  other:", "  o.ther:",
+            "8:3: upstreams.o.ther: must be a name without dots, not \"o.ther\" (write a hyphen instead)"),
         DiagnosticCase(
-            "methods: [GET]", "methods: [get]", "15:15: routes.0.methods.0: \"get\" is not upper case (write GET)"),
+            "methods: [GET]", "methods: [get]", "15:15: routes.0.methods.0: must be upper case, not \"get\" (write GET)"
+        ),
         DiagnosticCase(
-            "methods: [GET]", "methods: [GET, TRACE]", "15:20: routes.0.methods.1: TRACE is never served (leave it out)"
+            "methods: [GET]", "methods: [GET, TRACE]",
+            "15:20: routes.0.methods.1: TRACE is not supported (leave it out)"
         ),
         DiagnosticCase(
             "methods: [GET]", "methods: [\"G T\"]",
-            "15:15: routes.0.methods.0: \"G T\" is not a method (write one such as GET)"),
+            "15:15: routes.0.methods.0: must be a method, not \"G T\" (write one such as GET)"),
         DiagnosticCase(
-            "methods: [GET]", "methods: [GET, GET]", "15:14: routes.0.methods: names a method twice (keep one of them)"),
+            "methods: [GET]", "methods: [GET, GET]",
+            "15:14: routes.0.methods: must be a list without duplicates (keep one of them)"),
         DiagnosticCase(
             "inject: [apiToken]", "inject: [apitoken, cookie]",
-            "19:24: routes.0.inject.1: \"cookie\" is not one of the choices (write apiToken or bearer)"),
+            "19:24: routes.0.inject.1: must be one of the allowed values, not \"cookie\" (write apiToken or bearer)"),
         DiagnosticCase(
             "path: /episodes", "path: episodes",
             "16:11: routes.0.path: a path starts with a slash (write \"/episodes\")"),
         DiagnosticCase(
             "path: /videos/{id}", "path: /videos/{id}.mp4",
-            "22:11: routes.1.path: \"{id}.mp4\" is no parameter: a parameter takes a whole segment (write \"/videos/{id}\")"
+            "22:11: routes.1.path: \"{id}.mp4\" is not a parameter: a parameter is a whole segment (write \"/videos/{id}\")"
         ),
     ]
 
@@ -184,178 +195,193 @@ struct DiagnosticCase: Sendable, CustomTestStringConvertible {
                 + " (write http://host:port, https://host:port or unix:/path)"),
         DiagnosticCase(
             "\"http://127.0.0.1:9000\"", "\"unix:run/api\"",
-            "5:15: upstreams.api.targets.0: the socket has no absolute path (write one such as unix:/run/api.sock)"
+            "5:15: upstreams.api.targets.0: must be an absolute socket path (write one such as unix:/run/api.sock)"
         ),
         DiagnosticCase(
             "\"http://127.0.0.1:9000\"", "\"unix:/\(String(repeating: "a", count: 107))\"",
-            "5:15: upstreams.api.targets.0: the path of the socket is longer than 107 bytes"
-                + " (put the socket somewhere shorter)"),
+            "5:15: upstreams.api.targets.0: the socket path must be at most 107 bytes long"
+                + " (choose a shorter path)"),
         DiagnosticCase(
             "\"http://127.0.0.1:9000\"", "\"http://127.0.0.1:9000/v1\"",
-            "5:15: upstreams.api.targets.0: a target takes no path"
-                + " (write http://host:port; the request brings the path)"),
+            "5:15: upstreams.api.targets.0: must be a target without a path"
+                + " (write http://host:port; the path is taken from the request)"),
         DiagnosticCase(
             "\"http://127.0.0.1:9000\"", "\"https://joe:pw@127.0.0.1\"",
-            "5:15: upstreams.api.targets.0: a target takes no user and no password"
+            "5:15: upstreams.api.targets.0: must be a target without user and password"
                 + " (write http://host:port, https://host:port or unix:/path)"),
         DiagnosticCase(
             "\"http://127.0.0.1:9000\"", "\"127.0.0.1:9000\"",
-            "5:15: upstreams.api.targets.0: \"127.0.0.1:9000\" is not an address of an upstream"
+            "5:15: upstreams.api.targets.0: must be an address of an upstream, not \"127.0.0.1:9000\""
                 + " (write http://host:port, https://host:port or unix:/path)"),
         DiagnosticCase(
             "\"http://127.0.0.1:9000\"", "\"https://127.0.0.1:90000\"",
-            "5:15: upstreams.api.targets.0: \"https://127.0.0.1:90000\" has no valid host and port"
+            "5:15: upstreams.api.targets.0: \"https://127.0.0.1:90000\" must have a valid host and port"
                 + " (write https://host:port)"
         ),
         DiagnosticCase(
             "[\"http://127.0.0.1:9000\"]", "[\"https://a\"]\n    tls: { caFile: nowhere.crt, keyFile: cloakroom.yaml }",
-            "6:20: upstreams.api.tls.caFile: there is no file \"nowhere.crt\" (create it, or correct the path)",
-            "6:42: upstreams.api.tls.keyFile: \"cloakroom.yaml\" holds no private key"
+            "6:20: upstreams.api.tls.caFile: must be an existing file: \"nowhere.crt\""
+                + " (create it, or correct the path)",
+            "6:42: upstreams.api.tls.keyFile: must be a file with a PEM private key: \"cloakroom.yaml\""
                 + " (name a PEM file with \"-----BEGIN PRIVATE KEY-----\")",
-            "6:42: upstreams.api.tls.keyFile: stands without certificateFile (name both files, or none)"),
+            "6:42: upstreams.api.tls.keyFile: not supported without certificateFile (name both files, or none)"),
         DiagnosticCase(
             "[\"http://127.0.0.1:9000\"]", "[\"https://a\"]\n    tls: { serverName: 10.0.0.1 }",
-            "6:24: upstreams.api.tls.serverName: \"10.0.0.1\" is not a host name"
+            "6:24: upstreams.api.tls.serverName: must be a host name, not \"10.0.0.1\""
                 + " (write the name in the certificate, such as api.example.com)"),
         DiagnosticCase(
             "[\"http://127.0.0.1:9000\"]", "[\"http://a\", \"unix:/a\"]\n    tls: { serverName: a.test }",
-            "6:24: upstreams.api.tls.serverName: no target of this upstream is reached over TLS"
+            "6:24: upstreams.api.tls.serverName: not supported without https:// targets"
                 + " (write https:// targets, or leave it out)"),
         DiagnosticCase(
             "[\"http://127.0.0.1:9000\"]", "[\"https://a\"]\n    tls: { verify: false }",
-            "6:12: upstreams.api.tls.verify: there is no such key"
+            "6:12: upstreams.api.tls.verify: unknown key"
                 + " (write one of: caFile, certificateFile, keyFile, serverName)"),
         DiagnosticCase(
             "[\"http://127.0.0.1:9000\"]", "[\"http://a\"]\n    resolveInterval: 100ms",
-            "6:22: upstreams.api.resolveInterval: 100ms is out of range (write 1s to 1d)"),
+            "6:22: upstreams.api.resolveInterval: must be in the allowed range, not 100ms (write 1s to 1d)"),
         DiagnosticCase(
             "{ value: demo }", "{ header: X TOKEN, value: demo }",
-            "6:25: upstreams.api.apiToken.header: \"X TOKEN\" is not a token"
+            "6:25: upstreams.api.apiToken.header: must be a token, not \"X TOKEN\""
                 + " (write letters, digits and hyphens, without spaces)"),
         DiagnosticCase(
             "{ value: demo }", "{ header: transfer_encoding, value: demo }",
-            "6:25: upstreams.api.apiToken.header: transfer_encoding has a meaning of its own"
+            "6:25: upstreams.api.apiToken.header: must be a field without a reserved meaning, not transfer_encoding"
                 + " (write another field such as X-API-TOKEN)"),
         DiagnosticCase(
             "{ value: demo }", "{ header: Cookie, value: demo }",
-            "6:25: upstreams.api.apiToken.header: Cookie has a meaning of its own"
+            "6:25: upstreams.api.apiToken.header: must be a field without a reserved meaning, not Cookie"
                 + " (write another field such as X-API-TOKEN)"),
         DiagnosticCase(
-            "{ value: demo }", "{ header: X-Key }", "6:5: upstreams.api.apiToken.value: is missing (write it)"),
+            "{ value: demo }", "{ header: X-Key }", "6:5: upstreams.api.apiToken.value: required key missing (write it)"
+        ),
         DiagnosticCase(
             "signIn: { path: /auth }", "signIn: { method: POST }",
-            "7:5: upstreams.api.signIn.path: is missing (write it)"),
+            "7:5: upstreams.api.signIn.path: required key missing (write it)"),
         DiagnosticCase(
             "{ path: /auth }", "{ path: \"/auth/{id}\" }",
-            "7:21: upstreams.api.signIn.path: \"/auth/{id}\" holds a parameter or a wildcard"
+            "7:21: upstreams.api.signIn.path: must be a path without parameters and wildcards, not \"/auth/{id}\""
                 + " (write a plain path such as /auth)"),
         DiagnosticCase(
             "{ path: /auth }", "{ path: /auth, credentials: digest }",
-            "7:41: upstreams.api.signIn.credentials: \"digest\" is not one of the choices (write basic or bearer or json)"
+            "7:41: upstreams.api.signIn.credentials: must be one of the allowed values, not \"digest\""
+                + " (write basic or bearer or json)"
         ),
         DiagnosticCase(
             "    targets: [\"http://127.0.0.1:9001\"]",
             "    targets: [\"http://127.0.0.1:9001\"]\n    signIn: { path: /in }",
-            " accounts.upstream: several upstreams have signIn (write api or other)"),
+            " accounts.upstream: required key missing: several upstreams define signIn (write api or other)"),
     ]
 
     static let cookies = [
         DiagnosticCase(
             "  cookie: { secure: false }\n", "",
-            "2:14: listeners.0.address: sessions and passwords would travel in the clear"
-                + " (add tls; or tlsTerminatedInFront: true behind a proxy that speaks TLS; or for development on"
+            "2:14: listeners.0.address: session cookies and passwords would be sent unencrypted"
+                + " (add tls; or tlsTerminatedInFront: true behind a proxy that terminates TLS; or for development on"
                 + " loopback only session.cookie.secure: false)"),
         DiagnosticCase(
             "  cookie: { secure: false }\n", "  cookie: { name: session }\n",
-            "2:14: listeners.0.address: sessions and passwords would travel in the clear"
-                + " (add tls; or tlsTerminatedInFront: true behind a proxy that speaks TLS; or for development on"
+            "2:14: listeners.0.address: session cookies and passwords would be sent unencrypted"
+                + " (add tls; or tlsTerminatedInFront: true behind a proxy that terminates TLS; or for development on"
                 + " loopback only session.cookie.secure: false)",
-            "12:19: session.cookie.name: \"session\" lacks the prefix __Host- (write __Host-session)"),
+            "12:19: session.cookie.name: must be a name with the prefix __Host-, not \"session\" (write __Host-session)"
+        ),
         DiagnosticCase(
             "{ secure: false }", "{ name: __Host- }",
-            "2:14: listeners.0.address: sessions and passwords would travel in the clear"
-                + " (add tls; or tlsTerminatedInFront: true behind a proxy that speaks TLS; or for development on"
+            "2:14: listeners.0.address: session cookies and passwords would be sent unencrypted"
+                + " (add tls; or tlsTerminatedInFront: true behind a proxy that terminates TLS; or for development on"
                 + " loopback only session.cookie.secure: false)",
-            "12:19: session.cookie.name: nothing follows the prefix (write __Host-cloakroom)"),
+            "12:19: session.cookie.name: must have a name after the prefix (write __Host-cloakroom)"),
         DiagnosticCase(
             "127.0.0.1:0", "0.0.0.0:8080",
-            "6:24: upstreams.api.apiToken.value: is a placeholder that everybody can know"
-                + " (write the token that the upstream has given you, or listen on loopback only)",
-            "12:21: session.cookie.secure: only development on loopback goes without Secure"
+            "6:24: upstreams.api.apiToken.value: must be a secret, not a published placeholder"
+                + " (write the token that the upstream issued, or listen on loopback only)",
+            "12:21: session.cookie.secure: must be true unless all listeners are on loopback"
                 + " (write true, or listen on 127.0.0.1 only)"),
         DiagnosticCase(
             "{ secure: false }", "{ secure: false, name: __Host-a }",
-            "12:34: session.cookie.name: __Host- is for Secure cookies only"
+            "12:34: session.cookie.name: prefix __Host- conflicts with secure: false"
                 + " (leave the prefix out while secure is false)"),
         DiagnosticCase(
             "{ secure: false }", "{ secure: false, name: a=b }",
-            "12:34: session.cookie.name: \"a=b\" is not a token (write letters, digits and hyphens, without spaces)"),
+            "12:34: session.cookie.name: must be a token, not \"a=b\""
+                + " (write letters, digits and hyphens, without spaces)"
+        ),
         DiagnosticCase(
             "127.0.0.1:0\n", "127.0.0.1:0\n    tlsTerminatedInFront: true\n",
-            "13:21: session.cookie.secure: only development on loopback goes without Secure"
+            "13:21: session.cookie.secure: must be true unless all listeners are on loopback"
                 + " (write true, or listen on 127.0.0.1 only)"),
         DiagnosticCase(
             "127.0.0.1:0", "localhost",
-            "2:14: listeners.0.address: \"localhost\" is not host:port"
+            "2:14: listeners.0.address: must be host:port, not \"localhost\""
                 + " (write an address such as 0.0.0.0:8443 or [::1]:8443)"),
         DiagnosticCase(
             "127.0.0.1:0", "127.0.0.1:80\nadmin: { address: \"[::1]:80\" }",
-            "3:19: admin.address: port 80 is a client listener's already (choose another port)"),
+            "3:19: admin.address: conflicts with a client listener on port 80 (choose another port)"),
         DiagnosticCase(
             "127.0.0.1:0", "127.0.0.1:9464",
-            "2:14: listeners.0.address: port 9464 is the admin listener's (choose another port, or set admin.address)"),
+            "2:14: listeners.0.address: conflicts with the admin listener on port 9464"
+                + " (choose another port, or set admin.address)"
+        ),
         DiagnosticCase(
             "127.0.0.1:0", "127.0.0.1:8080\n  - address: 127.0.0.1:8080",
-            "3:14: listeners.1.address: 127.0.0.1:8080 is listened on already (choose another port)"),
+            "3:14: listeners.1.address: conflicts with another listener on 127.0.0.1:8080 (choose another port)"),
         DiagnosticCase(
             "127.0.0.1:0", "127.0.0.1:0\n    tls: { certificateFile: nowhere.crt, keyFile: cloakroom.yaml }",
-            "3:29: listeners.0.tls.certificateFile: there is no file \"nowhere.crt\" (create it, or correct the path)",
-            "3:51: listeners.0.tls.keyFile: \"cloakroom.yaml\" holds no private key"
+            "3:29: listeners.0.tls.certificateFile: must be an existing file: \"nowhere.crt\""
+                + " (create it, or correct the path)",
+            "3:51: listeners.0.tls.keyFile: must be a file with a PEM private key: \"cloakroom.yaml\""
                 + " (name a PEM file with \"-----BEGIN PRIVATE KEY-----\")"),
     ]
 
     static let sessions = [
         DiagnosticCase(
             "idleTimeout: 15m", "idleTimeout: 9h",
-            "11:16: session.idleTimeout: idleTimeout 9h is longer than absoluteTimeout 8h"
-                + " (a session that is never idle ends at absoluteTimeout; make it the longer one)"),
+            "11:16: session.idleTimeout: idleTimeout 9h must be at most absoluteTimeout 8h"
+                + " (raise absoluteTimeout, or lower idleTimeout)"),
         DiagnosticCase(
             "idleTimeout: 15m", "absoluteTimeout: 5m",
-            "11:20: session.absoluteTimeout: idleTimeout 15m is longer than absoluteTimeout 5m"
-                + " (a session that is never idle ends at absoluteTimeout; make it the longer one)"),
+            "11:20: session.absoluteTimeout: idleTimeout 15m must be at most absoluteTimeout 5m"
+                + " (raise absoluteTimeout, or lower idleTimeout)"),
         DiagnosticCase(
             "session:", "accounts: { prefix: /auth/ }\nsession:",
-            "10:21: accounts.prefix: \"/auth/\" ends with a slash (write a path such as /auth)"),
+            "10:21: accounts.prefix: must be a path without a slash at its end, not \"/auth/\""
+                + " (write a path such as /auth)"
+        ),
         DiagnosticCase(
             "session:", "accounts: { prefix: /episodes }\nsession:",
-            "17:11: routes.0.path: /episodes lies under /episodes, which the gateway answers itself"
+            "17:11: routes.0.path: /episodes is below /episodes, which is reserved for the gateway's own endpoints"
                 + " (choose another path, or set accounts.prefix)"),
         DiagnosticCase(
             "session:", "accounts: { upstream: other }\nsession:",
-            "10:23: accounts.upstream: upstream \"other\" has no signIn (add upstreams.other.signIn, or name another)"),
+            "10:23: accounts.upstream: must be an upstream with signIn, not \"other\""
+                + " (add upstreams.other.signIn, or name another)"
+        ),
     ]
 
     static let routes = [
         DiagnosticCase(
             "path: /videos/{id}", "path: /episodes",
-            "22:11: routes.1.path: GET, HEAD /episodes is served by route \"episodes\" already (remove one of the two)"),
+            "22:11: routes.1.path: GET, HEAD /episodes is already served by route \"episodes\" (remove one of the two)"),
         DiagnosticCase(
             "    upstream: api\n    requiresAuthorization: false",
             "    upstream: other\n    requiresAuthorization: false",
-            "19:13: routes.0.inject: upstream \"other\" has no apiToken (add upstreams.other.apiToken, or do not inject it)"
+            "19:13: routes.0.inject: conflicts with upstream \"other\", which has no apiToken"
+                + " (add upstreams.other.apiToken, or do not inject it)"
         ),
         DiagnosticCase(
             "    upstream: api\n    requiresAuthorization: true\n    inject: [apiToken, bearer]",
             "    upstream: other\n    requiresAuthorization: true\n    inject: [bearer]",
-            "25:13: routes.1.inject: bearer would send tokens of upstream \"api\" to another one"
+            "25:13: routes.1.inject: bearer conflicts with the route's upstream: the tokens belong to upstream \"api\""
                 + " (inject it on routes to \"api\" only)"),
         DiagnosticCase(
             "    upstream: api\n    requiresAuthorization: true\n    inject: [apiToken, bearer]",
             "    upstream: other\n    requiresAuthorization: true",
-            "24:28: routes.1.requiresAuthorization: sessions belong to upstream \"api\""
+            "24:28: routes.1.requiresAuthorization: conflicts with the route's upstream:"
+                + " sessions belong to upstream \"api\""
                 + " (require authorization on routes to \"api\" only)"),
         DiagnosticCase(
             "    signIn: { path: /auth }\n", "",
-            "24:13: routes.1.inject: nobody can sign in: no upstream has signIn (add signIn to the upstream)"),
+            "24:13: routes.1.inject: requires a session, but no upstream defines signIn (add signIn to the upstream)"),
     ]
 }

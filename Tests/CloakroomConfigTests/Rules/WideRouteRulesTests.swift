@@ -2,9 +2,9 @@ import CloakroomConfig
 import Foundation
 import Testing
 
-@Suite("What is said of wide routes")
+@Suite("Diagnostics for wide routes")
 struct WideRouteRulesTests {
-    /// What `check-config` says of these routes (`METHODS path public|protected|bearer`) with these token calls.
+    /// The output of `check-config` for these routes (`METHODS path public|protected|bearer`) with these token calls.
     private static func check(
         _ routes: [String], calls: [String] = ["signIn: { path: /api/v1/login }"], prefix: String = "/session",
         isStrict: Bool = false
@@ -43,7 +43,7 @@ struct WideRouteRulesTests {
     ]
 
     @Test(
-        "Rule 33: a route that names a token call is an error",
+        "Rule 33: a route with the path of a token call is an error",
         arguments: [
             (
                 "/api/v1/login", "signIn: { path: /api/v1/login }", "the signIn call",
@@ -71,13 +71,14 @@ struct WideRouteRulesTests {
         let line = 9 + calls.components(separatedBy: "\n").count
         #expect(
             lines == [
-                "cloakroom.yaml:\(line):11: routes.0.path: \(path) is \(call) of upstream \"api\", which is never forwarded"
+                "cloakroom.yaml:\(line):11: routes.0.path: \(path) conflicts with \(call) of upstream \"api\""
+                    + ", which is never forwarded"
                     + " (\(instead))"
             ])
         #expect(exitCode == 1)
     }
 
-    @Test("A route that names the user call is in order")
+    @Test("A route with the path of the user call is valid")
     func user() throws {
         for path in ["/user", "/User", "/user/"] {
             let (lines, exitCode) = try Self.check(["GET \(path) protected"], calls: Self.calls, isStrict: true)
@@ -86,11 +87,11 @@ struct WideRouteRulesTests {
         }
     }
 
-    @Test("A path at the gateway's own prefix is told once, though it is a token call too")
+    @Test("A path under the accounts prefix is reported once, even if it is a token call too")
     func once() throws {
         let (lines, _) = try Self.check(["POST /auth/refresh public"], calls: Self.calls, prefix: "/auth")
         #expect(lines.count == 1)
-        #expect(lines.first?.contains("lies under /auth, which the gateway answers itself") == true)
+        #expect(lines.first?.contains("is below /auth, which is reserved for the gateway's own endpoints") == true)
     }
 
     @Test("A wide route that does not serve the user call is a warning: clients may request it")
@@ -104,7 +105,7 @@ struct WideRouteRulesTests {
         #expect(exitCode == 1)
     }
 
-    @Test("Which token calls of its upstream lie within a wide route is a note, and no reason for --strict to fail")
+    @Test("Token calls within a wide route are reported in a note, which does not fail --strict")
     func carvedOut() throws {
         let (lines, exitCode) = try Self.check(
             ["GET,POST /* public", "GET /{a}/refresh protected", "GET /user protected"], calls: Self.calls,
@@ -120,7 +121,7 @@ struct WideRouteRulesTests {
         #expect(exitCode == 0)
     }
 
-    @Test("A user call that a route names is not told of a wide one")
+    @Test("A user call with its own route is not reported for a wide route")
     func servedUser() throws {
         let (lines, _) = try Self.check(["GET /{a} public", "GET /user protected"], calls: Self.calls)
         #expect(
@@ -130,12 +131,12 @@ struct WideRouteRulesTests {
         #expect(lines.count == 2)
     }
 
-    @Test("That /a/* does not serve /a is a note, unless a route serves it")
+    @Test("A note reports that /a/* does not serve /a, unless another route serves it")
     func base() throws {
         let (lines, exitCode) = try Self.check(["GET,PUT /files/* protected", "GET /files public"], isStrict: true)
         #expect(
             lines == [
-                "cloakroom.yaml:10:11: note: routes.0.path: /files/* serves /files/ and what is below it, not /files"
+                "cloakroom.yaml:10:11: note: routes.0.path: /files/* serves /files/ and all paths below it, not /files"
                     + " (add a route for /files if clients request it)",
                 "cloakroom.yaml: ok (2 routes, 1 upstream)",
             ])
@@ -145,7 +146,7 @@ struct WideRouteRulesTests {
         }
     }
 
-    @Test("A public wildcard with bearer is a warning, and a public route of one path is not")
+    @Test("A public wildcard route with bearer is a warning; a public route of one path is not")
     func bearer() throws {
         let routes = ["GET /episodes public bearer", "GET /e/{id} public bearer", "GET /a/* protected bearer"]
         let (fine, _) = try Self.check(routes)
@@ -163,7 +164,7 @@ struct WideRouteRulesTests {
         }
     }
 
-    @Test("The shipped kind of configuration passes --strict without a word")
+    @Test("A configuration like the shipped one passes --strict without diagnostics")
     func shipped() throws {
         let directory = try ConfigFixture()
         let report = directory.report { CommandReport.checkConfig($0, isStrict: true, trial: { _ in [] }) }

@@ -2,18 +2,18 @@ import CloakroomConfig
 import Foundation
 import Testing
 
-/// Secrets that were put where something else belongs. What is said of a configuration stands in logs and on a page.
+/// Secrets as values of other keys must not appear in diagnostics, which are logged and shown on the status page.
 @Suite("Misplaced secrets")
 struct MisplacedSecretTests {
     static let canary = "canary-7f3a"
 
-    /// What a secret looks like: a word, base64 with a slash in it, at its beginning or its end, overlong, a folder's.
+    /// Forms of secrets: a word; base64 with a slash in the middle, at the beginning or at the end; a path; a long one.
     static let secrets = [
         canary, "\(canary)/f+g=", "/\(canary)", "//\(canary)", "\(canary)/", "a/b/\(canary)", "../\(canary)/x",
         String(repeating: canary, count: 40),
     ]
 
-    /// The sections in which a secret may stand in a file, behind the good configuration, and the key.
+    /// The sections with keys for secret files, to be appended to the valid configuration, and the key.
     static let twins = [
         ("admin: { tokenFile: \"VALUE\" }", "admin.tokenFile"),
         ("session: { secretsFile: \"VALUE\", cookie: { secure: false } }", "session.secretsFile"),
@@ -29,7 +29,7 @@ struct MisplacedSecretTests {
         ("upstreams: { api: { apiToken: { valueFile: \"VALUE\" } } }", "upstreams.api.apiToken.valueFile"),
     ]
 
-    /// All that is said of a configuration.
+    /// The texts of all reports on a configuration.
     private func reports(_ sources: ConfigSources) -> String {
         [
             CommandReport.checkConfig(sources), CommandReport.printConfig(sources), CommandReport.routes(sources),
@@ -37,20 +37,20 @@ struct MisplacedSecretTests {
         ].map(\.text).joined()
     }
 
-    @Test("A secret in the place of its file's path is not repeated, whichever the key", arguments: twins, secrets)
+    @Test("A secret instead of the path of its file is not printed, for each key", arguments: twins, secrets)
     func twin(_ twin: (yaml: String, key: String), _ secret: String) throws {
         let section = twin.yaml.replacing("VALUE", with: secret)
         let name = section.prefix { $0 != ":" }
-        // Where the good configuration has the section already, the section stands alone.
+        // If the valid configuration already contains the section, the file consists of this section only.
         let isThere = ConfigFixture.good.contains("\n\(name):")
         let directory = try ConfigFixture((isThere ? "" : ConfigFixture.good) + section + "\n")
         let report = reports(directory.sources())
-        #expect(report.contains("there is no "), "\(report)")
+        #expect(report.contains("must be an existing file"), "\(report)")
         #expect(report.contains(twin.key), "\(report)")
         #expect(!report.contains(Self.canary), "\(report)")
     }
 
-    @Test("The same in a variable and in a flag", arguments: secrets)
+    @Test("A secret instead of a path is not printed from a variable or a flag either", arguments: secrets)
     func elsewhere(_ secret: String) throws {
         let directory = try ConfigFixture()
         for sources in [
@@ -59,12 +59,12 @@ struct MisplacedSecretTests {
             directory.sources(overrides: [("tracing.otlp.headersFile", secret)]),
         ] {
             let report = reports(sources)
-            #expect(report.contains("there is no "), "\(report)")
+            #expect(report.contains("must be an existing file"), "\(report)")
             #expect(!report.contains(Self.canary), "\(report)")
         }
     }
 
-    @Test("A path that nobody reads is shown only if something is there")
+    @Test("An unused path is printed only if the file exists")
     func notRead() throws {
         let yaml = ConfigFixture.good.replacing("{ value: demo }", with: "{ valueFile: \(Self.canary) }")
         let directory = try ConfigFixture(yaml)
@@ -77,7 +77,7 @@ struct MisplacedSecretTests {
     }
 
     @Test(
-        "An address that brings a key along is not repeated",
+        "An address that contains a key is not printed",
         arguments: [
             "collector:4318/v1?key=CANARY", "collector?key=CANARY", "grpc://c:4317/?key=CANARY", "CANARY",
             "grpc://u:CANARY@c", "u:CANARY@c", "http://c/CANARY path", "http://c:0/CANARY", "http:///CANARY",
@@ -100,7 +100,7 @@ struct MisplacedSecretTests {
     }
 
     @Test(
-        "Nor is a target",
+        "A target that contains a key is not printed",
         arguments: [
             "http://h/?key=CANARY", "http://h?key=CANARY", "https://h:1/CANARY", "https://u:CANARY@h", "h?key=CANARY",
             "h:1/CANARY", "http://h#CANARY", "ftp://h/?key=CANARY", "unix:CANARY", "unix:a?CANARY", "h2://h?CANARY",
@@ -120,7 +120,7 @@ struct MisplacedSecretTests {
     }
 
     @Test(
-        "Nor is an origin, a server of sessions, or a key in PEM",
+        "An origin, a session store address or a PEM key that contains a secret is not printed",
         arguments: [
             ("csrf.trustedOrigins", "https://u:CANARY@*.a"), ("csrf.trustedOrigins", "ftp://a?CANARY"),
             ("cors.origins", "https://*.a/?CANARY"), ("cors.origins", "https://a?CANARY"),

@@ -3,7 +3,7 @@ import CloakroomCore
 import Foundation
 import Testing
 
-@Suite("Where secrets come from")
+@Suite("Sources of secrets")
 struct SecretSourceTests {
     private static let canary = "canary-e02d-canary-e02d-canary-e02d"
     private static let openToAll = "can be read by every user of this machine"
@@ -20,7 +20,7 @@ struct SecretSourceTests {
         }
     }
 
-    @Test("A secret's file that others can read is a warning with its line; one that its group can read is none")
+    @Test("A world-readable secret file is a warning with its line; a group-readable one is not")
     func secretFile() throws {
         let directory = try ConfigFixture(ConfigFixture.good.replacing("{ value: demo }", with: "{ valueFile: token }"))
         try directory.write(Self.canary, to: "token")
@@ -30,12 +30,12 @@ struct SecretSourceTests {
         #expect(
             try warnings(directory) == [
                 "cloakroom.yaml:6:28: warning: upstreams.api.apiToken.valueFile: \"token\" \(Self.openToAll)"
-                    + " (take the permission from others: chmod o-rwx)"
+                    + " (remove the permissions of others: chmod o-rwx)"
             ])
     }
 
     @Test(
-        "It is the file at the end of a link that counts, and folders that others cannot pass protect what is in them")
+        "Links are resolved before the check, and folders that others cannot traverse protect their files")
     func linksAndDirectories() throws {
         let directory = try ConfigFixture(
             ConfigFixture.good.replacing("{ value: demo }", with: "{ valueFile: in/token }"))
@@ -51,7 +51,7 @@ struct SecretSourceTests {
         #expect(try warnings(directory) == [])
     }
 
-    @Test("So is a key's file that others can read")
+    @Test("A world-readable key file is a warning")
     func keyFile() throws {
         let directory = try ConfigFixture(
             ConfigFixture.good.replacing(
@@ -65,7 +65,7 @@ struct SecretSourceTests {
         #expect(try warnings(directory).map { $0.hasPrefix(place) } == [true])
     }
 
-    @Test("A secret in a flag is a warning that says where it belongs, and does not repeat it")
+    @Test("A secret in a flag is a warning that suggests the right place and does not print the secret")
     func flag() throws {
         let directory = try ConfigFixture()
         let warnings = try warnings(
@@ -77,7 +77,7 @@ struct SecretSourceTests {
         #expect(!warning.contains(Self.canary))
     }
 
-    @Test("Rule 41: what holds the sources of a configuration prints none of its values, whichever way it is printed")
+    @Test("Rule 41: types that hold configuration sources print none of their values, in any representation")
     func printing() throws {
         let directory = try ConfigFixture(
             ConfigFixture.good.replacing("value: demo", with: "value: \(Self.canary)-file"))
@@ -130,18 +130,18 @@ struct SecretSourceTests {
         }
     }
 
-    @Test("An offline check opens none of the files that a configuration names")
+    @Test("An offline check opens none of the files that a configuration references")
     func offline() throws {
         let report = try offline(Self.offlineYAML)
         #expect(report.exitCode == 0, "\(report.text)")
         #expect(
             report.text.hasSuffix(": ok (1 route, 1 upstream, secrets and certificates not read)\n"), "\(report.text)")
-        // And without it each of them is missed.
+        // A check that is not offline reports each missing file.
         #expect(try ConfigFixture(Self.offlineYAML).valueErrors().count == 12)
     }
 
     @Test(
-        "An offline check finds everything else",
+        "An offline check finds all other errors",
         arguments: [
             ("path: /a,", "path: a,", "routes.0.path"), ("[apiToken, bearer]", "[apitokn]", "routes.0.inject.0"),
             ("tokenFile: /nowhere/admin-token", "token: short", "admin.token"),

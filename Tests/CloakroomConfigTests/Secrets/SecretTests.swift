@@ -39,26 +39,26 @@ import Testing
         try directory.write("x", to: "token")
         #expect(
             directory.valueErrors() == [
-                "cloakroom.yaml:6:48: upstreams.api.apiToken.valueFile: stands beside value (keep one of the two)"
+                "cloakroom.yaml:6:48: upstreams.api.apiToken.valueFile: conflicts with value (keep one of the two)"
             ])
     }
 
     @Test(arguments: [
-        ("", "\"token\" is empty (put the secret into it)"),
-        ("\n", "\"token\" is empty (put the secret into it)"),
+        ("", "must be a file with content: \"token\" (put the secret into it)"),
+        ("\n", "must be a file with content: \"token\" (put the secret into it)"),
         (
             "\(canary)\n\n",
-            "holds characters that cannot stand in a header field"
+            "must be visible ASCII to fit in a header field"
                 + " (use visible ASCII; a file may end with one line break)"
         ),
         (
             "\(canary)\r\nX-Other: 1",
-            "holds characters that cannot stand in a header field"
+            "must be visible ASCII to fit in a header field"
                 + " (use visible ASCII; a file may end with one line break)"
         ),
         (
             "\(canary)é",
-            "holds characters that cannot stand in a header field"
+            "must be visible ASCII to fit in a header field"
                 + " (use visible ASCII; a file may end with one line break)"
         ),
     ])
@@ -71,15 +71,18 @@ import Testing
     @Test func aSecretFileThatIsNotThereOrADirectoryIsAValueError() throws {
         let place = "cloakroom.yaml:6:28: upstreams.api.apiToken.valueFile: "
         let missing =
-            "there is no such file (create it, or correct the path;"
-            + " a secret itself stands in the key without File at its end)"
+            "must be an existing file (create it, or correct the path;"
+            + " a secret itself belongs in the key without File at its end)"
         #expect(try directory("{ valueFile: token }").valueErrors() == [place + missing])
         let path = NSTemporaryDirectory() + "nobody-has-this"
         #expect(
             try directory("{ valueFile: \(path) }").valueErrors() == [
-                place + "there is no file \"\(path)\" (create it, or correct the path)"
+                place + "must be an existing file: \"\(path)\" (create it, or correct the path)"
             ])
-        #expect(try directory("{ valueFile: / }").valueErrors() == [place + "\"/\" is a folder (name a file)"])
+        #expect(
+            try directory("{ valueFile: / }").valueErrors() == [
+                place + "must be a file, not a folder: \"/\" (name a file)"
+            ])
         let dangling = try directory("{ valueFile: token }")
         try dangling.link("token", to: "nowhere")
         #expect(dangling.valueErrors() == [place + missing])

@@ -3,9 +3,9 @@ import CloakroomCore
 import Foundation
 import Testing
 
-@Suite("Secrets that are none")
+@Suite("Placeholders and variable references instead of secrets")
 struct VariableReferenceTests {
-    /// Every secret: how it is written in the file around its value, its key, and whether it is a list.
+    /// Every secret: its YAML with a placeholder for the value, its key, and whether it is a list.
     static let secrets: [(yaml: @Sendable (String) -> String, key: String)] = [
         ({ good("{ value: demo }", "{ value: '\($0)' }") }, "upstreams.api.apiToken.value"),
         ({ ConfigFixture.good + "admin: { token: '\($0)' }\n" }, "admin.token"),
@@ -28,7 +28,7 @@ struct VariableReferenceTests {
     ]
 
     @Test(
-        "Rule 42: a reference to a variable is not taken for a secret, and the line says what to write",
+        "Rule 42: a reference to a variable is not accepted as a secret, and the error suggests a correction",
         arguments: references)
     func inTheFile(_ reference: String) throws {
         for secret in Self.secrets {
@@ -36,7 +36,7 @@ struct VariableReferenceTests {
             #expect(lines.count == 1, "\(lines)")
             let line = lines.first ?? ""
             #expect(line.contains(": \(secret.key)"), "\(line)")
-            #expect(line.contains("is a reference to a variable"), "\(line)")
+            #expect(line.contains("variable references are not supported"), "\(line)")
             let variable =
                 "CLOAKROOM_" + secret.key.replacing(/[A-Z]/) { "_\($0.output)" }.replacing(".", with: "_").uppercased()
             #expect(line.contains("set \(variable) "), "\(line)")
@@ -45,7 +45,7 @@ struct VariableReferenceTests {
         }
     }
 
-    @Test("Rule 42: the same from a variable, a flag and a file")
+    @Test("Rule 42: a reference to a variable is rejected from a variable, a flag and a file too")
     func elsewhere() throws {
         let directory = try ConfigFixture()
         try directory.write("${MY_TOKEN}\n", to: "token")
@@ -58,13 +58,14 @@ struct VariableReferenceTests {
             let lines = directory.valueErrors(environment: environment, overrides: overrides)
             #expect(lines.count == 1, "\(lines)")
             #expect(
-                lines.allSatisfy { $0.contains("is a reference to a variable") && !$0.contains("MY_TOKEN") }, "\(lines)"
+                lines.allSatisfy { $0.contains("variable references are not supported") && !$0.contains("MY_TOKEN") },
+                "\(lines)"
             )
         }
     }
 
     @Test(
-        "What only looks a little like a reference is a secret",
+        "A value that only resembles a reference is a secret",
         arguments: [
             "$", "a${MY_TOKEN}", "${MY_TOKEN}a", "$1abc", "$a-b", "50%", "%%", "${MY", "p$$w0rd", "$Passw0rd", "$_a1",
         ])
@@ -73,7 +74,7 @@ struct VariableReferenceTests {
         #expect(try directory.load().configuration.upstreams[0].apiToken?.value == Secret(secret))
     }
 
-    /// The same configuration, reached from other machines.
+    /// The same configuration with a listener that other machines can reach.
     private func exposed(_ yaml: String) throws -> ConfigFixture {
         try ConfigFixture(
             yaml.replacingOccurrences(of: "127.0.0.1:0", with: "0.0.0.0:0\n    tlsTerminatedInFront: true")
@@ -82,7 +83,7 @@ struct VariableReferenceTests {
     }
 
     @Test(
-        "Rule 42: a placeholder is refused where other machines can connect, and works on loopback",
+        "Rule 42: a placeholder is rejected if other machines can connect, and accepted on loopback",
         arguments: [
             "demo-api-token", "secret", "replace", "changeme", "CHANGE-ME", "your-token", "changeme123", "xxxxxxxx",
             "CHANGE-ME-PLEASE", "your_token_goes_here", "YOUR_ADMIN_TOKEN", "0000000000000000",
@@ -94,13 +95,13 @@ struct VariableReferenceTests {
         #expect(lines.count == 1, "\(lines)")
         #expect(
             lines.allSatisfy {
-                $0.contains("upstreams.api.apiToken.value: is a placeholder that everybody can know")
+                $0.contains("upstreams.api.apiToken.value: must be a secret, not a published placeholder")
                     && !$0.contains(secret)
             }, "\(lines)")
     }
 
     @Test(
-        "What only holds a word of a placeholder is a secret, and so is any field of a collector",
+        "A value that only contains a word of a placeholder is a secret, and so is any field of a collector",
         arguments: ["test-48151623421108839201", "1234567890token0987654321", "yourself-4f1b"])
     func exposedSecrets(_ secret: String) throws {
         #expect(try exposed(Self.secrets[0].yaml(secret)).valueErrors() == [])
@@ -109,7 +110,7 @@ struct VariableReferenceTests {
     }
 
     @Test(
-        "Rule 42: an operators' token that is a placeholder is refused where only the admin listener is reached from elsewhere"
+        "Rule 42: a placeholder as admin token is rejected if other machines reach only the admin listener"
     )
     func adminOnly() throws {
         let token = "changeme-changeme-changeme"
@@ -117,10 +118,10 @@ struct VariableReferenceTests {
         #expect(try ConfigFixture(yaml.replacingOccurrences(of: "ADDRESS", with: "127.0.0.1")).valueErrors() == [])
         let lines = try ConfigFixture(yaml.replacingOccurrences(of: "ADDRESS", with: "0.0.0.0")).valueErrors()
         #expect(lines.count == 1, "\(lines)")
-        #expect(lines.allSatisfy { $0.contains("admin.token: is a placeholder") && !$0.contains(token) }, "\(lines)")
+        #expect(lines.allSatisfy { $0.contains("admin.token: must be a secret") && !$0.contains(token) }, "\(lines)")
     }
 
-    @Test("Rule 42: every literal secret in what comes with the project is a placeholder")
+    @Test("Rule 42: every literal secret in the project's files is a placeholder")
     func shipped() throws {
         let package = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent().deletingLastPathComponent()

@@ -2,7 +2,7 @@ import CloakroomCore
 import CloakroomWire
 import Testing
 
-@Suite("What pages of other origins may read (CORS)")
+@Suite("CORS policy")
 struct CORSPolicyTests {
     private static let on = CrossSiteConfiguration(
         trustedOrigins: ["https://partner.test"],
@@ -15,7 +15,7 @@ struct CORSPolicyTests {
 
         var standing: CORSPolicy.OriginMatch { policy.matchOrigin(of: head, summary: summary) }
         var isPreflight: Bool { asksAbout != nil }
-        /// The method that a preflight asks about.
+        /// The requested method of a preflight.
         var asksAbout: String? { head.text(policy.preflight(head, summary: summary)) }
 
         func preflight(_ methods: String = "GET, HEAD, POST") -> [String] {
@@ -38,7 +38,7 @@ struct CORSPolicyTests {
             policy: CORSPolicy(configuration, injectable: ["X-API-TOKEN"]), head: head, summary: summary)
     }
 
-    @Test("Without origins nothing is said, and nothing is a preflight")
+    @Test("Without configured origins no CORS fields are set and no request is a preflight")
     func off() throws {
         let asked = try ask(
             "Origin: https://app.example.com", "Access-Control-Request-Method: POST",
@@ -49,13 +49,13 @@ struct CORSPolicyTests {
         #expect(!asked.isPreflight)
     }
 
-    @Test("Origins that are only trusted, wildcards and null switch nothing on", arguments: ["*", "null", "https://*"])
+    @Test("Trusted-only origins, wildcards and null do not enable CORS", arguments: ["*", "null", "https://*"])
     func nothingToSwitchOn(entry: String) {
         let configuration = CrossSiteConfiguration(trustedOrigins: ["https://partner.test"], corsOrigins: [entry])
         #expect(!CORSPolicy(configuration, injectable: []).isEnabled)
     }
 
-    @Test("A listed origin is told its own name and that cookies are fine; never a wildcard")
+    @Test("An allowed origin gets its own name and permission for cookies, never a wildcard")
     func listed() throws {
         let asked = try ask("Origin: https://app.example.com")
         #expect(asked.standing == .allowed(0))
@@ -68,7 +68,7 @@ struct CORSPolicyTests {
     }
 
     @Test(
-        "All others are told nothing but that the answer depends on who asks",
+        "All other origins get only the Vary field",
         arguments: [
             "https://evil.test", "http://app.example.com", "https://app.example.com:8443", "null", "*", "",
             "https://app.example.com.evil.test", "https://partner.test", "http://localhost",
@@ -84,21 +84,21 @@ struct CORSPolicyTests {
             ])
     }
 
-    @Test("No origin or two of them are a stranger's")
+    @Test("A request with no origin or with two origins is not allowed")
     func noneOrTwo() throws {
         #expect(try ask().standing == .notAllowed)
         let two = try ask("Origin: https://app.example.com", "Origin: https://app.example.com")
         #expect(two.standing == .notAllowed)
     }
 
-    @Test("A preflight has an origin and the method that it asks about")
+    @Test("A preflight has an origin and a requested method")
     func preflight() throws {
         #expect(try ask("Origin: https://app.example.com", "access-control-request-method: PUT").asksAbout == "PUT")
         #expect(try !ask("Origin: https://app.example.com").isPreflight)
         #expect(try !ask("Access-Control-Request-Method: PUT").isPreflight)
     }
 
-    @Test("The answer to a preflight names the methods of the path, the fields asked for, and how long it holds")
+    @Test("A preflight response contains the methods of the path, the requested fields and the maximum age")
     func preflightResponse() throws {
         let asked = try ask(
             "Origin: https://app.example.com", "Access-Control-Request-Method: POST",
@@ -113,7 +113,7 @@ struct CORSPolicyTests {
             ])
     }
 
-    @Test("What is no field name, a wildcard, or a name that the gateway injects is not allowed")
+    @Test("Invalid field names, wildcards and names that the gateway injects are not allowed")
     func fieldNames() throws {
         let asked = try ask(
             "Origin: https://app.example.com", "Access-Control-Request-Method: POST",
@@ -126,7 +126,7 @@ struct CORSPolicyTests {
         #expect(none.preflight().filter { $0.contains("Allow-Headers") }.isEmpty)
     }
 
-    @Test("No more than 64 names are allowed at once")
+    @Test("At most 64 field names are allowed per preflight")
     func manyNames() throws {
         let names = (1...100).map { "x-\($0)" }.joined(separator: ",")
         let asked = try ask(
@@ -137,7 +137,7 @@ struct CORSPolicyTests {
         #expect(line.filter { $0 == "," }.count == 63)
     }
 
-    @Test("With CORS on an upstream's own word on it is dropped; with CORS off only leave to use the cookie is")
+    @Test("With CORS the upstream's CORS fields are removed; without it only the permission for cookies is")
     func upstreamsWord() throws {
         let lines = [
             "Access-Control-Allow-Origin: *", "access-control-allow-credentials: true", "Access-Control-Max-Age: 1",

@@ -2,12 +2,12 @@ import CloakroomCore
 import CloakroomWire
 import Testing
 
-@Suite("Requests that other sites make browsers send")
+@Suite("Cross-site request policy")
 struct CrossSitePolicyTests {
     private static let configuration = CrossSiteConfiguration(
         trustedOrigins: ["https://partner.test"], corsOrigins: ["https://app.example.com:8443"])
 
-    /// Whether a request with these field lines is refused. It is sent to a listener with TLS, unless told otherwise.
+    /// Whether a request with these field lines is rejected. By default it is sent to a TLS listener.
     private func rejects(
         _ kind: CrossSitePolicy.RequestKind, _ fields: [String], host: String = "api.example.com",
         isSecure: Bool = true, isTrusted: Bool = false, configuration: CrossSiteConfiguration = configuration
@@ -20,7 +20,7 @@ struct CrossSitePolicyTests {
             .rejects(kind, head, summary: summary, at: .init(isSecure: isSecure, authority: authority))
     }
 
-    /// The same of a request that changes something.
+    /// Whether an unsafe request with these field lines is rejected.
     private func rejects(
         _ fields: [String], host: String = "api.example.com", isSecure: Bool = true, isTrusted: Bool = false,
         configuration: CrossSiteConfiguration = configuration
@@ -28,16 +28,16 @@ struct CrossSitePolicyTests {
         try rejects(.unsafe, fields, host: host, isSecure: isSecure, isTrusted: isTrusted, configuration: configuration)
     }
 
-    @Test("Sec-Fetch-Site passes if it says same-origin or none", arguments: ["same-origin", "none"])
+    @Test("Sec-Fetch-Site is accepted if it is same-origin or none", arguments: ["same-origin", "none"])
     func fetchSite(site: String) throws {
         #expect(try !rejects(["Sec-Fetch-Site: \(site)"]))
         #expect(try !rejects(["Sec-Fetch-Site: \(site)", "Origin: https://api.example.com"]))
-        // A page without referrers sends no better origin even to itself.
+        // A page with a no-referrer policy sends `null` even to its own origin.
         #expect(try !rejects(["Sec-Fetch-Site: \(site)", "Origin: null"]))
     }
 
     @Test(
-        "Any other Sec-Fetch-Site fails, whatever Host says",
+        "Any other Sec-Fetch-Site is rejected, regardless of Host",
         arguments: [
             "cross-site", "same-site", "", "Same-Origin", "SAME-ORIGIN", "same-origin, none", "same-origin;x", "None",
             "?1",
@@ -50,7 +50,7 @@ struct CrossSitePolicyTests {
     }
 
     @Test(
-        "Any other Sec-Fetch-Site passes from an origin that is trusted, by either list",
+        "Any other Sec-Fetch-Site is accepted from an origin in either trusted list",
         arguments: ["cross-site", "same-site"])
     func trustedOrigin(site: String) throws {
         #expect(try !rejects(["Sec-Fetch-Site: \(site)", "Origin: https://partner.test"]))
@@ -64,7 +64,7 @@ struct CrossSitePolicyTests {
     }
 
     @Test(
-        "Without Sec-Fetch-Site, Origin passes if it is ours",
+        "Without Sec-Fetch-Site, the gateway's own origin is accepted",
         arguments: [
             ("https://api.example.com", "api.example.com"), ("https://api.example.com:443", "api.example.com"),
             ("https://api.example.com", "api.example.com:443"), ("https://API.example.com", "Api.Example.Com"),
@@ -76,7 +76,7 @@ struct CrossSitePolicyTests {
     }
 
     @Test(
-        "Without Sec-Fetch-Site, any other Origin fails",
+        "Without Sec-Fetch-Site, any other origin is rejected",
         arguments: [
             "https://evil.test", "http://api.example.com", "https://api.example.com:8443", "https://example.com",
             "https://www.api.example.com", "https://api.example.com.evil.test", "https://evil.test/api.example.com",
@@ -88,7 +88,7 @@ struct CrossSitePolicyTests {
         #expect(try rejects(["Origin: \(origin)"]))
     }
 
-    @Test("The scheme is the listener's, or what a trusted peer says it is; what cannot be read is nobody's")
+    @Test("The scheme is the listener's or the one reported by a trusted peer; an invalid one matches no origin")
     func scheme() throws {
         let secure = ["Origin: https://api.example.com"]
         let clear = ["Origin: http://api.example.com"]
@@ -105,15 +105,15 @@ struct CrossSitePolicyTests {
                 secure + ["X-Forwarded-Proto: https", "X-Forwarded-Proto: https"], isSecure: true, isTrusted: true))
     }
 
-    @Test("A request with neither field is no browser's, and passes")
+    @Test("A request with neither field is not from a browser and is accepted")
     func noBrowser() throws {
         #expect(try !rejects([]))
         #expect(try !rejects(.tunnel, []))
-        // Nor is a Referer asked for.
+        // `Referer` is not checked.
         #expect(try !rejects(["Referer: https://evil.test/"]))
     }
 
-    @Test("Two of either field fail, whatever they say")
+    @Test("A duplicate of either field is rejected, regardless of the values")
     func several() throws {
         #expect(try rejects(["Origin: https://api.example.com", "Origin: https://api.example.com"]))
         #expect(try rejects(["Origin: https://partner.test", "origin: https://evil.test"]))
@@ -124,14 +124,14 @@ struct CrossSitePolicyTests {
                 ["Sec-Fetch-Site: same-origin", "Origin: https://api.example.com", "ORIGIN: https://evil.test"]))
     }
 
-    @Test("Connection cannot name the fields away, which would make a browser look like none")
+    @Test("Connection cannot remove the fields, so a browser's request always remains recognizable")
     func namedAway() throws {
         let connection = "Connection: close, origin, sec-fetch-site"
         #expect(try rejects([connection, "Origin: https://evil.test"]))
         #expect(try rejects([connection, "Sec-Fetch-Site: cross-site"]))
     }
 
-    @Test("What only asks passes from anywhere, a WebSocket does not")
+    @Test("Safe requests are accepted from any site, WebSockets are not")
     func kinds() throws {
         let fields = ["Origin: https://evil.test", "Sec-Fetch-Site: cross-site"]
         #expect(try !rejects(.safe, fields))
@@ -142,7 +142,7 @@ struct CrossSitePolicyTests {
         #expect(try !rejects(.tunnel, ["Origin: https://partner.test"]))
     }
 
-    @Test("An authority that is missing is nobody's")
+    @Test("A missing authority matches no origin")
     func noAuthority() throws {
         var head = try RequestHead.with("Origin: https://api.example.com", start: "POST / HTTP/1.0")
         let summary = RequestHeaderPolicy(injectable: [], cookie: SessionCookie(CookieConfiguration()))
@@ -151,7 +151,7 @@ struct CrossSitePolicyTests {
         #expect(policy.rejects(.unsafe, head, summary: summary, at: .init(isSecure: true, authority: nil)))
     }
 
-    @Test("A list entry that is no origin trusts nobody", arguments: ["*", "null", "https://*", "evil.test", ""])
+    @Test("An invalid list entry trusts no origin", arguments: ["*", "null", "https://*", "evil.test", ""])
     func badList(entry: String) throws {
         let configuration = CrossSiteConfiguration(trustedOrigins: [entry], corsOrigins: [entry])
         for origin in ["https://evil.test", "null", "*", entry] {
@@ -164,7 +164,7 @@ struct CrossSitePolicyTests {
     private static let requiring = CrossSiteConfiguration(
         trustedOrigins: ["https://partner.test"], requiredField: .init(name: "X-CSRF", value: "1"))
 
-    @Test("The required field is asked for of every method, besides where the request comes from")
+    @Test("The required field is checked for every method, in addition to the origin")
     func required() throws {
         let configuration = Self.requiring
         #expect(try rejects(.safe, [], configuration: configuration))
@@ -179,7 +179,7 @@ struct CrossSitePolicyTests {
     }
 
     @Test(
-        "Another value, another spelling or a second one is not the required field",
+        "The required field must have its exact name and value and occur once",
         arguments: [
             ["X-CSRF: 0"], ["X-CSRF: 11"], ["X-CSRF:"], ["X_CSRF: 1"], ["X-CSRFX: 1"], ["X-CSR: 1"],
             ["X-CSRF: 1", "X-CSRF: 1"], ["X-CSRF: 1", "x-csrf: 2"],
@@ -188,14 +188,14 @@ struct CrossSitePolicyTests {
         #expect(try rejects(.safe, fields, configuration: Self.requiring))
     }
 
-    @Test("Where the required field is one that is known, or has a value with case, it is found all the same")
+    @Test("The required field is found if it is a known field or has a case-sensitive value")
     func requiredKnown() throws {
         let configuration = CrossSiteConfiguration(requiredField: .init(name: "User-Agent", value: "Shop"))
         #expect(try !rejects(.safe, ["user-agent: Shop"], configuration: configuration))
         #expect(try rejects(.safe, ["user-agent: shop"], configuration: configuration))
     }
 
-    @Test("A page cannot add a field to a WebSocket's request: its origin has to do")
+    @Test("Pages cannot add fields to a WebSocket handshake: only its origin is checked")
     func requiredForTunnels() throws {
         #expect(try !rejects(.tunnel, ["Origin: https://api.example.com"], configuration: Self.requiring))
         #expect(try rejects(.tunnel, ["Origin: https://evil.test"], configuration: Self.requiring))

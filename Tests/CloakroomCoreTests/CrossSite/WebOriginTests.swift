@@ -1,10 +1,10 @@
 import CloakroomCore
 import Testing
 
-@Suite("Origins of the web (RFC 6454)")
+@Suite("Web origins (RFC 6454)")
 struct WebOriginTests {
     @Test(
-        "Scheme, host and port make an origin; case and the scheme's own port make no difference",
+        "Origins compare scheme, host and port, ignoring case and treating a missing port as the default",
         arguments: [
             ("https://app.example.com", "https://app.example.com"),
             ("HTTPS://App.Example.COM", "https://app.example.com"),
@@ -24,7 +24,7 @@ struct WebOriginTests {
     }
 
     @Test(
-        "Anything else is none",
+        "Anything else is not an origin",
         arguments: [
             "", "null", "*", "app.example.com", "//app.example.com", "https://", "https:app.example.com",
             "https://app.example.com/", "https://app.example.com/path", "https://app.example.com?x",

@@ -11,7 +11,7 @@ struct AuthDecisionTests {
 
     private let now = Timestamp(seconds: 5)
 
-    /// - Parameter accessEnds: When its access token does; renewable if there is such a time.
+    /// - Parameter accessEnds: When the access token expires; refreshable if it is not `nil`.
     private func session(
         _ token: String = "secret", accessEnds: Timestamp? = nil, source: SessionSource = .unknown
     ) -> Session {
@@ -33,7 +33,7 @@ struct AuthDecisionTests {
     private struct NoPermit: Error {}
 
     @Test(
-        "Rule 20: a protected route without a usable session is answered with 401 and its reason",
+        "Rule 20: a protected route without a valid session gets 401 with a reason",
         arguments: UnauthorizedReason.allCases)
     func protected(reason: UnauthorizedReason) throws {
         for inject in [[], .apiToken, .bearer, [.apiToken, .bearer]] as [Injection] {
@@ -43,10 +43,10 @@ struct AuthDecisionTests {
     }
 
     @Test(
-        "Rules 8 and 12: nothing that a client sends, no header and no bearer of its own, is asked about: only the session is"
+        "Rules 8 and 12: only the session affects the decision, no header or bearer token that a client sends"
     )
     func onlySessionCounts() throws {
-        // The decision takes a route and what is known of the session; there is no other way in.
+        // The decision takes a route and the result of the session lookup; no part of the request is an input.
         let decide: (Route, Int, SessionLookup) -> AuthDecision = {
             AuthDecision.decide($0, at: $1, now: now, session: $2)
         }
@@ -56,7 +56,7 @@ struct AuthDecisionTests {
         #expect(permit.authorization == Secret("Bearer ours"))
     }
 
-    @Test("Rule 20: what is not known is loaded, never forwarded")
+    @Test("Rule 20: a session that is not cached is loaded, and the request is not forwarded before")
     func unknown() throws {
         #expect(
             AuthDecision.decide(try route([], requiresAuthorization: true), at: 0, now: now, session: .notCached)
@@ -66,7 +66,7 @@ struct AuthDecisionTests {
                 == .loadSession)
     }
 
-    @Test("A live session opens a protected route; the token goes along only where the route asks for it")
+    @Test("An active session gives access to a protected route; the token is sent only if the route injects it")
     func live() throws {
         let session = session()
         let bearer = try permit(
@@ -87,11 +87,11 @@ struct AuthDecisionTests {
         #expect(plain.bearerSession == nil)
     }
 
-    @Test("A token shortly before its end goes along while it is renewed, and one at its end is renewed first")
+    @Test("A token that expires soon is used during its refresh; an expired token is refreshed first")
     func refresh() throws {
         let route = try route([.bearer], requiresAuthorization: true)
         let now = Timestamp(seconds: 50)
-        // 50 of 55 seconds have passed: the last fifth has begun, its last eighth has not.
+        // 50 of 55 seconds have passed: in the last fifth, but before its last eighth.
         let soon = session(accessEnds: Timestamp(seconds: 55))
         guard
             case .forwardAndRefresh(let permit, let session) = AuthDecision.decide(
@@ -107,7 +107,7 @@ struct AuthDecisionTests {
                 === early)
     }
 
-    @Test("Rule 37: a token that ended is not renewed for that within 30 seconds after it was given")
+    @Test("Rule 37: an expired token is not refreshed within 30 seconds after it was issued")
     func minimumInterval() throws {
         let route = try route([.bearer], requiresAuthorization: true)
         let over = session(accessEnds: Timestamp(seconds: 1))
@@ -118,7 +118,7 @@ struct AuthDecisionTests {
     }
 
     @Test(
-        "Rule 34: a session of another source opens no route, gives no permit, and is ended", arguments: [true, false])
+        "Rule 34: a session of another source gets no access and no permit, and is ended", arguments: [true, false])
     func otherSource(requiresAuthorization: Bool) throws {
         let (a, b) = (SessionSource(upstream: "a"), SessionSource(upstream: "b"))
         let accessEnds = [nil, Timestamp(milliseconds: 5_500), now, Timestamp(seconds: 60)]
@@ -141,7 +141,7 @@ struct AuthDecisionTests {
         }
     }
 
-    @Test("A route that sends no access token does not care when it ends")
+    @Test("A route that sends no access token ignores token expiry")
     func refreshWithoutBearer() throws {
         let over = session(accessEnds: Timestamp(seconds: 1))
         let decision = AuthDecision.decide(
@@ -149,7 +149,7 @@ struct AuthDecisionTests {
         #expect(try permit(decision).hasSession)
     }
 
-    @Test("A session that has just been renewed goes on with what it got, even if that has ended already")
+    @Test("A session that has just been refreshed is used even if its new token has already expired")
     func afterRefresh() throws {
         let over = session("at once over", accessEnds: Timestamp(seconds: 1))
         let access = try route([.bearer], requiresAuthorization: true).access
@@ -158,7 +158,7 @@ struct AuthDecisionTests {
         #expect(permit.route == 3)
     }
 
-    @Test("A public route that has no use for a session never looks it up", arguments: [Injection(), .apiToken])
+    @Test("A public route without session injection never looks up the session", arguments: [Injection(), .apiToken])
     func publicRoute(inject: Injection) throws {
         var looks = 0
         func look() -> SessionLookup {
@@ -175,7 +175,7 @@ struct AuthDecisionTests {
         #expect(permit.sessionID == nil)
     }
 
-    @Test("A public route with a bearer sends it if there is a session, and goes without if there is none")
+    @Test("A public route with a bearer token sends it only if there is a session")
     func publicBearer() throws {
         let route = try route(.bearer, requiresAuthorization: false)
         #expect(route.usesSession)
@@ -188,7 +188,7 @@ struct AuthDecisionTests {
         }
     }
 
-    @Test("Rule 27: only a route that was found can be decided about: a route table that finds none gives none")
+    @Test("Rule 27: a decision requires a matched route; without a match there is none")
     func unlisted() throws {
         let table = RouteTable(
             GatewayConfiguration(listeners: [], upstreams: [], routes: [try route([], requiresAuthorization: false)]))
@@ -199,7 +199,7 @@ struct AuthDecisionTests {
         #expect(match("PUT", "/a") == .methodNotAllowed(allow: "GET, HEAD"))
     }
 
-    @Test("Permits are the same for the same route and the same session, and for no other")
+    @Test("Permits are equal only for the same route and the same session")
     func permitEquality() throws {
         let route = try route(.bearer, requiresAuthorization: true)
         let (one, other) = (session(), session())
@@ -211,7 +211,7 @@ struct AuthDecisionTests {
         #expect(try permit(0, one) != permit(0, other))
     }
 
-    @Test("Rule 22: a permit shows no token")
+    @Test("Rule 22: a permit does not print its token")
     func redaction() throws {
         let permit = try permit(
             AuthDecision.decide(

@@ -4,7 +4,7 @@ import Testing
 
 @testable import CloakroomCore
 
-@Suite("Fields that name another method, path, address or user")
+@Suite("Claim fields: another method, path, address or user")
 struct ClaimFieldsTests {
     private let policy = RequestHeaderPolicy(
         injectable: ["X-Remote-Token"], cookie: SessionCookie(CookieConfiguration()))
@@ -21,7 +21,7 @@ struct ClaimFieldsTests {
         "X-Forwarded-Client-Cert",
     ]
 
-    @Test("Rule 43: they end here in any spelling, a trusted peer's too, in heads and in trailers", arguments: claims)
+    @Test("Rule 43: they are removed in any spelling and for all peers, in heads and in trailers", arguments: claims)
     func removed(name: String) throws {
         let trailers = TrailerPolicy(injectable: [])
         for spelling in [name, name.lowercased(), name.uppercased(), name.replacing("-", with: "_")] {
@@ -37,7 +37,7 @@ struct ClaimFieldsTests {
     }
 
     @Test(
-        "Rule 43: names that only look alike pass",
+        "Rule 43: similar names are forwarded",
         arguments: [
             "X-HTTP", "X-HTTP-Method-Overrides", "Remote", "X-Remote", "SSL-Client", "X-Auth-Request", "Client-IPs",
             "X-Clients-IP", "Cf-Ray", "X-Requested-With", "X-CSRF", "X-Client-Version", "X-Original",
@@ -56,7 +56,7 @@ struct ClaimFieldsTests {
         return head.kept
     }
 
-    @Test("Rule 43: what a route lists goes on, in the spelling that it lists, and nothing else")
+    @Test("Rule 43: only fields that a route lists are forwarded, in the listed spelling")
     func listed() throws {
         #expect(
             try passed(
@@ -65,7 +65,7 @@ struct ClaimFieldsTests {
                 == ["X-HTTP-Method-Override: PUT", "A: c"])
     }
 
-    @Test("Rule 43: a list lets nothing through that the gateway sets, or that Connection names")
+    @Test("Rule 43: a list cannot contain fields that the gateway sets or that Connection names")
     func notListable() throws {
         #expect(try passed(["x-remote-token"], "X-Remote-Token: a", "A: b") == ["A: b"])
         #expect(try passed(["x-client-cert-subject"], "X-Client-Cert-Subject: a", "A: b") == ["A: b"])
@@ -73,7 +73,7 @@ struct ClaimFieldsTests {
             try passed(["x-host"], "Connection: x-host", "X-Host: a", "Connection: b", "A: b") == ["A: b"])
     }
 
-    @Test("A set knows names whose first character folds to a hyphen")
+    @Test("A set matches names whose first character folds to a hyphen")
     func oddNames() {
         let set = FieldNameSet(["_Token", "-Other"], prefixes: ["_a"])
         for name in ["_token", "-TOKEN", "~token", "!other", ".Abc", "-a"] { #expect(set.contains(name), "\(name)") }

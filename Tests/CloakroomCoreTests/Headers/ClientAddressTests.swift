@@ -2,7 +2,7 @@ import CloakroomCore
 import CloakroomWire
 import Testing
 
-@Suite("Whom a request came from")
+@Suite("Client address")
 struct ClientAddressTests {
     private let trusted = ["10.0.0.0/8", "fd00::/8"].compactMap(CIDRBlock.init)
 
@@ -11,14 +11,14 @@ struct ClientAddressTests {
         return ClientAddress.resolve(head, peer: "10.0.0.1", trusted: trusted)
     }
 
-    @Test("Without the field it is the peer")
+    @Test("Without the field it is the peer's address")
     func absent() throws {
         #expect(try find() == "10.0.0.1")
         #expect(try find("") == "10.0.0.1")
     }
 
     @Test(
-        "Rule 7: it is the last address that no trusted peer vouches for; what a stranger wrote before it does not count"
+        "Rule 7: it is the last untrusted address; entries before it are ignored"
     )
     func chain() throws {
         #expect(try find("192.0.2.7") == "192.0.2.7")
@@ -28,7 +28,7 @@ struct ClientAddressTests {
         #expect(try find("10.5.5.5, 10.6.6.6") == "10.5.5.5")
     }
 
-    @Test("Ports and brackets are left out")
+    @Test("Ports and brackets are removed")
     func spelling() throws {
         #expect(try find("192.0.2.7:4711") == "192.0.2.7")
         #expect(try find("[2001:db8::1]:4711") == "2001:db8::1")
@@ -37,7 +37,7 @@ struct ClientAddressTests {
     }
 
     @Test(
-        "What is no address ends the way back",
+        "An invalid address ends the search",
         arguments: ["unknown", "a b", "[::1", "300.1.1.1", "_secret", "1.2.3.4:x:y"])
     func nonsense(text: String) throws {
         let found = try find("192.0.2.7, \(text), 10.1.1.1")

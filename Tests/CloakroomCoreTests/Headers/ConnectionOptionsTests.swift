@@ -4,11 +4,11 @@ import Testing
 
 @testable import CloakroomCore
 
-@Suite("The options of Connection", .serialized)
+@Suite("Connection options", .serialized)
 struct ConnectionOptionsTests {
     private let policy = RequestHeaderPolicy(injectable: [], cookie: SessionCookie(CookieConfiguration()))
 
-    @Test("Rule 46: 32 options are within the limit, 33 are not, in however many fields")
+    @Test("Rule 46: 32 options are within the limit and 33 are not, in any number of fields")
     func limit() throws {
         for count in [32, 33] {
             let names = (0..<count).map { "o\($0)" }
@@ -22,7 +22,7 @@ struct ConnectionOptionsTests {
         #expect(try !ConnectionOptions.read(RequestHead.with("Connection: ,, ,")).isOverLimit)
     }
 
-    @Test("All of 32 options take effect, whatever their case")
+    @Test("All of 32 options take effect, in any case")
     func last() throws {
         let names = (0..<32).map { "X-Option-\($0)" }
         var head = try RequestHead.with(
@@ -31,7 +31,7 @@ struct ConnectionOptionsTests {
         #expect(head.kept == ["A: b"])
     }
 
-    @Test("Rule 46: comparing names with options does not cost the product of both")
+    @Test("Rule 46: the cost of comparing names with options is not their product")
     func linear() throws {
         let stem = String(repeating: "a", count: 110)
         let fields = (10..<105).map { "\(stem)\($0): b" }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import CloakroomCore
 
-@Suite("What a response must not carry back", .serialized)
+@Suite("Injected secrets in responses", .serialized)
 struct InjectedSecretsTests {
     private let policy = ResponseHeaderPolicy(injectable: ["X-API-TOKEN"], cookie: SessionCookie(CookieConfiguration()))
     private let secrets = InjectedSecrets(
@@ -28,7 +28,7 @@ struct InjectedSecretsTests {
     }
 
     @Test(
-        "Rule 44: values that hold an injected secret are removed whatever the field, and counted",
+        "Rule 44: values that contain an injected secret are removed from any field, and counted",
         arguments: [
             "X-Debug: key-0123456789", "X-Debug: token-abcdefghijkl", "Location: /?k=key-0123456789&b",
             "Set-Cookie: a=token-abcdefghijkl; Path=/", "Content-Type: text/plain; a=key-0123456789",
@@ -41,7 +41,7 @@ struct InjectedSecretsTests {
     }
 
     @Test(
-        "What only looks like it passes",
+        "Similar values are forwarded",
         arguments: [
             "X: key-012345678", "X: ey-0123456789", "X: token-abcdefghijk", "X: Bearer", "X-API: a",
             "X: KEY-0123456789",
@@ -52,7 +52,7 @@ struct InjectedSecretsTests {
         #expect(result.removed.isEmpty)
     }
 
-    @Test("Rule 44: a reason phrase that holds one becomes empty")
+    @Test("Rule 44: a reason phrase that contains a secret is emptied")
     func reason() throws {
         var head = ResponseHead()
         var parser = HeadParser(limits: HeadLimits())
@@ -64,7 +64,7 @@ struct InjectedSecretsTests {
         #expect(summary.removed.injectedValues == 1)
     }
 
-    @Test("Secrets of less than eight bytes are not looked for in values; their names are")
+    @Test("Secrets of less than eight bytes are not searched for in values; their field names are removed")
     func short() throws {
         let short = InjectedSecrets(apiToken: Secret("1234567"), authorization: Secret("Bearer 7654321"))
         var head = try ResponseHead.with("A: 1234567", "B: 7654321", "X-API-Token: 1234567")
@@ -76,7 +76,7 @@ struct InjectedSecretsTests {
         #expect(head.kept == ["C: d"])
     }
 
-    @Test("Rule 44: trailers hold none either")
+    @Test("Rule 44: trailers with injected secrets are removed too")
     func trailers() throws {
         let trailers = TrailerPolicy(injectable: ["X-API-TOKEN"])
         let lines = "A: b\r\nX-Debug: key-0123456789\r\nX_API_TOKEN: a\r\nC: token-abcdefghijkl\r\nD: e\r\n"
@@ -89,7 +89,7 @@ struct InjectedSecretsTests {
     }
 
     @Test(
-        "Rule 45: Clear-Site-Data that names cookies or everything is removed, and counted",
+        "Rule 45: Clear-Site-Data with cookies or a wildcard is removed and counted",
         arguments: [
             "\"cookies\"", "\"*\"", "\"cache\", \"cookies\", \"storage\"", "\"Cookies\"", "cookies", "*",
             "\"cache\",\"*\"",
@@ -100,21 +100,21 @@ struct InjectedSecretsTests {
         #expect(result.removed.siteData == 1)
     }
 
-    @Test("Rule 45: other directives of Clear-Site-Data pass", arguments: ["\"cache\"", "\"storage\", \"cache\"", ""])
+    @Test("Rule 45: other Clear-Site-Data directives are kept", arguments: ["\"cache\"", "\"storage\", \"cache\"", ""])
     func otherSiteData(value: String) throws {
         let result = try mark("Clear-Site-Data: \(value)", "A: b")
         #expect(result.kept == ["Clear-Site-Data: \(value)", "A: b"])
         #expect(result.removed.isEmpty)
     }
 
-    @Test("Nothing of it can be read from a description")
+    @Test("The description does not contain secrets")
     func redacted() {
         #expect(!"\(secrets)".contains("0123456789"))
         #expect(!String(reflecting: secrets).contains("abcdefghijkl"))
     }
 
     @Test(
-        "Rule 46: a value that is made slow to search costs a multiple of its length, and counts as one that holds it")
+        "Rule 46: a value constructed to be slow to search costs linear time and counts as a match")
     func linear() throws {
         let slow = InjectedSecrets(
             apiToken: Secret(String(repeating: "a", count: 1_000) + "b"), authorization: nil)

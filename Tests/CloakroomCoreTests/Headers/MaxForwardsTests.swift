@@ -5,7 +5,7 @@ import Testing
 @Suite("Max-Forwards")
 struct MaxForwardsTests {
     @Test(
-        "RFC 9110 §7.6.2: is digits and nothing else, once; what is large counts as 256",
+        "RFC 9110 §7.6.2: consists of digits and occurs once; large values count as 256",
         arguments: [
             ("A: b", .absent), ("Max-Forwards: 0", .value(0)), ("max-forwards: 10", .value(10)),
             ("Max-Forwards: 007", .value(7)), ("Max-Forwards: 256", .value(256)), ("Max-Forwards: 257", .value(256)),

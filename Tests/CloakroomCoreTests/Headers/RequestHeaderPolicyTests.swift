@@ -3,11 +3,11 @@ import Testing
 
 @testable import CloakroomCore
 
-@Suite("Which fields of a request go on")
+@Suite("Request header policy")
 struct RequestHeaderPolicyTests {
     private let policy = RequestHeaderPolicy(injectable: ["X-API-TOKEN"], cookie: SessionCookie(CookieConfiguration()))
 
-    /// What is left of the given lines.
+    /// Returns the field lines that the policy keeps.
     private func kept(_ lines: String..., isTrusted: Bool = false) throws -> [String] {
         var head = try RequestHead.with(lines.joined(separator: "\r\n"))
         _ = policy.apply(&head, isTrusted: isTrusted)
@@ -20,7 +20,7 @@ struct RequestHeaderPolicyTests {
         return policy.apply(&head, isTrusted: isTrusted)
     }
 
-    @Test("RFC 9110 §7.6: what has nothing to do with the gateway passes as it is, in its order")
+    @Test("RFC 9110 §7.6: other fields are forwarded unchanged and in order")
     func untouched() throws {
         let lines = [
             "Accept: */*", "User-Agent: a", "Range: bytes=0-1", "If-None-Match: \"a\"", "Accept-Encoding: br",
@@ -32,7 +32,7 @@ struct RequestHeaderPolicyTests {
     }
 
     @Test(
-        "Rule 1: names that fold to one of ours are dropped, whatever their spelling and the peer",
+        "Rule 1: names that fold to one of the gateway's are dropped, in any spelling and from any peer",
         arguments: [
             "X-API-TOKEN", "x-api-token", "X_API_TOKEN", "X.Api.Token", "X-Api_Token", "x~api!token", "x`api'token",
             "Authorization", "AUTHORIZATION", "authorization", "aUtHoRiZaTiOn", "Proxy-Authorization",
@@ -46,13 +46,13 @@ struct RequestHeaderPolicyTests {
     }
 
     @Test(
-        "Rule 1: names that only look alike pass",
+        "Rule 1: similar names are forwarded",
         arguments: ["XAPITOKEN", "X-API-TOKENS", "X--API-TOKEN", "X-API-TOKE"])
     func lookalikes(name: String) throws {
         #expect(try kept("\(name): a") == ["\(name): a"])
     }
 
-    @Test("Rule 2: what may be injected is dropped by a policy that knows of no route: on public routes too")
+    @Test("Rule 2: fields that may be injected are dropped on every route, including public ones")
     func publicRoutes() throws {
         #expect(try kept("X-API-TOKEN: guessed", "Authorization: Bearer mine").isEmpty)
         let bare = RequestHeaderPolicy(injectable: [], cookie: SessionCookie(CookieConfiguration()))
@@ -61,7 +61,7 @@ struct RequestHeaderPolicyTests {
         #expect(head.kept == ["X-API-TOKEN: a"])
     }
 
-    @Test("Rule 2: a field that the gateway knows is dropped as well if it may be injected")
+    @Test("Rule 2: a known field is dropped too if it may be injected")
     func knownInjectable() throws {
         let policy = RequestHeaderPolicy(injectable: ["Content-Type"], cookie: SessionCookie(CookieConfiguration()))
         var head = try RequestHead.with("Content-Type: a", "content_type: b", "Accept: c")
@@ -69,7 +69,7 @@ struct RequestHeaderPolicyTests {
         #expect(head.kept == ["Accept: c"])
     }
 
-    @Test("Rule 3: Connection takes away the client's own fields only; what is set comes afterwards")
+    @Test("Rule 3: Connection removes only the client's own fields; the gateway's fields are set afterwards")
     func namedAway() throws {
         #expect(
             try kept(
@@ -77,12 +77,12 @@ struct RequestHeaderPolicyTests {
                 "Cookie: a=b", "Authorization: c", "X-Kept: d") == ["X-Kept: d"])
     }
 
-    @Test("Rule 3: Connection cannot take a body's length away, or the body would be read as the next request")
+    @Test("Rule 3: Connection cannot remove Content-Length, or the body would be parsed as the next request")
     func lengthCannotBeNamedAway() throws {
         #expect(try kept("Connection: Content-Length, a", "content-length: 5", "A: b") == ["content-length: 5"])
     }
 
-    @Test("Rule 3: our cookie is read and taken out although Connection names it")
+    @Test("Rule 3: the session cookie is read and removed even if Connection names it")
     func cookieNamedAway() throws {
         let head = try RequestHead.with(
             "Connection: cookie", "Cookie: __Host-cloakroom=\(String(repeating: "A", count: 43))")
@@ -94,7 +94,7 @@ struct RequestHeaderPolicyTests {
     }
 
     @Test(
-        "RFC 9110 §7.6.1: what ends at this hop is dropped",
+        "RFC 9110 §7.6.1: hop-by-hop fields are dropped",
         arguments: [
             "Connection: close", "Keep-Alive: timeout=5", "Proxy-Connection: keep-alive", "TE: trailers", "Trailer: A",
             "Transfer-Encoding: chunked", "Upgrade: h2c", "HTTP2-Settings: AA", "Proxy-Authenticate: Basic",
@@ -106,7 +106,7 @@ struct RequestHeaderPolicyTests {
         }
     }
 
-    @Test("RFC 9112 §9.3: what Connection says is told")
+    @Test("RFC 9112 §9.3: the options of Connection are reported")
     func connectionOptions() throws {
         #expect(try summary("A: b").connection == ConnectionOptions())
         #expect(try summary("Connection: Close").connection.hasClose)
@@ -122,7 +122,7 @@ struct RequestHeaderPolicyTests {
     }
 
     @Test(
-        "Rule 7: what a stranger says about who it forwards for is dropped, in any spelling; a trusted peer's stands",
+        "Rule 7: forwarding fields of untrusted peers are dropped in any spelling; those of trusted peers are kept",
         arguments: [
             "Forwarded: for=1.2.3.4", "Via: 1.1 a", "X-Forwarded-For: 1.2.3.4", "X-Forwarded-Proto: https",
             "X-Forwarded-Host: evil", "X-Forwarded-Port: 1", "X-Forwarded-Server: a", "X-Real-IP: 1.2.3.4",
@@ -134,19 +134,19 @@ struct RequestHeaderPolicyTests {
         #expect(try kept(line, "A: b", isTrusted: true) == [line, "A: b"])
     }
 
-    @Test("Rule 7: whether a trusted peer's word about protocol and host stands is told")
+    @Test("Rule 7: whether a trusted peer's protocol and host are kept is reported")
     func keptForwarding() throws {
         let lines = "X-Forwarded-Proto: https\r\nX-Forwarded-Host: a"
         let trusted = try summary(lines, isTrusted: true)
         #expect(trusted.trustsForwardedProto && trusted.trustsForwardedHost)
         let stranger = try summary(lines)
         #expect(!stranger.trustsForwardedProto && !stranger.trustsForwardedHost)
-        // One that is named away does not stand.
+        // A field that `Connection` names is not kept.
         #expect(try !summary("Connection: x-forwarded-proto", lines, isTrusted: true).trustsForwardedProto)
     }
 
     @Test(
-        "Fields that are written anew are dropped, a trusted peer's too",
+        "Fields that are rewritten are dropped, also from trusted peers",
         arguments: ["Host: a", "X-Request-Id: a", "traceparent: a", "tracestate: a"])
     func writtenAnew(line: String) throws {
         #expect(try kept(line).isEmpty)
@@ -154,7 +154,7 @@ struct RequestHeaderPolicyTests {
     }
 
     @Test(
-        "Other spellings of what frames a message, and CGI's name for a proxy to use, are dropped",
+        "Other spellings of framing fields, and the proxy field of CGI, are dropped",
         arguments: [
             "Content_Length: 0", "Transfer_Encoding: chunked", "transfer.encoding: chunked", "Proxy: http://evil",
         ])
@@ -163,12 +163,12 @@ struct RequestHeaderPolicyTests {
         #expect(try kept(line, isTrusted: true).isEmpty)
     }
 
-    @Test("Rule 12: a client's own bearer never reaches the upstream")
+    @Test("Rule 12: a client's own bearer token is never forwarded")
     func clientBearer() throws {
         #expect(try kept("Authorization: Bearer abc", "authorization: Bearer abc", "A: b") == ["A: b"])
     }
 
-    @Test("Where our cookie is, all Cookie fields are dropped to be written again without it")
+    @Test("If the session cookie is present, all Cookie fields are dropped and rewritten without it")
     func cookies() throws {
         #expect(try kept("Cookie: a=b", "Cookie: __Host-cloakroom=x; c=d", "A: b") == ["A: b"])
         #expect(try summary("Cookie: a=b", "Cookie: __Host-cloakroom=x").hasSessionCookie)
@@ -176,7 +176,7 @@ struct RequestHeaderPolicyTests {
     }
 
     @Test(
-        "RFC 9110 §10.1.1: 100-continue is the one expectation that is known",
+        "RFC 9110 §10.1.1: 100-continue is the only supported expectation",
         arguments: [
             ("A: b", .none), ("Expect: 100-continue", .continue), ("Expect: 100-Continue", .continue),
             ("Expect: 100-continued", .unknown), ("Expect:", .unknown), ("Expect: a", .unknown),
@@ -189,7 +189,7 @@ struct RequestHeaderPolicyTests {
     }
 
     @Test(
-        "RFC 9110 §10.1.4: whether the client takes trailers is told, and TE ends here all the same",
+        "RFC 9110 §10.1.4: whether the client accepts trailers is reported, and TE is dropped",
         arguments: [
             ("A: b", false), ("TE: trailers", true), ("TE: Trailers", true), ("TE: gzip;q=0.5, trailers", true),
             ("TE: gzip\r\nTE: trailers", true), ("TE: gzip", false), ("TE: trailersx", false), ("TE:", false),
@@ -201,7 +201,7 @@ struct RequestHeaderPolicyTests {
     }
 
     @Test(
-        "RFC 6455 §4.2.1: a WebSocket is wanted where Upgrade names it alone and Connection names Upgrade",
+        "RFC 6455 §4.2.1: a WebSocket is requested if Upgrade names only it and Connection names Upgrade",
         arguments: [
             ("Connection: Upgrade\r\nUpgrade: websocket", true), ("Connection: upgrade\r\nUpgrade: WebSocket", true),
             ("Upgrade: websocket\r\nConnection: keep-alive, Upgrade", true), ("Upgrade: websocket", false),
@@ -219,7 +219,7 @@ struct RequestHeaderPolicyTests {
         #expect(!policy.apply(&head, isTrusted: false).requestsWebSocket, "RFC 9110 §7.8: not in HTTP/1.0")
     }
 
-    @Test("RFC 9110 §7.6.2: Max-Forwards of OPTIONS is told and written anew; of other methods it passes")
+    @Test("RFC 9110 §7.6.2: Max-Forwards of OPTIONS is reported and rewritten; of other methods it is forwarded")
     func maxForwards() throws {
         var head = try RequestHead.with("Max-Forwards: 3", "A: b", start: "OPTIONS * HTTP/1.1")
         #expect(policy.apply(&head, isTrusted: false).maxForwards == .value(3))
@@ -232,7 +232,7 @@ struct RequestHeaderPolicyTests {
     }
 
     @Test(
-        "A trusted peer's request id is told if it is one and fit for a log",
+        "A trusted peer's request id is reported if it is unique and valid for logs",
         arguments: [
             ("X-Request-Id: 3f0c-A_b.c~d+e/f=:@", "3f0c-A_b.c~d+e/f=:@"), ("x-request-id: a", "a"), ("A: b", nil),
             ("X-Request-Id:", nil), ("X-Request-Id: a b", nil), ("X-Request-Id: a,b", nil), ("X-Request-Id: a\"b", nil),

@@ -2,7 +2,7 @@ import CloakroomCore
 import CloakroomWire
 import Testing
 
-@Suite("Which fields of a response go back")
+@Suite("Response header policy")
 struct ResponseHeaderPolicyTests {
     private let policy = ResponseHeaderPolicy(cookie: SessionCookie(CookieConfiguration()))
 
@@ -14,7 +14,7 @@ struct ResponseHeaderPolicyTests {
         return (head.kept, summary)
     }
 
-    @Test("What has nothing to do with the gateway passes as it is")
+    @Test("Other fields are forwarded unchanged")
     func untouched() throws {
         let lines = [
             "Content-Type: a", "Content-Length: 2", "ETag: \"a\"", "Set-Cookie: a=b", "Server: c", "Via: 1.1 d",
@@ -22,7 +22,7 @@ struct ResponseHeaderPolicyTests {
         #expect(try mark(lines.joined(separator: "\r\n")).kept == lines)
     }
 
-    @Test("RFC 9110 §7.6.1: what ends at this hop is dropped, and what Connection names")
+    @Test("RFC 9110 §7.6.1: hop-by-hop fields and fields that Connection names are dropped")
     func hopByHop() throws {
         let result = try mark(
             "Connection: close, x-a", "X-A: b", "Keep-Alive: a", "Transfer-Encoding: chunked", "Upgrade: h2c",
@@ -32,7 +32,7 @@ struct ResponseHeaderPolicyTests {
         #expect(result.summary.connection.hasClose)
     }
 
-    @Test("Connection cannot take a body's length away")
+    @Test("Connection cannot remove Content-Length")
     func lengthCannotBeNamedAway() throws {
         let result = try mark("Connection: content-length", "Content-Length: 5")
         #expect(result.kept == ["Content-Length: 5"])
@@ -40,7 +40,7 @@ struct ResponseHeaderPolicyTests {
     }
 
     @Test(
-        "Rule 29: an upstream may not set or clear our cookie",
+        "Rule 29: an upstream cannot set or clear the session cookie",
         arguments: [
             "__Host-cloakroom=abc", "__Host-cloakroom=abc; Path=/; Secure", "__Host-cloakroom=; Max-Age=0",
             "__Host-cloakroom", "__Host-cloakroom;Path=/", " \t__Host-cloakroom\t = abc", "__Host-cloakroom ;a",
@@ -51,7 +51,7 @@ struct ResponseHeaderPolicyTests {
     }
 
     @Test(
-        "Rule 29: cookies of other names pass",
+        "Rule 29: cookies with other names are forwarded",
         arguments: [
             "__Host-cloakroomx=a", "_Host-cloakroom=a", "__host-cloakroom=a", "a=__Host-cloakroom",
             "a=b; __Host-cloakroom=c",
@@ -61,19 +61,19 @@ struct ResponseHeaderPolicyTests {
         #expect(try mark("Set-Cookie: \(value)").kept == ["Set-Cookie: \(value)"])
     }
 
-    @Test("Rule 30: whether the upstream said who may cache the answer is told")
+    @Test("Rule 30: whether the upstream set caching fields is reported")
     func summary() throws {
         let nothing = try mark("A: b").summary
         #expect(nothing == ResponseHeaderPolicy.ResponseHeaderSummary())
         let all = try mark("Date: a", "Cache-Control: public", "Vary: b", "Content-Length: 0").summary
         #expect(all.hasDate && all.hasCacheControl && all.hasVary && all.hasContentLength)
-        // A field that ends here says nothing to the client.
+        // A field that is removed at this hop does not count.
         #expect(
             try !mark("Connection: cache-control, vary", "Cache-Control: public", "Vary: *").summary.hasCacheControl)
     }
 
     @Test(
-        "RFC 6455 §4.2.2: whether the protocol changes to WebSocket is told",
+        "RFC 6455 §4.2.2: an upgrade to WebSocket is reported",
         arguments: [
             ("Connection: Upgrade\r\nUpgrade: WebSocket", true), ("Upgrade: websocket", false),
             ("Connection: Upgrade\r\nUpgrade: h2c", false), ("A: b", false),
@@ -83,7 +83,7 @@ struct ResponseHeaderPolicyTests {
     }
 
     @Test(
-        "An event stream is told by its content type, with parameters or without",
+        "An event stream is recognized by its content type, with or without parameters",
         arguments: [
             ("Content-Type: text/event-stream", true), ("content-type: Text/Event-Stream", true),
             ("Content-Type: text/event-stream;charset=utf-8", true), ("Content-Type: text/event-stream ; a=b", true),

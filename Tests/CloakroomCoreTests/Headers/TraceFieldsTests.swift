@@ -13,7 +13,7 @@ struct TraceContextFieldsTests {
         return (head.text(fields.parent), String(buffer: buffer))
     }
 
-    @Test("W3C Trace Context §3.3.1: several tracestate fields become one, in their order")
+    @Test("W3C Trace Context §3.3.1: several tracestate fields are joined in order")
     func states() throws {
         let one = try read("traceparent: p\r\ntracestate: a=1")
         #expect(one.parent == "p")
@@ -23,7 +23,7 @@ struct TraceContextFieldsTests {
     }
 
     @Test(
-        "W3C Trace Context §3.2: without exactly one traceparent nothing counts",
+        "W3C Trace Context §3.2: without exactly one traceparent both fields are ignored",
         arguments: ["tracestate: a=1", "traceparent: p\r\ntraceparent: p\r\ntracestate: a=1", "A: b"])
     func noParent(lines: String) throws {
         let result = try read(lines)
@@ -32,7 +32,7 @@ struct TraceContextFieldsTests {
     }
 
     @Test(
-        "No tracestate, or only empty ones, write nothing",
+        "Missing or empty tracestate fields are not written",
         arguments: ["traceparent: p", "traceparent: p\r\ntracestate:"])
     func noState(lines: String) throws {
         let result = try read(lines)

@@ -3,7 +3,7 @@ import CloakroomWire
 import NIOCore
 import Testing
 
-@Suite("Which trailers go on")
+@Suite("Trailer policy")
 struct TrailerPolicyTests {
     private let policy = TrailerPolicy(injectable: ["X-API-TOKEN"])
 
@@ -14,7 +14,7 @@ struct TrailerPolicyTests {
     }
 
     @Test(
-        "RFC 9110 §6.5: what is known at a body's end passes",
+        "RFC 9110 §6.5: fields that are determined at the end of a body are forwarded",
         arguments: [
             "Server-Timing: a", "ETag: \"a\"", "Repr-Digest: a", "Content-Digest: a", "Content-MD5: a",
             "grpc-status: 0",
@@ -25,7 +25,7 @@ struct TrailerPolicyTests {
     }
 
     @Test(
-        "RFC 9110 §6.5.1: what frames, routes, authenticates, controls or says how to handle content ends here",
+        "RFC 9110 §6.5.1: framing, routing, authentication, control and content fields are dropped",
         arguments: [
             "Content-Length", "Transfer-Encoding", "Host", "TE", "Trailer", "Connection", "Keep-Alive", "Upgrade",
             "HTTP2-Settings", "Authorization", "Cookie", "Set-Cookie", "WWW-Authenticate", "Proxy-Authenticate",
@@ -45,12 +45,12 @@ struct TrailerPolicyTests {
     }
 
     @Test(
-        "Names that begin with neither letter nor digit end here, as pseudo-fields do", arguments: ["_path", "-a", "!"])
+        "Names that begin with neither letter nor digit are dropped (pseudo-fields)", arguments: ["_path", "-a", "!"])
     func oddNames(name: String) throws {
         #expect(try kept("\(name): a").isEmpty)
     }
 
-    @Test("RFC 9110 §7.6.1: where Connection names fields, no trailer goes on")
+    @Test("RFC 9110 §7.6.1: if Connection names fields, no trailer is forwarded")
     func namedFields() throws {
         var options = ConnectionOptions()
         options.hasClose = true
@@ -60,7 +60,7 @@ struct TrailerPolicyTests {
         #expect(try kept("A: b", connection: options).isEmpty)
     }
 
-    @Test("Lines pass as they stand, blanks included")
+    @Test("Lines are forwarded unchanged, including blanks")
     func lines() throws {
         #expect(try kept("a:b", "Date: x", "c:\t d \t", "E:") == "a:b\r\nc:\t d \t\r\nE:\r\n")
     }

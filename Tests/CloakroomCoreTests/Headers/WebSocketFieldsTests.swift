@@ -3,16 +3,16 @@ import Testing
 
 @testable import CloakroomCore
 
-@Suite("Fields of a request for a WebSocket (RFC 6455 §4.2.1; RFC 8441 §5)")
+@Suite("Fields of a WebSocket handshake (RFC 6455 §4.2.1; RFC 8441 §5)")
 struct WebSocketFieldsTests {
-    /// What is left of the given lines; `nil` if it could be read in two ways.
+    /// Returns the field lines that are kept; `nil` if they are ambiguous.
     private func settled(_ writesKey: Bool, _ lines: String...) throws -> [String]? {
         var head = try RequestHead.with(lines: lines)
         let isUnambiguous = WebSocketFields.settle(&head, writesKey: writesKey)
         return isUnambiguous ? head.kept : nil
     }
 
-    @Test("Where the gateway writes the key, the client's own is removed in any spelling, and so is an accept")
+    @Test("If the gateway writes the key, the client's key and accept fields are removed in any spelling")
     func ownKey() throws {
         let left = try settled(
             true, "Sec-WebSocket-Key: a", "sec_websocket_key: b", "Sec-WebSocket-Key: c", "Sec-WebSocket-Accept: d",
@@ -20,7 +20,7 @@ struct WebSocketFieldsTests {
         #expect(left == ["Sec-WebSocket-Version: 13", "Sec-WebSocket-Protocol: chat"])
     }
 
-    @Test("Where the client's own goes on there is one of it")
+    @Test("If the client's key is forwarded, a second one is ambiguous")
     func clientKey() throws {
         let left = try settled(false, "Sec-WebSocket-Key: a", "A: b")
         #expect(left == ["Sec-WebSocket-Key: a", "A: b"])
@@ -30,7 +30,7 @@ struct WebSocketFieldsTests {
         #expect(folded == nil)
     }
 
-    @Test("Two versions can be read in two ways", arguments: [true, false])
+    @Test("Two versions are ambiguous", arguments: [true, false])
     func versions(writesKey: Bool) throws {
         let left = try settled(writesKey, "Sec-WebSocket-Version: 13", "Sec-WebSocket-Version: 8")
         #expect(left == nil)

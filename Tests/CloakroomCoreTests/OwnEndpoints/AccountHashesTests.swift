@@ -7,7 +7,7 @@ struct AccountHasherTests {
     private let older = KeyedHash(key0: 3, key1: 4)
     private let account = AccountName(email: "canary@example.com")
 
-    @Test("are made with the newest key, and looked for under all, the newest first")
+    @Test("are computed with the newest key, and searched for under all keys, the newest first")
     func rotation() {
         let hashes = AccountHasher(newest, older: [older])
         #expect(hashes.hash(account) == account.hash(under: newest))
@@ -16,7 +16,7 @@ struct AccountHasherTests {
         #expect(AccountHasher(newest).candidateHashes(account) == [hashes.hash(account)])
     }
 
-    @Test("of a name under a rotated key are found by who knows both")
+    @Test("of a name under a rotated key are found if both keys are known")
     func found() {
         let before = AccountHasher(older).hash(account)
         #expect(AccountHasher(newest, older: [older]).candidateHashes(account).contains(before))

@@ -6,7 +6,7 @@ struct AccountNameTests {
     private let key = KeyedHash(key0: 1, key1: 2)
 
     @Test(
-        "Rule 21: is the same in every case and normalisation form, and with blanks and controls around it",
+        "Rule 21: does not depend on case, normalization form and surrounding blanks or controls",
         arguments: [
             ("Jo@Example.COM", "jo@example.com"), (" jo@example.com\t", "jo@example.com"),
             ("jose\u{301}@example.com", "jos\u{e9}@example.com"), ("JOSE\u{301}@example.com", "jos\u{e9}@example.com"),
@@ -20,7 +20,7 @@ struct AccountNameTests {
     }
 
     @Test(
-        "Rule 35: of a look-alike is another account's; only attempts to sign in are counted together",
+        "Rule 35: differs from that of a look-alike; only sign-in attempts are counted together",
         arguments: [
             ("adm\u{131}n@example.com", "admin@example.com"), ("\u{fb01}n@example.com", "fin@example.com"),
             ("\u{ff2a}\u{ff2f}@example.com", "jo@example.com"), ("Stra\u{df}e@example.com", "STRASSE@example.com"),
@@ -36,7 +36,7 @@ struct AccountNameTests {
     }
 
     @Test(
-        "keeps accounts apart that are not the same",
+        "differs between different accounts",
         arguments: [("jo@example.com", "jo@example.org"), ("jo@example.com", "j.o@example.com"), ("é@a.b", "e@a.b")])
     func otherAccount(one: String, other: String) {
         #expect(AccountName(email: one) != AccountName(email: other))
@@ -44,14 +44,14 @@ struct AccountNameTests {
     }
 
     @Test(
-        "made canonical again does not change",
+        "does not change if it is normalized again",
         arguments: ["İstanbul@example.com", "ẞ@example.com", "Σ@example.com", ""])
     func idempotent(email: String) {
         let once = AccountName(email: email)
         #expect(AccountName(email: String(decoding: once.canonicalBytes, as: UTF8.self)) == once)
     }
 
-    @Test("Rule 35: by a user id is never that of a typed name, nor of the same id at another upstream")
+    @Test("Rule 35: by a user id never equals a typed name or the same id at another upstream")
     func userID() {
         let (a, b) = (SessionSource(upstream: "a"), SessionSource(upstream: "b"))
         let byID = AccountName(userID: "jo@example.com", source: a)
@@ -60,7 +60,7 @@ struct AccountNameTests {
         #expect(byID == AccountName(userID: "jo@example.com", source: a))
         #expect(byID != AccountName(userID: "jo@example.com", source: b))
         #expect(AccountName(userID: "A", source: a) != AccountName(userID: "a", source: a))
-        // A typed name cannot be made to begin with the mark of another kind.
+        // A typed name cannot begin with the marker of another kind.
         for mark in ["\u{1}", "\u{2}", " \u{2}", "\u{2}\u{2}"] {
             let typed = AccountName(email: mark + "jo@example.com")
             #expect(typed == AccountName(email: "jo@example.com"))
@@ -68,7 +68,7 @@ struct AccountNameTests {
     }
 
     @Test(
-        "without marks is the same for spellings that many databases take for one",
+        "without marks is the same for spellings that many databases treat as equal",
         arguments: [
             ("j\u{f6}@example.com", "jo@example.com"), ("jo\u{308}@example.com", "jo@example.com"),
             ("j\u{f8}@example.com", "J\u{f3}@example.com"), ("\u{131}@example.com", "i@example.com"),

@@ -4,7 +4,7 @@ import Testing
 @Suite("Credentials")
 struct CredentialsTests {
     @Test(
-        "take what looks like an e-mail address",
+        "accept a well-formed e-mail address",
         arguments: [
             "jo@example.com", "Jo.Smith+films@sub.example.co.uk", "o'neil@example.com", "a@b.c", "josé@exämple.com",
             "名@例え.jp",
@@ -14,7 +14,7 @@ struct CredentialsTests {
     }
 
     @Test(
-        "Rule 10: refuse an e-mail address with two @, controls, a NUL, or anything that could mean something on its way",
+        "Rule 10: reject an e-mail address with two @, controls, a NUL or a character with a special meaning",
         arguments: [
             "", "@", "jo", "jo@", "@example.com", "jo@example", "jo@example.", "jo@.com", "jo@-example.com",
             "jo@example-.com", "jo@@example.com", "jo@evil.com@example.com", "jo@\u{308}evil.com@example.com",
@@ -29,7 +29,7 @@ struct CredentialsTests {
         #expect(throws: CredentialsError.email) { try Credentials(email: email, password: Secret("x")) }
     }
 
-    @Test("refuse a password that is empty or holds controls", arguments: ["", "a\u{0}b", "a\r\nb", "a\u{7f}"])
+    @Test("reject a password that is empty or contains controls", arguments: ["", "a\u{0}b", "a\r\nb", "a\u{7f}"])
     func rejectedPassword(password: String) {
         #expect(throws: CredentialsError.password) {
             try Credentials(email: "jo@example.com", password: Secret(password))

@@ -3,7 +3,7 @@ import Testing
 
 @Suite("The gateway's own endpoints")
 struct AccountEndpointTests {
-    @Test("Rule 22: a request does not show what may be a password, an answer does not show the ticket")
+    @Test("Rule 22: requests and responses print neither credentials nor the ticket")
     func redacted() {
         var generator = SystemRandomNumberGenerator()
         let ticket = SessionTicket(using: &generator)
@@ -21,7 +21,7 @@ struct AccountEndpointTests {
         }
     }
 
-    @Test("read a body for a sign-in alone, large enough for an address and a passphrase with every byte escaped")
+    @Test("accept a body only for sign-in, large enough for an address and a passphrase with every byte escaped")
     func bodyLimits() {
         for endpoint in AccountEndpoint.allCases {
             #expect(endpoint.bodyLimit == (endpoint == .signIn ? 1_024 : 0), "\(endpoint)")

@@ -1,10 +1,10 @@
 import CloakroomCore
 import Testing
 
-@Suite("Ranges of addresses")
+@Suite("CIDR blocks")
 struct CIDRBlockTests {
     @Test(
-        "hold the addresses that they name",
+        "contain the addresses in their range",
         arguments: [
             ("10.0.0.0/8", "10.255.0.1"), ("10.0.0.0/8", "::ffff:10.1.2.3"), ("10.0.0.0/8", "::ffff:a01:203"),
             ("0.0.0.0/0", "1.2.3.4"), ("192.168.1.128/25", "192.168.1.255"), ("1.2.3.4", "1.2.3.4"),
@@ -17,7 +17,7 @@ struct CIDRBlockTests {
     }
 
     @Test(
-        "hold no others",
+        "contain no other addresses",
         arguments: [
             ("10.0.0.0/8", "11.0.0.0"), ("10.0.0.0/8", "9.255.255.255"), ("192.168.1.128/25", "192.168.1.127"),
             ("1.2.3.4", "1.2.3.5"), ("0.0.0.0/0", "::1"), ("::/0", "1.2.3.4"), ("::1", "::2"),
@@ -30,7 +30,7 @@ struct CIDRBlockTests {
     }
 
     @Test(
-        "are not read from anything else",
+        "are not parsed from anything else",
         arguments: [
             "", "/", "/8", "10.0.0.0/", "10.0.0.0/33", "10.0.0.0/-1", "10.0.0.0/+8", "10.0.0.0/8/8", "10.0.0.1/8",
             "10.0.0/8", "10.0.0.0.0", "256.0.0.0", "1.2.3.-4", "1.2.3.+4", "01.2.3.4", "1.2.3.4 ", "٣.2.3.4", "a",

@@ -4,7 +4,7 @@ import Testing
 @Suite("A host and a port")
 struct HostAndPortTests {
     @Test(
-        "are read as they are written",
+        "are parsed from their textual form",
         arguments: [
             ("127.0.0.1:8080", "127.0.0.1", 8080), ("localhost:0", "localhost", 0), ("[::1]:65535", "::1", 65_535),
             ("api.example.com:443", "api.example.com", 443), ("a_b-c:1", "a_b-c", 1),
@@ -15,7 +15,7 @@ struct HostAndPortTests {
     }
 
     @Test(
-        "are not read from anything else",
+        "are not parsed from anything else",
         arguments: [
             "", ":", ":80", "a", "a:", "a:x", "a:65536", "a:-1", "a:-0", "a:+80", "a: 80", "a:80 ", "::1:80", "[]:80",
             "[::1]",

@@ -24,12 +24,12 @@ struct ProblemDocumentTests {
         #expect(members.count == 6)
     }
 
-    @Test("A 401 says why", arguments: UnauthorizedReason.allCases)
+    @Test("A 401 contains the reason", arguments: UnauthorizedReason.allCases)
     func reasons(reason: UnauthorizedReason) throws {
         #expect(try members(Problem(.unauthorized, reason: reason))["reason"] as? String == reason.rawValue)
     }
 
-    @Test("Status, sentence and time to try again can be given")
+    @Test("Status, sentence and retry time can be set")
     func given() throws {
         let problem = Problem(.unreachable, status: 504, detail: "Later.", retryAfter: 7)
         let members = try members(problem)
@@ -40,7 +40,7 @@ struct ProblemDocumentTests {
     }
 
     @Test(
-        "RFC 8259 §7: a sentence stays the sentence that it was, whatever is in it",
+        "RFC 8259 §7: any sentence is escaped without loss",
         arguments: [
             "", "a\"b", "\",\"code\":\"x", "\\", "\\\"", "a\u{0}b", "\r\n\t", "\u{1f}\u{7f}", "ä€😀", "e\u{301}",
             "\u{2028}",
@@ -54,7 +54,7 @@ struct ProblemDocumentTests {
         #expect((document.prefix + document.suffix.dropLast()).allSatisfy { $0 >= 0x20 && $0 != 0x7f })
     }
 
-    @Test("Every code has a status of an error with a title, and a sentence", arguments: ProblemCode.allCases)
+    @Test("Every code has an error status with a title, and a sentence", arguments: ProblemCode.allCases)
     func codes(code: ProblemCode) {
         #expect((400..<600).contains(code.status))
         #expect(Problem(code).title != "Error")
@@ -63,7 +63,7 @@ struct ProblemDocumentTests {
     }
 
     @Test(
-        "RFC 9110 §15: a message that was refused on the wire has the status of its mistake",
+        "RFC 9110 §15: a malformed message has the status of its error",
         arguments: WireError.allCases)
     func wireErrors(error: WireError) {
         let expected =

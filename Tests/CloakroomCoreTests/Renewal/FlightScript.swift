@@ -1,7 +1,7 @@
 import CloakroomCore
 import Testing
 
-/// A flight, a clock, and short names for what is in the tests.
+/// A token refresh with a clock, and short names for the values of the tests.
 struct RefreshScenario {
     static let limits = RefreshTimeouts(
         call: .seconds(10), lease: .seconds(15), waiting: .seconds(16), keeping: .seconds(60),
@@ -9,7 +9,7 @@ struct RefreshScenario {
 
     var machine: TokenRefreshStateMachine
     var now = Timestamp(seconds: 1_000)
-    /// What the flight said last, as text: each action has a short form.
+    /// The last action as text: each action has a short form.
     private(set) var last = "lease"
 
     init(_ session: Session = Self.session("a"), limits: RefreshTimeouts = Self.limits) {
@@ -75,7 +75,7 @@ struct RefreshScenario {
         case .lease: "lease"
         case .read: "read"
         case .wait(let pause): "wait \(pause.wholeMilliseconds)"
-        case .refresh(let session): "renew \(name(session.tokens))"
+        case .refresh(let session): "refresh \(name(session.tokens))"
         case .save(let tokens, let over, let lease):
             "save \(name(tokens)) over \(over.version) under \(lease.fencingToken)"
         case .reject(let session, let lease): "reject \(session.version) under \(lease.fencingToken)"
@@ -85,7 +85,7 @@ struct RefreshScenario {
 
     private static func text(_ result: TokenRefreshStateMachine.Result) -> String {
         switch result {
-        case .refreshed(let session): "renewed \(name(session.tokens))"
+        case .refreshed(let session): "refreshed \(name(session.tokens))"
         case .coalesced(let session): "coalesced \(name(session.tokens))"
         case .rejected: "rejected"
         case .ended(let reason, let unused): "ended \(reason)" + (unused.map { ", unused \(name($0))" } ?? "")

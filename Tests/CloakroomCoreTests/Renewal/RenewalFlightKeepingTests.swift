@@ -1,9 +1,9 @@
 import CloakroomCore
 import Testing
 
-@Suite("A renewal with new tokens in hand")
+@Suite("A token refresh with unsaved tokens")
 struct TokenRefreshSaveTests {
-    /// A flight that has spent `a` under the first lease, got `b`, and asked for it to be saved.
+    /// A refresh that has spent `a` under the first lease, received `b`, and returned the action to save it.
     private func saving() -> RefreshScenario {
         var script = RefreshScenario()
         script.held(1)
@@ -12,30 +12,30 @@ struct TokenRefreshSaveTests {
         return script
     }
 
-    @Test("saves them over a version that has come meanwhile, if that has the old ones")
+    @Test("saves them over a newer version if that has the old tokens")
     func changed() {
         var script = saving()
         #expect(script.saved(.versionConflict) == "read")
         #expect(script.read("a", version: 2) == "save b over 2 under 1")
-        #expect(script.saved(.saved(RefreshScenario.session("b", version: 3))) == "renewed b, release 1")
+        #expect(script.saved(.saved(RefreshScenario.session("b", version: 3))) == "refreshed b, release 1")
     }
 
-    @Test("finds that they were kept if only the store's answer was lost")
+    @Test("finds that they were saved if only the store's reply was lost")
     func lostReply() {
         var script = saving()
         #expect(script.storeFailed() == "wait 100")
         #expect(script.waited() == "read")
-        #expect(script.read("b", version: 2) == "renewed b, release 1")
+        #expect(script.read("b", version: 2) == "refreshed b, release 1")
     }
 
-    @Test("finds that they were kept if its save came twice")
+    @Test("finds that they were saved if the save was executed twice")
     func savedTwice() {
         var script = saving()
         #expect(script.saved(.versionConflict) == "read")
-        #expect(script.read("b", version: 2) == "renewed b, release 1")
+        #expect(script.read("b", version: 2) == "refreshed b, release 1")
     }
 
-    @Test("saves them again if the store did not get them")
+    @Test("saves them again if the store did not receive them")
     func lostRequest() {
         var script = saving()
         script.storeFailed()
@@ -43,14 +43,14 @@ struct TokenRefreshSaveTests {
         #expect(script.read("a") == "save b over 1 under 1")
     }
 
-    @Test("that was fenced off takes what the later holder of the lease has got")
+    @Test("with a stale lease uses the tokens of the later lease holder")
     func fencedAndRefreshed() {
         var script = saving()
         #expect(script.saved(.staleLease) == "read")
         #expect(script.read("c", version: 2) == "coalesced c")
     }
 
-    @Test("that was fenced off keeps them under a lease of its own if the later holder has got nothing")
+    @Test("with a stale lease saves them under a new lease if the later holder got no tokens")
     func fencedAndKept() {
         var script = saving()
         script.saved(.staleLease)
@@ -60,10 +60,10 @@ struct TokenRefreshSaveTests {
         #expect(script.read("a") == "lease")
         #expect(script.held(3) == "read")
         #expect(script.read("a", version: 4) == "save b over 4 under 3")
-        #expect(script.saved(.saved(RefreshScenario.session("b", version: 5))) == "renewed b, release 3")
+        #expect(script.saved(.saved(RefreshScenario.session("b", version: 5))) == "refreshed b, release 3")
     }
 
-    @Test("never spends a token a second time, however long the lease that it gets then")
+    @Test("never spends a token a second time, regardless of the duration of a new lease")
     func spendsOnce() {
         var script = saving()
         script.saved(.staleLease)
@@ -71,7 +71,7 @@ struct TokenRefreshSaveTests {
         script.held(2)
         for round in 0..<20 {
             #expect(script.read("a") == "save b over 1 under 2")
-            // A session that changes all the time is not asked for without a pause.
+            // A session that keeps changing is not requested again without a delay.
             guard round >= 6 else {
                 #expect(script.saved(.versionConflict) == "read")
                 continue
@@ -81,14 +81,14 @@ struct TokenRefreshSaveTests {
         }
     }
 
-    @Test("hands them back if the session ended meanwhile")
+    @Test("returns them unused if the session ended in the meantime")
     func endedMeanwhile() {
         var script = saving()
         #expect(script.saved(.notFound) == "read")
         #expect(script.readNone(.revoked) == "ended revoked, unused b")
     }
 
-    @Test("hands them back if the session ended while the store did not answer")
+    @Test("returns them unused if the session ended while the store did not reply")
     func endedUnseen() {
         var script = saving()
         script.storeFailed()
@@ -96,7 +96,7 @@ struct TokenRefreshSaveTests {
         #expect(script.readNone(.revoked) == "ended revoked, unused b, release 1")
     }
 
-    @Test("hands them back if the session ended while it waited for the lease")
+    @Test("returns them unused if the session ended while it waited for the lease")
     func endedWhileLeasing() {
         var script = saving()
         script.saved(.staleLease)
@@ -105,7 +105,7 @@ struct TokenRefreshSaveTests {
         #expect(script.readNone(.expiredAbsolute) == "ended expiredAbsolute, unused b")
     }
 
-    @Test("tries longer and longer pauses while the store is not there, and then gives up")
+    @Test("retries with increasing delays while the store is unavailable, and then gives up")
     func keeping() {
         var script = saving()
         for pause in [100, 200, 400, 800, 1_600, 1_600] {
@@ -117,7 +117,7 @@ struct TokenRefreshSaveTests {
         #expect(script.storeFailed() == "store unavailable, release 1")
     }
 
-    @Test("outlasts the time that it would wait for others without them")
+    @Test("waits longer than a refresh without unsaved tokens")
     func outlastsWaiting() {
         var script = saving()
         script.pass(.seconds(30))
@@ -129,7 +129,7 @@ struct TokenRefreshSaveTests {
         #expect(script.read("a") == "lease timeout")
     }
 
-    @Test("waits for a store that fails while it asks for the lease again")
+    @Test("waits for a store that fails while the lease is requested again")
     func storeFailsWhileLeasing() {
         var script = saving()
         script.saved(.staleLease)
@@ -139,7 +139,7 @@ struct TokenRefreshSaveTests {
         #expect(script.read("a") == "lease")
     }
 
-    @Test("does not mind that its lease has run out while nobody else took one")
+    @Test("may save after its lease expired if there is no later lease")
     func leaseRanOut() {
         var script = saving()
         script.pass(.seconds(40))
@@ -148,7 +148,7 @@ struct TokenRefreshSaveTests {
         #expect(script.read("a") == "save b over 1 under 1")
     }
 
-    @Test("takes tokens for the same only if both of them are")
+    @Test("treats token sets as equal only if both tokens are")
     func sameRefreshToken() {
         let once = TokenSet(
             authorization: Secret("Bearer other"), refreshToken: Secret("a"), obtainedAt: Timestamp(seconds: 1_000))
@@ -156,9 +156,9 @@ struct TokenRefreshSaveTests {
         var flight = TokenRefreshStateMachine(
             RefreshScenario.session("a"), limits: RefreshScenario.limits, now: Timestamp(seconds: 1_000))
         _ = flight.leased(.acquired(RefreshLease(fence: 1)), now: Timestamp(seconds: 1_000))
-        // The upstream gives a new access token and leaves the refresh token as it was.
+        // The upstream returns a new access token and no new refresh token.
         guard case .finish(.coalesced, _) = flight.sessionRead(.active(session), now: Timestamp(seconds: 1_000)) else {
-            Issue.record("a renewed session was taken for the old one")
+            Issue.record("a refreshed session was treated as the old one")
             return
         }
     }

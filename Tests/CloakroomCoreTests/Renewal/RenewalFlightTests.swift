@@ -1,27 +1,27 @@
 import CloakroomCore
 import Testing
 
-@Suite("A renewal")
+@Suite("A token refresh")
 struct TokenRefreshStateMachineTests {
-    @Test("takes the lease, reads the session again, spends the token, and keeps what it brought")
+    @Test("acquires the lease, reads the session again, spends the token, and saves the new tokens")
     func allWell() {
         var script = RefreshScenario()
         #expect(script.last == "lease")
         #expect(script.held(1) == "read")
-        #expect(script.read("a") == "renew a")
+        #expect(script.read("a") == "refresh a")
         #expect(script.refreshed("b") == "save b over 1 under 1")
-        #expect(script.saved(.saved(RefreshScenario.session("b", version: 2))) == "renewed b, release 1")
+        #expect(script.saved(.saved(RefreshScenario.session("b", version: 2))) == "refreshed b, release 1")
     }
 
-    @Test("spends the token of the session that it read, over the version that it read")
+    @Test("spends the token of the session that it read, and saves over that version")
     func readUnderLease() {
         var script = RefreshScenario()
         script.held(4)
-        #expect(script.read("a", version: 7) == "renew a")
+        #expect(script.read("a", version: 7) == "refresh a")
         #expect(script.refreshed("b") == "save b over 7 under 4")
     }
 
-    @Test("spends nothing if the session that it reads under the lease has other tokens")
+    @Test("spends no token if the session that it reads under the lease has other tokens")
     func coalescedUnderLease() {
         var script = RefreshScenario()
         script.held(2)
@@ -36,23 +36,23 @@ struct TokenRefreshStateMachineTests {
         #expect(script.readNone(reason) == "ended \(reason)")
     }
 
-    @Test("gives the lease back if the session ended before it was read")
+    @Test("releases the lease if the session ended before it was read")
     func endedUnderLease() {
         var script = RefreshScenario()
         script.held(3)
         #expect(script.readNone(.revoked) == "ended revoked, release 3")
     }
 
-    @Test("of a session that the store finds after all asks for the lease again")
+    @Test("of a session that the store finds after all requests the lease again")
     func foundAfterAll() {
         var script = RefreshScenario()
         script.leased(.notFound)
         #expect(script.read("a") == "lease")
     }
 
-    // MARK: - Somebody else's lease
+    // MARK: - Leases held elsewhere
 
-    @Test("waits while somebody else holds the lease, and takes what they got")
+    @Test("waits while the lease is held elsewhere, and uses the tokens of its holder")
     func waitsForAnother() {
         var script = RefreshScenario()
         #expect(script.leased(.heldByOther) == "wait 50")
@@ -60,17 +60,17 @@ struct TokenRefreshStateMachineTests {
         #expect(script.read("b", version: 2) == "coalesced b")
     }
 
-    @Test("takes the lease once it is free, and reads again under it")
+    @Test("acquires the lease once it is free, and reads again under it")
     func takesFreedLease() {
         var script = RefreshScenario()
         script.leased(.heldByOther)
         script.waited()
         #expect(script.read("a") == "lease")
         #expect(script.held(2) == "read")
-        #expect(script.read("a") == "renew a")
+        #expect(script.read("a") == "refresh a")
     }
 
-    @Test("waits no longer than it may")
+    @Test("waits no longer than the limit")
     func leaseTimeout() {
         var script = RefreshScenario()
         script.leased(.heldByOther)
@@ -81,7 +81,7 @@ struct TokenRefreshStateMachineTests {
         #expect(script.leased(.heldByOther) == "lease timeout")
     }
 
-    @Test("that has waited too long asks for no lease any more, and still takes what there is")
+    @Test("that has waited too long requests no more leases but still uses new tokens in the session")
     func afterWaiting() {
         var script = RefreshScenario()
         script.leased(.heldByOther)
@@ -94,7 +94,7 @@ struct TokenRefreshStateMachineTests {
 
     // MARK: - Time under the lease
 
-    @Test("spends nothing if the call might not be over before the lease is")
+    @Test("spends no token if the lease might expire before the call ends")
     func callDoesNotFit() {
         var script = RefreshScenario()
         script.held(1)
@@ -102,15 +102,15 @@ struct TokenRefreshStateMachineTests {
         #expect(script.read("a") == "store unavailable, release 1")
     }
 
-    @Test("spends the token if the call just fits")
+    @Test("spends the token if the call just fits into the lease")
     func callFits() {
         var script = RefreshScenario()
         script.held(1)
         script.pass(.milliseconds(4_999))
-        #expect(script.read("a") == "renew a")
+        #expect(script.read("a") == "refresh a")
     }
 
-    @Test("counts the lease's time from when it was asked for, not from when it came")
+    @Test("counts the duration of a lease from the request, not from the reply")
     func leaseAskedAt() {
         var script = RefreshScenario()
         script.pass(.seconds(6))
@@ -118,7 +118,7 @@ struct TokenRefreshStateMachineTests {
         #expect(script.read("a") == "store unavailable, release 1")
     }
 
-    @Test("counts the time of a lease from when that one was asked for")
+    @Test("counts the duration of each lease from its own request")
     func secondLeaseAskedAt() {
         var script = RefreshScenario()
         script.leased(.heldByOther)
@@ -126,12 +126,12 @@ struct TokenRefreshStateMachineTests {
         script.waited()
         script.read("a")
         script.held(2)
-        #expect(script.read("a") == "renew a")
+        #expect(script.read("a") == "refresh a")
     }
 
-    // MARK: - Refusals and failures
+    // MARK: - Rejections and failures
 
-    @Test("ends the session if the upstream refuses for good")
+    @Test("ends the session if the upstream rejects the refresh token")
     func rejected() {
         var script = RefreshScenario()
         script.held(1)
@@ -141,7 +141,7 @@ struct TokenRefreshStateMachineTests {
     }
 
     @Test(
-        "leaves the session alone if the upstream only fails",
+        "does not change the session if the upstream only fails",
         arguments: [TokenClientError.Kind.unreachable, .timedOut, .invalidResponse])
     func failed(_ kind: TokenClientError.Kind) {
         var script = RefreshScenario()
@@ -150,7 +150,7 @@ struct TokenRefreshStateMachineTests {
         #expect(script.notRefreshed(kind) == "unavailable \(kind), release 1")
     }
 
-    @Test("that was refused takes what somebody else has got meanwhile")
+    @Test("that was rejected uses tokens that were obtained elsewhere in the meantime")
     func rejectedButRefreshed() {
         var script = RefreshScenario()
         script.held(1)
@@ -160,7 +160,7 @@ struct TokenRefreshStateMachineTests {
         #expect(script.read("b", version: 2) == "coalesced b, release 1")
     }
 
-    @Test("that was refused ends the session over its new version, if the tokens are the same ones")
+    @Test("that was rejected ends a newer version of the session if the tokens are the same")
     func rejectedAndResealed() {
         var script = RefreshScenario()
         script.held(1)
@@ -171,7 +171,7 @@ struct TokenRefreshStateMachineTests {
         #expect(script.rejected(.ended) == "rejected, release 1")
     }
 
-    @Test("that was refused after the session ended says how it ended")
+    @Test("that was rejected after the session ended reports why it ended")
     func rejectedAndGone() {
         var script = RefreshScenario()
         script.held(1)
@@ -181,7 +181,7 @@ struct TokenRefreshStateMachineTests {
         #expect(script.readNone(.revoked) == "ended revoked, release 1")
     }
 
-    @Test("that was refused does not try to end a session for ever")
+    @Test("that was rejected does not try to end a session indefinitely")
     func rejectedForEver() {
         var script = RefreshScenario()
         script.held(1)
@@ -194,7 +194,7 @@ struct TokenRefreshStateMachineTests {
         #expect(script.rejected(.versionConflict) == "store unavailable, release 1")
     }
 
-    @Test("gives up if the store fails before anything was spent")
+    @Test("gives up if the store fails before a token was spent")
     func storeFails() {
         var leasing = RefreshScenario()
         #expect(leasing.storeFailed() == "store unavailable")

@@ -1,7 +1,7 @@
 import CloakroomCore
 import Testing
 
-@Suite("The times of a renewal")
+@Suite("The schedule of a token refresh")
 struct RefreshScheduleTests {
     private let start = Timestamp(seconds: 1_000)
 
@@ -13,7 +13,7 @@ struct RefreshScheduleTests {
     }
 
     @Test(
-        "lie a fifth of the life before its end, and a minute at most",
+        "starts a fifth of the lifetime before expiry, and at most a minute",
         arguments: [(50, 10_000), (100, 20_000), (300, 60_000), (3_600, 60_000)])
     func window(_ seconds: Int, _ milliseconds: Int) {
         let life = Duration.seconds(seconds)
@@ -22,7 +22,7 @@ struct RefreshScheduleTests {
         #expect(times.refreshRequiredAt == start + life - .milliseconds(milliseconds / 8))
     }
 
-    @Test("are spread over a fifth of the window more, and requests wait no sooner for that")
+    @Test("is delayed by up to a fifth of the window, and requests do not wait earlier")
     func spread() {
         let without = times(life: .seconds(3_600))
         let with = times(life: .seconds(3_600), spread: 0xff)
@@ -31,7 +31,7 @@ struct RefreshScheduleTests {
         #expect(times(life: .seconds(3_600), spread: 0xab00) == without)
     }
 
-    @Test("never come where there is no refresh token, or nothing is known of the access token's end")
+    @Test("is empty without a refresh token or if the expiry of the access token is unknown")
     func never() {
         for times in [times(life: .seconds(10), refreshToken: nil), times(life: nil)] {
             #expect(times.refreshAfter == Timestamp(milliseconds: .max))
@@ -40,7 +40,7 @@ struct RefreshScheduleTests {
     }
 
     @Test(
-        "Rule 37: never come before 30 seconds have passed since the tokens were given, however short their life",
+        "Rule 37: never starts within 30 seconds after the tokens were issued, however short their lifetime",
         arguments: [-3_600, -1, 0, 1, 10, 29, 30, 35], [0, 0xff] as [UInt64])
     func minimumInterval(_ seconds: Int, spread: UInt64) {
         let times = times(life: .seconds(seconds), spread: spread)
@@ -50,7 +50,7 @@ struct RefreshScheduleTests {
         #expect(times.refreshAfter <= times.refreshRequiredAt)
     }
 
-    @Test("Rule 37: at most one refresh in 30 seconds is due for reasons of time, whatever lifetimes follow each other")
+    @Test("Rule 37: expiry triggers at most one refresh in 30 seconds, for any sequence of lifetimes")
     func refreshRate() {
         var now = start
         var refreshes: [Timestamp] = []
@@ -70,7 +70,7 @@ struct RefreshScheduleTests {
         #expect((15...20).contains(refreshes.count))
     }
 
-    @Test("An access token has aged in the last fifth of its life and after it, whatever the time of the next refresh")
+    @Test("An access token is aged in the last fifth of its lifetime and after it, regardless of the next refresh")
     func aged() {
         func session(life: Duration?) -> Session {
             Session(
@@ -87,7 +87,7 @@ struct RefreshScheduleTests {
         #expect(!session(life: nil).hasAgedAccessToken(at: start + .seconds(9_999)))
     }
 
-    @Test("say how urgent it is")
+    @Test("reports the urgency")
     func need() {
         let times = times(life: .seconds(100))
         #expect(times.urgency(at: start) == .none)
@@ -98,7 +98,7 @@ struct RefreshScheduleTests {
         #expect(times.urgency(at: start + .seconds(200)) == .required)
     }
 
-    @Test("bear lives and clocks at the limits of what can be counted")
+    @Test("handles lifetimes and clocks at the limits of their types")
     func limits() {
         let tokens = TokenSet(
             authorization: Secret("Bearer a"), refreshToken: Secret("r"),

@@ -15,7 +15,7 @@ struct LenientPathTests {
     }
 
     @Test(
-        "Case, trailing blanks, dots, slashes and parameters do not tell two paths apart",
+        "Case, trailing blanks, dots, slashes and parameters are ignored",
         arguments: [
             ("/auth", "auth"), ("/AUTH/", "auth"), ("/Auth%20", "auth"), ("/auth%2520", "auth"), ("/auth+.+", "auth"),
             ("/auth;x=1/;y/refresh.;z", "auth/refresh"), ("//a///b//", "a/b"), ("/", ""), ("/%20/./", ""),
@@ -32,7 +32,7 @@ struct LenientPathTests {
     }
 
     @Test(
-        "What no folding makes equal stays another path",
+        "Paths that no folding makes equal are different",
         arguments: [
             "/", "/aut", "/authx", "/auth/x", "/x/auth", "/auth.json", "/auth%20x", "/%20auth", "/.auth", "/a/uth",
             "/auth-", "/au%20th", "/auth%C3%A9", "/auth/./x", "/%C5%BEauth", "/auth%2Dx", "/auth/%E2%84%AA",
@@ -41,7 +41,7 @@ struct LenientPathTests {
         #expect(!Self.isEqual(path, to: "/auth"))
     }
 
-    @Test("The comparison without allocation is that of canonical forms", arguments: UInt64(0)..<20)
+    @Test("The comparison without allocation equals that of canonical forms", arguments: UInt64(0)..<20)
     func agreement(seed: UInt64) {
         var generator = SeededGenerator(seed: seed)
         let pieces = [
@@ -62,10 +62,10 @@ struct LenientPathTests {
             #expect(isEqual == (Self.canonical(path) == Self.canonical(expected)), "\(path) \(expected)")
             if isEqual { equal += 1 }
         }
-        #expect(equal > 50, "the test says nothing")
+        #expect(equal > 50, "the test covers too few cases")
     }
 
-    /// The same path with some of its bytes changed in ways that mostly do not count.
+    /// Returns the path with some of its bytes changed, mostly in ways that the comparison ignores.
     private func path(like path: String, _ generator: inout SeededGenerator) -> String {
         var result = ""
         for character in path {
@@ -75,7 +75,7 @@ struct LenientPathTests {
         return result + (["", ".", "%20", "/", ";x", "x"].randomElement(using: &generator) ?? "")
     }
 
-    @Test("The comparison reads a long path in linear time")
+    @Test("The comparison takes linear time for a long path")
     func linear() {
         for piece in ["%25", ".", "%2520", "/.", ".a", "%C5", "%E2%84"] {
             let path = Array(("/a" + String(repeating: piece, count: 20_000)).utf8)

@@ -6,7 +6,7 @@ import Testing
 @Suite("Path patterns")
 struct PathPatternTests {
     @Test(
-        "A pattern is read into its segments",
+        "A pattern is parsed into its segments",
         arguments: [
             ("/", [.literal("")]),
             ("/a", [.literal("a")]),
@@ -28,32 +28,32 @@ struct PathPatternTests {
     }
 
     @Test(
-        "What is no pattern is refused with what is wrong and what to write",
+        "An invalid pattern is rejected with the problem and a suggestion",
         arguments: [
             ("", "a path starts with a slash"), ("a", "write \"/a\""), ("{id}", "a path starts with a slash"),
             ("//", "a single slash"), ("/a//b", "a single slash"), ("//a", "a single slash"),
             ("/*/a", "as the last segment"), ("/**", "as the last segment"), ("/a/{*}", "as the last segment"),
-            ("/a*", "no literal segment may have"), ("/*a", "no literal segment may have"),
-            ("/{}", "is no parameter"), ("/{a", "is no parameter"), ("/a}", "is no parameter"),
-            ("/x{a}", "is no parameter"), ("/{a}x", "is no parameter"), ("/{a b}", "is no parameter"),
-            ("/{{a}}", "is no parameter"), ("/{ä}", "is no parameter"),
-            ("/{a}/{a}", "stands twice"),
-            ("/things/:id", "\":id\" begins with a colon, which makes no parameter (write \"{id}\")"),
+            ("/a*", "not allowed in a literal segment"), ("/*a", "not allowed in a literal segment"),
+            ("/{}", "is not a parameter"), ("/{a", "is not a parameter"), ("/a}", "is not a parameter"),
+            ("/x{a}", "is not a parameter"), ("/{a}x", "is not a parameter"), ("/{a b}", "is not a parameter"),
+            ("/{{a}}", "is not a parameter"), ("/{ä}", "is not a parameter"),
+            ("/{a}/{a}", "is used twice"),
+            ("/things/:id", "\":id\" begins with a colon, which does not define a parameter (write \"{id}\")"),
             ("/:", "write \"{id}\""), ("/a/:b.c", "write \"{id}\""), ("/a/:my-id/b", "write \"{my-id}\""),
             ("/.", "dot segments"), ("/a/../b", "dot segments"),
-            ("/a;b", "no literal segment may have"), ("/a?b", "no literal segment may have"),
-            ("/a#b", "no literal segment may have"), ("/a%20b", "no literal segment may have"),
-            ("/a b", "no literal segment may have"), ("/a\\b", "no literal segment may have"),
-            ("/ä", "no literal segment may have"), ("/a\u{0}", "no literal segment may have"),
-            ("/a\r\nb", "no literal segment may have"), ("/[1]", "no literal segment may have"),
-            ("/\u{301}a", "no literal segment may have"),
+            ("/a;b", "not allowed in a literal segment"), ("/a?b", "not allowed in a literal segment"),
+            ("/a#b", "not allowed in a literal segment"), ("/a%20b", "not allowed in a literal segment"),
+            ("/a b", "not allowed in a literal segment"), ("/a\\b", "not allowed in a literal segment"),
+            ("/ä", "not allowed in a literal segment"), ("/a\u{0}", "not allowed in a literal segment"),
+            ("/a\r\nb", "not allowed in a literal segment"), ("/[1]", "not allowed in a literal segment"),
+            ("/\u{301}a", "not allowed in a literal segment"),
         ])
     func bad(text: String, message: String) {
         let error = #expect(throws: PathPatternError.self) { try PathPattern(text) }
         #expect(error?.description.contains(message) == true, "\(error?.description ?? "")")
     }
 
-    @Test("Every character that a literal may have can stand in a target, and no other; a plus has two forms")
+    @Test("Literals allow exactly the characters of normalized targets, except a plus, which has two forms")
     func literalsMatchTargets() {
         #expect(throws: PathPatternError.self) { try PathPattern("/a+b") }
         for byte in UInt8.min..<0x80 where !"/{}*.+".utf8.contains(byte) {

@@ -1,7 +1,7 @@
 @testable import CloakroomCore
 
-/// Says what a route table must say, in the plainest way: every route is looked at, and the most specific one that fits
-/// path and method wins, compared segment by segment from the left.
+/// A reference implementation of route matching: it checks every route and selects the most specific one that matches
+/// path and method, segment by segment from the left.
 struct ReferenceMatcher {
     let routes: [Route]
 

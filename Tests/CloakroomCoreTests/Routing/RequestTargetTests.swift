@@ -31,13 +31,13 @@ struct RequestTargetTests {
     }
 
     @Test(
-        "RFC 9112 §3.2.1: a path in its normal form stays as it is",
+        "RFC 9112 §3.2.1: a path in normal form is unchanged",
         arguments: ["/", "/a", "/a/", "/a/b.c", "/...", "/.a", "/a.", "/..a", "/~a-_!$&'()*+,=:@", "/*"])
     func plain(path: String) throws {
         #expect(try parts(path) == Parts(path: path))
     }
 
-    @Test("Rule 4: the query is no part of the path, and passes as it is")
+    @Test("Rule 4: the query is not part of the path and is forwarded unchanged")
     func query() throws {
         #expect(try parts("/videos/1?p=/episodes") == Parts(path: "/videos/1", query: "?p=/episodes"))
         #expect(try parts("/videos/1?/../episodes") == Parts(path: "/videos/1", query: "?/../episodes"))
@@ -46,12 +46,12 @@ struct RequestTargetTests {
         #expect(try parts("/%41?%41") == Parts(path: "/A", query: "?%41", isRewritten: true))
     }
 
-    @Test("Rule 5: # and %23 in the path are refused", arguments: ["/a#b", "/#", "/a%23b", "/%23", "/a#?b"])
+    @Test("Rule 5: # and %23 in the path are rejected", arguments: ["/a#b", "/#", "/a%23b", "/%23", "/a#?b"])
     func fragment(text: String) {
         #expect(rejection(text) == .fragment)
     }
 
-    @Test("Rule 5: # in the query is refused; %23 in it is data that decides nothing, and passes")
+    @Test("Rule 5: # in the query is rejected; %23 in it is data and is forwarded")
     func fragmentInQuery() throws {
         #expect(rejection("/a?b#c") == .fragment)
         #expect(rejection("/a?#") == .fragment)
@@ -59,7 +59,7 @@ struct RequestTargetTests {
     }
 
     @Test(
-        "Rule 6: what could be read in two ways is refused",
+        "Rule 6: ambiguous paths are rejected",
         arguments: [
             ("/..", .dotSegment), ("/.", .dotSegment), ("/../", .dotSegment), ("/a/../b", .dotSegment),
             ("/a/./b", .dotSegment), ("/a/..", .dotSegment), ("/a/.", .dotSegment), ("/a/..?b", .dotSegment),
@@ -83,7 +83,7 @@ struct RequestTargetTests {
     }
 
     @Test(
-        "Rule 6: there is one normal form: what needs no encoding is decoded, the rest is in upper case",
+        "Rule 6: normalization decodes characters that need no encoding and encodes all others in upper case",
         arguments: [
             ("/%61%5A%30", "/aZ0"), ("/%2d%5f%7e", "/-_~"), ("/a%20b", "/a%20b"), ("/%c3%a4", "/%C3%A4"),
             ("/a%3fb", "/a%3Fb"), ("/%25", "/%25"), ("/%252e", "/%252e"), ("/%25%32%65", "/%252e"),
@@ -93,7 +93,7 @@ struct RequestTargetTests {
         #expect(try parts(text) == Parts(path: path, isRewritten: true))
     }
 
-    @Test("Rule 6: the normal form of a normal form is itself")
+    @Test("Rule 6: normalization is idempotent")
     func normalFormIsStable() throws {
         for value in UInt8.min...UInt8.max {
             let digits = (value < 16 ? "0" : "") + String(value, radix: 16)
@@ -104,7 +104,7 @@ struct RequestTargetTests {
         }
     }
 
-    @Test("RFC 9112 §3.2.2: an absolute form gives its authority, its path and its query")
+    @Test("RFC 9112 §3.2.2: an absolute form is parsed into authority, path and query")
     func absoluteForm() throws {
         #expect(try parts("http://a/b?c") == Parts(path: "/b", query: "?c", authority: "a"))
         #expect(try parts("HTTPS://a.b:443/") == Parts(path: "/", authority: "a.b:443"))
@@ -116,7 +116,7 @@ struct RequestTargetTests {
         #expect(rejection("http://a/b#c") == .fragment)
     }
 
-    @Test("RFC 9112 §3.2.4: the asterisk stands alone")
+    @Test("RFC 9112 §3.2.4: an asterisk is the whole target")
     func asterisk() throws {
         var scratch: [UInt8] = []
         let asterisk = try RequestTarget.parse(Array("*".utf8).span, scratch: &scratch)
@@ -128,7 +128,7 @@ struct RequestTargetTests {
     }
 
     @Test(
-        "Rule 14: what is neither a path nor an address is refused, the authority form of CONNECT too",
+        "Rule 14: a target that is neither a path nor an address is rejected, including the authority form of CONNECT",
         arguments: [
             "", "a", "a/b", "a:443", "example.com:443", "?a", "ftp://a/", "http:/a", "http:a", "httpx://a", "http", "h",
             "://a",
@@ -149,7 +149,7 @@ struct RequestTargetTests {
     }
 
     @Test(
-        "RFC 9110 §4.2.4, §7.2: an authority has no user, is no list and not empty",
+        "RFC 9110 §4.2.4, §7.2: an authority has no user, is not a list and is not empty",
         arguments: [
             "", ":80", "a@b", "a:b@c", "a,b", "a b", "a:80:80", "a:x", "a:123456", "a:-1", "[::1", "[]", "[:]", "::1",
             "[::1]a", "[::1%25eth0]", "[a.b]x", "a%41", "ä", "a\u{0}", "a\\b", "a#b",

@@ -17,7 +17,7 @@ struct RouteConflictTests {
     }
 
     @Test(
-        "The same path and method twice is told, with the name of the other route",
+        "A duplicate path and method is reported with the name of the other route",
         arguments: [
             ["GET /a", "GET /a"], ["GET /{a}", "GET /{b}"], ["GET /a/*", "GET /a/*"], ["GET,POST /a", "PUT,POST /a"],
             ["GET /a", "HEAD /a"], ["GET /", "GET /"], ["GET /{a}/b", "GET /{c}/b"],
@@ -27,11 +27,11 @@ struct RouteConflictTests {
         #expect(found.count == 1)
         #expect(found.first?.route == 1)
         #expect(found.first?.other == 0)
-        #expect(found.first?.message.contains("is served by route \"\(lines[0])\" already") == true)
+        #expect(found.first?.message.contains("is already served by route \"\(lines[0])\"") == true)
     }
 
     @Test(
-        "Two paths of which neither is more specific are told",
+        "Two paths of which neither is more specific are reported",
         arguments: [
             ["GET /a/{x}", "GET /{y}/b"], ["GET /{x}/b", "GET /a/*"], ["GET /{x}/b/*", "GET /a/{y}/c"],
             ["GET /a/*", "GET /{x}/"],
@@ -45,7 +45,7 @@ struct RouteConflictTests {
     }
 
     @Test(
-        "What is clear is no conflict",
+        "Unambiguous routes are not a conflict",
         arguments: [
             ["GET /a", "POST /a"], ["GET /a", "GET /b"], ["GET /a", "GET /a/"], ["GET /a", "GET /{x}"],
             ["GET /a", "GET /*"], ["GET /{x}", "GET /*"], ["GET /a/*", "GET /a/"], ["GET /a/*", "GET /a"],
@@ -59,7 +59,7 @@ struct RouteConflictTests {
     }
 
     @Test(
-        "A route at or below the gateway's own prefix is told, whatever its method",
+        "A route at or below the gateway's own prefix is reported for any method",
         arguments: [
             "GET /auth", "PUT /auth", "GET /auth/", "GET /auth/refresh", "GET /auth/*", "GET /auth/{x}/y",
             "GET /auth/sessions", "POST /auth/sessions", "DELETE /auth/sessions/{id}", "GET /auth/sessions/a/b",
@@ -68,12 +68,12 @@ struct RouteConflictTests {
         let found = try conflicts([line])
         #expect(found.count == 1)
         #expect(found.first?.other == nil)
-        #expect(found.first?.message.contains("lies under /auth, which the gateway answers itself") == true)
+        #expect(found.first?.message.contains("below /auth, which is reserved for the gateway's own endpoints") == true)
         #expect(try conflicts([line], accounts: AccountsConfiguration(upstream: nil)).isEmpty)
         #expect(try conflicts([line], accounts: AccountsConfiguration(prefix: "/login")).isEmpty)
     }
 
-    @Test("All conflicts are told at once")
+    @Test("All conflicts are reported at once")
     func all() throws {
         let found = try conflicts(["GET /a", "GET /a", "GET /auth", "GET /a"])
         #expect(found.map(\.route) == [1, 2, 3, 3])
@@ -97,7 +97,7 @@ struct RouteConflictTests {
         #expect(try PathPattern("/a/").base == nil)
     }
 
-    @Test("How two patterns lie to each other reads the same from both sides")
+    @Test("The relation of two patterns is symmetric")
     func symmetry() throws {
         let patterns = try ["/", "/a", "/a/", "/{x}", "/*", "/a/{x}", "/{x}/b", "/a/*", "/{x}/*", "/a/b", "/{x}/"].map {
             try PathPattern($0)

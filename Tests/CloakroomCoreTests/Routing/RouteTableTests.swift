@@ -21,7 +21,7 @@ struct RouteTableTests {
         return RouteTable(routes: routes, accounts: accounts, upstreams: [])
     }
 
-    /// What a request meets, as text: the route's name, or what else.
+    /// Returns the result of a match as text: the route's name, or the other result.
     private func match(_ table: RouteTable, _ method: String, _ path: String) -> String {
         switch table.match(method: Array(method.utf8).span, path: Array(path.utf8).span) {
         case .route(let index): table.routes[index].name
@@ -73,7 +73,7 @@ struct RouteTableTests {
         ("GET", "episodes", "404"),
     ]
 
-    @Test("Path and method lead to the most specific route, whatever the order of the routes")
+    @Test("Path and method select the most specific route, regardless of the order of the routes")
     func precedence() throws {
         var generator = SeededGenerator(seed: 1)
         for _ in 0..<40 {
@@ -84,7 +84,7 @@ struct RouteTableTests {
         }
     }
 
-    @Test("Rule 27: a path that is not listed is not served, nor is a method")
+    @Test("Rule 27: paths and methods that match no route are never forwarded")
     func unlisted() throws {
         let table = try table(["GET /episodes", "GET /videos/{id}"])
         for path in [
@@ -96,7 +96,7 @@ struct RouteTableTests {
         #expect(match(try self.table([]), "GET", "/") == "404")
     }
 
-    @Test("A HEAD route of its own goes before the one that GET brings")
+    @Test("An explicit HEAD route takes precedence over the HEAD of a GET route")
     func ownHead() throws {
         let table = try table(["GET /{a}", "HEAD /a"])
         #expect(match(table, "HEAD", "/a") == "HEAD /a")
@@ -104,7 +104,7 @@ struct RouteTableTests {
         #expect(match(table, "GET", "/a") == "GET /{a}")
     }
 
-    @Test("The gateway's own endpoints stand at their prefix", arguments: ["/auth", "/api/v1/session"])
+    @Test("The gateway's own endpoints are at their prefix", arguments: ["/auth", "/api/v1/session"])
     func accountEndpoints(prefix: String) throws {
         let table = try table(["GET /a"], accounts: AccountsConfiguration(prefix: prefix))
         #expect(match(table, "POST", prefix) == "signIn")
@@ -117,7 +117,7 @@ struct RouteTableTests {
     }
 
     @Test(
-        "The sessions of a user stand under the prefix, and nothing below them",
+        "The session endpoints are below the prefix, and no path is below them",
         arguments: ["/auth", "/api/v1/session"])
     func ownSessions(prefix: String) throws {
         let table = try table(["GET /*", "DELETE /{a}/sessions/{b}"], accounts: AccountsConfiguration(prefix: prefix))
@@ -125,7 +125,7 @@ struct RouteTableTests {
         #expect(match(table, "HEAD", prefix + "/sessions") == "listSessions")
         #expect(match(table, "DELETE", prefix + "/sessions") == "endOtherSessions")
         #expect(match(table, "DELETE", prefix + "/sessions/0123456789abcdef") == "endSession")
-        // What the name may be is the endpoint's business.
+        // The endpoint validates the name.
         #expect(match(table, "DELETE", prefix + "/sessions/x") == "endSession")
         for method in ["POST", "PUT", "PATCH", "OPTIONS", "BREW"] {
             #expect(match(table, method, prefix + "/sessions") == "405 GET, HEAD, DELETE", "\(method)")
@@ -141,7 +141,7 @@ struct RouteTableTests {
     }
 
     @Test(
-        "Rule 18: no wide route leads to what lies at or below the prefix: the upstream's token calls stay out of reach"
+        "Rule 18: wildcard routes never match paths at or below the prefix, where the token calls of an upstream may be"
     )
     func reserved() throws {
         let methods = "GET,POST,PUT,DELETE,PATCH,OPTIONS,BREW"
@@ -163,7 +163,7 @@ struct RouteTableTests {
         #expect(match(table, "POST", "/x/refresh") == "\(methods) /{a}/refresh")
     }
 
-    @Test("A wildcard serves what its slash ends, and not the path without that slash")
+    @Test("A wildcard matches the path that ends with its slash, and not the path without it")
     func emptyRest() throws {
         let table = try table(["GET /*", "GET /a/*", "GET /{x}/b/*", "POST /"])
         for (path, expected) in [
@@ -179,14 +179,14 @@ struct RouteTableTests {
         #expect(match(alone, "GET", "/") == "404")
     }
 
-    @Test("Where nobody signs in, the prefix is a path like any other")
+    @Test("Without a sign-in upstream the prefix is an ordinary path")
     func noAccounts() throws {
         let table = try table(["POST /auth", "GET /auth/x"])
         #expect(match(table, "POST", "/auth") == "POST /auth")
         #expect(match(table, "GET", "/auth/x") == "GET /auth/x")
     }
 
-    @Test("Many routes are all found, and nothing else is")
+    @Test("All of many routes are matched, and no other path")
     func manyRoutes() throws {
         let table = try table((0..<2_000).flatMap { ["GET /r\($0)/x", "GET /{a}/y\($0)"] })
         for number in 0..<2_000 {
@@ -197,7 +197,7 @@ struct RouteTableTests {
         #expect(match(table, "GET", "/r1/y2000") == "404")
     }
 
-    @Test("More methods than fit a word are all served")
+    @Test("More methods than fit into one word are supported")
     func manyMethods() throws {
         let methods = (0..<80).map { "M\($0)" }
         let table = try table(methods.map { "\($0) /a" })
@@ -205,7 +205,7 @@ struct RouteTableTests {
         #expect(match(table, "M80", "/a").hasPrefix("405 M0, "))
     }
 
-    @Test("Random tables say what a matcher says that looks at every route", arguments: UInt64(0)..<60)
+    @Test("Random tables give the same result as a linear reference matcher", arguments: UInt64(0)..<60)
     func reference(seed: UInt64) throws {
         var generator = SeededGenerator(seed: seed)
         let segments = ["a", "b", "{x}"]
@@ -224,7 +224,7 @@ struct RouteTableTests {
         for line in lines.sorted().shuffled(using: &generator) {
             let parts = line.split(separator: " ")
             let route = try route(String(parts[0]), String(parts[1]))
-            // A conflict has no answer; everything else has exactly one.
+            // Skips tables with conflicts; all others have exactly one result.
             if RouteTable.conflicts(in: routes + [route], accounts: Self.noAccounts).isEmpty { routes.append(route) }
         }
         let table = RouteTable(routes: routes, accounts: Self.noAccounts, upstreams: [])

@@ -30,7 +30,7 @@ struct TokenCallPathsTests {
         return RouteTable(routes: routes, accounts: accounts, upstreams: upstreams)
     }
 
-    /// What a target as a client sends it meets: a route's name, or a status.
+    /// Returns the result for a request target: a route's name, or a status.
     private static func match(_ table: RouteTable, _ method: String, _ target: String) -> String {
         let bytes = Array(target.utf8)
         var scratch: [UInt8] = []
@@ -44,7 +44,7 @@ struct TokenCallPathsTests {
         }
     }
 
-    /// Spellings of `/auth` that some upstream serves as `/auth`.
+    /// Spellings of `/auth` that some upstreams treat as `/auth`.
     private static let spellings = [
         "/auth", "/Auth", "/AUTH", "/aUtH", "/auth/", "/auth.", "/auth..", "/auth...", "/auth%20", "/auth%20%20",
         "/auth%20/", "/auth/%20", "/auth./", "/auth/...", "/auth+", "/auth%2B", "/%61uth", "/%41%55%54%48", "/a%75th",
@@ -55,7 +55,7 @@ struct TokenCallPathsTests {
         "http://a/AUTH.", "/auth%E2%80%83.", "/auth%EF%BB%BF",
     ]
 
-    /// Spellings that have no normal form and never get to the routes.
+    /// Spellings without a normal form, which are never matched with routes.
     private static let rejected = [
         "//auth", "/auth//", "/auth;", "/auth;x=1", "/auth%3b", "/auth%3B", "/auth%2e", "/auth%2E", "/auth/.",
         "/./auth",
@@ -64,7 +64,7 @@ struct TokenCallPathsTests {
     ]
 
     @Test(
-        "Rule 33: no route with a parameter or wildcard leads to a token call, however the path is spelled",
+        "Rule 33: no route with a parameter or wildcard matches a token call, in any spelling of the path",
         arguments: ["/*", "/{a}", "/{a}/*"])
     func spellings(pattern: String) throws {
         let table = try Self.table(
@@ -77,13 +77,13 @@ struct TokenCallPathsTests {
                 #expect(Self.match(table, method, target) == "400", "\(method) \(target)")
             }
         }
-        // Nothing else is kept back.
+        // No other paths are excluded.
         for target in ["/authx", "/aut", "/auth.json", "/auth/x", "/users", "/", "/oauth2", "/auth%20x", "/%20auth"] {
             #expect(Self.match(table, "POST", target).hasPrefix(Self.methods), "\(target)")
         }
     }
 
-    @Test("Rule 33: the sign-in, refresh, revoke and user calls of every upstream are kept back, on routes to any")
+    @Test("Rule 33: the identity calls of every upstream are excluded from routes to all upstreams")
     func everyCall() throws {
         let table = try Self.table(["\(Self.methods) /* other"])
         for path in ["/auth", "/auth/refresh", "/oauth2/revoke", "/user", "/api/v1/login"] {
@@ -99,7 +99,7 @@ struct TokenCallPathsTests {
     }
 
     @Test(
-        "Rule 33: a literal before or behind the parameter changes nothing",
+        "Rule 33: a literal before or after the parameter makes no difference",
         arguments: [
             ("/api/*", "/api/v1/login"), ("/API/*", "/API/v1/LOGIN"), ("/api/{v}/login", "/api/v1/login"),
             ("/api/{v}/LOGIN", "/api/v1/LOGIN"), ("/{a}/refresh", "/auth/refresh"), ("/auth/{x}", "/auth/refresh"),
@@ -112,10 +112,10 @@ struct TokenCallPathsTests {
         let table = try Self.table(["POST \(pattern)"])
         #expect(Self.match(table, "POST", path) == "404")
         let without = RouteTable(routes: table.routes, accounts: AccountsConfiguration(upstream: nil), upstreams: [])
-        #expect(Self.match(without, "POST", path) == "POST \(pattern)", "the case says nothing")
+        #expect(Self.match(without, "POST", path) == "POST \(pattern)", "the case does not test the comparison")
     }
 
-    @Test("Rule 33: a route that names a token call does not serve it, and one that names the user call does")
+    @Test("Rule 33: a route with the path of a token call does not match it; one with that of the user call does")
     func named() throws {
         let lines = ["POST /auth", "POST /Auth/", "POST /oauth2/revoke.", "GET /user", "GET,POST /*"]
         let table = try Self.table(lines)
@@ -124,7 +124,7 @@ struct TokenCallPathsTests {
         #expect(Self.match(table, "POST", "/oauth2/revoke.") == "404")
         #expect(Self.match(table, "GET", "/user") == "GET /user")
         #expect(Self.match(table, "HEAD", "/user") == "GET /user")
-        // The wide route does not add methods or spellings to it.
+        // The wildcard route does not add methods or spellings to it.
         #expect(Self.match(table, "POST", "/user") == "405 GET, HEAD")
         #expect(Self.match(table, "GET", "/USER") == "404")
         #expect(Self.match(table, "GET", "/user/") == "404")
@@ -142,7 +142,7 @@ struct TokenCallPathsTests {
         #expect(Self.match(table, "GET", "/me") == "404")
     }
 
-    @Test("The gateway's own endpoints go before, also where they have the path of a token call")
+    @Test("The gateway's own endpoints take precedence, even at the path of a token call")
     func accountEndpoints() throws {
         let table = try Self.table(["GET,POST /*"], accounts: AccountsConfiguration(prefix: "/auth"))
         #expect(Self.match(table, "POST", "/auth") == "signIn")
@@ -150,14 +150,14 @@ struct TokenCallPathsTests {
         #expect(Self.match(table, "GET", "/auth/sessions") == "listSessions")
         #expect(Self.match(table, "POST", "/Auth") == "404")
         #expect(Self.match(table, "POST", "/auth/refresh") == "404")
-        // Not even a route of the same path, which the configuration refuses, takes them away.
+        // A route with the same path, which the configuration rejects, does not override the endpoints either.
         let crossed = try Self.table(
             ["PUT /auth", "POST /auth/sessions/{x}"], accounts: AccountsConfiguration(prefix: "/auth"))
         #expect(Self.match(crossed, "POST", "/auth") == "signIn")
         #expect(Self.match(crossed, "DELETE", "/auth/sessions/a") == "endSession")
     }
 
-    @Test("Every pattern that can lead to a token call has its paths compared", arguments: UInt64(0)..<40)
+    @Test("Paths are compared for every pattern that can match a token call", arguments: UInt64(0)..<40)
     func noneIsMissed(seed: UInt64) throws {
         var generator = SeededGenerator(seed: seed)
         let calls = TokenCallPaths(Self.upstreams)
@@ -191,10 +191,10 @@ struct TokenCallPathsTests {
                 if call != nil { met += 1 }
             }
         }
-        #expect(met > 0, "the test says nothing")
+        #expect(met > 0, "the test covers too few cases")
     }
 
-    @Test("Which calls lie within a pattern")
+    @Test("The calls that a pattern matches are listed")
     func within() throws {
         let calls = TokenCallPaths(Self.upstreams)
         func paths(_ pattern: String) throws -> [String] { calls.calls(within: try PathPattern(pattern)).map(\.path) }

@@ -1,9 +1,9 @@
 import CloakroomCore
 import Testing
 
-@Suite("A process that crashes with a session in its hands")
+@Suite("The crash output of a process with a session")
 struct CrashOutputTests {
-    @Test("Rule 22: says nothing of what is in it")
+    @Test("Rule 22: does not contain the session's contents")
     func crash() async throws {
         let result = await #expect(
             processExitsWith: .failure, observing: [\.standardErrorContent, \.standardOutputContent]
@@ -18,7 +18,7 @@ struct CrashOutputTests {
                     obtainedAt: start),
                 createdAt: start, expiresAt: start, lastUsedAt: start)
             let credentials = try? Credentials(email: "canary@example.com", password: Secret("canary-password"))
-            // As a mistake of ours would print it.
+            // Simulates the output of a programming error.
             fatalError(
                 "\(session.tokens) \(session.user) \(String(describing: credentials)) \(String(reflecting: session))")
         }

@@ -8,7 +8,7 @@ struct KeyedHashTests {
     private let reference = KeyedHash(key0: 0x0706_0504_0302_0100, key1: 0x0f0e_0d0c_0b0a_0908)
 
     @Test(
-        "is SipHash-2-4, by the reference vectors",
+        "is SipHash-2-4 according to the reference vectors",
         arguments: [
             (0, 0x726f_db47_dd0e_0e31), (1, 0x74f8_39c5_93dc_67fd), (7, 0xab02_00f5_8b01_d137),
             (8, 0x93f5_f579_9a93_2462), (15, 0xa129_ca61_49be_45e5),
@@ -17,13 +17,13 @@ struct KeyedHashTests {
         #expect(reference.hash((0..<count).map(UInt8.init)) == expected)
     }
 
-    @Test("Rule 13: bytes and the same bytes with zeros behind them do not meet")
+    @Test("Rule 13: differs for the same bytes with trailing zeros")
     func lengthCounts() {
         #expect(reference.hash([1]) != reference.hash([1, 0]))
         #expect(reference.hash([]) != reference.hash([0]))
     }
 
-    @Test("under another key is another")
+    @Test("differs under another key")
     func keysDiffer() {
         var generator = SystemRandomNumberGenerator()
         let first = KeyedHash(using: &generator)

@@ -1,7 +1,7 @@
 import CloakroomCore
 import Testing
 
-@Suite("What a session keeps packed")
+@Suite("The packed fields of a session")
 struct CompactSessionFieldsTests {
     private let start = Timestamp(seconds: 1_000)
 
@@ -16,7 +16,7 @@ struct CompactSessionFieldsTests {
             client: client, createdAt: start, expiresAt: start + .seconds(60), lastUsedAt: start)
     }
 
-    @Test("comes back as it was, whatever is empty and whatever is large")
+    @Test("are restored unchanged, whether empty or large")
     func roundTrip() {
         let accounts = ["", "jo@example.com", "名@例え.jp", String(repeating: "é", count: 30_000)]
         let tokens: [Secret?] = [nil, Secret(""), Secret("t"), Secret(bytes: [UInt8](repeating: 0xff, count: 70_000))]
@@ -37,7 +37,7 @@ struct CompactSessionFieldsTests {
         }
     }
 
-    @Test("keeps 255 bytes of an address, whatever comes in its place, and mixes nothing up")
+    @Test("keep 255 bytes of an address without affecting other fields")
     func longPeer() {
         let json = Array(#"{"id":1}"#.utf8)
         let account = AccountName(email: "jo@example.com")
@@ -53,7 +53,7 @@ struct CompactSessionFieldsTests {
         #expect(cut.user.json == json)
     }
 
-    @Test("is told in a summary without its tokens")
+    @Test("are part of a summary, except the tokens")
     func summary() {
         let client = SessionClientInfo(peer: "192.0.2.1", userAgent: .curl)
         let session = session(refreshToken: Secret("canary"), client: client)

@@ -1,7 +1,7 @@
 import CloakroomCore
 import Testing
 
-@Suite("Where a session was signed in from")
+@Suite("The client of a session")
 struct SessionClientInfoTests {
     @Test(
         "names the family of a user agent, though most name others too",
@@ -23,7 +23,7 @@ struct SessionClientInfoTests {
         #expect(UserAgentFamily(userAgent: userAgent) == family)
     }
 
-    @Test("has a name to read for every family, and stored values that never change")
+    @Test("has a readable name for every family, and stored values that never change")
     func names() {
         let names = UserAgentFamily.allCases.map(\.name)
         #expect(Set(names).count == names.count)

@@ -20,7 +20,7 @@ struct SessionCookieTests {
     }
 
     @Test(
-        "is found wherever it stands",
+        "is found at any position",
         arguments: [
             "Cookie: sid=#", "cookie:sid=#", "Cookie: a=b; sid=#", "Cookie: sid=#; a=b", "Cookie: a=b;sid=#;c",
             "Cookie: a=b\r\nCookie: sid=#", "Cookie: a=b; \t sid=# ", "Cookie: sid = # ;", "Cookie: ;;sid=#;;",
@@ -31,7 +31,7 @@ struct SessionCookieTests {
     }
 
     @Test(
-        "is not found under a name that only looks alike",
+        "is not found under a similar name",
         arguments: [
             "A: b", "Cookie:", "Cookie: a=b", "Cookie: sidx=#", "Cookie: xsid=#", "Cookie: SID=#", "Cookie: si=#",
             "Cookie: a=sid=#", "Cookie: a=b, sid=#", "Cookie: =sid=#", "Cookie: \"sid\"=#", "Cookie: s id=#",
@@ -43,7 +43,7 @@ struct SessionCookieTests {
     }
 
     @Test(
-        "Rules 14 and 20: what cannot be a ticket is no session",
+        "Rules 14 and 20: a value that cannot be a ticket is no session",
         arguments: [
             "sid", "sid=", "sid=;", "sid=a", "sid=\"#\"", "sid=#A", "sid=#=", "sid=# A", "sid=#,a", "sid==#", "sid=%#",
             "sid=ä",
@@ -53,7 +53,7 @@ struct SessionCookieTests {
         #expect(try read("Cookie: " + value.replacing("#", with: Self.valueA)) == .invalid)
     }
 
-    @Test("Two different values are no session, in one field or in two, and a third changes nothing")
+    @Test("Two different values are no session, in one field or in two, regardless of a third")
     func contradiction() throws {
         let (one, two) = ("sid=\(Self.valueA)", "sid=\(Self.valueB)")
         #expect(try read("Cookie: \(one); \(two)") == .invalid)
@@ -63,7 +63,7 @@ struct SessionCookieTests {
     }
 
     @Test(
-        "is taken out of what is passed on; the others stay, in one field",
+        "is removed from the forwarded request; the other cookies are kept in one field",
         arguments: [
             ("Cookie: sid=x", ""),
             ("Cookie: a=b; sid=x; c=d", "Cookie: a=b; c=d"),
@@ -87,7 +87,7 @@ struct SessionCookieTests {
         #expect(hasWritten == !expected.isEmpty)
     }
 
-    @Test("is set with the attributes that hold a browser to its prefix, and cleared with the same")
+    @Test("is set with the attributes that its prefix requires, and cleared with the same")
     func attributes() throws {
         let ticket = try ticket(Self.valueB)
         let strict = SessionCookie(CookieConfiguration())
@@ -100,7 +100,7 @@ struct SessionCookieTests {
         #expect(loopback.clearCookieValue == "sid=; Path=/; HttpOnly; SameSite=Lax; Max-Age=0")
     }
 
-    @Test("is taken for our own when an upstream sets what we set")
+    @Test("is recognized in a Set-Cookie field of an upstream")
     func recognisesItself() throws {
         let ticket = try ticket(Self.valueA)
         let isOurs = [cookie.setCookieValue(ticket), cookie.clearCookieValue, ""].map {

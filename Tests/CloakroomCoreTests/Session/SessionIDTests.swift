@@ -1,10 +1,10 @@
 import CloakroomCore
 import Testing
 
-@Suite("A session's public name")
+@Suite("A session's identifier")
 struct SessionIDTests {
     @Test(
-        "is 16 hexadecimal digits, and comes back from them",
+        "is 16 hexadecimal digits, and is parsed from them",
         arguments: [
             (0, "0000000000000000"), (1, "0000000000000001"), (0x0123_4567_89ab_cdef, "0123456789abcdef"),
             (.max, "ffffffffffffffff"),
@@ -15,7 +15,7 @@ struct SessionIDTests {
     }
 
     @Test(
-        "Rule 20: is not read from anything but its one spelling",
+        "Rule 20: is parsed only from its canonical form",
         arguments: [
             "", "0", "0123456789abcde", "0123456789abcdef0", "0123456789ABCDEF", "+123456789abcdef", "-123456789abcdef",
             "0x23456789abcdef", " 123456789abcdef", "0123456789abcdeg", "０123456789abcdef", "0123456789abcde\u{301}",
@@ -25,7 +25,7 @@ struct SessionIDTests {
         #expect(SessionID(text) == nil)
     }
 
-    @Test("is the first eight bytes of the name that the store knows it by")
+    @Test("is the first eight bytes of the store's key")
     func key() {
         #expect(SessionKey(0x0123_4567_89ab_cdef, 1, 2, 3).id.description == "0123456789abcdef")
     }

@@ -3,7 +3,7 @@ import Testing
 
 @Suite("The source of a session's tokens")
 struct SessionSourceTests {
-    @Test("has the same value in every release, for it stands in stored records")
+    @Test("has the same value in every release, because stored records contain it")
     func stable() {
         #expect(SessionSource(upstream: "api").value == 3_690_117_333_739_134_896)
         #expect(SessionSource(upstream: "api") == SessionSource(upstream: "api"))
@@ -11,7 +11,7 @@ struct SessionSourceTests {
         #expect(SessionSource(upstream: "") != .unknown)
     }
 
-    @Test("is that of the upstream that signs people in, by its sessionSource and not by its name or targets")
+    @Test("is determined by the sessionSource of the sign-in upstream, not by its name or targets")
     func ofConfiguration() throws {
         func configuration(_ upstreams: [UpstreamConfiguration], _ index: Int?) -> GatewayConfiguration {
             GatewayConfiguration(

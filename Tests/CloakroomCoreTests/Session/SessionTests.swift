@@ -17,7 +17,7 @@ struct SessionTests {
             expiresAt: start + .seconds(3_600), lastUsedAt: start)
     }
 
-    @Test("notes a use once in its granularity")
+    @Test("records at most one use per granularity interval")
     func touch() {
         let session = session()
         #expect(!session.touch(at: start + .seconds(59), granularity: .seconds(60)))
@@ -34,7 +34,7 @@ struct SessionTests {
         #expect(session.lastUsedAt == start)
     }
 
-    @Test("Rule 22: shows neither tokens nor who it is of")
+    @Test("Rule 22: prints neither its tokens nor its user")
     func redacted() {
         let session = session()
         var dumped = ""
@@ -48,7 +48,7 @@ struct SessionTests {
         }
     }
 
-    @Test("gives back everything that it was made of")
+    @Test("returns all values that it was created with")
     func wholeness() {
         let session = session()
         #expect(session.user.json == Array(#"{"email":"canary@example.com"}"#.utf8))
@@ -60,7 +60,7 @@ struct SessionTests {
         #expect(session.id == SessionID(1))
     }
 
-    @Test("that is renewed is the same session one version on, with what is new")
+    @Test("that is refreshed has the next version and the new contents")
     func refreshed() {
         let old = session()
         let tokens = TokenSet(authorization: Secret("Bearer next"), obtainedAt: start + .seconds(9))

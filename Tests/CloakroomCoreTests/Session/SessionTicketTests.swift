@@ -14,7 +14,7 @@ struct SessionTicketTests {
         SessionTicket(cookieValue: Array(text.utf8).span)
     }
 
-    @Test("comes back from its cookie as it was")
+    @Test("is restored unchanged from its cookie")
     func roundTrip() {
         for _ in 0..<100 {
             let ticket = ticket()
@@ -25,7 +25,7 @@ struct SessionTicketTests {
         }
     }
 
-    @Test("shows hashing the bytes that its cookie spells")
+    @Test("is hashed by the bytes that its cookie encodes")
     func bytesAreInOrder() throws {
         // Base64url of the bytes 0 to 31.
         let value = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"
@@ -36,7 +36,7 @@ struct SessionTicketTests {
     }
 
     @Test(
-        "Rule 20: is not read from anything but its one spelling",
+        "Rule 20: is parsed only from its canonical form",
         arguments: [
             "", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",
             "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh9", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+",

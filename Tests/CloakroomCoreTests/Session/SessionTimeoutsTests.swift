@@ -12,20 +12,20 @@ struct SessionTimeoutsTests {
             now: start + .seconds(now))
     }
 
-    @Test("let it live until the idle timeout is reached, and not a moment longer")
+    @Test("expire it exactly when the idle timeout is reached")
     func idle() {
         #expect(expiry(lastUsed: 0, now: 899) == nil)
         #expect(expiry(lastUsed: 0, now: 900) == .idle)
         #expect(expiry(lastUsed: 100, now: 999) == nil)
     }
 
-    @Test("end it at the absolute timeout, however lately it was used")
+    @Test("end it at the absolute timeout, regardless of the last use")
     func absolute() {
         #expect(expiry(lastUsed: 3_599, now: 3_599) == nil)
         #expect(expiry(lastUsed: 3_599, now: 3_600) == .absolute)
     }
 
-    @Test("name the timeout that came first, whenever one looks")
+    @Test("report the timeout that elapsed first, regardless of the time of the check")
     func reasonIsTheFirst() {
         #expect(expiry(lastUsed: 0, now: 100_000) == .idle)
         #expect(expiry(lastUsed: 3_000, now: 100_000) == .absolute)
@@ -37,7 +37,7 @@ struct SessionTimeoutsTests {
         #expect(expiry(lastUsed: 0, now: -5_000) == nil)
     }
 
-    @Test("fix the end when it is made, so a clock that jumps back does not move it")
+    @Test("fix the end at creation, so a clock that jumps back does not move it")
     func endIsFixed() {
         #expect(timeouts.end(ofSessionMadeAt: start) == start + .seconds(3_600))
         #expect(
@@ -45,7 +45,7 @@ struct SessionTimeoutsTests {
                 == start + .seconds(3_600))
     }
 
-    @Test("end a session that cannot be renewed with its access token, and never later than others")
+    @Test("end a session without refresh token with its access token, and never later than others")
     func endWithTokens() {
         func tokens(refresh: Bool, accessEnd: Int64?) -> TokenSet {
             TokenSet(
@@ -59,14 +59,14 @@ struct SessionTimeoutsTests {
         #expect(end(tokens(refresh: true, accessEnd: 60)) == start + .seconds(3_600))
     }
 
-    @Test("let a renewal bring the end of a session nearer, and never move it away")
+    @Test("allow a refresh to bring the end of a session forward, never to postpone it")
     func endOfRefreshed() {
         func tokens(refresh: Bool, accessEnd: Int64) -> TokenSet {
             TokenSet(
                 authorization: Secret("Bearer a"), refreshToken: refresh ? Secret("r") : nil,
                 accessTokenExpiresAt: start + .seconds(accessEnd), obtainedAt: start)
         }
-        // Made when sessions might live for half as long: more time is for new sessions only.
+        // Created under a configuration with half the lifetime: the longer lifetime applies only to new sessions.
         let session = Session(
             key: SessionKey(1, 2, 3, 4), user: UserProfile(json: [], account: AccountName(email: "jo@example.com")),
             tokens: tokens(refresh: true, accessEnd: 60), createdAt: start, expiresAt: start + .seconds(1_800),
@@ -81,7 +81,7 @@ struct SessionTimeoutsTests {
     }
 
     @Test(
-        "note a use once in the lesser of a minute and a tenth of the idle timeout",
+        "record at most one use per minute or tenth of the idle timeout, whichever is less",
         arguments: [(900, 60_000), (600, 60_000), (300, 30_000), (1, 100)] as [(Int64, Int64)])
     func granularity(idleSeconds: Int64, milliseconds: Int64) {
         let timeouts = SessionTimeouts(idle: .seconds(idleSeconds), absolute: .seconds(3_600))
@@ -103,7 +103,7 @@ struct SessionTimeoutsTests {
     }
 
     @Test(
-        "tell a client the reason of each end",
+        "report the reason of each end to the client",
         arguments: [
             (.signedOut, .revoked), (.replaced, .revoked), (.expiredIdle, .expiredIdle),
             (.expiredAbsolute, .expiredAbsolute),

@@ -3,12 +3,12 @@ import NIOCore
 import Testing
 
 extension RequestHead {
-    /// A request with the given field lines.
+    /// Creates a request with the given field lines.
     static func with(_ lines: String..., start: String = "GET / HTTP/1.1") throws -> RequestHead {
         try with(lines: lines, start: start)
     }
 
-    /// The same with lines that are a list already.
+    /// Creates a request from an array of field lines.
     static func with(lines: [String], start: String = "GET / HTTP/1.1") throws -> RequestHead {
         var head = RequestHead()
         var parser = HeadParser(limits: HeadLimits())
@@ -18,12 +18,12 @@ extension RequestHead {
         return head
     }
 
-    /// The field lines that policy left.
+    /// The field lines that the policy kept.
     var kept: [String] { fields.keptLines(bytes) }
 }
 
 extension ResponseHead {
-    /// A response with the given field lines.
+    /// Creates a response with the given field lines.
     static func with(_ lines: String...) throws -> ResponseHead {
         var head = ResponseHead()
         var parser = HeadParser(limits: HeadLimits())
@@ -33,12 +33,12 @@ extension ResponseHead {
         return head
     }
 
-    /// The field lines that policy left.
+    /// The field lines that the policy kept.
     var kept: [String] { fields.keptLines(bytes) }
 }
 
 extension RequestHead {
-    /// The bytes at a range as text.
+    /// Returns the bytes of a range as text.
     func text(_ range: ByteRange?) -> String? {
         range.flatMap { bytes.getString(at: bytes.readerIndex + $0.start, length: $0.count) }
     }

@@ -4,7 +4,7 @@ import Testing
 @Suite("A host name in a certificate (RFC 9525 §6.3)")
 struct CertificateNameTests {
     @Test(
-        "stands for a host of the same name, in any case, with or without the last dot; an asterisk for one label",
+        "matches the same host in any case, with or without a trailing dot; an asterisk matches one label",
         arguments: [
             ("api.example.com", "api.example.com"), ("API.example.com.", "api.EXAMPLE.com"),
             ("localhost", "localhost."),
@@ -15,7 +15,7 @@ struct CertificateNameTests {
     }
 
     @Test(
-        "stands for no other",
+        "matches no other host",
         arguments: [
             ("api.example.com", "example.com"), ("example.com", "api.example.com"), ("*.example.com", "example.com"),
             ("*.example.com", "a.b.example.com"), ("*.example.com", ".example.com"),

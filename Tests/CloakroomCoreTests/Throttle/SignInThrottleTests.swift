@@ -1,7 +1,7 @@
 import CloakroomCore
 import Testing
 
-@Suite("The names that attempts to sign in are counted by")
+@Suite("The keys of sign-in attempts")
 struct SignInThrottleTests {
     private let key = KeyedHash(key0: 5, key1: 6)
 
@@ -9,7 +9,7 @@ struct SignInThrottleTests {
         SignInThrottle.keys(account: AccountName(email: email), address: address, under: key)
     }
 
-    @Test("are the account with the address, the address, the account")
+    @Test("are the account with the address, the address, and the account")
     func scopes() {
         let keys = keys("jo@example.com", "192.0.2.1")
         #expect(keys.map(\.scope) == [.accountAndAddress, .address, .account])
@@ -23,7 +23,7 @@ struct SignInThrottleTests {
         #expect(keys(email, "192.0.2.1") == keys("j\u{f3}@example.com", "192.0.2.1"))
     }
 
-    @Test("are apart from the names that all attempts are counted by, which are two")
+    @Test("differ from the two keys by which all attempts are counted")
     func attempts() {
         func attempts(_ email: String, _ address: String) -> [ThrottleKey] {
             SignInThrottle.attemptKeys(account: AccountName(email: email), address: address, under: key)
@@ -36,7 +36,7 @@ struct SignInThrottleTests {
         #expect(attempts("al@example.com", "192.0.2.1")[1] == keys[1])
     }
 
-    @Test("Rule 32: all attempts are bounded to 20 of an account and 100 of an address, or as the plan says")
+    @Test("Rule 32: all attempts are limited to 20 of an account and 100 of an address, or as configured")
     func attemptRules() {
         #expect(SignInThrottle.rule(.attemptsOfAccount).limit == 20)
         #expect(SignInThrottle.rule(.attempts).limit == 100)
@@ -44,7 +44,7 @@ struct SignInThrottleTests {
         #expect(SignInThrottle.rule(.attempts, attemptsPerAddress: 0).limit == 1)
     }
 
-    @Test("Rule 35: spellings with marks on letters have a name in common more, which the plain one has not")
+    @Test("Rule 35: spellings with marks on letters have an additional common key, which the plain one has not")
     func summary() {
         let (umlaut, acute) = (keys("j\u{f6}@example.com", "192.0.2.1"), keys("j\u{f3}@example.com", "192.0.2.1"))
         let plain = keys("jo@example.com", "192.0.2.1")
@@ -58,7 +58,7 @@ struct SignInThrottleTests {
     }
 
     @Test(
-        "Rule 35: look-alikes are counted as the name that they fold to, and together once more",
+        "Rule 35: look-alikes are counted as the name that they fold to, and by an additional common key",
         arguments: [
             ("adm\u{131}n@a.b", "admin@a.b"), ("stra\u{df}e@a.b", "strasse@a.b"), ("\u{ff4a}o@a.b", "jo@a.b"),
         ])
@@ -72,7 +72,7 @@ struct SignInThrottleTests {
         #expect(attempts(one) == attempts(other))
     }
 
-    @Test("share what they have in common and nothing else")
+    @Test("are equal only for equal parts")
     func parts() {
         let one = keys("jo@example.com", "192.0.2.1")
         let otherAddress = keys("jo@example.com", "192.0.2.2")
@@ -83,13 +83,13 @@ struct SignInThrottleTests {
         #expect(keys("jo@example.com", "2001:db8::1") != keys("jo@example.com", "2001:db8:0:1::1"))
     }
 
-    @Test("Rule 13: do not meet by where one part ends and the other begins")
+    @Test("Rule 13: do not collide for parts with equal concatenation")
     func lengths() {
         #expect(keys("jo@example.com", "xy")[0] != keys("jo@example.comx", "y")[0])
         #expect(keys("a@b.c", "")[0].hash != keys("a@b.c", "")[2].hash)
     }
 
-    @Test("say nothing without the key")
+    @Test("disclose nothing without the hash key")
     func keyed() {
         let other = KeyedHash(key0: 7, key1: 8)
         #expect(
@@ -98,7 +98,7 @@ struct SignInThrottleTests {
     }
 
     @Test(
-        "A wait is told in whole seconds, rounded up",
+        "A wait is reported in whole seconds, rounded up",
         arguments: [(0, 1), (1, 1), (999, 1), (1_000, 1), (1_001, 2), (300_000, 300)] as [(Int, Int)])
     func retryAfter(milliseconds: Int, seconds: Int) {
         #expect(SignInThrottle.retryAfter(.milliseconds(milliseconds)) == seconds)

@@ -17,7 +17,7 @@ struct ThrottleRuleTests {
         }
     }
 
-    @Test("Four failures in two minutes, again and again, make nobody wait")
+    @Test("Four failures in every two minutes cause no wait")
     func slowFailures() {
         var script = ThrottleScenario(.accountAndAddress)
         for _ in 0..<50 {
@@ -28,7 +28,7 @@ struct ThrottleRuleTests {
         #expect(script.fail() == .seconds(1))
     }
 
-    @Test("An attempt that is refused does not make the wait longer")
+    @Test("A rejected attempt does not extend the wait")
     func rejectedAttempts() {
         var script = ThrottleScenario(.accountAndAddress)
         _ = script.fail(times: 5)
@@ -37,7 +37,7 @@ struct ThrottleRuleTests {
         #expect(script.wait == .zero)
     }
 
-    @Test("It does not pay to sit the count out instead of going on at the longest wait")
+    @Test("Waiting for the count to expire is no advantage over continuing at the maximum wait")
     func patience() {
         var goesOn = ThrottleScenario(.accountAndAddress)
         var sitsOut = goesOn
@@ -55,7 +55,7 @@ struct ThrottleRuleTests {
         #expect(patient <= steady + 13)
     }
 
-    @Test("An address may fail thirty times in ten minutes, and then not before they are over")
+    @Test("An address may fail thirty times in ten minutes, and is then blocked until they are over")
     func address() {
         var script = ThrottleScenario(.address)
         for _ in 0..<30 {
@@ -70,7 +70,7 @@ struct ThrottleRuleTests {
         #expect(script.wait == .seconds(600))
     }
 
-    @Test("An account from everywhere may fail a hundred times an hour, and is then slowed, never locked")
+    @Test("An account may fail a hundred times an hour from all addresses, and is then slowed, never locked")
     func account() {
         var script = ThrottleScenario(.account)
         #expect(script.fail(times: 100).allSatisfy { $0 == .zero })
@@ -84,7 +84,7 @@ struct ThrottleRuleTests {
     }
 
     @Test(
-        "What did not fail is taken back, and the wait that it brought with it", arguments: ThrottleKey.Scope.allCases)
+        "A successful attempt is removed, including the wait that it caused", arguments: ThrottleKey.Scope.allCases)
     func takingBack(scope: ThrottleKey.Scope) {
         var script = ThrottleScenario(scope)
         let limit = Int(script.rule.limit)
@@ -101,7 +101,7 @@ struct ThrottleRuleTests {
     }
 
     @Test(
-        "No clock that jumps back locks anybody for longer than the longest wait", arguments: ThrottleKey.Scope.allCases
+        "A clock that jumps back extends no wait beyond the maximum", arguments: ThrottleKey.Scope.allCases
     )
     func clockJumpsBack(scope: ThrottleKey.Scope) {
         var generator = SeededGenerator(seed: UInt64(scope.rawValue))
@@ -114,14 +114,14 @@ struct ThrottleRuleTests {
             let back = Duration.seconds(Int.random(in: 0...100_000, using: &generator))
             script.pass(.zero - back)
             #expect(script.wait <= script.rule.maxDelay)
-            // Who comes back when they were told to gets through.
+            // An attempt after the reported wait is allowed.
             script.pass(script.wait)
             #expect(script.fail() == .zero)
             #expect(script.wait <= script.rule.maxDelay)
         }
     }
 
-    @Test("An attempt that began a moment earlier on another loop or replica is not held back by a later one")
+    @Test("An attempt that began a moment earlier on another loop or replica is not delayed by a later one")
     func outOfOrder() {
         let now = Timestamp(seconds: 1_000)
         for scope in ThrottleKey.Scope.allCases {
@@ -134,7 +134,7 @@ struct ThrottleRuleTests {
         }
     }
 
-    @Test("Failures that another replica counted from a moment ahead of this clock hold the next attempts back in full")
+    @Test("Failures counted by a replica whose clock is ahead delay the next attempts in full")
     func countedAhead() {
         let now = Timestamp(seconds: 1_700_000_000)
         for scope in ThrottleKey.Scope.allCases {
@@ -146,7 +146,7 @@ struct ThrottleRuleTests {
                 let next = rule.recordingAttempt(state, now: now)
                 #expect(next.count == rule.limit)
                 #expect(next.since == now)
-                // As long as for a state that began now: not nothing because the window would end too far away.
+                // The lifetime is that of a state that began now, and not zero because the window would end too late.
                 let plain = rule.recordingAttempt(
                     ThrottleState(count: rule.limit - 1, since: now, notBefore: Timestamp(milliseconds: 0)), now: now)
                 #expect(rule.wait(next, now: now) == rule.wait(plain, now: now))
@@ -156,7 +156,7 @@ struct ThrottleRuleTests {
         }
     }
 
-    @Test("An attempt that is taken back leaves no failures that are counted from a time to come")
+    @Test("Removing an attempt leaves no failures that are counted from a future time")
     func takenBackAhead() throws {
         let now = Timestamp(seconds: 1_700_000_000)
         for scope in ThrottleKey.Scope.allCases {
@@ -168,7 +168,7 @@ struct ThrottleRuleTests {
         }
     }
 
-    @Test("A clock that jumps back gives nobody their failures back")
+    @Test("A clock that jumps back does not restore failures")
     func clockForgetsNothing() {
         var script = ThrottleScenario(.accountAndAddress)
         _ = script.fail(times: 4)
@@ -177,21 +177,21 @@ struct ThrottleRuleTests {
         #expect(script.fail() == .seconds(1))
     }
 
-    @Test("A clock that jumps far ahead forgets, which is all it does")
+    @Test("A clock that jumps far ahead only expires the count")
     func clockJumpsAhead() {
         var script = ThrottleScenario(.accountAndAddress)
         _ = script.fail(times: 5)
         script.pass(.seconds(10 * 365 * 86_400))
         #expect(script.fail(times: 5).allSatisfy { $0 == .zero })
         #expect(script.wait == .seconds(1))
-        // And at the ends of time nothing overflows.
+        // The extreme timestamps do not overflow.
         for end in [Int64.max, .min] {
             script.now = Timestamp(milliseconds: end)
             #expect(script.fail() == .zero)
         }
     }
 
-    @Test("Nothing is kept for long: at most an hour behind the last wait", arguments: ThrottleKey.Scope.allCases)
+    @Test("State is kept at most an hour after the last wait", arguments: ThrottleKey.Scope.allCases)
     func lifetimes(scope: ThrottleKey.Scope) throws {
         let rule = SignInThrottle.rule(scope)
         var state: ThrottleState?

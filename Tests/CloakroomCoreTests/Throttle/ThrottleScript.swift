@@ -1,22 +1,22 @@
 import CloakroomCore
 
-/// One name's history under a rule, on a clock that the test turns.
+/// The history of one key under a rule, on a clock that the test controls.
 struct ThrottleScenario {
     let rule: ThrottleRule
     var now = Timestamp(seconds: 1_700_000_000)
     private(set) var state: ThrottleState?
-    /// When a store may forget the state.
+    /// When a store may delete the state.
     private var forgetAt: Timestamp?
 
     init(_ scope: ThrottleKey.Scope) {
         rule = SignInThrottle.rule(scope)
     }
 
-    /// What there is to wait at the moment; zero for nothing.
+    /// The current wait; zero for none.
     var wait: Duration { rule.wait(kept, now: now) ?? .zero }
 
-    /// Tries and fails, if that is allowed.
-    /// - Returns: What there was to wait before.
+    /// Makes a failing attempt if it is allowed.
+    /// - Returns: The wait before it.
     mutating func fail() -> Duration {
         let wait = wait
         guard wait == .zero else { return wait }
@@ -24,10 +24,10 @@ struct ThrottleScenario {
         return .zero
     }
 
-    /// Fails so many times without waiting.
+    /// Makes `times` failing attempts without waiting.
     mutating func fail(times: Int) -> [Duration] { (0..<times).map { _ in fail() } }
 
-    /// An attempt that was counted did not fail after all.
+    /// Removes a counted attempt that did not fail.
     mutating func takeBack() {
         state = rule.removingAttempt(kept, now: now)
         if let state { keep(state) }
@@ -35,7 +35,7 @@ struct ThrottleScenario {
 
     mutating func pass(_ duration: Duration) { now = now + duration }
 
-    /// A store forgets by its own clock, which goes on as this one does.
+    /// The stored state. The store's clock advances with this one.
     private var kept: ThrottleState? {
         guard let forgetAt, now < forgetAt else { return nil }
         return state

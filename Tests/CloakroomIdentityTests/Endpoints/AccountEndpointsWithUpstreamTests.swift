@@ -5,7 +5,7 @@ import MockAPI
 import TestSupport
 import Testing
 
-@Suite("The accounts endpoints with the real mock API", .timeLimit(.minutes(3)))
+@Suite("The account endpoints with the real mock API", .timeLimit(.minutes(3)))
 struct AccountEndpointsWithUpstreamTests {
     private func withEndpoints<R: Sendable>(
         _ body: (RunningMockAPI, AccountController, ScriptedStore, RecordingObserver) async throws -> R
@@ -32,7 +32,7 @@ struct AccountEndpointsWithUpstreamTests {
 
     private var now: Timestamp { Timestamp(seconds: Int64(Date().timeIntervalSince1970)) }
 
-    @Test("sign in, tell, sign out, and the tokens are void upstream too")
+    @Test("Signing in, reading the session and signing out; the tokens are then revoked upstream too")
     func roundTrip() async throws {
         try await withEndpoints { mock, endpoints, _, _ in
             let signedIn = await endpoints.respond(signIn())
@@ -50,7 +50,7 @@ struct AccountEndpointsWithUpstreamTests {
         }
     }
 
-    @Test("Rules 18, 22: no answer has a token, a password or the API key in it; the ticket is in its cookie only")
+    @Test("Rules 18, 22: no response contains a token, a password or the API key; the ticket is in its cookie only")
     func canaries() async throws {
         try await withEndpoints { _, endpoints, store, observer in
             let signedIn = await endpoints.respond(signIn())
@@ -86,7 +86,7 @@ struct AccountEndpointsWithUpstreamTests {
         }
     }
 
-    /// The statuses of eight sign-ins in a row.
+    /// The response statuses of eight consecutive sign-ins.
     private func statuses(_ port: Int, timeout: Duration) async throws -> [Int] {
         try await Upstreams.withClient(Upstreams.configuration(port: port), timeout: timeout) { client in
             let endpoints = AccountController(
@@ -102,7 +102,7 @@ struct AccountEndpointsWithUpstreamTests {
     }
 
     @Test(
-        "Rule 32: an upstream that reads a password and does not answer is asked five times in a row",
+        "Rule 32: an upstream that reads a password and does not respond gets at most five consecutive requests",
         arguments: [(ScriptedUpstream.Act.close, 502), (.reset, 502), (.silence, 504)])
     func unanswered(act: ScriptedUpstream.Act, status: Int) async throws {
         try await ScriptedUpstream.run([act]) { port, _ in
@@ -111,7 +111,7 @@ struct AccountEndpointsWithUpstreamTests {
         }
     }
 
-    @Test("Rule 32: an upstream that cannot be connected to makes nobody wait")
+    @Test("Rule 32: an upstream that cannot be connected to delays no sign-in")
     func unconnected() async throws {
         let rejecting = try await ScriptedUpstream.rejectingPort()
         #expect(try await statuses(rejecting, timeout: .seconds(10)) == Array(repeating: 502, count: 8))
@@ -120,7 +120,7 @@ struct AccountEndpointsWithUpstreamTests {
         #expect(try await statuses(deaf.port, timeout: .milliseconds(200)) == Array(repeating: 504, count: 8))
     }
 
-    @Test("an upstream that is gone is 502, and nobody is signed out by it")
+    @Test("An upstream that is not running leads to 502 and ends no session")
     func upstreamGone() async throws {
         let port = try await ScriptedUpstream.rejectingPort()
         try await Upstreams.withClient(Upstreams.configuration(port: port)) { client in

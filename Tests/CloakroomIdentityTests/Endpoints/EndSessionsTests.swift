@@ -8,7 +8,7 @@ struct EndSessionsTests {
     private let other = AccountName(email: "al@example.com")
 
     @Test(
-        "Rule 40: ends one session of the user's own: 204, its ticket is told that it was revoked, its tokens are too")
+        "Rule 40: ends one of the user's sessions: 204, its ticket reports \"revoked\", its tokens are revoked too")
     func endsOne() async throws {
         let subject = AccountControllerFixture()
         let (ticket, current) = try await subject.session()
@@ -22,7 +22,7 @@ struct EndSessionsTests {
         #expect(await subject.sessions(.endSession, "\(old.id)", ticket: ticket).problem == Problem(.notFound))
     }
 
-    @Test("does not tell somebody else's session from none: both are 404, and go on")
+    @Test("does not distinguish another user's session from a missing one: both are 404, and no session ends")
     func foreign() async throws {
         let subject = AccountControllerFixture()
         let (ticket, _) = try await subject.session()
@@ -35,7 +35,7 @@ struct EndSessionsTests {
     }
 
     @Test(
-        "A name that is none is 404",
+        "A malformed session name is 404",
         arguments: [nil, "", "x", "0123456789ABCDEF", "0123456789abcdef0", "..", "*", "%00"] as [String?])
     func malformed(name: String?) async throws {
         let subject = AccountControllerFixture()
@@ -44,7 +44,7 @@ struct EndSessionsTests {
         #expect(subject.store.count == 1)
     }
 
-    @Test("Ending the session that asks is signing out: cookie cleared, data cleared, tokens void")
+    @Test("Ending the current session signs out: the cookie and the site data are cleared, the tokens revoked")
     func current() async throws {
         let subject = AccountControllerFixture()
         let ticket = try await subject.ticket()
@@ -56,7 +56,7 @@ struct EndSessionsTests {
         #expect(await subject.whoAmI(ticket).problem?.reason == .revoked)
     }
 
-    @Test("Rule 24: ends all others, says how many, and leaves the session that asks and everybody else's")
+    @Test("Rule 24: ends all others, returns their number, and keeps the current session and those of other users")
     func endsOthers() async throws {
         let subject = AccountControllerFixture()
         let (ticket, current) = try await subject.session()
@@ -72,7 +72,7 @@ struct EndSessionsTests {
         #expect(await subject.whoAmI(ticket).status == 200)
         #expect(await subject.whoAmI(foreign).status == 200)
         guard case .signOutOthers(let ended, current.id, .revoking) = subject.observer.all.last else {
-            Issue.record("nobody was told")
+            Issue.record("the observer was not called")
             return
         }
         #expect(Set(ended) == Set(others.values))
@@ -80,7 +80,7 @@ struct EndSessionsTests {
         #expect(subject.observer.all.count == 1)
     }
 
-    @Test("Rule 40: what the store cannot open is not revoked upstream, and the event says so")
+    @Test("Rule 40: sessions that the store cannot open are not revoked upstream, and the event reports this")
     func sealed() async throws {
         let subject = AccountControllerFixture()
         let (ticket, current) = try await subject.session()
@@ -91,7 +91,7 @@ struct EndSessionsTests {
         #expect(!subject.journal.all.contains { $0.hasPrefix("revoke") })
     }
 
-    @Test("Rule 24: ending an old session does not break ending all the others, nor does a new one escape it")
+    @Test("Rule 24: ending an old session meanwhile does not disturb ending all others, and new sessions are included")
     func afterAnOldOne() async throws {
         let subject = AccountControllerFixture()
         let old = try #require(await subject.signIn().ticket)
@@ -105,7 +105,7 @@ struct EndSessionsTests {
         #expect(subject.store.count == 1)
     }
 
-    @Test("Rule 21: sessions of one account are found together, however its name was written at sign-in")
+    @Test("Rule 21: sessions of one account are found together, however the name was spelled at sign-in")
     func spellings() async throws {
         let subject = AccountControllerFixture()
         let (ticket, _) = try await subject.session(of: AccountName(email: "J\u{f3}@Example.com"))
@@ -113,8 +113,8 @@ struct EndSessionsTests {
         #expect(await subject.sessions(.endOtherSessions, ticket: ticket).json == #"{"ended":1}"#)
     }
 
-    /// Two accounts with user ids that were signed in to under one typed name, sessions of that name without a user id,
-    /// and one of a look-alike.
+    /// Two accounts with user ids that signed in with the same typed name, sessions of that name without a user id, and
+    /// one session of a look-alike name.
     private struct Mixed {
         let subject = AccountControllerFixture()
         let mine: (ticket: SessionTicket, session: Session)
@@ -146,7 +146,7 @@ struct EndSessionsTests {
         }
     }
 
-    @Test("Rule 35: the list has the sessions of the typed name that were made without a user id, and no others")
+    @Test("Rule 35: the list includes only those sessions of the typed name that were created without a user id")
     func listsTyped() async throws {
         let all = try await Mixed()
         let json = try #require(await all.subject.sessions(.listSessions, ticket: all.mine.ticket).json)
@@ -154,7 +154,7 @@ struct EndSessionsTests {
         #expect(parts == ["\(all.typed.session.id)", "\(all.mine.session.id)"])
     }
 
-    @Test("Rule 35: ending all others ends those of the typed name that were made without a user id, and no others")
+    @Test("Rule 35: ending all others ends only those sessions of the typed name that were created without a user id")
     func endsTyped() async throws {
         let all = try await Mixed()
         #expect(await all.subject.sessions(.endOtherSessions, ticket: all.mine.ticket).json == #"{"ended":1}"#)
@@ -166,7 +166,7 @@ struct EndSessionsTests {
                 == [.signOutOthers([all.typed.session.id], by: all.mine.session.id, tokens: .revoking)])
     }
 
-    @Test("Rule 35: ending one ends one of the typed name that was made without a user id, and no other's")
+    @Test("Rule 35: ending one session by name reaches sessions of the typed name without a user id, and no others")
     func endsOneTyped() async throws {
         let all = try await Mixed()
         for other in all.others {
@@ -179,7 +179,7 @@ struct EndSessionsTests {
         #expect(await all.subject.whoAmI(all.typed.ticket).problem?.reason == .revoked)
     }
 
-    @Test("Rule 35: sessions of the typed name without a user id count for the most sessions of an account")
+    @Test("Rule 35: sessions of the typed name without a user id count towards the maximum sessions of an account")
     func evictsTyped() async throws {
         let subject = AccountControllerFixture(maxSessionsPerAccount: 2)
         let name = AccountControllerFixture.account
@@ -196,7 +196,7 @@ struct EndSessionsTests {
         #expect(subject.store.count == 2)
     }
 
-    @Test("Rule 35: a look-alike neither lists nor ends the sessions of a name without a user id")
+    @Test("Rule 35: a look-alike name neither lists nor ends the sessions of a name without a user id")
     func lookAlike() async throws {
         let all = try await Mixed()
         let lookAlike = all.others[1]

@@ -23,7 +23,7 @@ struct SessionListTests {
         try JSONDecoder().decode(Document.self, from: Data(try #require(response.json).utf8))
     }
 
-    @Test("tells the user's own sessions, the latest first, and marks the one that asks")
+    @Test("lists the user's own sessions, the latest first, and marks the current one")
     func lists() async throws {
         let subject = AccountControllerFixture()
         let firefox = "Mozilla/5.0 (X11; Linux x86_64; rv:133.0) Gecko/20100101 Firefox/133.0"
@@ -46,7 +46,7 @@ struct SessionListTests {
         #expect(response.json == #"{"sessions":[\#(first),\#(second)]}"#)
     }
 
-    @Test("never slides the idle timeout")
+    @Test("never extends the idle timeout")
     func doesNotSlide() async throws {
         let subject = AccountControllerFixture()
         let (ticket, session) = try await subject.session()
@@ -57,7 +57,7 @@ struct SessionListTests {
         #expect(session.lastUsedAt == AccountControllerFixture.now)
     }
 
-    @Test("is valid JSON, whatever stands in a session")
+    @Test("is valid JSON for any contents of a session")
     func escaping() async throws {
         let subject = AccountControllerFixture()
         let peer = "\"},\\\u{0}\r\n\u{1f}\u{7f}</script>\u{2028}é"
@@ -66,7 +66,7 @@ struct SessionListTests {
         #expect(document.sessions.map(\.address) == [peer])
     }
 
-    @Test("Rules 18 and 22: neither the list nor its events have a token, a ticket or a name in them")
+    @Test("Rules 18 and 22: neither the list nor its events contain a token, a ticket or a name")
     func canaries() async throws {
         let subject = AccountControllerFixture()
         let ticket = try #require(await subject.signIn().ticket)
@@ -86,7 +86,7 @@ struct SessionListTests {
     }
 
     @Test(
-        "Without a live session all three are 401 with the reason, and leave the cookie alone",
+        "Without an active session all three are 401 with the reason, and keep the cookie",
         arguments: [AccountEndpoint.listSessions, .endOtherSessions, .endSession])
     func unauthorized(endpoint: AccountEndpoint) async throws {
         let subject = AccountControllerFixture()
@@ -100,7 +100,7 @@ struct SessionListTests {
     }
 
     @Test(
-        "A store that is not there is 503 for all three, and never 401",
+        "An unavailable store leads to 503 for all three, never to 401",
         arguments: [
             (.listSessions, .load), (.endOtherSessions, .load), (.endSession, .load), (.listSessions, .list),
             (.endOtherSessions, .endAll), (.endSession, .end),
@@ -115,7 +115,7 @@ struct SessionListTests {
         #expect(subject.observer.all.isEmpty)
     }
 
-    @Test("asks the store where the local table cannot tell")
+    @Test("reads from the store if the session is not cached locally")
     func remote() async throws {
         let subject = AccountControllerFixture()
         let (ticket, _) = try await subject.session()

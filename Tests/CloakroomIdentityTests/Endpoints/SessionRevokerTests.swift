@@ -2,7 +2,7 @@ import CloakroomCore
 import CloakroomIdentity
 import Testing
 
-@Suite("An operator who ends sessions")
+@Suite("An operator ending sessions")
 struct SessionRevokerTests {
     private let subject = AccountControllerFixture()
     private let origin = AuditContext(peer: "127.0.0.1")
@@ -13,7 +13,7 @@ struct SessionRevokerTests {
             revoke: { revocations.revoke($0) })
     }
 
-    @Test("Rule 35: ends a user's sessions by the upstream's id, and by the address that was typed")
+    @Test("Rule 35: ends a user's sessions by the upstream's user id and by the typed e-mail address")
     func userID() async throws {
         let account = AccountName(userID: "17", source: SessionSource(upstream: "api"))
         func signIn(_ email: String) async throws -> SessionTicket {
@@ -31,7 +31,7 @@ struct SessionRevokerTests {
         #expect(try await revoker.revoke(userID: "18", from: origin, now: AccountControllerFixture.now) == 0)
     }
 
-    @Test("ends all of a user's, and says so in the audit log")
+    @Test("ends all sessions of a user and writes an audit event")
     func user() async throws {
         let (ticket, first) = try await subject.session()
         let (_, second) = try await subject.session()
@@ -41,7 +41,7 @@ struct SessionRevokerTests {
         #expect(await subject.whoAmI(ticket).problem?.reason == .revoked)
         #expect(await subject.whoAmI(foreign).status == 200)
         guard case .revoked(let ended, .revoking) = subject.observer.all.last else {
-            Issue.record("nobody was told")
+            Issue.record("the observer was not called")
             return
         }
         #expect(Set(ended) == [first.id, second.id])
@@ -49,7 +49,7 @@ struct SessionRevokerTests {
         #expect(subject.observer.all.count == 1)
     }
 
-    @Test("ends one, whoever's it is")
+    @Test("ends one session of any user by its name")
     func session() async throws {
         let (ticket, session) = try await subject.session()
         #expect(try await revoker.revoke(session: session.id, from: origin, now: AccountControllerFixture.now) == 1)
@@ -60,7 +60,7 @@ struct SessionRevokerTests {
         #expect(subject.observer.all.count == 1)
     }
 
-    @Test("is told when the store is not there")
+    @Test("gets an error if the store is unavailable")
     func storeDown() async {
         subject.store.fail(.end, .unavailable)
         subject.store.fail(.endAll, .unavailable)

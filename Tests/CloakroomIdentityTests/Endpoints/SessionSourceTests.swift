@@ -2,7 +2,7 @@ import CloakroomCore
 import CloakroomIdentity
 import Testing
 
-@Suite("Sessions whose tokens come from another upstream")
+@Suite("Sessions whose tokens were issued by another upstream")
 struct SessionSourceTests {
     private let subject = AccountControllerFixture()
     private let other = SessionSource(upstream: "other")
@@ -18,7 +18,7 @@ struct SessionSourceTests {
     }
 
     @Test(
-        "Rule 34: are revoked for all that asks who one is",
+        "Rule 34: are revoked for all endpoints that require a session",
         arguments: [AccountEndpoint.currentSession, .listSessions, .endOtherSessions])
     func ended(endpoint: AccountEndpoint) async throws {
         let ticket = try await session()
@@ -27,7 +27,7 @@ struct SessionSourceTests {
         #expect(subject.journal.all.last == "end source_gone")
     }
 
-    @Test("Rule 34: end at sign-out, and their tokens go nowhere")
+    @Test("Rule 34: end at sign-out, and their tokens are sent to no upstream")
     func signOut() async throws {
         let ticket = try await session()
         #expect(await subject.signOut(ticket).status == 204)
@@ -35,7 +35,7 @@ struct SessionSourceTests {
         #expect(callsUpstream("revoke").isEmpty)
     }
 
-    @Test("Rule 34: make way for a new one, and their tokens go nowhere")
+    @Test("Rule 34: are evicted for a new session, and their tokens are sent to no upstream")
     func replaced() async throws {
         let ticket = try await session()
         #expect(await subject.signIn(ticket: ticket).status == 200)
@@ -43,7 +43,7 @@ struct SessionSourceTests {
         #expect(callsUpstream("revoke").isEmpty)
     }
 
-    @Test("Rule 34: are not renewed, neither before a request nor beside it")
+    @Test("Rule 34: are refreshed neither before a request nor in the background")
     func refresh() async throws {
         let subject = RefresherFixture()
         let tokens = TokenSet(
@@ -60,7 +60,7 @@ struct SessionSourceTests {
         #expect(subject.results.isEmpty)
     }
 
-    @Test("Rule 34: and 40: ended by name, they are not revoked at this upstream, and the event says so")
+    @Test("Rules 34 and 40: are not revoked at this upstream if ended by name, and the event reports this")
     func revocations() async throws {
         let revocations = TokenRevocations(client: subject.client, observer: subject.observer, source: .unknown)
         let (ticket, own) = try await subject.session()

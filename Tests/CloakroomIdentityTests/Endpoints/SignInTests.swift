@@ -6,7 +6,7 @@ import Testing
 struct SignInTests {
     private let accountHash = AccountName(email: "jo@example.com").hash(under: Upstreams.accountKey)
 
-    @Test("signs in: the user as the upstream tells it, the times, a cookie for the browser's session")
+    @Test("signs in: the user as the upstream returns it, the times, a session cookie for the browser")
     func success() async throws {
         let subject = AccountControllerFixture()
         let response = await subject.signIn()
@@ -25,7 +25,7 @@ struct SignInTests {
         #expect(await subject.whoAmI(ticket).status == 200)
     }
 
-    @Test("Rule 9: signing in with a planted cookie does not keep it")
+    @Test("Rule 9: signing in with a planted cookie does not keep its ticket")
     func plantedCookie() async throws {
         let subject = AccountControllerFixture()
         var generator = SystemRandomNumberGenerator()
@@ -36,7 +36,7 @@ struct SignInTests {
         #expect(await subject.whoAmI(ticket).status == 200)
     }
 
-    @Test("ends the oldest session of an account that has as many as it may, and nobody else's")
+    @Test("ends the oldest session of an account at its session limit, and no session of other accounts")
     func makesRoom() async throws {
         let subject = AccountControllerFixture(maxSessionsPerAccount: 3)
         let (strangers, _) = try await subject.session(of: AccountName(email: "mia@example.com"))
@@ -51,7 +51,7 @@ struct SignInTests {
         #expect(await subject.whoAmI(strangers).status == 200)
     }
 
-    @Test("Rule 9: signing in again makes a new session first, then ends the presented one and its tokens")
+    @Test("Rule 9: signing in again creates a session first, then ends the presented one and revokes its tokens")
     func replaces() async throws {
         let subject = AccountControllerFixture()
         let old = try await subject.ticket()
@@ -67,7 +67,7 @@ struct SignInTests {
             ])
     }
 
-    @Test("succeeds when the replaced session's tokens cannot be made void, and says so to operators")
+    @Test("succeeds if the tokens of the replaced session cannot be revoked, and reports this to the operator")
     func replacedRevokeFails() async throws {
         let subject = AccountControllerFixture()
         let old = try await subject.ticket()
@@ -78,7 +78,7 @@ struct SignInTests {
     }
 
     @Test(
-        "leaves the presented session as it was when it fails",
+        "leaves the presented session unchanged if it fails",
         arguments: [
             TokenClientError.Kind.rejected, .unreachable, .timedOut, .invalidResponse, .busy,
             .misconfigured(.invalidClient),
@@ -95,7 +95,7 @@ struct SignInTests {
         #expect(await subject.whoAmI(old).status == 200)
     }
 
-    @Test("says that the password is wrong when the upstream does")
+    @Test("reports a wrong password if the upstream rejects it")
     func rejected() async throws {
         let subject = AccountControllerFixture()
         subject.client.response(.failure(TokenClientError(.rejected, in: .signIn)))
@@ -109,7 +109,7 @@ struct SignInTests {
     }
 
     @Test(
-        "answers what an upstream's failure means",
+        "maps each upstream failure to its response",
         arguments: [
             (.unreachable, 502, .unreachable), (.timedOut, 504, .unreachable),
             (.invalidResponse, 502, .invalidResponse), (.busy, 502, .unreachable),
@@ -122,7 +122,7 @@ struct SignInTests {
     }
 
     @Test(
-        "says that the configuration is wrong, to the client and to the operator, and never that the password is",
+        "reports a misconfiguration to the client and the operator, never as a wrong password",
         arguments: IdentityMisconfiguration.allCases)
     func misconfigured(reason: IdentityMisconfiguration) async {
         let subject = AccountControllerFixture()
@@ -135,19 +135,19 @@ struct SignInTests {
             ])
     }
 
-    @Test("Rule 31: refuses a body of nested brackets at once, and the next ones too")
+    @Test("Rule 31: rejects a body of nested brackets immediately, and the following ones too")
     func nestedBody() async {
         let subject = AccountControllerFixture()
         let body = String(repeating: "[", count: 512) + String(repeating: "]", count: 512)
         let time = await ContinuousClock().measure {
             for _ in 0..<40 { #expect(await subject.signIn(body).problem == Problem(.badRequest)) }
         }
-        // A parser that tries each type at each level needs more than a second for one of them.
+        // A parser that tries each type at each level takes more than 1 s for one of these bodies.
         #expect(time < .seconds(2))
         #expect(subject.journal.all.isEmpty)
     }
 
-    @Test("uses the plan's sentences")
+    @Test("uses the problem sentences of the configuration")
     func messages() async {
         let subject = AccountControllerFixture(messages: [
             .unauthorized: "Wrong.", .unreachable: "Away.", .invalidInput: "Check it.",
@@ -161,7 +161,7 @@ struct SignInTests {
     }
 
     @Test(
-        "Rule 10: asks no upstream about what cannot be right",
+        "Rule 10: sends no request upstream for invalid credentials",
         arguments: [
             ("{", 400, .badRequest), (#"{"email":"jo@a.com@b.com","password":"x"}"#, 422, .invalidInput),
             (#"{"email":"jo@example.com","password":""}"#, 422, .invalidInput), ("", 422, .invalidInput),
@@ -173,7 +173,7 @@ struct SignInTests {
         #expect(subject.observer.all == [.signIn(outcome: .invalid, accountHash: nil, duration: .zero)])
     }
 
-    @Test("answers 415 to a body of another type")
+    @Test("responds with 415 to a body of another type")
     func otherType() async {
         let subject = AccountControllerFixture()
         let request = AccountRequest(
@@ -182,7 +182,7 @@ struct SignInTests {
     }
 
     @Test(
-        "makes the new tokens void when there is no room for the session, or no store",
+        "revokes the new tokens if the session store is full or unavailable",
         arguments: [(.full, .overloaded), (.unavailable, .storeUnavailable)] as [(SessionStoreError.Kind, ProblemCode)])
     func storeFails(kind: SessionStoreError.Kind, code: ProblemCode) async throws {
         let subject = AccountControllerFixture()
@@ -197,7 +197,7 @@ struct SignInTests {
         #expect(await subject.whoAmI(old).status == 200)
     }
 
-    @Test("Rule 9: does not sign in when the presented session cannot be ended")
+    @Test("Rule 9: does not sign in if the presented session cannot be ended")
     func presentedCannotEnd() async throws {
         let subject = AccountControllerFixture()
         let old = try await subject.ticket()
@@ -207,7 +207,7 @@ struct SignInTests {
         #expect(response.ticket == nil)
     }
 
-    @Test("leaves Secure out where the plan does")
+    @Test("omits Secure if the configuration does")
     func insecureCookie() async throws {
         let subject = AccountControllerFixture(
             cookie: CookieConfiguration(name: "sid", isSecure: false, sameSite: .lax))

@@ -6,7 +6,7 @@ import Testing
 struct SignOutTests {
     private let cleared = "__Host-cloakroom=; Path=/; HttpOnly; Secure; SameSite=Strict; Max-Age=0"
 
-    @Test("ends the session first, then makes its tokens void, and clears the cookie")
+    @Test("ends the session first, then revokes its tokens, and clears the cookie")
     func signsOut() async throws {
         let subject = AccountControllerFixture()
         let ticket = try await subject.ticket()
@@ -22,7 +22,7 @@ struct SignOutTests {
         #expect(await subject.whoAmI(ticket).problem?.reason == .revoked)
     }
 
-    @Test("succeeds when the upstream cannot be told, and says so to operators")
+    @Test("succeeds if the upstream is unavailable, and reports this to the operator")
     func revokeFails() async throws {
         let subject = AccountControllerFixture()
         let ticket = try await subject.ticket()
@@ -33,7 +33,7 @@ struct SignOutTests {
         #expect(await subject.whoAmI(ticket).problem?.reason == .revoked)
     }
 
-    @Test("is the same a second time and without a session, and tells nobody of it")
+    @Test("responds the same when repeated or without a session, and emits no event")
     func idempotent() async throws {
         let subject = AccountControllerFixture()
         let ticket = try await subject.ticket()
@@ -44,7 +44,7 @@ struct SignOutTests {
         #expect(subject.observer.all.count == told)
     }
 
-    @Test("is 503 when the store is not there, and the cookie stays for another try")
+    @Test("is 503 if the store is unavailable, and keeps the cookie for another attempt")
     func storeDown() async throws {
         let subject = AccountControllerFixture()
         let ticket = try await subject.ticket()

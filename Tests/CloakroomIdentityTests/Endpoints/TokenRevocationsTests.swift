@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Revoking tokens in the background", .timeLimit(.minutes(1)))
 struct TokenRevocationsTests {
-    /// A client whose revocations wait until they are let go.
+    /// A client whose revocations wait until the test releases them.
     private final class SlowClient: TokenClient {
         private struct State {
             var running = 0
@@ -74,7 +74,7 @@ struct TokenRevocationsTests {
         return EndedSession(id: session.id, opened: session)
     }
 
-    @Test("Rule 40: is done a few at a time, with a bounded queue; what finds no room is told, and nothing waits")
+    @Test("Rule 40: runs with limited concurrency and a bounded queue; overflow is reported, and no caller waits")
     func bounds() async {
         let revocations = TokenRevocations(
             client: client, observer: observer, source: .unknown, mostAtOnce: 2, mostWaiting: 5)
@@ -87,7 +87,7 @@ struct TokenRevocationsTests {
         #expect(Set(client.revoked) == Set((0..<5).map { Secret("canary-refresh-\($0)") }))
     }
 
-    @Test("Rule 40: ends in a bounded time with a call that is not answered, and takes nothing after that")
+    @Test("Rule 40: shuts down in bounded time despite a call without a response, and accepts nothing afterwards")
     func finish() async {
         let revocations = TokenRevocations(client: client, observer: observer, source: .unknown)
         _ = revocations.revoke([ended(1)])
@@ -98,7 +98,7 @@ struct TokenRevocationsTests {
         client.open()
     }
 
-    @Test("Rule 40: those that wait at a reload get their turn, and nothing is taken after that")
+    @Test("Rule 40: processes the pending revocations at a reload, and accepts nothing afterwards")
     func drain() async {
         let revocations = TokenRevocations(
             client: client, observer: observer, source: .unknown, mostAtOnce: 2, mostWaiting: 100)
@@ -112,7 +112,7 @@ struct TokenRevocationsTests {
         #expect(observer.all == [.revokeFailed(SessionID(100))])
     }
 
-    @Test("Rule 40: a stop ends the wait for those that wait at a reload")
+    @Test("Rule 40: a stop ends the wait for revocations pending at a reload")
     func cancelledDrain() async {
         let revocations = TokenRevocations(client: client, observer: observer, source: .unknown)
         _ = revocations.revoke([ended(1)])
@@ -125,7 +125,7 @@ struct TokenRevocationsTests {
         client.open()
     }
 
-    @Test("Rule 40: of some that can be opened and one that cannot, none is claimed to be revoked")
+    @Test("Rule 40: if one of several sessions cannot be opened, none is reported as revoked")
     func mixed() {
         let revocations = TokenRevocations(client: client, observer: observer, source: .unknown)
         #expect(revocations.revoke([ended(1), EndedSession(id: SessionID(2), opened: nil)]) == .notRevokedSealed)

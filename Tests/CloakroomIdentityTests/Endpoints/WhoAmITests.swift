@@ -4,7 +4,7 @@ import Testing
 
 @Suite("GET of the accounts prefix")
 struct WhoAmITests {
-    @Test("tells the user and the times, as signing in did")
+    @Test("returns the user and the times, as sign-in did")
     func tells() async throws {
         let subject = AccountControllerFixture()
         let signedIn = await subject.signIn()
@@ -14,20 +14,20 @@ struct WhoAmITests {
         #expect(response.fields.isEmpty)
     }
 
-    @Test("never slides the idle timeout")
+    @Test("never extends the idle timeout")
     func doesNotSlide() async throws {
         let subject = AccountControllerFixture()
         let ticket = try await subject.ticket()
         let later = AccountControllerFixture.now + .seconds(600)
         #expect(await subject.whoAmI(ticket, at: later).status == 200)
         guard case .active(let session) = subject.store.lookup(ticket, now: later, slides: false) else {
-            Issue.record("the session is gone")
+            Issue.record("the session was not found")
             return
         }
         #expect(session.lastUsedAt == AccountControllerFixture.now)
     }
 
-    @Test("is 401 with the reason, and leaves the cookie alone")
+    @Test("is 401 with the reason, and keeps the cookie")
     func unauthorized() async throws {
         let subject = AccountControllerFixture()
         let ticket = try await subject.ticket()
@@ -40,7 +40,7 @@ struct WhoAmITests {
         #expect(late.fields.isEmpty && out.fields.isEmpty)
     }
 
-    @Test("asks the store where the local table cannot tell")
+    @Test("reads from the store if the session is not cached locally")
     func remote() async throws {
         let subject = AccountControllerFixture()
         let ticket = try await subject.ticket()
@@ -50,7 +50,7 @@ struct WhoAmITests {
         #expect(await subject.whoAmI(SessionTicket(using: &generator)).problem?.reason == .noSession)
     }
 
-    @Test("is 503 and never 401 when the store is not there")
+    @Test("is 503 and never 401 if the store is unavailable")
     func storeDown() async throws {
         let subject = AccountControllerFixture()
         let ticket = try await subject.ticket()

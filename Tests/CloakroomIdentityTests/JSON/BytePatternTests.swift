@@ -5,11 +5,11 @@ import Testing
 
 @Suite("The search for a token")
 struct BytePatternTests {
-    @Test("finds what is there and nothing else")
+    @Test("finds each occurrence and nothing else")
     func agrees() {
         var generator = SeededGenerator(seed: 7)
         for _ in 0..<5_000 {
-            // Two letters, so that much nearly matches.
+            // An alphabet of two letters causes many partial matches.
             let text = (0..<Int.random(in: 0...24, using: &generator)).map { _ in
                 UInt8.random(in: 0...1, using: &generator)
             }
@@ -21,9 +21,9 @@ struct BytePatternTests {
         }
     }
 
-    @Test("Rule 31: costs the sum of the two lengths and not their product")
+    @Test("Rule 31: costs the sum of the two lengths, not their product")
     func linear() {
-        // A search that begins anew after each mismatch compares 2^28 bytes here: minutes in a build without
+        // A search that restarts after each mismatch would compare 2^28 bytes here: minutes in a build without
         // optimization.
         let text = [UInt8](repeating: 1, count: 32_768)
         let pattern = [UInt8](repeating: 1, count: 16_383) + [2]

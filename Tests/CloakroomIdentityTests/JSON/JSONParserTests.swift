@@ -10,7 +10,7 @@ struct JSONParserTests {
         String(repeating: open, count: depth) + value + String(repeating: close, count: depth)
     }
 
-    @Test("Rule 31: refuses documents that are nested more than 32 deep")
+    @Test("Rule 31: rejects documents nested more than 32 deep")
     func depth() {
         for (open, close, value) in [("[", "]", ""), (#"{"a":"#, "}", "1"), ("[", "]", "{}"), (#"[{"a":"#, "}]", "0")] {
             let levels = open.count == 1 || open.hasPrefix("{") ? 1 : 2
@@ -20,17 +20,17 @@ struct JSONParserTests {
             #expect(read(nested(open, close, depth: fits + 1, around: value)) == nil, "\(open) \(fits + 1)")
         }
         #expect(read(nested("[", "]", depth: 505)) == nil)
-        // The depth is that of one place, not a sum over the document.
+        // The depth is that of one position, not a sum over the document.
         #expect(
             read("[" + Array(repeating: nested("[", "]", depth: 31), count: 100).joined(separator: ",") + "]") != nil)
     }
 
-    /// Bodies by which a reader could be made to do more than its share, each of about a number of bytes.
+    /// Bodies designed to be expensive to parse, each of about the given number of bytes.
     private static let shapes: [(name: String, make: @Sendable (Int) -> [UInt8])] = [
         ("open brackets", { Array(repeating: UInt8(ascii: "["), count: $0) }),
         ("nested brackets", { repeating("[", $0 / 2) + repeating("]", $0 / 2) }),
         (
-            "brackets as deep as they may be",
+            "brackets at the maximum depth",
             { list(String(repeating: "[", count: 31) + String(repeating: "]", count: 31), $0) }
         ),
         ("nested objects", { repeating(#"{"":"#, $0 / 4) }),
@@ -38,7 +38,7 @@ struct JSONParserTests {
         ("small objects", { list(#"{"a":1}"#, $0) }),
         ("many members", { size in members(size) { #""m\#($0)":1"# } }),
         ("small numbers", { list("1", $0) }),
-        ("numbers of the longest kind", { list(String(repeating: "7", count: 1_024), $0) }),
+        ("numbers of the maximum length", { list(String(repeating: "7", count: 1_024), $0) }),
         ("one long number", { [UInt8(ascii: "[")] + repeating("9", $0) + [UInt8(ascii: "]")] }),
         ("a fraction of many digits", { Array("[0.".utf8) + repeating("9", $0) + [UInt8(ascii: "]")] }),
         ("one long string", { [UInt8(ascii: "\"")] + repeating("a", $0) + [UInt8(ascii: "\"")] }),
@@ -70,13 +70,13 @@ struct JSONParserTests {
         return Array("{\((0..<count).map(make).joined(separator: ","))}".utf8)
     }
 
-    @Test("Rule 31: costs no more than in proportion to the bytes, whatever they are")
+    @Test("Rule 31: costs time in proportion to the number of bytes, for any input")
     func linear() {
         for shape in Self.shapes {
             let small = shape.make(32_768)
             let large = shape.make(131_072)
-            // Four times the bytes: a cost that grows with the square would be sixteen times as high. The least of
-            // several runs, and several attempts: other processes only ever add time.
+            // The input has four times the bytes: a quadratic cost would be sixteen times as high. The minimum of
+            // several runs and several attempts are used because other processes can only add time.
             let ratio = (0..<5).lazy.map { _ in
                 Double(Self.cost(of: large)) / Double(max(Self.cost(of: small), 20_000))
             }.first { $0 < 8 }
@@ -90,20 +90,20 @@ struct JSONParserTests {
         return (0..<3).map { _ in clock.measure { _ = JSONValue(document: document) }.nanoseconds }.min() ?? 0
     }
 
-    @Test("Rule 20: refuses a member name that is there twice, however it is written, at every depth")
+    @Test("Rule 20: rejects duplicate member names in any spelling and at any depth")
     func duplicates() {
         #expect(read(#"{"a":1,"a":1}"#) == nil)
         #expect(read(#"{"a":1,"b":2,"\u0061":3}"#) == nil)
         #expect(read(#"[{"x":{"a":1,"a":2}}]"#) == nil)
         #expect(read(#"{"a":{"a":1},"A":[{"a":1},{"a":2}]}"#) != nil)
-        // Two spellings of one letter are two names: other readers compare bytes, too.
+        // Two Unicode spellings of one letter are two names: other parsers compare bytes, too.
         let value = read("{\"\u{e9}\":1,\"e\u{301}\":2}")
         #expect(value?[path: "\u{e9}"] == .number(1))
         #expect(value?[path: "e\u{301}"] == .number(2))
     }
 
     @Test(
-        "Rule 20: refuses surrogates that are no pair, and escapes that are none",
+        "Rule 20: rejects unpaired surrogates and invalid escapes",
         arguments: [
             #""\ud800""#, #""\udc00""#, #""\ud800\ud800""#, #""\ud800x""#, #""\ud800\n""#, #""\udc00\ud800""#,
             #""\u12""#,
@@ -113,7 +113,7 @@ struct JSONParserTests {
         #expect(read(text) == nil)
     }
 
-    @Test("Rule 20: refuses bytes that are not UTF-8, a byte order mark, control characters and other white space")
+    @Test("Rule 20: rejects invalid UTF-8, a byte order mark, control characters and other white space")
     func bytes() {
         let quote: [UInt8] = [0x22]
         for sequence: [UInt8] in [
@@ -129,7 +129,7 @@ struct JSONParserTests {
         #expect(read("\u{a0}1") == nil)
     }
 
-    @Test("reads all escapes, and everything above the first plane")
+    @Test("parses all escapes and all characters beyond the first plane")
     func decodes() {
         #expect(
             read(#""\"\\\/\b\f\n\r\t\u0041\u00e9\uD83D\uDE00\u0000""#) == .string("\"\\/\u{8}\u{c}\n\r\tA\u{e9}😀\0"))
@@ -138,7 +138,7 @@ struct JSONParserTests {
     }
 
     @Test(
-        "reads numbers",
+        "parses numbers",
         arguments: [
             ("0", 0), ("-0", -0.0), ("7", 7), ("-12", -12), ("999999999999999", 999_999_999_999_999),
             ("1234567890123456789", 1.234_567_890_123_456_8e18), ("0.5", 0.5), ("-2.5e3", -2_500), ("1E+2", 100),
@@ -150,7 +150,7 @@ struct JSONParserTests {
     }
 
     @Test(
-        "Rule 20: refuses what is no number",
+        "Rule 20: rejects malformed numbers",
         arguments: [
             "00", "01", "-01", "-", "+1", ".5", "1.", "1.e1", "1e", "1e+", "0x10", "1_000", "Infinity", "NaN", "١",
         ])
@@ -159,7 +159,7 @@ struct JSONParserTests {
         #expect(read("[\(text)]") == nil)
     }
 
-    @Test("Rule 31: refuses a number of more than 1,024 bytes")
+    @Test("Rule 31: rejects a number of more than 1,024 bytes")
     func longNumbers() {
         #expect(read(String(repeating: "1", count: 1_024)) != nil)
         #expect(read(String(repeating: "1", count: 1_025)) == nil)

@@ -6,7 +6,7 @@ import Testing
 struct JSONValueTests {
     private func read(_ text: String) -> JSONValue? { JSONValue(document: Array(text.utf8)) }
 
-    @Test("is read with everything in it")
+    @Test("is parsed with all its contents")
     func reads() {
         let document = #" {"a": [1, -2.5e3, true, null, "é\n"], "b": {}} "#
         let expected = JSONValue.object([
@@ -16,7 +16,7 @@ struct JSONValueTests {
     }
 
     @Test(
-        "Rule 20: is not read from what is not JSON from the first byte to the last",
+        "Rule 20: is not parsed unless the whole input is JSON, from the first byte to the last",
         arguments: [
             "", " ", "{", #"{"a":1,}"#, #"{"a":1 , }"#, "[1,]", "[1\n,\t]", "{,}", "[,]", "[,1]", "[1 2]", #"{"a" 1}"#,
             #"{"a":1 "b":2}"#, #"{"a":}"#, "{1:2}", "[+1]", "[.5]", "[1.]", "[-]", "[1e]", "[0x1]", "[nul]", "[True]",
@@ -29,25 +29,25 @@ struct JSONValueTests {
         #expect(read(text) == nil)
     }
 
-    @Test("Rule 20: is not read from bytes that are not UTF-8, nor from UTF-16")
+    @Test("Rule 20: is not parsed from invalid UTF-8 nor from UTF-16")
     func encodings() {
         #expect(JSONValue(document: Array(#"{"a":""#.utf8) + [0xff, 0xfe] + Array(#""}"#.utf8)) == nil)
         let utf16 = #"{"a":1}"#.utf8.flatMap { [$0, 0 as UInt8] }
         #expect(JSONValue(document: utf16) == nil)
     }
 
-    @Test("is read when it is deep, but not too deep")
+    @Test("is parsed up to the maximum depth and not beyond")
     func depth() {
         #expect(read(String(repeating: "[", count: 32) + String(repeating: "]", count: 32)) != nil)
         #expect(read(String(repeating: "[", count: 33) + String(repeating: "]", count: 33)) == nil)
     }
 
-    @Test("keeps commas and brackets that stand in strings")
+    @Test("keeps commas and brackets inside strings")
     func commasInStrings() {
         #expect(read(#"{"a":",]","b":"\",}"}"#) == .object(["a": .string(",]"), "b": .string("\",}")]))
     }
 
-    @Test("gives the member at a dotted path, and nothing where a step is missing")
+    @Test("returns the member at a dotted path, and nil if a step is missing")
     func paths() {
         let value = read(#"{"data":{"tokens":{"access":"x"},"none":null},"flat":1}"#)
         #expect(value?[path: "data.tokens.access"] == .string("x"))

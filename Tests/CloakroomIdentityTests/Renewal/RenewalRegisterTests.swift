@@ -3,7 +3,7 @@ import Testing
 
 @testable import CloakroomIdentity
 
-@Suite("What is remembered of renewals")
+@Suite("The refresh coordinator's record of a session")
 struct RefreshCoordinatorTests {
     private let now = Upstreams.now
 
@@ -24,7 +24,7 @@ struct RefreshCoordinatorTests {
         register.finish(id, now: now)
     }
 
-    @Test("is nothing once a renewal has succeeded")
+    @Test("is removed after a successful refresh")
     func success() throws {
         var register = RefreshCoordinator(RefreshLimits())
         for number in 0..<5_000 {
@@ -37,7 +37,7 @@ struct RefreshCoordinatorTests {
         #expect(register.count == 0 && register.inFlightCount == 0)
     }
 
-    @Test("is forgotten some time after the last failure")
+    @Test("expires some time after the last failure")
     func sweep() throws {
         var register = RefreshCoordinator(RefreshLimits())
         for number in 0..<5_000 { try fail(UInt64(number), in: &register, now: now) }
@@ -46,14 +46,14 @@ struct RefreshCoordinatorTests {
         #expect(register.count == 7_000)
     }
 
-    @Test("has a bound, whatever fails")
+    @Test("is bounded in number, whatever fails")
     func bound() throws {
         var register = RefreshCoordinator(RefreshLimits(remembered: 100))
         for number in 0..<5_000 { try fail(UInt64(number), in: &register, now: now) }
         #expect(register.count == 100)
     }
 
-    @Test("does not mix up a flight that has landed with the one after it")
+    @Test("does not confuse a completed refresh with the following one")
     func successor() throws {
         var register = RefreshCoordinator(RefreshLimits())
         let session = session(1)
@@ -73,12 +73,12 @@ struct RefreshCoordinatorTests {
     }
 }
 
-@Suite("The rest after a failed renewal")
+@Suite("The back-off after a failed refresh")
 struct RefreshBackoffTests {
     private let now = Upstreams.now
     private let failure = RefreshOutcome.unavailable(status: 502, retryAfter: 1)
 
-    @Test("is jittered by a quarter at most, downwards", arguments: [0, 1, 128, 255] as [UInt64])
+    @Test("is jittered downwards by at most a quarter", arguments: [0, 1, 128, 255] as [UInt64])
     func jitter(spread: UInt64) throws {
         var coolOff = RefreshBackoff()
         for seconds in [1, 2, 4, 8, 16, 30, 30] {
@@ -91,7 +91,7 @@ struct RefreshBackoffTests {
         }
     }
 
-    @Test("says how long it lasts, in whole seconds, one at least")
+    @Test("reports its length in whole seconds, at least one")
     func retryAfter() {
         var coolOff = RefreshBackoff()
         #expect(coolOff.result(at: now) == nil)
@@ -102,7 +102,7 @@ struct RefreshBackoffTests {
         #expect(coolOff.result(at: now + .seconds(4)) == nil)
     }
 
-    @Test("does not grow by failures of the store, which looks after itself")
+    @Test("does not grow with store failures, which have their own retries")
     func store() {
         var coolOff = RefreshBackoff()
         for _ in 0..<5 { coolOff.note(.storeUnavailable(retryAfter: 1), spread: 0, now: now) }
@@ -110,7 +110,7 @@ struct RefreshBackoffTests {
         #expect(coolOff.until == now + .seconds(1))
     }
 
-    @Test("begins anew after a while without failures")
+    @Test("starts again from its initial value after a period without failures")
     func forgotten() {
         var coolOff = RefreshBackoff()
         for _ in 0..<6 { coolOff.note(failure, spread: 0, now: now) }
@@ -118,7 +118,7 @@ struct RefreshBackoffTests {
         #expect(coolOff.failures == 1)
     }
 
-    @Test("is over when the clock jumps back")
+    @Test("is over if the clock jumps back")
     func clock() {
         var coolOff = RefreshBackoff()
         coolOff.note(failure, spread: 0, now: now)

@@ -2,9 +2,9 @@ import CloakroomCore
 import CloakroomIdentity
 import Testing
 
-@Suite("Waiting for a renewal", .timeLimit(.minutes(1)))
+@Suite("Waiting for a token refresh", .timeLimit(.minutes(1)))
 struct TokenRefreshWaitingTests {
-    @Test("200 requests that want the same tokens renewed cause one renewal, and all get its tokens")
+    @Test("200 requests that need the same tokens refreshed cause one refresh, and all get its tokens")
     func singleFlight() async throws {
         let test = RefresherFixture()
         let (ticket, session) = try await test.session()
@@ -25,7 +25,7 @@ struct TokenRefreshWaitingTests {
         #expect(test.results == [.success])
     }
 
-    @Test("all who wait hear of a definite rejection")
+    @Test("all waiting requests get a definite rejection")
     func rejected() async throws {
         let test = RefresherFixture()
         let (ticket, session) = try await test.session()
@@ -41,7 +41,7 @@ struct TokenRefreshWaitingTests {
         #expect(test.client.refreshed.count == 1)
     }
 
-    @Test("a request that is given up leaves the renewal alone, even if it began it")
+    @Test("a cancelled request does not stop the refresh, even if it started it")
     func cancellation() async throws {
         let test = RefresherFixture()
         let (ticket, session) = try await test.session()
@@ -59,7 +59,7 @@ struct TokenRefreshWaitingTests {
         #expect(test.kept(ticket)?.authorization == Secret("Bearer canary-renewed-1"))
     }
 
-    @Test("tokens that nobody waits for any more are kept all the same")
+    @Test("tokens that no request waits for any more are saved all the same")
     func everybodyGone() async throws {
         let test = RefresherFixture()
         let (ticket, session) = try await test.session()
@@ -73,7 +73,7 @@ struct TokenRefreshWaitingTests {
         #expect(test.kept(ticket)?.authorization == Secret("Bearer canary-renewed-1"))
     }
 
-    @Test("a request that was given up before it asked begins nothing")
+    @Test("a request that was cancelled before its call starts no refresh")
     func cancelledBefore() async throws {
         let test = RefresherFixture()
         let (ticket, session) = try await test.session()
@@ -87,7 +87,7 @@ struct TokenRefreshWaitingTests {
         #expect(test.refresher.inFlightCount == 0)
     }
 
-    @Test("has a bound for each session, and one for the process")
+    @Test("is bounded per session and for the process")
     func bounds() async throws {
         let test = RefresherFixture(bounds: RefreshLimits(waiters: 5, waitersPerSession: 3))
         let (ticket, session) = try await test.session("1")
@@ -106,7 +106,7 @@ struct TokenRefreshWaitingTests {
         #expect(test.refresher.waiterCount == 0)
     }
 
-    @Test("has a bound on renewals at a time")
+    @Test("is bounded by the number of concurrent refreshes")
     func flights() async throws {
         let test = RefresherFixture(bounds: RefreshLimits(flights: 1))
         let (ticket, session) = try await test.session("1")
@@ -121,7 +121,7 @@ struct TokenRefreshWaitingTests {
         #expect(await test.refresh(other, otherTicket).session != nil)
     }
 
-    @Test("takes no longer than the limit; the renewal goes on and its tokens are kept")
+    @Test("takes at most the wait limit; the refresh continues and its tokens are saved")
     func timeLimit() async throws {
         let test = RefresherFixture()
         let (ticket, session) = try await test.session()
@@ -137,7 +137,7 @@ struct TokenRefreshWaitingTests {
         #expect(test.kept(ticket)?.authorization == Secret("Bearer canary-renewed-1"))
     }
 
-    @Test("does not last for the user's data: the tokens are enough to go on with")
+    @Test("does not include fetching the user's data: the tokens are sufficient")
     func beforeTheUser() async throws {
         let test = RefresherFixture()
         let (ticket, session) = try await test.session()
@@ -146,7 +146,8 @@ struct TokenRefreshWaitingTests {
         test.client.onUser { _ = try? await hold.refresh(session.tokens, traceparent: nil, now: session.createdAt) }
         let first = try #require(await test.refresh(session, ticket).session)
         await until { hold.refreshed.count == 1 }
-        // The flight has duties left. Who comes with the old tokens gets the new ones, and nothing is begun twice.
+        // The refresh is still fetching the user. A request with the old tokens gets the new ones, and no second
+        // refresh starts.
         test.store.becomeRemote()
         #expect(await test.refresh(session, ticket).session === first)
         test.refresher.refreshInBackground(session, ticket: ticket)
@@ -155,17 +156,17 @@ struct TokenRefreshWaitingTests {
         await test.settle()
     }
 
-    @Test("a request with newer tokens than those that a renewal is about gets one of its own")
+    @Test("a request with newer tokens than those being refreshed gets a refresh of its own")
     func aboutOlderTokens() async throws {
         let test = RefresherFixture()
         let (ticket, session) = try await test.session()
         let newer = try #require(await test.refresh(session, ticket).session)
         await test.settle()
         test.store.becomeRemote()
-        // A flight that finds out that somebody else has renewed, held up before that by the lease.
+        // The lease delays a refresh that will find out that another replica has already refreshed the tokens.
         guard case .acquired(let lease) = try await test.store.lease(session.key, for: .seconds(9), now: test.time.now)
         else {
-            Issue.record("there is no lease")
+            Issue.record("the lease was not acquired")
             return
         }
         test.refresher.refreshInBackground(session, ticket: ticket)

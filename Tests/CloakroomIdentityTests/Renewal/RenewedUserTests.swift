@@ -2,11 +2,11 @@ import CloakroomCore
 import CloakroomIdentity
 import Testing
 
-@Suite("The user's data after a renewal", .timeLimit(.minutes(1)))
+@Suite("The user's data after a token refresh", .timeLimit(.minutes(1)))
 struct RefreshedUserTests {
     private let test = RefresherFixture()
 
-    @Test("Rule 25: a changed user shows after a refresh")
+    @Test("Rule 25: a changed user is visible after a refresh")
     func changed() async throws {
         let (ticket, session) = try await test.session()
         test.client.respondWithUser(.success(Array(#"{"name":"Changed"}"#.utf8)))
@@ -19,7 +19,7 @@ struct RefreshedUserTests {
         #expect(kept.version == session.version + 2)
     }
 
-    @Test("is not written again where it is the same, and where the upstream has no call for it")
+    @Test("is not written again if unchanged or if the upstream has no user endpoint")
     func unchanged() async throws {
         let (ticket, session) = try await test.session()
         for response in [session.user.json, nil] {
@@ -32,7 +32,7 @@ struct RefreshedUserTests {
         }
     }
 
-    @Test("stays as it was when it cannot be fetched or kept, and nobody notices")
+    @Test("stays unchanged if it cannot be fetched or saved, without an error to the request")
     func failure() async throws {
         let (ticket, session) = try await test.session()
         test.client.respondWithUser(.failure(TokenClientError(.unreachable, in: .user)))
@@ -50,7 +50,7 @@ struct RefreshedUserTests {
         #expect(test.results == [.success, .success])
     }
 
-    @Test("Rule 39: is fetched with the tokens before in mind")
+    @Test("Rule 39: is fetched with a check for the replaced tokens")
     func previousTokens() async throws {
         let (ticket, session) = try await test.session()
         _ = await test.refresh(session, ticket)
@@ -58,7 +58,7 @@ struct RefreshedUserTests {
         #expect(test.client.replaced == [session.tokens.refreshToken])
     }
 
-    @Test("Rule 39: is emptied where the new tokens are in the data that is kept, and there is no other")
+    @Test("Rule 39: is emptied if the stored data contains the new tokens and no other data is available")
     func keptData() async throws {
         for response in [.success(nil), .failure(TokenClientError(.invalidResponse, in: .user))]
             as [Result<[UInt8]?, TokenClientError>]
@@ -78,7 +78,7 @@ struct RefreshedUserTests {
         }
     }
 
-    @Test("is kept while the lease is still held")
+    @Test("is saved while the lease is still held")
     func underTheLease() async throws {
         let (ticket, session) = try await test.session()
         let (store, time, key) = (test.store, test.time, session.key)

@@ -3,11 +3,11 @@ import CloakroomIdentity
 import Synchronization
 import Testing
 
-@Suite("A renewer that is to end", .timeLimit(.minutes(1)))
+@Suite("Shutting down a token refresher", .timeLimit(.minutes(1)))
 struct RefresherShutdownTests {
     private let test = RefresherFixture()
 
-    @Test("waits for a call that is under way, and for its tokens to be kept")
+    @Test("waits for a call in flight and for its tokens to be saved")
     func waits() async throws {
         let (ticket, session) = try await test.session()
         test.client.hold()
@@ -15,18 +15,18 @@ struct RefresherShutdownTests {
         await until { test.client.refreshed.count == 1 }
         let run = Task { await test.refresher.run() }
         run.cancel()
-        // The bound of the shutdown, and that of those who wait.
+        // One timeout of the shutdown, one of the waiting requests.
         await until { test.time.sleeperCount == 2 }
         #expect(test.refresher.inFlightCount == 1)
         test.client.letGo()
         await run.value
         #expect(test.refresher.inFlightCount == 0)
         #expect(test.kept(ticket)?.authorization == Secret("Bearer canary-renewed-1"))
-        // What is not needed to go on is left out.
+        // Optional steps are skipped.
         #expect(test.client.userCalls == 0)
     }
 
-    @Test("gives up after its bound")
+    @Test("gives up after its timeout")
     func givesUp() async throws {
         let (ticket, session) = try await test.session()
         test.client.hold()
@@ -41,7 +41,7 @@ struct RefresherShutdownTests {
         await test.settle()
     }
 
-    @Test("begins nothing any more, and has nothing to wait for")
+    @Test("starts no refresh any more, and has nothing to wait for")
     func beginsNothing() async throws {
         let (ticket, session) = try await test.session()
         await test.refresher.shutdown()
@@ -52,12 +52,12 @@ struct RefresherShutdownTests {
         #expect(test.time.sleeperCount == 0)
     }
 
-    @Test("does not wait for another replica's renewal, for nothing would be lost")
+    @Test("does not wait for another replica's refresh, because no tokens would be lost")
     func spendsNothing() async throws {
         let (ticket, session) = try await test.session()
         _ = try await test.store.lease(session.key, for: .seconds(9), now: test.time.now)
         let waiting = Task { await test.refresh(session, ticket) }
-        // It pauses before it looks again.
+        // The refresh is sleeping before its next attempt.
         await until { test.time.sleeperCount == 2 }
         let shutdown = Task { await test.refresher.shutdown() }
         await until { test.time.sleeperCount == 3 }
@@ -68,7 +68,7 @@ struct RefresherShutdownTests {
         #expect(test.kept(ticket)?.authorization == session.authorization)
     }
 
-    @Test("Rule 22: neither a renewer nor what it answers shows a token, whoever prints or reflects it")
+    @Test("Rule 22: neither a refresher nor its results reveal a token when printed or reflected")
     func canaries() async throws {
         let (ticket, session) = try await test.session()
         let (otherTicket, other) = try await test.session("2")
@@ -85,7 +85,7 @@ struct RefresherShutdownTests {
         texts += [text(test.refresher), text(test.observer.all)]
         for text in texts {
             #expect(!text.contains("canary") && !text.contains(ticket.cookieValue))
-            // The bytes of "canary", one below the other.
+            // The bytes of "canary", one per line.
             #expect(!text.contains("- 99\n") || !text.contains("- 121\n"))
         }
     }

@@ -2,11 +2,11 @@ import CloakroomCore
 import CloakroomIdentity
 import Testing
 
-@Suite("Renewing a session's tokens", .timeLimit(.minutes(1)))
+@Suite("Refreshing a session's tokens", .timeLimit(.minutes(1)))
 struct TokenRefresherTests {
     private let test = RefresherFixture()
 
-    @Test("spends the refresh token, keeps what it brings, and gives the session with it")
+    @Test("uses the refresh token, saves the new tokens, and returns the session with them")
     func refreshes() async throws {
         let (ticket, session) = try await test.session()
         let refreshed = try #require(await test.refresh(session, ticket).session)
@@ -18,12 +18,12 @@ struct TokenRefresherTests {
         #expect(test.client.refreshed == [Secret("canary-refresh-1")])
         #expect(test.client.traceparents == ["00-a-b-01", "00-a-b-01"])
         #expect(test.results == [.success])
-        // The lease is given back: nobody has to wait for its end.
+        // The lease is released: no replica has to wait for its expiry.
         let lease = try await test.store.lease(session.key, for: .seconds(1), now: test.time.now)
         #expect(lease == .acquired(RefreshLease(fence: 2)))
     }
 
-    @Test("goes on while requests do, and only once at a time")
+    @Test("runs in the background while requests continue, and only once at a time")
     func refreshSoon() async throws {
         let (ticket, session) = try await test.session()
         test.client.hold()
@@ -37,7 +37,7 @@ struct TokenRefresherTests {
         #expect(test.kept(ticket)?.authorization == Secret("Bearer canary-renewed-1"))
     }
 
-    @Test("is not done again for who still has the tokens from before", arguments: [false, true])
+    @Test("is not repeated for a request that still has the previous tokens", arguments: [false, true])
     func stale(isRemote: Bool) async throws {
         let (ticket, session) = try await test.session()
         _ = await test.refresh(session, ticket)
@@ -50,7 +50,7 @@ struct TokenRefresherTests {
         #expect(test.results == (isRemote ? [.success, .coalesced] : [.success]))
     }
 
-    @Test("ends the session when the upstream refuses for good, and nobody else's")
+    @Test("ends the session on a definite rejection by the upstream, and no other session")
     func rejected() async throws {
         let (ticket, session) = try await test.session("1")
         let (otherTicket, other) = try await test.session("2")
@@ -65,7 +65,7 @@ struct TokenRefresherTests {
     }
 
     @Test(
-        "ends no session when the upstream cannot renew now",
+        "ends no session if the upstream cannot refresh temporarily",
         arguments: [(.unreachable, 502), (.invalidResponse, 502), (.busy, 502), (.timedOut, 504)]
             as [(TokenClientError.Kind, Int)])
     func transient(kind: TokenClientError.Kind, status: Int) async throws {
@@ -75,7 +75,7 @@ struct TokenRefresherTests {
         await test.settle()
         #expect(test.kept(ticket)?.authorization == session.authorization)
         #expect(test.results == [.transient])
-        // While it rests nothing is asked of the upstream.
+        // No request is sent to the upstream during the back-off.
         test.refresher.refreshInBackground(session, ticket: ticket)
         #expect(test.refresher.inFlightCount == 0)
         #expect(await test.refresh(session, ticket).unavailable == [status, 1])
@@ -86,7 +86,7 @@ struct TokenRefresherTests {
     }
 
     @Test(
-        "Rule 36: ends no session when the gateway's own request is refused: kept, retried later, counted and logged",
+        "Rule 36: ends no session if the gateway's own request is rejected: kept, retried, counted and logged",
         arguments: IdentityMisconfiguration.allCases)
     func misconfigured(reason: IdentityMisconfiguration) async throws {
         let (ticket, session) = try await test.session()
@@ -94,7 +94,7 @@ struct TokenRefresherTests {
             test.client.fail(.misconfigured(reason))
             #expect(await test.refresh(session, ticket).unavailable == [502, seconds])
             await test.settle()
-            // Until then nothing is asked of the upstream.
+            // No request is sent to the upstream before that.
             #expect(await test.refresh(session, ticket).unavailable == [502, seconds])
             test.time.advance(by: .seconds(seconds))
         }
@@ -105,7 +105,7 @@ struct TokenRefresherTests {
         #expect(await test.refresh(session, ticket).session != nil)
     }
 
-    @Test("rests longer after each failure in a row, and tells for how long")
+    @Test("backs off longer after each consecutive failure, and reports the delay")
     func coolOff() async throws {
         let (ticket, session) = try await test.session()
         for seconds in [1, 2, 4, 8, 16, 30, 30] {
@@ -122,7 +122,7 @@ struct TokenRefresherTests {
         #expect(await test.refresh(refreshed, ticket).unavailable == [502, 1])
     }
 
-    @Test("rests for one session and not for another")
+    @Test("backs off per session")
     func coolOffOfOne() async throws {
         let (ticket, session) = try await test.session("1")
         let (otherTicket, other) = try await test.session("2")
@@ -131,21 +131,21 @@ struct TokenRefresherTests {
         #expect(await test.refresh(other, otherTicket).session != nil)
     }
 
-    @Test("goes on with an access token that is good for a while yet, where there is no other")
+    @Test("continues with an access token that is still valid if no other can be obtained")
     func stillGood() async throws {
         let (ticket, session) = try await test.session(life: .seconds(1))
         test.client.fail(.unreachable)
         let outcome = await test.refresh(session, ticket).session
         #expect(outcome?.authorization == session.authorization)
         await test.settle()
-        // Whoever was refused does not go on with it.
+        // A request whose token was rejected does not continue with it.
         #expect(await test.refresh(session, ticket, cause: .rejected).unavailable == [502, 1])
         test.time.advance(by: .seconds(1))
         test.client.fail(.unreachable)
         #expect(await test.refresh(session, ticket).unavailable == [502, 2])
     }
 
-    @Test("ends no session when the store is not there")
+    @Test("ends no session if the store is unavailable")
     func storeUnavailable() async throws {
         let (ticket, session) = try await test.session()
         test.store.fail(.lease, .unavailable)
@@ -159,7 +159,7 @@ struct TokenRefresherTests {
         #expect(test.results == [.transient, .success])
     }
 
-    @Test("keeps new tokens once the store is back")
+    @Test("saves the new tokens once the store is available again")
     func keepsTrying() async throws {
         let (ticket, session) = try await test.session()
         test.client.hold()
@@ -167,7 +167,7 @@ struct TokenRefresherTests {
         await until { test.client.refreshed.count == 1 }
         test.store.fail(.save, .unavailable)
         test.client.letGo()
-        // One sleep is for those who wait, the other between two attempts.
+        // One sleep is the limit of the waiting request, the other the pause between two attempts.
         await until { test.time.sleeperCount == 2 }
         test.store.recover(.save)
         test.time.advance(by: .seconds(2))
@@ -176,7 +176,7 @@ struct TokenRefresherTests {
         #expect(test.client.refreshed.count == 1)
     }
 
-    @Test("is not done over and over for an upstream that refuses fresh tokens for a reason of its own")
+    @Test("is not repeated for an upstream that keeps rejecting fresh tokens")
     func rejectionPause() async throws {
         let (ticket, session) = try await test.session()
         let first = try #require(await test.refresh(session, ticket, cause: .rejected).session)
@@ -189,7 +189,7 @@ struct TokenRefresherTests {
         #expect(third?.authorization == Secret("Bearer canary-renewed-2"))
     }
 
-    @Test("is done after each refusal of a token that has ended, however short its life, and paused for a fresh one")
+    @Test("runs after each rejection of an expired token, however short its lifetime, and is paused for a fresh one")
     func shortLives() async throws {
         let (ticket, first) = try await test.session()
         var session = first
@@ -199,26 +199,26 @@ struct TokenRefresherTests {
             await test.settle()
             #expect(session.authorization == Secret("Bearer canary-renewed-\(number)"))
             test.time.advance(by: .seconds(1))
-            // Not for reasons of time.
+            // The token's age alone does not require a refresh.
             #expect(session.update.urgency(at: test.time.now) == .none)
             #expect(test.refresher.shouldRefreshAfterRejection(session))
         }
         session = try #require(await test.refresh(session, ticket, cause: .rejected).session)
         await test.settle()
-        // Tokens that are revoked are told apart from an upstream that refuses fresh ones by doing it once.
+        // One further refresh distinguishes revoked tokens from an upstream that rejects fresh ones.
         session = try #require(await test.refresh(session, ticket, cause: .rejected).session)
         await test.settle()
         #expect(session.authorization == Secret("Bearer canary-renewed-8"))
         #expect(!test.refresher.shouldRefreshAfterRejection(session))
         let same = await test.refresh(session, ticket, cause: .rejected).session
         #expect(same === session)
-        // Until its end, which is before that of the pause.
+        // Until the token expires, which is before the pause ends.
         test.time.advance(by: .seconds(1))
         #expect(test.refresher.shouldRefreshAfterRejection(session))
         #expect(await test.refresh(session, ticket, cause: .rejected).session?.version == session.version + 1)
     }
 
-    @Test("is done for a refusal soon after one for age")
+    @Test("runs for a rejection shortly after a refresh because of expiry")
     func rejectionAfterExpiry() async throws {
         let (ticket, session) = try await test.session()
         let first = try #require(await test.refresh(session, ticket, cause: .expired).session)
@@ -227,7 +227,7 @@ struct TokenRefresherTests {
         #expect(second?.authorization == Secret("Bearer canary-renewed-2"))
     }
 
-    @Test("makes new tokens void when the session was ended meanwhile")
+    @Test("revokes the new tokens if the session was ended meanwhile")
     func endedMeanwhile() async throws {
         let (ticket, session) = try await test.session()
         test.client.hold()
@@ -241,7 +241,7 @@ struct TokenRefresherTests {
         #expect(test.results.isEmpty)
     }
 
-    @Test("Rule 17: sessions of one name that are not the same have flights of their own")
+    @Test("Rule 17: different sessions with the same name have separate refreshes")
     func keys() async throws {
         let (ticket, session) = try await test.session()
         let key = SessionKey(session.key.word0, 1, 2, 3)
@@ -257,7 +257,7 @@ struct TokenRefresherTests {
         await test.settle()
     }
 
-    @Test("waits for another replica's renewal and uses it")
+    @Test("waits for another replica's refresh and uses its result")
     func replicas() async throws {
         let other = TokenRefresher(
             store: test.store, client: test.client, observer: test.observer, supportsRefresh: true,
@@ -268,7 +268,7 @@ struct TokenRefresherTests {
         async let first = test.refresh(session, ticket)
         await until { test.client.refreshed.count == 1 }
         async let second = other.refresh(session, ticket: ticket, cause: .expired, traceparent: nil)
-        // Two flights that bound the waiting, and one that pauses before it looks again.
+        // Two sleeps that limit the waiting, and one pause before the next poll.
         await until { test.time.sleeperCount == 3 }
         test.client.letGo()
         let authorization = await first.session?.authorization
@@ -280,9 +280,9 @@ struct TokenRefresherTests {
     }
 }
 
-@Suite("Tokens that cannot be renewed", .timeLimit(.minutes(1)))
+@Suite("Tokens that cannot be refreshed", .timeLimit(.minutes(1)))
 struct UnrenewableTests {
-    @Test("are used until the upstream refuses them; then the session ends")
+    @Test("are used until the upstream rejects them; then the session ends")
     func noRefreshToken() async throws {
         let test = RefresherFixture()
         let (ticket, session) = try await test.session(refreshToken: false, life: nil)
@@ -297,7 +297,7 @@ struct UnrenewableTests {
         #expect(test.results == [.rejected])
     }
 
-    @Test("are made void where the upstream has no call to renew, but one for that")
+    @Test("are revoked if the upstream has a revocation endpoint but no refresh endpoint")
     func noCall() async throws {
         let test = RefresherFixture(supportsRefresh: false)
         let (ticket, session) = try await test.session()
@@ -309,7 +309,7 @@ struct UnrenewableTests {
         #expect(test.client.refreshed.isEmpty)
     }
 
-    @Test("tell the reason for which the session was ended before")
+    @Test("return the reason for which the session was ended before")
     func endedBefore() async throws {
         let test = RefresherFixture(supportsRefresh: false)
         let (ticket, session) = try await test.session()
@@ -317,7 +317,7 @@ struct UnrenewableTests {
         #expect(await test.refresh(session, ticket, cause: .rejected).endReason == .revoked)
     }
 
-    @Test("end no session when the store is not there")
+    @Test("end no session if the store is unavailable")
     func storeUnavailable() async throws {
         let test = RefresherFixture(supportsRefresh: false)
         let (ticket, session) = try await test.session()

@@ -4,7 +4,7 @@ import FoundationEssentials
 import MockAPI
 import Testing
 
-@Suite("Renewing with the real mock API: rotation and reuse detection", .timeLimit(.minutes(1)))
+@Suite("Refreshing with the real mock API: rotation and reuse detection", .timeLimit(.minutes(1)))
 struct TokenRefresherWithUpstreamTests {
     private static let emails = ["jo@example.com", "sam@example.com"]
 
@@ -68,7 +68,7 @@ struct TokenRefresherWithUpstreamTests {
         }
     }
 
-    @Test("200 requests at once make exactly one refresh, and no spent token is seen again")
+    @Test("200 concurrent requests cause exactly one refresh, and no used refresh token is sent again")
     func singleFlight() async throws {
         try await withRoom { room in
             let signed = try await room.signIn()
@@ -92,7 +92,7 @@ struct TokenRefresherWithUpstreamTests {
         }
     }
 
-    @Test("Rule 16: two users who renew at once never swap tokens")
+    @Test("Rule 16: two users refreshing concurrently never swap tokens")
     func neverSwap() async throws {
         try await withRoom { room in
             var signed: [Signed] = []
@@ -112,7 +112,7 @@ struct TokenRefresherWithUpstreamTests {
                     #expect(session.user.account == current[index].session.user.account)
                 }
                 await room.settle()
-                // Each session's access token opens its own user's data, says the upstream.
+                // The upstream confirms that each session's access token returns its own user's data.
                 for (index, signed) in signed.enumerated() {
                     let user = try await room.client.user(try room.kept(signed.ticket).tokens, traceparent: nil)
                     #expect(String(decoding: user ?? [], as: UTF8.self).contains(#""email":"\#(Self.emails[index])""#))
@@ -123,7 +123,7 @@ struct TokenRefresherWithUpstreamTests {
         }
     }
 
-    @Test("Rule 25: a changed user shows after a refresh")
+    @Test("Rule 25: a changed user is visible after a refresh")
     func changedUser() async throws {
         try await withRoom { room in
             let signed = try await room.signIn()
@@ -135,7 +135,7 @@ struct TokenRefresherWithUpstreamTests {
         }
     }
 
-    @Test("a definite rejection ends the session, and nobody else's")
+    @Test("a definite rejection ends the session, and no other session")
     func rejected() async throws {
         try await withRoom { room in
             let signed = try await room.signIn(Self.emails[0])
@@ -149,7 +149,7 @@ struct TokenRefresherWithUpstreamTests {
         }
     }
 
-    @Test("an upstream that fails ends no session, is left alone for a while, and the session goes on after that")
+    @Test("a failing upstream ends no session, gets no request during the back-off, and the session then continues")
     func fails() async throws {
         try await withRoom { room in
             let signed = try await room.signIn()
@@ -164,7 +164,7 @@ struct TokenRefresherWithUpstreamTests {
         }
     }
 
-    @Test("an upstream that does not answer in time ends no session")
+    @Test("an upstream that does not respond in time ends no session")
     func timesOut() async throws {
         try await withRoom(timeout: .milliseconds(200)) { room in
             let signed = try await room.signIn()
@@ -175,7 +175,7 @@ struct TokenRefresherWithUpstreamTests {
         }
     }
 
-    @Test("a shutdown loses no refresh token that was spent")
+    @Test("a shutdown loses no tokens of a refresh in flight")
     func shutdown() async throws {
         try await withRoom { room in
             let signed = try await room.signIn()
@@ -189,7 +189,7 @@ struct TokenRefresherWithUpstreamTests {
     }
 }
 
-/// Tries until there is something, for a time that no test that works comes near to.
+/// Retries until there is a value, up to a limit that no passing test comes near.
 private func attempt<Value: Sendable>(_ attempt: () async -> Value?) async throws -> Value {
     var value: Value?
     await until {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import CloakroomIdentity
 
-@Suite("A request to sign in")
+@Suite("A sign-in request")
 struct SignInRequestParserTests {
     private let form = "application/x-www-form-urlencoded"
 
@@ -19,7 +19,7 @@ struct SignInRequestParserTests {
 
     private func basic(_ pair: String) -> String { "Basic " + Data(pair.utf8).base64EncodedString() }
 
-    @Test("takes Basic in UTF-8, parted at the first colon, in any case of the scheme")
+    @Test("accepts Basic in UTF-8, split at the first colon, in any case of the scheme")
     func basicCredentials() throws {
         let credentials = try read(authorization: basic("jo@example.com:pass:wörd 🔑"))
         #expect(credentials == (try Upstreams.credentials("jo@example.com", "pass:wörd 🔑")))
@@ -27,7 +27,7 @@ struct SignInRequestParserTests {
         #expect(try read(authorization: lower).password == Secret("x"))
     }
 
-    @Test("takes Basic before a body, and a body beside another scheme")
+    @Test("prefers Basic to a body, and accepts a body next to another scheme")
     func precedence() throws {
         let body = #"{"email":"body@example.com","password":"x"}"#
         let both = try read(authorization: basic("basic@example.com:x"), type: "application/json", body: body)
@@ -36,25 +36,25 @@ struct SignInRequestParserTests {
     }
 
     @Test(
-        "takes JSON, whatever the parameters of its type",
+        "accepts JSON with any parameters of its media type",
         arguments: ["application/json", "application/json; charset=utf-8", "Application/JSON ;x=y"])
     func json(type: String) throws {
         let credentials = try read(type: type, body: #"{"email":"jo@example.com","password":"p\"\u00e9","x":[1]}"#)
         #expect(credentials == (try Upstreams.credentials("jo@example.com", "p\"é")))
     }
 
-    @Test("takes a form")
+    @Test("accepts a form")
     func forms() throws {
         let credentials = try read(type: form, body: "password=a+b%26%C3%A9%3D=&email=jo%40example.com&remember=1")
         #expect(credentials == (try Upstreams.credentials("jo@example.com", "a b&é==")))
     }
 
     @Test(
-        "Rule 20: is malformed when its Basic credentials cannot be read",
+        "Rule 20: is malformed if its Basic credentials cannot be parsed",
         arguments: ["Basic", "Basic ", "Basic !!!", "Basic am8", "Basic am9AZXhhbXBsZS5jb20=", "Basic am86/w=="])
     func malformedBasic(authorization: String) {
         #expect(throws: SignInRequestParser.SignInInputError.malformed) { try read(authorization: authorization) }
-        // A body does not save it: which of the two was meant?
+        // A valid body next to them does not help: the intended credentials would be ambiguous.
         #expect(throws: SignInRequestParser.SignInInputError.malformed) {
             try read(
                 authorization: authorization, type: "application/json",
@@ -63,7 +63,7 @@ struct SignInRequestParserTests {
     }
 
     @Test(
-        "Rule 20: is malformed when its body cannot be read",
+        "Rule 20: is malformed if its body cannot be parsed",
         arguments: [
             ("application/json", "{"), ("application/json", "email=jo@example.com&password=x"),
             ("application/json", #"{"email":"jo@example.com","password":"x"}{}"#),
@@ -77,14 +77,14 @@ struct SignInRequestParserTests {
     }
 
     @Test(
-        "has a body of another type",
+        "is unsupported with a body of another type",
         arguments: ["text/plain", "multipart/form-data; boundary=x", "", "application/jsonx"])
     func otherTypes(type: String) {
         #expect(throws: SignInRequestParser.SignInInputError.unsupportedMediaType) { try read(type: type, body: "x") }
         #expect(throws: SignInRequestParser.SignInInputError.unsupportedMediaType) { try read(body: "x") }
     }
 
-    @Test("is invalid when it brings nothing")
+    @Test("is invalid without credentials")
     func nothing() {
         #expect(throws: SignInRequestParser.SignInInputError.invalid) { try read() }
         #expect(throws: SignInRequestParser.SignInInputError.invalid) { try read(type: "text/plain") }
@@ -94,7 +94,7 @@ struct SignInRequestParserTests {
     }
 
     @Test(
-        "Rule 10: is invalid when the address is none or the password is empty",
+        "Rule 10: is invalid if the address is malformed or the password is empty",
         arguments: [
             #"{"email":"jo","password":"x"}"#, #"{"email":"jo@a.com@b.com","password":"x"}"#,
             #"{"email":"jo\u0000@example.com","password":"x"}"#, #"{"email":"jo@example.com\r\n","password":"x"}"#,
@@ -105,7 +105,8 @@ struct SignInRequestParserTests {
         #expect(throws: SignInRequestParser.SignInInputError.invalid) { try read(type: "application/json", body: body) }
     }
 
-    @Test("is invalid with Basic that names nobody or has no password", arguments: [":x", "jo@example.com:", "jo:x"])
+    @Test(
+        "is invalid with Basic credentials without a name or a password", arguments: [":x", "jo@example.com:", "jo:x"])
     func invalidBasic(pair: String) {
         #expect(throws: SignInRequestParser.SignInInputError.invalid) { try read(authorization: basic(pair)) }
     }

@@ -2,7 +2,7 @@ import CloakroomCore
 import CloakroomIdentity
 import Testing
 
-@Suite("The throttle of sign-ins")
+@Suite("The rate limit of sign-ins")
 struct ThrottledSignInTests {
     private let now = AccountControllerFixture.now
     private let accountHash = AccountName(email: "jo@example.com").hash(under: Upstreams.accountKey)
@@ -19,7 +19,7 @@ struct ThrottledSignInTests {
         subject.journal.all.count { $0.hasPrefix("signIn") }
     }
 
-    @Test("answers 429 with Retry-After after five failures, and nothing goes upstream any more")
+    @Test("responds with 429 and Retry-After after five failures, and sends nothing upstream any more")
     func throttles() async {
         let subject = subject()
         for _ in 0..<5 { #expect(await subject.signIn().status == 401) }
@@ -34,7 +34,7 @@ struct ThrottledSignInTests {
         #expect(attempts(subject) == 6)
     }
 
-    @Test("throttles right credentials too, with the plan's sentence, and the session that was presented goes on")
+    @Test("applies to correct credentials too, with the configured sentence, and keeps the presented session")
     func rightPassword() async throws {
         let subject = AccountControllerFixture(messages: [.throttled: "Slow down."])
         let (ticket, _) = try await subject.session()
@@ -47,7 +47,7 @@ struct ThrottledSignInTests {
         #expect(await subject.whoAmI(ticket).status == 200)
     }
 
-    @Test("Rule 21: keys on the canonical user name, however it is spelled")
+    @Test("Rule 21: uses the canonical user name as its key, however it is spelled")
     func spellings() async {
         let subject = subject()
         let spellings = [
@@ -60,7 +60,7 @@ struct ThrottledSignInTests {
         #expect(await subject.signIn(email: "jo@example.com").status == 401)
     }
 
-    @Test("Rule 35: spellings that differ in accents have the attempts of one name together, and of the plain one")
+    @Test("Rule 35: spellings that differ in accents share the attempts of one name, and of the plain one")
     func accents() async {
         let subject = subject()
         let letters = ["\u{f6}", "\u{f3}", "\u{f2}", "\u{f4}", "\u{f5}", "\u{14d}", "\u{1d2}", "\u{f8}", "\u{1ecd}"]
@@ -71,7 +71,7 @@ struct ThrottledSignInTests {
         #expect(tried == 10)
     }
 
-    @Test("Rule 35: signing in as one's own account does not forget the failures of one that differs in an accent")
+    @Test("Rule 35: signing in to one's own account does not reset the failures of a name that differs in an accent")
     func ownAccount() async {
         let subject = subject()
         for _ in 0..<4 { #expect(await subject.signIn(email: "j\u{f6}@example.com").status == 401) }
@@ -85,7 +85,7 @@ struct ThrottledSignInTests {
     }
 
     @Test(
-        "Rule 35: signing in as one's own account does not forget the failures of a look-alike",
+        "Rule 35: signing in to one's own account does not reset the failures of a look-alike",
         arguments: [("admin@a.b", "adm\u{131}n@a.b"), ("stra\u{df}e@a.b", "strasse@a.b"), ("jo@a.b", "\u{ff4a}o@a.b")])
     func lookAlike(victim: String, own: String) async {
         let subject = subject()
@@ -99,14 +99,14 @@ struct ThrottledSignInTests {
         #expect(tried == 5)
     }
 
-    @Test("Rule 35: a success under a name that folding changes takes back its own attempt")
+    @Test("Rule 35: a success under a name that folding changes releases its own attempt")
     func ownLookAlike() async {
         let subject = subject(nil)
         for _ in 0..<20 { #expect(await subject.signIn(email: "stra\u{df}e@a.b").status == 200) }
         #expect(subject.store.throttleStates.keys.allSatisfy { [.attempts, .attemptsOfAccount].contains($0.scope) })
     }
 
-    @Test("counts one account from another address apart, and all of a /64 together")
+    @Test("counts an account separately per client address, with all addresses of a /64 as one")
     func addresses() async {
         let subject = subject()
         for number in 0..<5 { #expect(await subject.signIn(from: "2001:db8::\(number)").status == 401) }
@@ -114,7 +114,7 @@ struct ThrottledSignInTests {
         #expect(await subject.signIn(from: "2001:db8:0:1::1").status == 401)
     }
 
-    @Test("stops an address that tries many accounts at thirty")
+    @Test("blocks an address that tries many accounts after thirty attempts")
     func spraying() async {
         let subject = subject()
         for number in 0..<30 { #expect(await subject.signIn(email: "jo\(number)@example.com").status == 401) }
@@ -124,7 +124,7 @@ struct ThrottledSignInTests {
         #expect(await subject.signIn(email: "jo30@example.com", at: now + .seconds(600)).status == 401)
     }
 
-    @Test("slows an account that is tried from everywhere, and never locks it")
+    @Test("delays sign-ins of an account tried from many addresses, and never locks the account")
     func distributed() async {
         let subject = subject()
         for number in 0..<100 { #expect(await subject.signIn(from: "198.51.100.\(number)").status == 401) }
@@ -133,7 +133,7 @@ struct ThrottledSignInTests {
         #expect(await subject.signIn(from: "192.0.2.1", at: now + .seconds(3)).status == 200)
     }
 
-    @Test("A success forgets what the account failed from this address, and not what the address failed")
+    @Test("A success resets the failures of the account from this address, and not the failures of the address")
     func success() async {
         let subject = subject()
         for number in 0..<4 { _ = await subject.signIn(email: "jo\(number)@example.com") }
@@ -148,7 +148,7 @@ struct ThrottledSignInTests {
         #expect(await subject.signIn().status == 429)
     }
 
-    @Test("Signing in all day makes nobody wait where it is not more than 20 times in ten minutes")
+    @Test("Signing in all day causes no delay up to 20 times in ten minutes")
     func successes() async {
         let subject = subject(nil)
         for number in 0..<500 {
@@ -157,7 +157,7 @@ struct ThrottledSignInTests {
         #expect(subject.store.throttleStates.keys.allSatisfy { [.attempts, .attemptsOfAccount].contains($0.scope) })
     }
 
-    @Test("Rule 32: signing in with the right password is bounded for an account from one address")
+    @Test("Rule 32: signing in with the correct password is limited for an account from one address")
     func successesOfAccount() async {
         let subject = subject(nil)
         for _ in 0..<20 { #expect(await subject.signIn().status == 200) }
@@ -168,7 +168,7 @@ struct ThrottledSignInTests {
         #expect(await subject.signIn(at: now + .seconds(600)).status == 200)
     }
 
-    @Test("Rule 32: signing in with the right password is bounded for an address", arguments: [100, 7, 1])
+    @Test("Rule 32: signing in with the correct password is limited for an address", arguments: [100, 7, 1])
     func successesOfAddress(limit: Int) async {
         let subject = subject(nil, signInsPerAddress: limit)
         for number in 0..<limit { #expect(await subject.signIn(email: "jo\(number)@example.com").status == 200) }
@@ -179,7 +179,7 @@ struct ThrottledSignInTests {
         #expect(await subject.signIn(email: "other@example.com", at: now + .seconds(600)).status == 200)
     }
 
-    @Test("Rule 32: of a thousand sign-ins at once with the right password twenty go upstream")
+    @Test("Rule 32: of a thousand concurrent sign-ins with the correct password twenty are sent upstream")
     func parallelSuccesses() async {
         let subject = subject(nil)
         let statuses = await withTaskGroup(of: Int.self) { group in
@@ -191,7 +191,7 @@ struct ThrottledSignInTests {
         #expect(statuses[429, default: 0] == 1_000 - attempts(subject))
     }
 
-    @Test("A plan without a bound on sign-ins has none, and throttles failures all the same")
+    @Test("A configuration without a limit on sign-ins applies none, and still limits failures")
     func unbounded() async {
         let subject = subject(nil, signInsPerAddress: 0)
         for _ in 0..<300 { #expect(await subject.signIn().status == 200) }
@@ -202,7 +202,7 @@ struct ThrottledSignInTests {
     }
 
     @Test(
-        "Rule 32: whatever is not a success counts as an attempt, unless the upstream could not be reached or failed",
+        "Rule 32: each result but success counts as an attempt, unless the upstream was unreachable or failed",
         arguments: [.invalidResponse, .busy] + IdentityMisconfiguration.allCases.map { .misconfigured($0) }
             as [TokenClientError.Kind],
         [TokenClientError.Operation.signIn, .user])
@@ -215,7 +215,7 @@ struct ThrottledSignInTests {
     }
 
     @Test(
-        "Rule 32: an upstream that cannot be reached or fails takes no attempt, not even when the next may wait long",
+        "Rule 32: an unreachable or failing upstream uses up no attempt, not even during long delays",
         arguments: [TokenClientError.Kind.unreachable, .timedOut])
     func noVerdict(kind: TokenClientError.Kind) async {
         let subject = subject()
@@ -231,7 +231,7 @@ struct ThrottledSignInTests {
     }
 
     @Test(
-        "Rule 32: credentials that were sent and not answered count as an attempt",
+        "Rule 32: credentials that were sent and got no response count as an attempt",
         arguments: [TokenClientError.Kind.unreachable, .timedOut])
     func unanswered(kind: TokenClientError.Kind) async {
         let subject = subject(kind)
@@ -240,14 +240,14 @@ struct ThrottledSignInTests {
         #expect(attempts(subject) == 5)
     }
 
-    @Test("What cannot be right is not counted: nobody was asked")
+    @Test("Invalid credentials are not counted: no request was sent")
     func invalid() async {
         let subject = subject()
         for _ in 0..<50 { #expect(await subject.signIn("{}").status == 422) }
         #expect(subject.store.throttleStates.isEmpty)
     }
 
-    @Test("Of a thousand guesses at once five go upstream")
+    @Test("Of a thousand concurrent guesses five are sent upstream")
     func parallel() async {
         let subject = subject()
         let statuses = await withTaskGroup(of: Int.self) { group in
@@ -261,7 +261,7 @@ struct ThrottledSignInTests {
     }
 
     @Test(
-        "Who loses against others again and again is told to come back, and leaves nothing counted",
+        "An attempt that repeatedly loses write conflicts gets 429 with Retry-After, and leaves nothing counted",
         arguments: ThrottleKey.Scope.allCases)
     func contention(scope: ThrottleKey.Scope) async {
         // A name that is counted in all scopes.
@@ -277,7 +277,7 @@ struct ThrottledSignInTests {
         #expect(attempts(subject) == 1)
     }
 
-    @Test("A store that is not there lets nobody through: 503")
+    @Test("An unavailable store lets no sign-in through: 503")
     func storeDown() async {
         let subject = subject(nil)
         subject.store.fail(.throttle, .unavailable)
@@ -288,7 +288,7 @@ struct ThrottledSignInTests {
         #expect(await subject.signIn().status == 200)
     }
 
-    @Test("A plan without throttle counts nothing, and asks no store")
+    @Test("A configuration without rate limiting counts nothing and uses no store")
     func off() async {
         let subject = subject(isThrottled: false)
         subject.store.fail(.throttle, .unavailable)
@@ -296,7 +296,7 @@ struct ThrottledSignInTests {
         #expect(attempts(subject) == 50)
     }
 
-    @Test("Rule 22: the store is told hashes, never an account or an address, and how long to keep them")
+    @Test("Rule 22: the store gets hashes and their lifetime, never an account or an address")
     func stored() async {
         let subject = subject()
         _ = await subject.signIn()

@@ -3,7 +3,7 @@ import CloakroomIdentity
 import Testing
 import Tracing
 
-/// Account endpoints over a scripted store and client.
+/// Account endpoints with a scripted store and client.
 struct AccountControllerFixture {
     static let now = Upstreams.now
     static let userJSON = #"{"id":1,"email":"jo@example.com","score":1.50}"#
@@ -54,7 +54,7 @@ struct AccountControllerFixture {
         await signIn(#"{"email":"\#(email)","password":"canary-password"}"#, from: peer, at: now)
     }
 
-    /// Asks one of the endpoints for a user's sessions.
+    /// Calls one of the endpoints for a user's sessions.
     func sessions(
         _ endpoint: AccountEndpoint, _ name: String? = nil, ticket: SessionTicket?, at now: Timestamp = now
     ) async -> AccountResponse {
@@ -62,7 +62,7 @@ struct AccountControllerFixture {
             AccountRequest(endpoint: endpoint, name: name, ticket: ticket, traceparent: "00-trace", now: now))
     }
 
-    /// Another session in the store.
+    /// Creates another session in the store.
     func session(
         of account: AccountName = account, from client: SessionClientInfo = SessionClientInfo(), at now: Timestamp = now
     ) async throws -> (SessionTicket, Session) {
@@ -71,7 +71,7 @@ struct AccountControllerFixture {
             NewSession(user: signedIn.user, tokens: signedIn.tokens, client: client), now: now)
     }
 
-    /// The name of a ticket's session.
+    /// The name of the ticket's session.
     func id(of ticket: SessionTicket) throws -> SessionID {
         guard case .active(let session) = store.lookup(ticket, now: Self.now, slides: false) else { throw NoSession() }
         return session.id
@@ -88,7 +88,7 @@ struct AccountControllerFixture {
             AccountRequest(endpoint: .signOut, ticket: ticket, traceparent: "00-trace", now: Self.now))
     }
 
-    /// Signs in and gives the ticket out of the cookie.
+    /// Signs in and returns the ticket from the cookie.
     func ticket() async throws -> SessionTicket {
         try #require(await signIn().ticket)
     }
@@ -97,7 +97,7 @@ struct AccountControllerFixture {
 extension AccountResponse {
     func values(of name: String) -> [String] { fields.filter { $0.name == name }.map(\.value) }
 
-    /// The ticket that the answer sets.
+    /// The ticket that the response sets.
     var ticket: SessionTicket? {
         guard
             let value = values(of: "Set-Cookie").first?.split(separator: "=").dropFirst().first?.split(separator: ";")
@@ -115,7 +115,7 @@ extension AccountResponse {
         if case .json(let bytes) = content { String(decoding: bytes, as: UTF8.self) } else { nil }
     }
 
-    /// Everything in it that reaches a client, as text.
+    /// All parts of the response that reach a client, as text.
     var everything: String {
         let problem = problem.map { "\($0.title) \($0.detail) \($0)" } ?? ""
         return "\(status) " + fields.map { "\($0.name): \($0.value)\n" }.joined() + (json ?? "") + problem

@@ -2,7 +2,7 @@ import CloakroomCore
 import Synchronization
 import Testing
 
-/// A clock that stands still, and sleeps that last until the test moves it.
+/// A clock that only the test advances, and sleeps that last until then.
 final class ManualTime: Sendable {
     private struct PendingSleep {
         let end: Timestamp
@@ -18,10 +18,10 @@ final class ManualTime: Sendable {
     private let state = Mutex(State())
 
     var now: Timestamp { state.withLock { $0.now } }
-    /// How many sleeps are under way.
+    /// The number of pending sleeps.
     var sleeperCount: Int { state.withLock { $0.sleepers.count } }
 
-    /// Moves the clock, and wakes whose time has come.
+    /// Advances the clock and resumes the sleeps that are due.
     func advance(by duration: Duration) {
         let woken = state.withLock { state in
             state.now = state.now + duration
@@ -53,8 +53,8 @@ final class ManualTime: Sendable {
     }
 }
 
-/// Lets others run until something is so. Records an issue, and goes on, where it is not so after a time that no test that
-/// works comes near to.
+/// Yields until the condition holds. Records an issue and continues if it does not hold within a limit that no passing
+/// test comes near.
 func until(
     within limit: Duration = .seconds(30), sourceLocation: SourceLocation = #_sourceLocation,
     _ condition: () async -> Bool
@@ -62,7 +62,7 @@ func until(
     let end = ContinuousClock.now + limit
     while await !condition() {
         guard ContinuousClock.now < end else {
-            Issue.record("what was waited for did not become so", sourceLocation: sourceLocation)
+            Issue.record("the awaited condition did not become true", sourceLocation: sourceLocation)
             return
         }
         await Task.yield()

@@ -1,7 +1,7 @@
 import CloakroomCore
 import Synchronization
 
-/// Offers targets in the order of the configuration, and keeps what is reported of them.
+/// Offers targets in the order of the configuration and records their reports.
 final class RecordedTargets: TargetSelecting {
     enum Report: Equatable, Sendable {
         case reached(Int)
@@ -21,7 +21,7 @@ final class RecordedTargets: TargetSelecting {
     }
 
     var reports: [Report] { state.withLock { $0.reports } }
-    /// For each target that was asked for, whether it was for a follow-up.
+    /// For each requested target, whether it was for a follow-up.
     var followUps: [Bool] { state.withLock { $0.followUps } }
 
     func chooseTarget(isFollowUp: Bool, tried: [Int], now: UInt64) -> Int? {

@@ -3,7 +3,7 @@ import CloakroomIdentity
 import Testing
 import Tracing
 
-/// A renewer over a store in memory, a client that rotates tokens, and a clock that stands still.
+/// A refresher with an in-memory store, a client that rotates tokens, and a manual clock.
 struct RefresherFixture {
     static let limits = RefreshTimeouts(call: .seconds(10), lease: .seconds(15), waiting: .seconds(16))
 
@@ -20,7 +20,7 @@ struct RefresherFixture {
             sleep: { [time] in try await time.sleep(for: $0) })
     }
 
-    /// Puts a session into the store whose access token has ended.
+    /// Puts a session into the store whose access token has expired.
     func session(
         _ name: String = "1", refreshToken: Bool = true, life: Duration? = .zero
     ) async throws -> (ticket: SessionTicket, session: Session) {
@@ -40,15 +40,15 @@ struct RefresherFixture {
         await refresher.refresh(session, ticket: ticket, cause: cause, traceparent: "00-a-b-01")
     }
 
-    /// The session as the store has it.
+    /// The session as the store holds it.
     func kept(_ ticket: SessionTicket) -> Session? {
         if case .active(let session) = store.lookup(ticket, now: time.now, slides: false) { session } else { nil }
     }
 
-    /// Lets the flights that are under way come to their end.
+    /// Waits for the refreshes in flight to complete.
     func settle() async { await until { refresher.inFlightCount == 0 } }
 
-    /// The results of renewals that the observer was told, in order.
+    /// The refresh results that the observer received, in order.
     var results: [AccountEvent.RefreshResult] {
         observer.all.compactMap { if case .tokenRefresh(let result, _, _) = $0 { result } else { nil } }
     }

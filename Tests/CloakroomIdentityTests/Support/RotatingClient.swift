@@ -1,7 +1,7 @@
 import CloakroomCore
 import Synchronization
 
-/// A token client that gives out tokens which count up, and can be made to wait and to fail.
+/// A token client that issues numbered tokens and can be made to wait and to fail.
 final class RotatingClient: TokenClient {
     private struct State {
         var isHeld = false
@@ -20,16 +20,16 @@ final class RotatingClient: TokenClient {
 
     private let state = Mutex(State())
 
-    /// The refresh tokens that were to be exchanged.
+    /// The refresh tokens that were presented.
     var refreshed: [Secret?] { state.withLock { $0.refreshed } }
-    /// The refresh tokens that were made void.
+    /// The refresh tokens that were revoked.
     var revoked: [Secret?] { state.withLock { $0.revoked } }
     var traceparents: [String?] { state.withLock { $0.traceparents } }
     var userCalls: Int { state.withLock { $0.userCalls } }
-    /// The refresh tokens before, of each call for the user's data.
+    /// The replaced refresh token of each call for the user's data.
     var replaced: [Secret?] { state.withLock { $0.replaced } }
 
-    /// Has renewals wait for ``letGo()``.
+    /// Makes refreshes wait for ``letGo()``.
     func hold() { state.withLock { $0.isHeld = true } }
 
     func letGo() {
@@ -41,12 +41,12 @@ final class RotatingClient: TokenClient {
         for continuation in held { continuation.resume() }
     }
 
-    /// The next renewals fail like this, one after the other.
+    /// Makes the next refreshes fail with these errors, one after the other.
     func fail(_ kinds: TokenClientError.Kind...) { state.withLock { $0.failures += kinds } }
-    /// The access tokens that are given from now on live for so long.
+    /// Sets the lifetime of the access tokens issued from now on.
     func giveLife(_ life: Duration?) { state.withLock { $0.life = life } }
     func respondWithUser(_ result: Result<[UInt8]?, TokenClientError>) { state.withLock { $0.user = result } }
-    /// Is called while the user is being fetched.
+    /// Called while the user is being fetched.
     func onUser(_ body: @escaping @Sendable () async -> Void) { state.withLock { $0.onUser = body } }
 
     func refresh(

@@ -1,7 +1,7 @@
 import CloakroomCore
 import Synchronization
 
-/// What store, client and observer were asked and told, in order.
+/// Records the calls to store, client and observer, in order.
 final class CallRecorder: Sendable {
     private let lines = Mutex<[String]>([])
 
@@ -9,7 +9,7 @@ final class CallRecorder: Sendable {
     var all: [String] { lines.withLock { $0 } }
 }
 
-/// A token client that answers what it is told to.
+/// A token client with scripted responses.
 final class ScriptedClient: TokenClient {
     private struct State {
         var signIn: Result<SignInResult, TokenClientError>
@@ -79,7 +79,7 @@ final class ScriptedClient: TokenClient {
     }
 }
 
-/// Writes down what it is told, without the durations.
+/// Records the events it receives, without the durations.
 final class RecordingObserver: AccountObserver {
     private let events = Mutex<[AccountEvent]>([])
 

@@ -1,7 +1,7 @@
 import CloakroomCore
 import Synchronization
 
-/// A store in memory that fails where it is told to. It keeps the rules of ``SessionStore`` and no timeouts but the
+/// An in-memory store with scripted failures. It follows the rules of ``SessionStore`` and applies no timeout but the
 /// absolute one.
 final class ScriptedStore: SessionStore {
     enum Operation: Hashable, Sendable {
@@ -17,9 +17,9 @@ final class ScriptedStore: SessionStore {
         var lifetimes: [Duration] = []
         var failures: [Operation: SessionStoreError.Kind] = [:]
         var isRemote = false
-        /// Whether sessions that are ended by their names stay closed.
+        /// Whether the tokens of sessions that are ended by name stay sealed.
         var isSealed = false
-        /// How many changes of throttle states are lost to somebody else from now on.
+        /// The number of following throttle changes that lose a write conflict.
         var lostThrottleChanges: [ThrottleKey.Scope: Int] = [:]
     }
 
@@ -33,30 +33,30 @@ final class ScriptedStore: SessionStore {
 
     func run() async {}
 
-    /// Lets an operation fail from now on.
+    /// Makes an operation fail from now on.
     func fail(_ operation: Operation, _ kind: SessionStoreError.Kind) {
         state.withLock { $0.failures[operation] = kind }
     }
 
-    /// Lets an operation succeed again.
+    /// Makes an operation succeed again.
     func recover(_ operation: Operation) {
         state.withLock { $0.failures[operation] = nil }
     }
 
-    /// From now on sessions open with their tickets only.
+    /// From now on sessions can be opened with their tickets only.
     func seal() { state.withLock { $0.isSealed = true } }
 
-    /// From now on the local table cannot tell.
+    /// From now on no session is cached locally.
     func becomeRemote() { state.withLock { $0.isRemote = true } }
 
-    /// The next changes of throttle states come too late.
+    /// Makes the next throttle changes lose a write conflict.
     func loseThrottleChanges(_ count: Int, _ scope: ThrottleKey.Scope) {
         state.withLock { $0.lostThrottleChanges[scope] = count }
     }
 
-    /// What is kept for the throttle.
+    /// The stored throttle states.
     var throttleStates: [ThrottleKey: ThrottleState] { state.withLock { $0.throttle } }
-    /// How long the states were to be kept, in the order of the changes.
+    /// The lifetimes of the states, in the order of the changes.
     var throttleLifetimes: [Duration] { state.withLock { $0.lifetimes } }
 
     func lookup(_ ticket: SessionTicket, now: Timestamp, slides: Bool) -> SessionLookup {
@@ -129,7 +129,7 @@ final class ScriptedStore: SessionStore {
         EndedSession(id: session.id, opened: state.withLock(\.isSealed) ? nil : session)
     }
 
-    // MARK: - Renewal
+    // MARK: - Token refresh
 
     func lease(
         _ key: SessionKey, for duration: Duration, now: Timestamp
@@ -210,7 +210,7 @@ final class ScriptedStore: SessionStore {
         if let failure { throw SessionStoreError(failure) }
     }
 
-    /// Ends all that the condition holds for.
+    /// Ends all sessions that match the condition.
     private func end(_ reason: SessionEndReason, where condition: (SessionTicket, Session) -> Bool) -> [Session] {
         let ended = state.withLock { state in
             let ended = state.sessions.filter { condition($0.key, $0.value) }

@@ -3,19 +3,19 @@ import NIOCore
 import NIOPosix
 import Synchronization
 
-/// A server that does to each request what its script says next, byte by byte, and remembers what it was sent.
+/// A server that handles each request with the next act of its script, byte by byte, and records what it receives.
 final class ScriptedUpstream: Sendable {
-    /// What is done to one request.
+    /// The handling of one request.
     enum Act: Sendable {
         /// Send these bytes and keep the connection.
         case bytes(String)
         /// Send these bytes and close.
         case bytesThenClose(String)
-        /// Close without a word.
+        /// Close without a response.
         case close
         /// Reset the connection.
         case reset
-        /// Say nothing.
+        /// Send no response.
         case silence
     }
 
@@ -31,15 +31,15 @@ final class ScriptedUpstream: Sendable {
         state = Mutex(State(script: script))
     }
 
-    /// The requests so far, heads and bodies as they came.
+    /// The requests so far, heads and bodies as received.
     var requests: [String] { state.withLock { $0.requests } }
 
-    /// How many connections were made.
+    /// The number of accepted connections.
     var connectionCount: Int { state.withLock { $0.connectionCount } }
 
     fileprivate func accept() { state.withLock { $0.connectionCount += 1 } }
 
-    /// The last act of a script goes on for ever.
+    /// The last act of a script repeats without end.
     fileprivate func receive(_ request: String) -> Act {
         state.withLock { state in
             state.requests.append(request)
@@ -47,7 +47,7 @@ final class ScriptedUpstream: Sendable {
         }
     }
 
-    /// Listens on a free port of loopback for as long as `body` takes.
+    /// Listens on a free loopback port while `body` runs.
     static func run<R: Sendable>(
         _ script: [Act], body: (_ port: Int, _ upstream: ScriptedUpstream) async throws -> R
     ) async throws -> R {
@@ -70,12 +70,12 @@ final class ScriptedUpstream: Sendable {
         }
     }
 
-    /// A whole answer.
+    /// A complete response.
     static func response(_ status: String, _ body: String) -> Act {
         .bytes("HTTP/1.1 \(status)\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)")
     }
 
-    /// A port of loopback that nobody listens on.
+    /// A loopback port without a listener.
     static func rejectingPort() async throws -> Int {
         try await run([]) { port, _ in port }
     }
@@ -112,7 +112,7 @@ private final class ScriptHandler: ChannelInboundHandler {
         context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: text)), promise: nil)
     }
 
-    /// A request that has arrived in full: requests here have a length or no body.
+    /// A complete request: requests here have a length or no body.
     private func nextRequest() -> String? {
         guard let end = received.firstRange(of: "\r\n\r\n") else { return nil }
         let head = received[..<end.lowerBound].lowercased()

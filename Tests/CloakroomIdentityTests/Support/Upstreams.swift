@@ -5,13 +5,13 @@ import NIOPosix
 import Tracing
 
 extension TokenClient {
-    /// Fetches the user's data where there were no tokens before.
+    /// Fetches the user's data without replaced tokens.
     func user(_ tokens: TokenSet, traceparent: String?) async throws(TokenClientError) -> [UInt8]? {
         try await user(tokens, replacing: nil, traceparent: traceparent)
     }
 }
 
-/// Plans and clients of upstreams that tests talk to.
+/// Configurations and clients of test upstreams.
 enum Upstreams {
     static let apiToken = "canary-api-token"
     static let now = Timestamp(seconds: 1_700_000_000)

@@ -10,7 +10,7 @@ struct AccountSpansTests {
     private let spans = RecordedSpans()
 
     @Test(
-        "A sign-in is a span below its request, and says how it went; a wrong password is no error",
+        "A sign-in is a child span of its request with its outcome; a wrong password is no error",
         arguments: [
             (nil, "success", false), (.rejected, "rejected", false), (.unreachable, "upstream_error", true),
             (.timedOut, "upstream_error", true), (.invalidResponse, "upstream_error", true),
@@ -28,7 +28,7 @@ struct AccountSpansTests {
         #expect(span.isError == isError)
     }
 
-    @Test("A body that makes no sense and a store that is away are told apart")
+    @Test("A malformed body and an unavailable store have different outcomes")
     func otherOutcomes() async throws {
         let tested = AccountControllerFixture(tracer: spans.tracer)
         _ = try await spans.request { await tested.signIn("{") }
@@ -38,7 +38,7 @@ struct AccountSpansTests {
         #expect(spans.finished.map(\.isError) == [false, true])
     }
 
-    @Test("A sign-out is a span below its request, and an upstream that cannot be told is an error")
+    @Test("A sign-out is a child span of its request, and an unreachable upstream is an error")
     func signOut() async throws {
         let tested = AccountControllerFixture(tracer: spans.tracer)
         let first = try await tested.ticket()
@@ -58,7 +58,7 @@ struct AccountSpansTests {
         #expect(spans.finished.map(\.isError) == [false, false, true, true])
     }
 
-    @Test("A request that is not sampled leaves no span, and its calls carry the context that was given")
+    @Test("A request that is not sampled creates no span, and its calls carry the received context")
     func unsampled() async throws {
         let tested = AccountControllerFixture(tracer: spans.tracer)
         let ticket = try #require(await tested.signIn().ticket)
@@ -67,7 +67,7 @@ struct AccountSpansTests {
         #expect(tested.client.traceparents == ["00-trace", "00-trace"])
     }
 
-    @Test("Rule 22: no e-mail address, password, token or ticket gets into a span")
+    @Test("Rule 22: no e-mail address, password, token or ticket appears in a span")
     func secrecy() async throws {
         let settings = MockAPISettings(
             apiToken: Upstreams.apiToken,
@@ -90,7 +90,7 @@ struct AccountSpansTests {
             }
         }
         let finished = spans.finished
-        // The calls are below what they were made for.
+        // The calls are children of the operations that made them.
         #expect(finished.map(\.operationName) == ["POST", "GET", "sign_in", "POST", "sign_out"])
         try #require(finished.count == 5)
         #expect(finished.map { $0.texts["url.path"] } == ["/auth", "/user", nil, "/auth/revoke", nil])

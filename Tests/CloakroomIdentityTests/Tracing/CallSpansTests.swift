@@ -4,12 +4,12 @@ import InMemoryTracing
 import Testing
 import Tracing
 
-@Suite("Spans of calls to the upstream", .timeLimit(.minutes(3)))
+@Suite("Spans of requests to the upstream", .timeLimit(.minutes(3)))
 struct CallSpansTests {
     private static let tokens = ScriptedUpstream.response("200 OK", #"{"access_token":"canary-access"}"#)
     private let spans = RecordedSpans()
 
-    /// A plan whose sign-in is one call.
+    /// A configuration in which a sign-in takes one call.
     private func configuration(port: Int, others: [Int] = []) -> UpstreamConfiguration {
         var configuration = Upstreams.configuration(port: port, others: others)
         configuration.user = nil
@@ -27,7 +27,7 @@ struct CallSpansTests {
         }
     }
 
-    @Test("A call is a client's span below the current one, and the upstream continues from it")
+    @Test("A call is a client span under the current one, and the upstream continues its trace")
     func call() async throws {
         try await ScriptedUpstream.run([Self.tokens]) { port, upstream in
             let server = try await signIn(configuration(port: port))
@@ -48,7 +48,7 @@ struct CallSpansTests {
         }
     }
 
-    @Test("Without a current span there is none, and what was given is sent")
+    @Test("Without a current span none is created, and the given context is sent")
     func unsampled() async throws {
         try await ScriptedUpstream.run([Self.tokens]) { port, upstream in
             try await Upstreams.withClient(configuration(port: port), tracer: spans.tracer) { client in
@@ -61,7 +61,7 @@ struct CallSpansTests {
         }
     }
 
-    @Test("Each target that is tried has a span of its own, with its number")
+    @Test("Each attempted target has a span of its own, with its number")
     func targets() async throws {
         let nobody = try await ScriptedUpstream.rejectingPort()
         try await ScriptedUpstream.run([Self.tokens]) { port, _ in
@@ -74,7 +74,7 @@ struct CallSpansTests {
         }
     }
 
-    @Test("A call that is sent again because its connection broke off has two spans")
+    @Test("A call that is retried after its connection was lost has two spans")
     func brokenConnection() async throws {
         try await ScriptedUpstream.run([.close, Self.tokens]) { port, _ in
             _ = try await signIn(configuration(port: port))
@@ -83,7 +83,7 @@ struct CallSpansTests {
         }
     }
 
-    @Test("A status of a failure is the error's type", arguments: ["401", "500"])
+    @Test("A failure status is the error type", arguments: ["401", "500"])
     func status(status: String) async throws {
         try await ScriptedUpstream.run([ScriptedUpstream.response("\(status) No", "")]) { port, _ in
             _ = try await signIn(configuration(port: port))
@@ -94,7 +94,7 @@ struct CallSpansTests {
         }
     }
 
-    @Test("An upstream that says nothing, or nonsense, is told apart")
+    @Test("A missing and a malformed response have different error types")
     func failures() async throws {
         try await ScriptedUpstream.run([.silence]) { port, _ in
             _ = try await signIn(configuration(port: port), timeout: .milliseconds(100))

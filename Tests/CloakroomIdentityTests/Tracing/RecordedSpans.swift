@@ -1,12 +1,12 @@
 import InMemoryTracing
 import Tracing
 
-/// A tracer that keeps what it is given, and a request that is sampled.
+/// A tracer that records its spans, and a sampled request.
 struct RecordedSpans: Sendable {
     let tracer = InMemoryTracer()
 
-    /// Does something below a server's span.
-    /// - Returns: What came of it, and the server's span.
+    /// Runs `body` under a server span.
+    /// - Returns: The result of `body` and the server span.
     func request<Result: Sendable>(
         _ body: () async throws -> Result
     ) async throws -> (result: Result, server: InMemorySpan) {
@@ -14,7 +14,7 @@ struct RecordedSpans: Sendable {
         return (try await ServiceContext.withValue(server.context) { try await body() }, server)
     }
 
-    /// The spans that have ended, in the order of their ends.
+    /// The ended spans, in the order of their ends.
     var finished: [FinishedInMemorySpan] { tracer.finishedSpans }
 }
 

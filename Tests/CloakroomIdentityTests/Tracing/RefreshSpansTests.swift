@@ -4,12 +4,12 @@ import InMemoryTracing
 import Testing
 import Tracing
 
-@Suite("Spans of renewals", .timeLimit(.minutes(3)))
+@Suite("Spans of token refreshes", .timeLimit(.minutes(3)))
 struct RefreshSpansTests {
     private let spans = RecordedSpans()
 
     @Test(
-        "A renewal is a span below the request it began with; a refusal is no error, an upstream that is away is one",
+        "A refresh is a child span of the request that started it; a rejection is no error, an outage is one",
         arguments: [
             (nil, "success", false), (.rejected, "rejected", false), (.timedOut, "transient", true),
         ] as [(TokenClientError.Kind?, String, Bool)])
@@ -28,7 +28,7 @@ struct RefreshSpansTests {
         #expect(span.isError == isError)
     }
 
-    @Test("A renewal in the background and one for a request that is not sampled leave no span")
+    @Test("A background refresh and one for a request that is not sampled create no span")
     func untraced() async throws {
         let tested = RefresherFixture(tracer: spans.tracer)
         let (ticket, session) = try await tested.session()

@@ -14,19 +14,19 @@ struct AccessTokenExpiryTests {
         return Array("eyJhbGciOiJIUzI1NiJ9.\(encoded).c2lnbmF0dXJl".utf8)
     }
 
-    @Test("is the seconds that the answer tells")
+    @Test("is the number of seconds in the response")
     func seconds() {
         #expect(AccessTokenExpiry(seconds: .number(300), now: now) == .ends(now + .seconds(300)))
         #expect(AccessTokenExpiry(seconds: .number(0.5), now: now) == .ends(now + .milliseconds(500)))
     }
 
-    @Test("Rule 37: is read from a string that holds a number", arguments: ["3600", "3600.0", "3.6e3"])
+    @Test("Rule 37: is parsed from a string that holds a number", arguments: ["3600", "3600.0", "3.6e3"])
     func text(text: String) {
         #expect(AccessTokenExpiry(seconds: .string(text), now: now) == .ends(now + .seconds(3_600)))
     }
 
     @Test(
-        "Rule 37: is not known when the seconds are none, negative, or nonsense: neither over nor for ever",
+        "Rule 37: is unknown if the seconds are missing, negative or invalid: neither expired nor unlimited",
         arguments: [
             .number(0), .number(-1), .number(-1e300), .number(1e30), .number(1e300), .number(.infinity), .number(.nan),
             .string("0"), .string("-1"), .string("1e30"), .string(""), .string("an hour"), .string("3600s"),
@@ -49,14 +49,14 @@ struct AccessTokenExpiryTests {
     }
 
     @Test(
-        "Rule 37: is not known when exp has passed already or is nonsense",
+        "Rule 37: is unknown if exp is invalid or in the past",
         arguments: ["1700000000", "1600000000", "0", "-1", "1e300", "1e30", #""soon""#, "true", "[]", "253402300801"])
     func nonsenseExp(exp: String) {
         #expect(AccessTokenExpiry(jwt: jwt(#"{"exp":\#(exp)}"#), now: now) == .invalid)
     }
 
     @Test(
-        "is not told by what is no JWT or has no exp",
+        "is unknown for tokens that are no JWT or have no exp",
         arguments: [
             "", "opaque", "a.b", "a.b.c", "a.!!!!.c", "a.b.c.d", "..", "e30.e30.", "e30.WzFd.x",
             String(repeating: ".", count: 16_384),

@@ -3,14 +3,14 @@ import Testing
 
 @testable import CloakroomIdentity
 
-@Suite("A response that refuses an identity call")
+@Suite("A response that rejects an identity request")
 struct RejectedCallTests {
     private func kind(_ status: Int, _ body: String = "", rejected: Set<Int>) -> TokenClientError.Kind {
         RejectedCall.kind(status: status, body: Array(body.utf8), rejected: rejected)
     }
 
     @Test(
-        "is judged by its status where it has no OAuth error code",
+        "is classified by its status if it has no OAuth error code",
         arguments: [
             "", "{}", "[]", "<html>", #"{"error":7}"#, #"{"error":"Wrong password"}"#,
             #"{"error":{"code":"invalid_grant"}}"#,
@@ -32,7 +32,7 @@ struct RejectedCallTests {
         }
     }
 
-    @Test("Rule 36: rejects the credential with the OAuth code invalid_grant, whatever the status of the class")
+    @Test("Rule 36: rejects the credential with the OAuth code invalid_grant and any 4xx status")
     func invalidGrant() {
         for status in [400, 401, 403, 404, 422] {
             #expect(kind(status, #"{"error":"invalid_grant","error_description":"x"}"#, rejected: []) == .rejected)
@@ -41,7 +41,7 @@ struct RejectedCallTests {
     }
 
     @Test(
-        "Rule 36: never rejects the credential with an OAuth code about the gateway, whatever the status",
+        "Rule 36: never rejects the credential with an OAuth code about the gateway, with any status",
         arguments: [
             ("invalid_client", .invalidClient), ("unauthorized_client", .unauthorizedClient),
             ("unsupported_grant_type", .unsupportedGrantType), ("invalid_scope", .invalidScope),
@@ -54,12 +54,13 @@ struct RejectedCallTests {
         }
     }
 
-    @Test("has codes of its own that no body can choose", arguments: ["not_found", "forbidden", "request_refused"])
+    @Test(
+        "has codes of its own that no body can select", arguments: ["not_found", "forbidden", "request_refused"])
     func ownReasons(code: String) {
         #expect(kind(401, #"{"error":"\#(code)"}"#, rejected: [401]) == .rejected)
     }
 
-    @Test("is a failure of the upstream with 5xx, and makes no sense with anything else")
+    @Test("is an upstream failure with 5xx, and invalid with any other status")
     func otherClasses() {
         for status in [500, 502, 503, 599] {
             #expect(kind(status, #"{"error":"invalid_grant"}"#, rejected: RejectedCall.signInStatuses) == .unreachable)

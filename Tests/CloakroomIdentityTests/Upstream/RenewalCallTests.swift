@@ -2,7 +2,7 @@ import CloakroomCore
 import CloakroomIdentity
 import Testing
 
-@Suite("The call that renews tokens", .timeLimit(.minutes(1)))
+@Suite("The refresh request", .timeLimit(.minutes(1)))
 struct RefreshCallTests {
     private static let response = #"{"accessToken":"canary-access-2","refreshToken":"canary-refresh-2"}"#
     private let now = Upstreams.now
@@ -45,7 +45,7 @@ struct RefreshCallTests {
         }
     }
 
-    @Test("gives new tokens for the refresh token")
+    @Test("returns new tokens for the refresh token")
     func success() async throws {
         let call = try await refresh([ScriptedUpstream.response("200 OK", Self.response)])
         #expect(
@@ -62,14 +62,14 @@ struct RefreshCallTests {
         #expect(!request.contains("canary-access"))
     }
 
-    @Test("keeps the refresh token where the answer has none")
+    @Test("keeps the refresh token if the response has none")
     func noRotation() async throws {
         let call = try await refresh([ScriptedUpstream.response("200 OK", #"{"accessToken":"a"}"#)])
         #expect(call.tokens?.refreshToken == Secret("canary-refresh-1"))
         #expect(call.tokens?.authorization == Secret("Bearer a"))
     }
 
-    @Test("sends the refresh token as JSON where the plan says so")
+    @Test("sends the refresh token as JSON if configured")
     func json() async throws {
         let call = try await refresh([ScriptedUpstream.response("200 OK", Self.response)]) {
             $0.refresh = IdentityEndpointConfiguration(path: "/token", credentials: .json)
@@ -80,7 +80,7 @@ struct RefreshCallTests {
     }
 
     @Test(
-        "Rule 37: knows no end for a lifetime that makes no sense",
+        "Rule 37: uses no expiry if the lifetime is invalid",
         arguments: ["0", "-1", "-1e300", "1e300", "1e30", #""soon""#, "true", "[]", "{}"])
     func lifetimes(value: String) async throws {
         let response = #"{"accessToken":"a","expires_in":\#(value)}"#
@@ -90,7 +90,7 @@ struct RefreshCallTests {
         #expect(try #require(call.tokens).accessTokenExpiresAt == nil)
     }
 
-    @Test("Rule 37: reads a lifetime that is a string")
+    @Test("Rule 37: parses a lifetime that is a string")
     func lifetimeText() async throws {
         let call = try await refresh([ScriptedUpstream.response("200 OK", #"{"accessToken":"a","expires_in":"3600"}"#)])
         {
@@ -99,7 +99,7 @@ struct RefreshCallTests {
         #expect(call.tokens?.accessTokenExpiresAt == now + .seconds(3_600))
     }
 
-    @Test("Rule 37: says once that an upstream's lifetimes make no sense")
+    @Test("Rule 37: logs once that an upstream's lifetimes are invalid")
     func lifetimeLog() async throws {
         let response = ScriptedUpstream.response("200 OK", #"{"accessToken":"a","refreshToken":"r","expires_in":0}"#)
         try await ScriptedUpstream.run([response]) { [tokens] port, _ in
@@ -144,7 +144,7 @@ struct RefreshCallTests {
         #expect(call.requests.count == 1)
     }
 
-    @Test("Rule 36: is rejected by other statuses where the plan lists them, and by those only")
+    @Test("Rule 36: is rejected by other statuses only if the configuration lists them")
     func listedStatuses() async throws {
         for (status, kind) in [("400 Bad", .rejected), ("401 No", .misconfigured(.requestRejected))]
             as [(String, TokenClientError.Kind)]
@@ -156,7 +156,7 @@ struct RefreshCallTests {
         }
     }
 
-    @Test("Rule 36: rejects nobody when the body of the refusal is too large, breaks off or does not end")
+    @Test("Rule 36: does not reject the session if the error body is too large, truncated or incomplete")
     func errorBodies() async throws {
         let start = #"{"error":"invalid_client","x":""#
         let long = start + String(repeating: "x", count: 10_000) + #""}"#
@@ -172,7 +172,7 @@ struct RefreshCallTests {
     }
 
     @Test(
-        "finds no sense in an answer that has no tokens, or is too large, and rejects nobody for it",
+        "treats a response without tokens or of excessive size as invalid, and does not reject the session",
         arguments: [
             ScriptedUpstream.response("200 OK", ""), ScriptedUpstream.response("200 OK", "{}"),
             ScriptedUpstream.response("200 OK", "<html>login</html>"), ScriptedUpstream.response("204 No Content", ""),
@@ -187,7 +187,7 @@ struct RefreshCallTests {
         #expect(call.requests.count == 1)
     }
 
-    @Test("takes an answer of 64 KiB")
+    @Test("accepts a response of 64 KiB")
     func largestResponse() async throws {
         let padding = String(repeating: " ", count: 65_536 - Self.response.utf8.count)
         let call = try await refresh([ScriptedUpstream.response("200 OK", padding + Self.response)])
@@ -212,7 +212,7 @@ struct RefreshCallTests {
         }
     }
 
-    @Test("goes to the next target where one refuses connections")
+    @Test("uses the next target if one refuses connections")
     func nextTarget() async throws {
         let rejecting = try await ScriptedUpstream.rejectingPort()
         let call = try await refresh([ScriptedUpstream.response("200 OK", Self.response)]) {
@@ -222,7 +222,7 @@ struct RefreshCallTests {
         #expect(call.requests.count == 1)
     }
 
-    @Test("has a connection of its own, so that none which was closed just now can swallow it")
+    @Test("uses a new connection, so that it cannot be lost on a pooled one that was just closed")
     func ownConnection() async throws {
         try await ScriptedUpstream.run([ScriptedUpstream.response("200 OK", Self.response)]) { port, upstream in
             try await Upstreams.withClient(Upstreams.configuration(port: port)) { client in
@@ -236,7 +236,7 @@ struct RefreshCallTests {
         }
     }
 
-    @Test("times out when nothing comes, and when the body stops")
+    @Test("times out if no response arrives, and if the body stalls")
     func timeouts() async throws {
         for act in [ScriptedUpstream.Act.silence, .bytes("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")] {
             let call = try await refresh([act], timeout: .milliseconds(200))
@@ -245,7 +245,7 @@ struct RefreshCallTests {
         }
     }
 
-    @Test("rejects nobody where there is nothing to renew with, and sends nothing")
+    @Test("does not reject the session if there is no refresh token, and sends nothing")
     func nothingToRefreshWith() async throws {
         let lone = TokenSet(authorization: Secret("Bearer a"), obtainedAt: now)
         let without = try await refresh([.silence], tokens: lone)
@@ -260,7 +260,7 @@ struct RefreshCallTests {
         #expect(try await !Upstreams.withClient(configuration) { $0.supportsRefresh })
     }
 
-    @Test("Rule 22: puts no token and no API key into an error, whatever goes wrong")
+    @Test("Rule 22: puts no token and no API key into an error, whatever fails")
     func canaries() async throws {
         let acts: [ScriptedUpstream.Act] = [
             .close, .reset, ScriptedUpstream.response("401 Unauthorized", "canary"),
@@ -276,7 +276,7 @@ struct RefreshCallTests {
     }
 }
 
-@Suite("The call for a user's data", .timeLimit(.minutes(1)))
+@Suite("The request for a user's data", .timeLimit(.minutes(1)))
 struct UserCallTests {
     private let tokens = TokenSet(authorization: Secret("Bearer canary-access"), obtainedAt: Upstreams.now)
 
@@ -293,7 +293,7 @@ struct UserCallTests {
         }
     }
 
-    @Test("gives the document, compact")
+    @Test("returns the document, compact")
     func success() async throws {
         let call = try await user(ScriptedUpstream.response("200 OK", #"{ "name": "Jo" }"#))
         #expect(call.document == Array(#"{"name":"Jo"}"#.utf8))
@@ -303,14 +303,14 @@ struct UserCallTests {
         #expect(request.contains("\r\ntraceparent: 00-a-b-01\r\n"))
     }
 
-    @Test("gives nothing where the upstream has no such call")
+    @Test("returns nothing if the upstream has no user endpoint")
     func noCall() async throws {
         let call = try await user(.silence) { $0.user = nil }
         #expect(call.document == nil && call.requests.isEmpty)
     }
 
     @Test(
-        "says what is wrong with an answer",
+        "reports the kind of each invalid response",
         arguments: [
             ("401 Unauthorized", "{}", .invalidResponse), ("500 Oops", "{}", .unreachable),
             ("200 OK", "[]", .invalidResponse), ("200 OK", #"{"t":"canary-access"}"#, .invalidResponse),
@@ -329,7 +329,7 @@ struct UserCallTests {
         }
     }
 
-    @Test("Rule 39: refuses a document with the tokens that were replaced in it, however they are written")
+    @Test("Rule 39: rejects a document that contains the replaced tokens in any spelling")
     func previousTokens() async throws {
         let previous = TokenSet(
             authorization: Secret("Bearer canary-access-before"), refreshToken: Secret("canary-refresh-before"),
@@ -347,7 +347,7 @@ struct UserCallTests {
         }
     }
 
-    @Test("Rule 31: refuses a large document of nested brackets at once")
+    @Test("Rule 31: rejects a large document of nested brackets immediately")
     func nestedDocument() async throws {
         let text = #"{"a":"# + String(repeating: "[", count: 22_500) + String(repeating: "]", count: 22_500) + "}"
         try await ScriptedUpstream.run([ScriptedUpstream.response("200 OK", text)]) { [tokens] port, _ in
@@ -362,7 +362,7 @@ struct UserCallTests {
         }
     }
 
-    @Test("times out when nothing comes")
+    @Test("times out if no response arrives")
     func timeout() async throws {
         try await ScriptedUpstream.run([.silence]) { port, _ in
             try await Upstreams.withClient(Upstreams.configuration(port: port), timeout: .milliseconds(200)) { client in

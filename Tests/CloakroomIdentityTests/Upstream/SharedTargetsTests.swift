@@ -3,7 +3,7 @@ import CloakroomIdentity
 import TestSupport
 import Testing
 
-@Suite("Identity calls and the targets that requests use too", .timeLimit(.minutes(3)))
+@Suite("Identity requests and the targets shared with forwarded requests", .timeLimit(.minutes(3)))
 struct SharedTargetsTests {
     private static let tokens = ScriptedUpstream.response(
         "200 OK", #"{"accessToken":"access","refreshToken":"refresh"}"#)
@@ -11,7 +11,7 @@ struct SharedTargetsTests {
     private static let held = TokenSet(
         authorization: Secret("Bearer access"), refreshToken: Secret("refresh"), obtainedAt: Upstreams.now)
 
-    @Test("A target that refuses is reported, one that is connected to is reported once, and the user is a follow-up")
+    @Test("A refusing target is reported, a connected one is reported once, and the user request is a follow-up")
     func reports() async throws {
         let rejecting = try await ScriptedUpstream.rejectingPort()
         try await ScriptedUpstream.run([Self.tokens, Self.user]) { port, _ in
@@ -26,7 +26,7 @@ struct SharedTargetsTests {
         }
     }
 
-    @Test("A target that does not respond costs the connect timeout, is reported, and leaves half of the time")
+    @Test("A target that does not respond uses the connect timeout, is reported, and leaves half of the time")
     func blackHole() async throws {
         let deaf = try await BlackholePort(.isDeaf)
         defer { deaf.release() }
@@ -47,7 +47,7 @@ struct SharedTargetsTests {
         }
     }
 
-    @Test("A call whose time ends before that of the connection reports the target too")
+    @Test("A call that times out before its connection attempt reports the target too")
     func callEndsFirst() async throws {
         let deaf = try await BlackholePort(.isDeaf)
         defer { deaf.release() }
@@ -56,7 +56,7 @@ struct SharedTargetsTests {
             Upstreams.configuration(port: deaf.port), timeout: .seconds(30), connectTimeout: .seconds(30),
             targets: targets
         ) { client in
-            // Two seconds at most.
+            // The call takes at most 2 s.
             await #expect(throws: TokenClientError(.timedOut, in: .revoke, isUnjudged: true)) {
                 try await client.revoke(Self.held, traceparent: nil)
             }
@@ -64,7 +64,7 @@ struct SharedTargetsTests {
         #expect(targets.reports == [.failed(0, .timedOut)])
     }
 
-    @Test("A target that is connected to and does not answer is slow, and not reported")
+    @Test("A connected target that does not respond is slow, and is not reported")
     func slow() async throws {
         try await ScriptedUpstream.run([.silence]) { port, _ in
             let targets = RecordedTargets(1)
@@ -79,7 +79,7 @@ struct SharedTargetsTests {
         }
     }
 
-    @Test("A refresh that broke off after it was sent goes to no other target")
+    @Test("A refresh whose connection was lost after it was sent is sent to no other target")
     func notSentTwice() async throws {
         for act in [ScriptedUpstream.Act.close, .reset] {
             try await ScriptedUpstream.run([act]) { first, one in

@@ -3,7 +3,7 @@ import Testing
 
 @testable import CloakroomIdentity
 
-@Suite("An upstream's answer to a sign-in")
+@Suite("An upstream's response to a sign-in")
 struct TokenResponseTests {
     private let now = Upstreams.now
     private let configuration = IdentityEndpointConfiguration(path: "/auth")
@@ -12,7 +12,7 @@ struct TokenResponseTests {
         TokenResponse.read(Array(text.utf8), configuration: configuration ?? self.configuration, now: now)
     }
 
-    @Test("gives the tokens")
+    @Test("returns the tokens")
     func tokens() {
         let tokens = read(#"{"accessToken":"abc.def","refreshToken":"r-1"}"#)
         #expect(
@@ -27,7 +27,7 @@ struct TokenResponseTests {
         #expect(tokens == TokenSet(authorization: Secret("Bearer abc"), obtainedAt: now))
     }
 
-    @Test("gives the tokens from where the plan says they stand")
+    @Test("returns the tokens from their configured members")
     func dottedPaths() {
         let configuration = IdentityEndpointConfiguration(
             path: "/token", accessToken: "data.tokens.access", refreshToken: "data.tokens.refresh",
@@ -42,7 +42,7 @@ struct TokenResponseTests {
     }
 
     @Test(
-        "makes no sense without an access token that is a string",
+        "is invalid without an access token that is a string",
         arguments: [
             "", "ok", "[]", "{}", #"{"accessToken":""}"#, #"{"accessToken":7}"#, #"{"accessToken":null}"#,
             #"{"accessToken":["a"]}"#, #"{"access_token":"a"}"#, #"{"accessToken":"a","refreshToken":7}"#,
@@ -53,7 +53,7 @@ struct TokenResponseTests {
     }
 
     @Test(
-        "Rule 26: makes no sense with line breaks, NUL, spaces or other than ASCII in a token",
+        "Rule 26: is invalid if a token contains line breaks, NUL, spaces or other than ASCII",
         arguments: [
             #"a\r\nX-Admin: 1"#, #"a\nb"#, #"a\u0000b"#, "a b", " a", #"a\tb"#, "é", #"a\u007f"#, #"\u2028"#,
         ])
@@ -62,13 +62,13 @@ struct TokenResponseTests {
         #expect(read(#"{"accessToken":"a","refreshToken":"\#(token)"}"#) == nil)
     }
 
-    @Test("makes no sense with a token that is longer than 16 KiB")
+    @Test("is invalid with a token that is longer than 16 KiB")
     func length() {
         #expect(read(#"{"accessToken":"\#(String(repeating: "a", count: 16_384))"}"#) != nil)
         #expect(read(#"{"accessToken":"\#(String(repeating: "a", count: 16_385))"}"#) == nil)
     }
 
-    @Test("falls back to the token's own end where the planned lifetime is missing")
+    @Test("uses the token's exp if the configured lifetime is missing")
     func missingLifetime() {
         let configuration = IdentityEndpointConfiguration(path: "/token", expiresIn: "expiresIn")
         // {"alg":"none"} . {"exp":1700000060}

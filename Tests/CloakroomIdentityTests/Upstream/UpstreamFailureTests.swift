@@ -2,11 +2,11 @@ import CloakroomCore
 import CloakroomIdentity
 import Testing
 
-@Suite("The token client with an upstream that misbehaves", .timeLimit(.minutes(3)))
+@Suite("The token client with a misbehaving upstream", .timeLimit(.minutes(3)))
 struct UpstreamFailureTests {
     private static let tokens = #"{"accessToken":"canary-access","refreshToken":"canary-refresh"}"#
 
-    /// Signs in against a script, and gives what it threw and what the upstream was sent.
+    /// Signs in against a script, and returns the error and the requests of the upstream.
     private func signIn(
         _ script: [ScriptedUpstream.Act], timeout: Duration = .seconds(10),
         change: (inout UpstreamConfiguration) -> Void = { _ in }
@@ -30,14 +30,14 @@ struct UpstreamFailureTests {
         }
     }
 
-    @Test("cannot reach a port that refuses")
+    @Test("reports a port that refuses connections as unreachable")
     func rejected() async throws {
         let port = try await ScriptedUpstream.rejectingPort()
         let error = try await Upstreams.withClient(Upstreams.configuration(port: port)) { await failure(of: $0) }
         #expect(error == TokenClientError(.unreachable, in: .signIn, isUnjudged: true))
     }
 
-    @Test("tries the next target when one refuses connections")
+    @Test("tries the next target if one refuses connections")
     func nextTarget() async throws {
         let rejecting = try await ScriptedUpstream.rejectingPort()
         let script = [ScriptedUpstream.response("200 OK", Self.tokens), ScriptedUpstream.response("200 OK", "{}")]
@@ -49,7 +49,7 @@ struct UpstreamFailureTests {
         #expect(result.requests.count == 2)
     }
 
-    @Test("takes a connection that is reset or closed without an answer for unreachable, after a second attempt")
+    @Test("reports unreachable for a connection reset or closed without a response, after a second attempt")
     func brokenOff() async throws {
         for act in [ScriptedUpstream.Act.reset, .close] {
             let result = try await signIn([act])
@@ -58,7 +58,7 @@ struct UpstreamFailureTests {
         }
     }
 
-    @Test("gets over a pooled connection that the upstream closed just now")
+    @Test("recovers from a pooled connection that the upstream has just closed")
     func staleConnection() async throws {
         let result = try await signIn([
             .close, ScriptedUpstream.response("200 OK", Self.tokens), .close, ScriptedUpstream.response("200 OK", "{}"),
@@ -66,7 +66,7 @@ struct UpstreamFailureTests {
         #expect(result.error == nil)
     }
 
-    @Test("times out when nothing comes, when the head stops, and when the body stops")
+    @Test("times out if no response arrives, if the head stalls, and if the body stalls")
     func timeouts() async throws {
         let acts: [ScriptedUpstream.Act] = [
             .silence, .bytes("HTTP/1.1 200 OK\r\nContent-Le"),
@@ -79,7 +79,7 @@ struct UpstreamFailureTests {
     }
 
     @Test(
-        "finds no sense in an answer that is not what was asked for",
+        "treats an unexpected response as invalid",
         arguments: [
             ScriptedUpstream.response("200 OK", ""), ScriptedUpstream.response("200 OK", "<html>login</html>"),
             ScriptedUpstream.response("200 OK", "{}"),
@@ -97,7 +97,7 @@ struct UpstreamFailureTests {
     }
 
     @Test(
-        "finds no sense in a user that is no object, is too large, or has a token in it",
+        "treats a user that is no object, is too large, or contains a token as invalid",
         arguments: [
             "", "[]", "null", #""jo""#, "{", #"{"n":"\#(String(repeating: "a", count: 17_000))"}"#,
             #"{"session":"canary-access-0123456789"}"#,
@@ -111,7 +111,7 @@ struct UpstreamFailureTests {
     }
 
     @Test(
-        "Rule 32: takes what the plan lists and invalid_grant for a wrong password, OAuth's other codes for a mistake",
+        "Rule 32: treats configured statuses and invalid_grant as a wrong password, other OAuth codes as a mistake",
         arguments: [
             ("400 Bad", "", .rejected), ("401 No", "", .rejected), ("403 No", "", .rejected), ("422 No", "", .rejected),
             ("400 Bad", #"{"error":"invalid_grant"}"#, .rejected),
@@ -126,7 +126,7 @@ struct UpstreamFailureTests {
         #expect(result.error == TokenClientError(kind, in: .signIn, isUnjudged: status.hasPrefix("5")))
     }
 
-    @Test("Rule 32: takes other statuses for a wrong password where the plan lists them")
+    @Test("Rule 32: treats other statuses as a wrong password if the configuration lists them")
     func listedStatuses() async throws {
         for (status, kind) in [("404 Unknown", .rejected), ("403 No", .misconfigured(.forbidden))]
             as [(String, TokenClientError.Kind)]
@@ -138,7 +138,7 @@ struct UpstreamFailureTests {
         }
     }
 
-    @Test("sends credentials as JSON where the plan says so")
+    @Test("sends credentials as JSON if configured")
     func jsonCredentials() async throws {
         let script = [ScriptedUpstream.response("200 OK", Self.tokens), ScriptedUpstream.response("200 OK", "{}")]
         let result = try await signIn(script) {
@@ -151,7 +151,7 @@ struct UpstreamFailureTests {
         #expect(request.contains(#""email":"jo@example.com""#) && request.contains(#""password":"canary-password""#))
     }
 
-    @Test("sends a refresh token as JSON where the plan says so, and bounds the wait")
+    @Test("sends a refresh token as JSON if configured, and limits the wait")
     func jsonRevoke() async throws {
         try await ScriptedUpstream.run([.silence]) { port, upstream in
             var configuration = Upstreams.configuration(port: port)
@@ -169,7 +169,7 @@ struct UpstreamFailureTests {
         }
     }
 
-    @Test("fails, and does not hang or crash, once it is shut down")
+    @Test("fails without hanging or crashing after its shutdown")
     func afterShutdown() async throws {
         try await ScriptedUpstream.run([.silence]) { port, _ in
             let client = try await Upstreams.withClient(Upstreams.configuration(port: port)) { $0 }
@@ -177,7 +177,7 @@ struct UpstreamFailureTests {
         }
     }
 
-    @Test("Rule 22: puts no password, token or API key into an error, whatever goes wrong")
+    @Test("Rule 22: puts no password, token or API key into an error, whatever fails")
     func canaries() async throws {
         let acts: [ScriptedUpstream.Act] = [
             .close, .reset, ScriptedUpstream.response("401 Unauthorized", "canary"),
@@ -198,6 +198,6 @@ struct UpstreamFailureTests {
 }
 
 extension TokenClientError {
-    /// What a generic error handler would print.
+    /// The output of a generic error handler.
     fileprivate var localizedText: String { String(describing: self as any Error) }
 }

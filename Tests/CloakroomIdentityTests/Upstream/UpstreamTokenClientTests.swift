@@ -57,7 +57,7 @@ struct UpstreamTokenClientTests {
         }
     }
 
-    @Test("Rule 21: names the account by its one spelling")
+    @Test("Rule 21: names the account by its canonical spelling")
     func account() async throws {
         try await withMock { _, client in
             let first = try await client.signIn(try Upstreams.credentials("jo@example.com"), traceparent: nil, now: now)
@@ -71,7 +71,7 @@ struct UpstreamTokenClientTests {
         }
     }
 
-    @Test("says rejected when the credentials are wrong, and asks no further")
+    @Test("reports rejected for wrong credentials, and sends no further request")
     func wrongPassword() async throws {
         try await withMock { mock, client in
             await #expect(throws: TokenClientError(.rejected, in: .signIn)) {
@@ -82,7 +82,7 @@ struct UpstreamTokenClientTests {
         }
     }
 
-    @Test("does not blame the credentials for a wrong API key where 403 is not listed as a rejection")
+    @Test("does not report wrong credentials for a wrong API key if 403 is not listed as a rejection")
     func wrongAPIKey() async throws {
         try await withMock { configuration in
             configuration.apiToken = APIToken(value: Secret("other"))
@@ -96,14 +96,14 @@ struct UpstreamTokenClientTests {
     }
 
     @Test(
-        "tells an upstream that fails from one that makes no sense",
+        "distinguishes a failing upstream from an invalid response",
         arguments: [
             (500, .unreachable), (503, .unreachable), (429, .busy), (400, .misconfigured(.requestRejected)),
             (403, .misconfigured(.forbidden)), (404, .misconfigured(.notFound)),
             (422, .misconfigured(.requestRejected)),
         ] as [(Int, TokenClientError.Kind)])
     func statuses(status: Int, userKind: TokenClientError.Kind) async throws {
-        // For a sign-in these say, unless the plan does, that the password is wrong.
+        // For a sign-in these statuses mean a wrong password, unless the configuration differs.
         let kind = [400, 403, 422].contains(status) ? TokenClientError.Kind.rejected : userKind
         try await withMock { mock, client in
             mock.faults.failNext("POST", "/auth", statuses: [status])
@@ -118,7 +118,7 @@ struct UpstreamTokenClientTests {
     }
 
     @Test(
-        "makes tokens void again when the user cannot be told with them",
+        "revokes the tokens if the user cannot be fetched with them",
         arguments: [(401, .invalidResponse), (404, .misconfigured(.notFound)), (429, .busy)]
             as [(Int, TokenClientError.Kind)])
     func revokesAfterUser(status: Int, kind: TokenClientError.Kind) async throws {
@@ -131,7 +131,7 @@ struct UpstreamTokenClientTests {
         }
     }
 
-    @Test("speaks the older dialect: no refresh token, no lifetime, nothing to make void")
+    @Test("supports the older dialect: no refresh token, no lifetime, no revocation")
     func olderDialect() async throws {
         try await withMock { configuration in
             configuration.signIn = IdentityEndpointConfiguration(path: "/api/v1/signin", credentials: .basic)
@@ -144,7 +144,7 @@ struct UpstreamTokenClientTests {
         }
     }
 
-    @Test("makes tokens void, and takes it for done when they are void already")
+    @Test("revokes tokens, and succeeds if they are revoked already")
     func revoke() async throws {
         try await withMock { mock, client in
             let signedIn = try await client.signIn(try Upstreams.credentials(), traceparent: nil, now: now)
@@ -161,7 +161,7 @@ struct UpstreamTokenClientTests {
         }
     }
 
-    @Test("makes the user of the address where the upstream has no call for it")
+    @Test("creates the user from the address if the upstream has no user endpoint")
     func noUserCall() async throws {
         try await withMock { configuration in
             configuration.user = nil
@@ -172,7 +172,7 @@ struct UpstreamTokenClientTests {
         }
     }
 
-    @Test("is not kept waiting longer than the plan says")
+    @Test("waits no longer than the configured timeout")
     func slow() async throws {
         try await withMock(timeout: .milliseconds(200)) { mock, client in
             mock.faults.setLatency(.seconds(20))

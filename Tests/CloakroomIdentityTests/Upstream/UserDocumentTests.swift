@@ -16,7 +16,7 @@ struct UserDocumentTests {
         UserDocument.read(Array(text.utf8), excluding: [tokens, previous]).map { String(decoding: $0, as: UTF8.self) }
     }
 
-    @Test("keeps the upstream's own numbers, strings and order, and loses the space between")
+    @Test("keeps the upstream's numbers, strings and order, and removes insignificant white space")
     func compact() {
         let text =
             "{ \"z\" : 1.50,\r\n\t\"a\": 12345678901234567890, "
@@ -24,12 +24,12 @@ struct UserDocumentTests {
         #expect(read(text) == #"{"z":1.50,"a":12345678901234567890,"s":"two  words \" , \\","n":null}"#)
     }
 
-    @Test("is a JSON object and nothing else", arguments: ["", "[]", "\"jo\"", "7", "null", "{", "{}x", "<user/>"])
+    @Test("must be a JSON object", arguments: ["", "[]", "\"jo\"", "7", "null", "{", "{}x", "<user/>"])
     func objectsOnly(text: String) {
         #expect(read(text) == nil)
     }
 
-    @Test("has a bound on its size, counted without the space between")
+    @Test("is limited in size, counted without insignificant white space")
     func bound() {
         let name = String(repeating: "a", count: 16_384 - 8)
         #expect(read(#"{"n":"\#(name)"}"#)?.utf8.count == 16_384)
@@ -37,7 +37,7 @@ struct UserDocumentTests {
         #expect(read(#"{"n":"\#(name)a"}"#) == nil)
     }
 
-    @Test("Rule 18: is refused when one of the session's tokens stands in it")
+    @Test("Rule 18: is rejected if it contains one of the session's tokens")
     func noTokens() {
         #expect(read(#"{"id":1,"token":"canary/access+token"}"#) == nil)
         #expect(read(#"{"id":1,"links":["https://x/?t=canary-refresh-token"]}"#) == nil)
@@ -45,7 +45,7 @@ struct UserDocumentTests {
     }
 
     @Test(
-        "Rule 39: is refused when one of the tokens is in it, however it is written and wherever it is",
+        "Rule 39: is rejected if it contains one of the tokens in any spelling and at any position",
         arguments: [
             #"{"t":"canary\/access+token"}"#, #"{"t":"\u0063anary\/access\u002btoken"}"#,
             #"{"t":"c\u0061nary-refresh-token"}"#, #"{"t":"x canary\u002Drefresh\u002dtoken x"}"#,
@@ -57,14 +57,14 @@ struct UserDocumentTests {
         #expect(read(text) == nil)
     }
 
-    @Test("Rule 39: is refused when a token of digits is a number in it")
+    @Test("Rule 39: is rejected if a token of digits is a number in it")
     func digits() {
         let tokens = TokenSet(authorization: Secret("Bearer 12345678901234567890"), obtainedAt: Upstreams.now)
         #expect(UserDocument.read(Array(#"{"id":12345678901234567890}"#.utf8), excluding: [tokens]) == nil)
         #expect(UserDocument.read(Array(#"{"id":1234567890123456789}"#.utf8), excluding: [tokens]) != nil)
     }
 
-    @Test("Rule 39: is searched in linear time, whatever tokens and document the upstream chooses")
+    @Test("Rule 39: is searched in linear time for any tokens and documents from the upstream")
     func cost() {
         let token = String(repeating: "a", count: 16_000) + "b"
         let tokens = TokenSet(
@@ -76,7 +76,7 @@ struct UserDocumentTests {
         #expect(time < .seconds(2))
     }
 
-    @Test("is the address alone where the upstream tells nothing")
+    @Test("is the address alone if the upstream returns no user")
     func made() throws {
         let credentials = try Upstreams.credentials("o'neil+\u{e9}@example.com")
         let made = UserDocument.fallback(from: credentials)

@@ -17,7 +17,7 @@ struct UserIDTests {
     }
 
     @Test(
-        "Rule 35: is a string or an integer at the configured place",
+        "Rule 35: is a string or an integer at the configured member",
         arguments: [
             (#"{"id":"17"}"#, "17"), (#"{"id":17}"#, "17"), (#"{"id":-3}"#, "-3"), (#"{"id":"u\u0031"}"#, "u1"),
             (#"{"id":9007199254740991}"#, "9007199254740991"), (#"{"id":" A "}"#, " A "),
@@ -27,7 +27,7 @@ struct UserIDTests {
     }
 
     @Test(
-        "Rule 35: is none where ids could not be compared exactly",
+        "Rule 35: is missing if ids could not be compared exactly",
         arguments: [
             "{}", #"{"id":""}"#, #"{"id":null}"#, #"{"id":1.5}"#, #"{"id":true}"#, #"{"id":["a"]}"#, #"{"id":{"a":1}}"#,
             #"{"id":9007199254740993}"#, #"{"id":1e300}"#, #"{"ID":"17"}"#,
@@ -38,14 +38,14 @@ struct UserIDTests {
         #expect(account(#"{"id":"17"}"#, upstream(hasUser: false)) == nil)
     }
 
-    @Test("Rule 35: of two upstreams the same id is two accounts")
+    @Test("Rule 35: is different for the same id at two upstreams")
     func sources() {
         let nested = upstream(id: "data.user.uid")
         #expect(account(#"{"data":{"user":{"uid":"17"}}}"#, nested) == account(#"{"id":"17"}"#))
         #expect(account(#"{"id":"17"}"#, upstream(source: "other")) != account(#"{"id":"17"}"#))
     }
 
-    @Test("Rule 35: is what a sign-in gives, and the typed name goes along")
+    @Test("Rule 35: is returned by a sign-in together with the typed name")
     func signIn() async throws {
         func json(_ body: String) -> ScriptedUpstream.Act {
             .bytes(

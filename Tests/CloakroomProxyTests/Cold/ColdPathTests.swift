@@ -7,7 +7,7 @@ struct ColdPathTests {
         GatewaySetup([.request, .send(Reply.ok), .again]).with(\.sessions, FakeSessions(load: load))
     }
 
-    @Test("A session that has to be loaded and is live: the request goes on")
+    @Test("A request whose session is not cached is forwarded once the session has been loaded")
     func live() async throws {
         let setup = Self.asking(.response(.active(FakeSessions.make().1)))
         try await setup.run { gateway in
@@ -21,7 +21,7 @@ struct ColdPathTests {
         }
     }
 
-    @Test("A body waits while the session is loaded, and arrives whole")
+    @Test("A request body waits while the session is loaded, and arrives complete")
     func liveWithBody() async throws {
         let body = String(repeating: "0123456789", count: 20_000)
         try await Self.asking(.response(.active(FakeSessions.make().1))).run { gateway in
@@ -33,7 +33,7 @@ struct ColdPathTests {
     }
 
     @Test(
-        "A session that is not to be had is 401 with its reason, and the upstream sees nothing",
+        "A request without a valid session gets 401 with the reason, and the upstream receives nothing",
         arguments: UnauthorizedReason.allCases)
     func none(reason: UnauthorizedReason) async throws {
         try await Self.asking(.response(.missing(reason))).run { gateway in
@@ -48,7 +48,7 @@ struct ColdPathTests {
     }
 
     @Test(
-        "A store that cannot tell is 503 with Retry-After and never 401: nobody is signed out by an outage",
+        "A store outage is 503 with Retry-After and never 401: it ends no session",
         arguments: [true, false])
     func unavailable(fails: Bool) async throws {
         try await Self.asking(fails ? .fail : .response(.notCached)).run { gateway in
@@ -59,12 +59,12 @@ struct ColdPathTests {
             #expect(response["Retry-After"] == "1")
             #expect(response.values("Set-Cookie").isEmpty)
             #expect(gateway.upstream.connections.isEmpty)
-            // The store's trouble is no concern of who needs no session.
+            // A store outage does not affect requests that need no session.
             #expect(try await client.exchange(Ask.get()).text == "ok")
         }
     }
 
-    @Test("Without a cookie the store is not asked")
+    @Test("Without a cookie the store is not queried")
     func noCookie() async throws {
         let setup = Self.asking(.fail)
         try await setup.run { gateway in
@@ -74,7 +74,7 @@ struct ColdPathTests {
         }
     }
 
-    @Test("Pipelined requests wait for one that is parked, and are answered in order")
+    @Test("Pipelined requests wait while an earlier one is suspended, and get their responses in request order")
     func pipelinedBehindParked() async throws {
         try await Self.asking(.response(.active(FakeSessions.make().1))).run { gateway in
             let client = try await gateway.client()
@@ -85,7 +85,7 @@ struct ColdPathTests {
         }
     }
 
-    @Test("An endpoint of the gateway's own gets what it needs, and its answer goes out as it is")
+    @Test("An account endpoint receives the request data it needs, and its response is sent unchanged")
     func accountEndpoint() async throws {
         let endpoints = FakeEndpoints { request in
             let text = [
@@ -113,7 +113,7 @@ struct ColdPathTests {
         }
     }
 
-    @Test("A body that an endpoint of the gateway's own does not want is 413")
+    @Test("A body too large for an account endpoint is 413")
     func ownBodyTooLarge() async throws {
         try await GatewaySetup().run { gateway in
             for request in [
@@ -128,7 +128,7 @@ struct ColdPathTests {
         }
     }
 
-    @Test("A client that goes away meanwhile does no harm")
+    @Test("A client that disconnects while its session is loaded has no effect on other requests")
     func goneMeanwhile() async throws {
         let gate = Gate()
         let asked = Gate()

@@ -4,20 +4,20 @@ import Synchronization
 import TestSupport
 import Testing
 
-@Suite("Requests whose session has to be renewed", .serialized)
+@Suite("Requests whose session needs a token refresh", .serialized)
 struct TokenRefreshTests {
     private static let rejected = "HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\nno"
     private static let stale = "Bearer stale"
     private static let fresh = "Bearer fresh"
 
-    /// A session, and the same one with other tokens.
+    /// A session, and the same session with other tokens.
     private static func pair() -> (ticket: SessionTicket, stale: Session, fresh: Session) {
         let (ticket, session) = FakeSessions.make(Self.stale, refreshToken: "r")
         let tokens = TokenSet(authorization: Secret(Self.fresh), obtainedAt: Timestamp(seconds: 1))
         return (ticket, session, session.refreshed(with: SessionUpdate(tokens: tokens)))
     }
 
-    /// A gateway whose only session is stale, and becomes fresh when it is renewed.
+    /// A gateway whose only session has stale tokens until it is refreshed.
     private static func setup(
         _ scripts: [ScriptedUpstream.Step]..., pair: (ticket: SessionTicket, stale: Session, fresh: Session)
     ) -> (GatewaySetup, FakeRefresher) {
@@ -29,7 +29,7 @@ struct TokenRefreshTests {
         return (setup, refresher)
     }
 
-    @Test("An upstream's 401 is followed by one renewal and one replay; the client sees the second answer only")
+    @Test("An upstream's 401 leads to one refresh and one replay; the client receives only the second response")
     func replay() async throws {
         let pair = Self.pair()
         let (setup, refresher) = Self.setup(
@@ -47,7 +47,7 @@ struct TokenRefreshTests {
         }
     }
 
-    @Test("A second 401 in a row is the client's: there is one replay and no more")
+    @Test("A second consecutive 401 is passed to the client: a request is replayed at most once")
     func rejectedTwice() async throws {
         let pair = Self.pair()
         let (setup, refresher) = Self.setup(
@@ -62,7 +62,7 @@ struct TokenRefreshTests {
         }
     }
 
-    @Test("A small body is sent again whole", arguments: [1, 16_384])
+    @Test("A small body is replayed completely", arguments: [1, 16_384])
     func smallBody(size: Int) async throws {
         let pair = Self.pair()
         let (setup, _) = Self.setup([.request, .send(Self.rejected)], [.request, .send(Reply.ok)], pair: pair)
@@ -76,7 +76,7 @@ struct TokenRefreshTests {
         }
     }
 
-    @Test("A body that is too large to keep is not sent again; the session is renewed for the next request")
+    @Test("A request whose body is too large to buffer is not replayed; the session is refreshed for the next request")
     func largeBody() async throws {
         let pair = Self.pair()
         let (setup, refresher) = Self.setup([.request, .send(Self.rejected)], pair: pair)
@@ -88,11 +88,11 @@ struct TokenRefreshTests {
             #expect(response.status == 401)
             #expect(response.text == "no")
             #expect(gateway.upstream.requests.count == 1)
-            try await eventually("the renewal") { refresher.calls.count == 1 }
+            try await eventually("the refresh") { refresher.calls.count == 1 }
         }
     }
 
-    @Test("Where renewing has been tried just now, the upstream's 401 is the client's, and the request is sent once")
+    @Test("After a recent refresh attempt the upstream's 401 is passed to the client, and the request is sent once")
     func uselessRefresh() async throws {
         let pair = Self.pair()
         let (setup, refresher) = Self.setup([.request, .send(Self.rejected)], pair: pair)
@@ -108,7 +108,7 @@ struct TokenRefreshTests {
         }
     }
 
-    @Test("A session that turns out to be over leaves a route for everybody open")
+    @Test("On a route that requires no session a request is forwarded without token if the refresh ends its session")
     func publicRoute() async throws {
         let (ticket, session) = FakeSessions.make(
             Self.stale, refreshToken: "r", accessTokenExpiresAt: Timestamp(seconds: 1_000),
@@ -127,7 +127,7 @@ struct TokenRefreshTests {
         }
     }
 
-    @Test("The 401 of a route without bearer is passed on: no token of ours was refused")
+    @Test("The 401 of a route without bearer token is passed on: it does not concern an injected token")
     func withoutBearer() async throws {
         let pair = Self.pair()
         let (setup, refresher) = Self.setup([.request, .send(Self.rejected)], pair: pair)
@@ -139,7 +139,7 @@ struct TokenRefreshTests {
         }
     }
 
-    @Test("A token that has ended is renewed before the upstream sees anything")
+    @Test("An expired token is refreshed before the upstream receives anything")
     func expired() async throws {
         let (ticket, session) = FakeSessions.make(
             Self.stale, refreshToken: "r", accessTokenExpiresAt: Timestamp(seconds: 1_000),
@@ -158,10 +158,11 @@ struct TokenRefreshTests {
         }
     }
 
-    @Test("A token that ended before it arrived is renewed again, three times at most", arguments: [2, 3, 4])
+    @Test(
+        "A token that expires before the request is sent is refreshed again, at most three times", arguments: [2, 3, 4])
     func shortLife(rejections: Int) async throws {
         let pair = Self.pair()
-        // No refresh is due for reasons of time within 30 s, and yet its age explains the 401.
+        // The token does not expire within 30 s, so no refresh is due, but its age can explain the 401.
         let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
         let tokens = TokenSet(
             authorization: Secret(Self.fresh), refreshToken: Secret("r"), accessTokenExpiresAt: now - .milliseconds(1),
@@ -181,10 +182,10 @@ struct TokenRefreshTests {
         }
     }
 
-    @Test("Shortly before its end a token is renewed while requests go on with it")
+    @Test("Shortly before a token expires it is refreshed in the background while requests continue to use it")
     func soon() async throws {
         let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
-        // A life of an hour with 30 s left: within the window of a minute, not in its last eighth.
+        // A lifetime of one hour with 30 s left: within the 1 minute window, but not in the last eighth.
         let (ticket, session) = FakeSessions.make(
             Self.stale, refreshToken: "r", accessTokenExpiresAt: now + .seconds(30), obtainedAt: now - .seconds(3_600))
         let (setup, refresher) = Self.setup([.request, .send(Reply.ok)], pair: Self.pair())
@@ -199,7 +200,7 @@ struct TokenRefreshTests {
         }
     }
 
-    @Test("A refresh that was refused for good is 401 refresh_rejected, clears the cookie, and nothing goes upstream")
+    @Test("A permanently rejected refresh is 401 refresh_rejected, clears the cookie, and nothing is sent upstream")
     func rejected() async throws {
         let (ticket, session) = FakeSessions.make(
             Self.stale, refreshToken: "r", accessTokenExpiresAt: Timestamp(seconds: 1_000),
@@ -220,7 +221,7 @@ struct TokenRefreshTests {
         }
     }
 
-    @Test("A refresh that fails for now is an error that says when to come back, and never 401", arguments: [502, 504])
+    @Test("A refresh that fails temporarily is an error with Retry-After, and never 401", arguments: [502, 504])
     func unavailable(status: Int) async throws {
         let pair = Self.pair()
         let sessions = FakeSessions()
@@ -237,7 +238,7 @@ struct TokenRefreshTests {
         }
     }
 
-    @Test("A store that is away while a session is to be renewed is 503, and never 401")
+    @Test("A store outage during a refresh is 503, and never 401")
     func storeAway() async throws {
         let pair = Self.pair()
         let sessions = FakeSessions()
@@ -253,7 +254,7 @@ struct TokenRefreshTests {
         }
     }
 
-    @Test("A client that leaves while its session is renewed is let go of, and the next one is served")
+    @Test("A client that disconnects during a refresh is released, and the next client is served")
     func clientGone() async throws {
         let pair = Self.pair()
         let gate = Gate()
@@ -268,19 +269,19 @@ struct TokenRefreshTests {
         try await setup.run { gateway in
             let leaving = try await gateway.client()
             leaving.send(Ask.get("/private/a", FakeSessions.cookie(pair.ticket)))
-            try await eventually("the renewal") { refresher.calls.count == 1 }
+            try await eventually("the refresh") { refresher.calls.count == 1 }
             try await leaving.close()
             gate.open()
             let client = try await gateway.client()
             #expect(try await client.exchange(Ask.get("/public/a")).text == "ok")
-            try await eventually("nobody left") {
+            try await eventually("no waiting requests") {
                 gateway.metrics.contains(
                     "http_server_active_requests{http_request_method=\"GET\",url_scheme=\"http\"} 0")
             }
         }
     }
 
-    @Test("Rule 28: an event stream whose session is not at hand any more ends when the store says that it is over")
+    @Test("Rule 28: an event stream whose session is no longer cached ends when the store reports the session as ended")
     func eventStream() async throws {
         let sessions = FakeSessions()
         let cookie = sessions.add()
@@ -291,9 +292,9 @@ struct TokenRefreshTests {
             let client = try await gateway.client()
             client.send(Ask.get("/private/events", cookie))
             _ = try await gateway.upstream.request()
-            // A store that cannot be reached ends nothing; the session is looked at every second.
+            // A store outage ends no stream; the session is checked every second.
             sessions.forget(load: .fail)
-            try await eventually("two looks") { sessions.loads >= 2 }
+            try await eventually("two checks") { sessions.loads >= 2 }
             #expect(gateway.upstream.connections.first?.isClosed == false)
             sessions.forget(load: .response(.missing(.revoked)))
             try await gateway.upstream.closed()

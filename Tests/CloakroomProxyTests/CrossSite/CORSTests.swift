@@ -1,7 +1,7 @@
 import CloakroomCore
 import Testing
 
-@Suite("What pages of other origins may read", .serialized)
+@Suite("Which responses pages of other origins may read", .serialized)
 struct CORSTests {
     private static let listed = "Origin: https://app.gateway.test"
     private static let evil = "Origin: https://evil.test"
@@ -30,7 +30,7 @@ struct CORSTests {
     // MARK: - Preflights
 
     @Test(
-        "A preflight of a listed origin is answered here for routes and own endpoints; the upstream sees nothing",
+        "A preflight of a listed origin gets a local response on routes and account endpoints; nothing goes upstream",
         arguments: [
             ("/private/a", "GET, HEAD, POST"), ("/public/a", "GET, HEAD, POST, PUT, DELETE, OPTIONS"),
             ("/auth", "GET, HEAD, POST, DELETE"), ("/auth/sessions", "GET, HEAD, DELETE"),
@@ -50,14 +50,14 @@ struct CORSTests {
             #expect(response["Access-Control-Max-Age"] == "600")
             #expect(response.values("Vary") == Self.preflightVary)
             #expect(response.values("Content-Length").isEmpty)
-            // The connection goes on.
+            // The connection stays open.
             #expect(try await client.exchange(Ask.get("/nowhere")).status == 404)
             #expect(gateway.upstream.connections.isEmpty)
         }
     }
 
     @Test(
-        "A preflight of any other origin is answered here without leave, and the upstream sees nothing",
+        "A preflight of any other origin gets a local response without CORS fields, and the upstream receives nothing",
         arguments: [
             "Origin: https://evil.test", "Origin: null", "Origin: http://app.gateway.test", "Origin: *",
             "Origin: https://app.gateway.test\r\nOrigin: https://app.gateway.test",
@@ -72,7 +72,7 @@ struct CORSTests {
         }
     }
 
-    @Test("Preflights count for the route that they ask about, and those without leave are told apart")
+    @Test("Preflights are counted for the requested route, and denied ones are counted separately")
     func counted() async throws {
         try await Self.run { gateway, _ in
             let client = try await gateway.client()
@@ -82,7 +82,7 @@ struct CORSTests {
         }
     }
 
-    @Test("A preflight needs no session, and leads to no store")
+    @Test("A preflight needs no session and causes no store access")
     func noSession() async throws {
         try await Self.run(load: .fail) { gateway, cookie in
             let response = try await gateway.client().exchange(
@@ -92,7 +92,7 @@ struct CORSTests {
         }
     }
 
-    @Test("For a path that is not served there is no leave either; the page may read why")
+    @Test("A preflight for an unknown path is denied too, but the page may read the reason")
     func unknownPath() async throws {
         try await Self.run { gateway, _ in
             let response = try await gateway.client().exchange(Self.options("/nowhere", Self.listed, Self.asks))
@@ -102,7 +102,7 @@ struct CORSTests {
         }
     }
 
-    @Test("An OPTIONS that is no preflight goes the way it always went")
+    @Test("An OPTIONS request that is no preflight is handled as without CORS")
     func plainOptions() async throws {
         try await Self.run { gateway, cookie in
             let client = try await gateway.client()
@@ -112,14 +112,14 @@ struct CORSTests {
         }
     }
 
-    @Test("With CORS off an OPTIONS goes to the route, or is 405, and nothing is said of origins")
+    @Test("With CORS off an OPTIONS request is routed or is 405, and the response has no CORS fields")
     func off() async throws {
         let reply = "HTTP/1.1 200 OK\r\nAccess-Control-Allow-Origin: *\r\nContent-Length: 2\r\n\r\nok"
         try await Self.run(isEnabled: false, reply: reply) { gateway, cookie in
             let client = try await gateway.client()
             let passed = try await client.exchange(Self.options("/public/a", Self.listed, Self.asks))
             #expect(passed.text == "ok")
-            // The upstream's own word stands.
+            // The upstream's own field is kept.
             #expect(passed["Access-Control-Allow-Origin"] == "*")
             #expect(passed.values("Vary").isEmpty)
             let rejected = try await client.exchange(Self.options("/private/a", Self.listed, Self.asks))
@@ -128,9 +128,9 @@ struct CORSTests {
         }
     }
 
-    // MARK: - Answers
+    // MARK: - Responses
 
-    @Test("Every answer to a listed origin may be read: forwarded, own, and problems of all kinds")
+    @Test("A listed origin may read every response: forwarded ones, local ones and problems of all kinds")
     func readable() async throws {
         try await Self.run { gateway, cookie in
             let client = try await gateway.client()
@@ -150,7 +150,7 @@ struct CORSTests {
     }
 
     @Test(
-        "An answer to anybody else says only that it depends on who asks",
+        "A response to any other origin has no CORS fields, only Vary: Origin",
         arguments: ["Origin: https://evil.test", nil])
     func strangers(origin: String?) async throws {
         try await Self.run { gateway, cookie in
@@ -166,7 +166,7 @@ struct CORSTests {
         }
     }
 
-    @Test("The upstream's own word on origins is dropped, so that there are never two; credentials never go with *")
+    @Test("The upstream's own CORS fields are dropped, so none appears twice; credentials are never combined with *")
     func upstreamsWord() async throws {
         let reply =
             "HTTP/1.1 200 OK\r\nAccess-Control-Allow-Origin: *\r\naccess-control-allow-credentials: true\r\n"
@@ -183,7 +183,7 @@ struct CORSTests {
         }
     }
 
-    @Test("What one request's origin was is not remembered for the next on the connection")
+    @Test("The origin of a request does not affect the next request on the connection")
     func notRemembered() async throws {
         try await Self.run { gateway, cookie in
             let client = try await gateway.client()
@@ -198,7 +198,7 @@ struct CORSTests {
         }
     }
 
-    @Test("A store that is down is readable too, once the session has been asked for")
+    @Test("A 503 for a store outage is readable too, after the session was requested from the store")
     func storeDown() async throws {
         try await Self.run(load: .fail) { gateway, cookie in
             let response = try await gateway.client().exchange(Ask.get("/private/a", cookie, Self.listed))

@@ -2,7 +2,7 @@ import CloakroomCore
 import NIOHPACK
 import Testing
 
-@Suite("Other sites and other origins over HTTP/2", .serialized)
+@Suite("Cross-site requests and CORS over HTTP/2", .serialized)
 struct CrossSiteHTTP2Tests {
     private static let vary = ["Origin, Access-Control-Request-Method, Access-Control-Request-Headers"]
 
@@ -19,7 +19,7 @@ struct CrossSiteHTTP2Tests {
             }
     }
 
-    @Test("Another site's request with the cookie is 403 cross_site, and the upstream sees nothing")
+    @Test("A cross-site request with the cookie is 403 cross_site, and the upstream receives nothing")
     func rejected() async throws {
         try await Self.run { gateway, client, cookie in
             var id: UInt32 = 1
@@ -45,7 +45,7 @@ struct CrossSiteHTTP2Tests {
         }
     }
 
-    @Test("A preflight of a listed origin is answered here, and the upstream sees nothing")
+    @Test("A preflight of a listed origin gets a local response, and the upstream receives nothing")
     func preflight() async throws {
         try await Self.run(CrossSiteConfiguration(corsOrigins: ["https://app.gateway.test"])) { gateway, client, _ in
             let response = try await client.exchange(
@@ -64,7 +64,7 @@ struct CrossSiteHTTP2Tests {
         }
     }
 
-    @Test("A listed origin may read answers, forwarded ones, own ones and problems; the upstream's word is dropped")
+    @Test("A listed origin may read forwarded and local responses and problems; the upstream's CORS fields are dropped")
     func responses() async throws {
         let reply =
             "HTTP/1.1 200 OK\r\nAccess-Control-Allow-Origin: *\r\nAccess-Control-Allow-Credentials: false\r\n"

@@ -2,7 +2,7 @@ import CloakroomCore
 import Synchronization
 import Testing
 
-@Suite("Requests that change things have to come from here", .serialized)
+@Suite("State-changing requests must be same-origin", .serialized)
 struct CrossSiteTests {
     private static let evil = "Origin: https://evil.test"
     private static let ours = "Origin: http://gateway.test"
@@ -27,7 +27,7 @@ struct CrossSiteTests {
     }
 
     @Test(
-        "Another site's request with the cookie is 403 cross_site, and the upstream sees nothing",
+        "A cross-site request with the cookie is 403 cross_site, and the upstream receives nothing",
         arguments: ["POST", "PUT", "PATCH", "DELETE", "PURGE"])
     func rejected(method: String) async throws {
         try await Self.run { gateway, cookie in
@@ -49,7 +49,8 @@ struct CrossSiteTests {
     }
 
     @Test(
-        "Our own pages' requests and those of no browser go on with their body", arguments: ["POST", "PUT", "DELETE"])
+        "Same-origin requests and requests of non-browsers are forwarded with their body",
+        arguments: ["POST", "PUT", "DELETE"])
     func passes(method: String) async throws {
         try await Self.run { gateway, cookie in
             let client = try await gateway.client()
@@ -62,13 +63,13 @@ struct CrossSiteTests {
             }
             #expect(gateway.upstream.requests.count == 5)
             #expect(gateway.upstream.requests.allSatisfy { $0.text == "abc" })
-            // They tell the upstream what they told us.
+            // The upstream receives the same `Origin` as the gateway.
             #expect(gateway.upstream.requests[1].values("Origin") == ["http://gateway.test"])
             #expect(gateway.upstream.requests[3].values("Sec-Fetch-Site") == ["same-origin"])
         }
     }
 
-    @Test("A refused request's body is not waited for, and nothing of it is passed on")
+    @Test("The body of a rejected request is not awaited, and none of it is forwarded")
     func rejectedWithBody() async throws {
         try await Self.run { gateway, cookie in
             let client = try await gateway.client()
@@ -82,7 +83,7 @@ struct CrossSiteTests {
         }
     }
 
-    @Test("What only asks is served from anywhere", arguments: ["GET", "HEAD", "OPTIONS"])
+    @Test("Safe methods are served for any origin", arguments: ["GET", "HEAD", "OPTIONS"])
     func safe(method: String) async throws {
         try await Self.run { gateway, cookie in
             let response = try await gateway.client().exchange(
@@ -92,21 +93,21 @@ struct CrossSiteTests {
         }
     }
 
-    @Test("Where no cookie of ours vouches for it, a request's origin does not matter")
+    @Test("A request without the session cookie, or to a route that does not use it, is accepted from any origin")
     func noCookie() async throws {
         try await Self.run { gateway, cookie in
             let client = try await gateway.client()
             #expect(try await client.exchange(Ask.post("/public/a", Self.evil)).status == 200)
-            // The cookie does nothing there, and is taken out.
+            // The route does not use the cookie, and the gateway removes it.
             #expect(try await client.exchange(Ask.post("/public/a", cookie, Self.evil)).status == 200)
             #expect(gateway.upstream.requests[1].values("Cookie").isEmpty)
-            // Without the cookie there is nobody to act for.
+            // Without the cookie the request has no user's authority.
             #expect(try await client.exchange(Ask.post("/private/a", Self.evil)).status == 401)
             #expect(try await client.exchange(Ask.post("/private/a", "Cookie: theirs=1", Self.evil)).status == 401)
         }
     }
 
-    @Test("A cookie of ours that is worth nothing is judged like any other: the answer tells nothing about it")
+    @Test("An invalid session cookie is checked like a valid one: the response does not reveal its validity")
     func worthlessCookie() async throws {
         try await Self.run { gateway, _ in
             let client = try await gateway.client()
@@ -132,7 +133,7 @@ struct CrossSiteTests {
         }
     }
 
-    @Test("Behind a trusted proxy that ends TLS, the scheme is the one it names")
+    @Test("Behind a trusted TLS proxy the scheme is the one that the proxy reports")
     func forwardedScheme() async throws {
         let secure = "Origin: https://gateway.test"
         try await Self.run {
@@ -150,7 +151,7 @@ struct CrossSiteTests {
         }
     }
 
-    @Test("An absolute target's authority is where the request was sent to")
+    @Test("The authority of an absolute target is the target origin")
     func absoluteTarget() async throws {
         try await Self.run { gateway, cookie in
             let client = try await gateway.client()
@@ -160,7 +161,7 @@ struct CrossSiteTests {
         }
     }
 
-    @Test("It is counted as a decision of its own")
+    @Test("A rejection is counted with its own decision label")
     func counted() async throws {
         try await Self.run { gateway, cookie in
             _ = try await gateway.client().exchange(Ask.post("/private/a", cookie, Self.evil))
@@ -168,7 +169,7 @@ struct CrossSiteTests {
         }
     }
 
-    @Test("A refused request does not keep the session from going idle: it is not even looked up")
+    @Test("A rejected request does not extend the idle timeout of the session: the session is not looked up")
     func notLookedUp() async throws {
         let sessions = FakeSessions(load: .fail)
         try await GatewaySetup([.request, .send(Reply.ok), .again]).with(\.sessions, sessions).run { gateway in
@@ -179,7 +180,7 @@ struct CrossSiteTests {
         }
     }
 
-    @Test("A route's own words are used")
+    @Test("A message configured for the route is used")
     func words() async throws {
         try await Self.run {
             $0.routes[2].messages = [.crossSite: "Open this page from the shop."]
@@ -189,9 +190,9 @@ struct CrossSiteTests {
         }
     }
 
-    // MARK: - Own endpoints
+    // MARK: - Account endpoints
 
-    @Test("Own endpoints that change something are refused to other sites, cookie or not: so is a planted sign-in")
+    @Test("State-changing account endpoints reject cross-site requests with or without cookie, including login CSRF")
     func accountEndpoints() async throws {
         let asked = Mutex<[AccountEndpoint]>([])
         let sessions = FakeSessions()
@@ -230,9 +231,9 @@ struct CrossSiteTests {
         }
     }
 
-    // MARK: - The required field
+    // MARK: - The required header field
 
-    @Test("Where a field is required, every request with the cookie has to carry it, whatever its method")
+    @Test("If a header field is required, every request with the cookie must carry it, whatever its method")
     func requiredField() async throws {
         try await Self.run {
             $0.crossSite.requiredField = .init(name: "X-CSRF", value: "1")

@@ -3,7 +3,7 @@ import NIOCore
 import TestSupport
 import Testing
 
-@Suite("WebSockets that other sites' pages open (RFC 6455 §10.2)", .serialized)
+@Suite("WebSockets opened by pages of other sites (RFC 6455 §10.2)", .serialized)
 struct CrossSiteTunnelTests {
     private static func run(
         _ adjust: @escaping @Sendable (inout GatewayConfiguration) -> Void = { _ in },
@@ -20,7 +20,7 @@ struct CrossSiteTunnelTests {
     }
 
     @Test(
-        "Another site's page cannot open one with the user's cookie, and the upstream sees nothing",
+        "A cross-site page cannot open a WebSocket with the user's cookie, and the upstream receives nothing",
         arguments: [
             "Origin: https://evil.test", "Origin: null", "Origin: https://gateway.test", "Sec-Fetch-Site: cross-site",
             "Sec-Fetch-Site: same-site",
@@ -31,18 +31,18 @@ struct CrossSiteTunnelTests {
             let response = try await client.exchange(Handshake.request("/private/socket", cookie, field))
             #expect(response.status == 403)
             #expect(response.code == "cross_site")
-            // It was an ordinary answer: the connection goes on.
+            // It was an ordinary response: the connection stays open.
             #expect(try await client.exchange(Ask.get("/nowhere")).status == 404)
             #expect(server.peers.isEmpty)
         }
     }
 
     @Test(
-        "Our own page can, and so can one that is trusted",
+        "A same-origin page and a page of a trusted origin can open a WebSocket",
         arguments: ["Origin: http://gateway.test", "Origin: https://partner.test", "Sec-Fetch-Site: same-origin"])
     func allowed(field: String) async throws {
         try await Self.run {
-            // No page could add this one.
+            // A page cannot add this field to a WebSocket handshake.
             $0.crossSite = CrossSiteConfiguration(
                 trustedOrigins: ["https://partner.test"], requiredField: .init(name: "X-CSRF", value: "1"))
         } body: { gateway, server, cookie in
@@ -55,7 +55,7 @@ struct CrossSiteTunnelTests {
         }
     }
 
-    @Test("Without the cookie it is 401 as ever, and on a public route nobody's business")
+    @Test("Without the cookie it is 401, and on a public route the origin does not matter")
     func withoutCookie() async throws {
         try await Self.run { gateway, server, cookie in
             let client = try await gateway.client()
@@ -68,7 +68,7 @@ struct CrossSiteTunnelTests {
         }
     }
 
-    @Test("RFC 8441: by an extended CONNECT it is the same")
+    @Test("RFC 8441: the same rules apply to an extended CONNECT")
     func connect() async throws {
         try await Self.run { gateway, server, cookie in
             let client = try await gateway.http2()

@@ -3,13 +3,13 @@ import NIOCore
 import TestSupport
 import Testing
 
-@Suite("Who reads slowly slows down who writes", .serialized)
+@Suite("A slow reader slows down the sender", .serialized)
 struct BackpressureTests {
     private static let total = 64 << 20
-    /// What all buffers on the way may hold: the sockets' four, which the system may make some megabytes each.
+    /// The capacity of all buffers on the path: four socket buffers, each up to some megabytes.
     private static let bound = 40 << 20
 
-    /// A megabyte in which no two parts look alike.
+    /// A megabyte in which no two sections are equal.
     private static let megabyte: ByteBuffer = {
         var generator = SeededGenerator(seed: 7)
         var bytes = ByteBuffer()
@@ -26,7 +26,9 @@ struct BackpressureTests {
         return true
     }
 
-    @Test("A client that does not read stops the upstream; then all arrives, byte for byte", arguments: [true, false])
+    @Test(
+        "A client that does not read stops the upstream; afterwards everything arrives, byte for byte",
+        arguments: [true, false])
     func download(isChunked: Bool) async throws {
         let head =
             isChunked ? "HTTP/1.1 200 OK\r\n\r\n" : "HTTP/1.1 200 OK\r\nContent-Length: \(Self.total)\r\n\r\n"
@@ -39,14 +41,14 @@ struct BackpressureTests {
                 let sent = try await waitUntilStable { gateway.upstream.connections[0].sent }
                 #expect(sent < Self.bound)
                 try await client.setReading(true)
-                try await eventually("all of it") { client.received > Self.total }
+                try await eventually("the complete body") { client.received > Self.total }
                 let response = try await client.response()
                 #expect(response.framing == (isChunked ? "chunked" : "length"))
                 #expect(Self.isWhole(response.body))
             }
     }
 
-    @Test("An upstream that does not read stops the client; then all arrives, byte for byte")
+    @Test("An upstream that does not read stops the client; afterwards everything arrives, byte for byte")
     func upload() async throws {
         let gate = Gate()
         try await GatewaySetup([

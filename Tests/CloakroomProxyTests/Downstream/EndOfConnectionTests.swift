@@ -6,9 +6,9 @@ import Testing
 
 @testable import CloakroomProxy
 
-@Suite("The end of a client's connection (RFC 9112 §9.6)")
+@Suite("How a client's connection ends (RFC 9112 §9.6)")
 struct ConnectionCloseTests {
-    /// A client's connection without a socket, on which nothing is sent until the test says so.
+    /// A client's connection without a socket. Writes complete only when the test allows it.
     private final class Connection {
         let channel = EmbeddedChannel()
         let wire = SlowWire()
@@ -37,7 +37,7 @@ struct ConnectionCloseTests {
             try channel.writeInbound(ByteBuffer(string: text))
         }
 
-        /// How long until the handler is told that its time is up, in seconds.
+        /// The delay until the handler's deadline is reported, in seconds.
         var secondsLeft: Double {
             let now = context.now
             return handler.deadline > now ? Double(handler.deadline - now) / 1e9 : 0
@@ -46,13 +46,13 @@ struct ConnectionCloseTests {
         deinit { telemetry.shutdown() }
     }
 
-    /// Holds back the ends of a connection.
+    /// Delays the close operations of a connection.
     private final class SlowWire: ChannelOutboundHandler {
         typealias OutboundIn = ByteBuffer
 
         /// What was closed.
         private(set) var closed: [CloseMode] = []
-        /// Whether the client turns out to be gone as soon as something is sent to it.
+        /// Whether the client turns out to be disconnected at the first write.
         var failsToSend = false
         private var held: EventLoopPromise<Void>?
 
@@ -66,14 +66,14 @@ struct ConnectionCloseTests {
             held = promise
         }
 
-        /// Everything is sent.
+        /// Completes all writes.
         func sendAll() {
             held?.succeed()
             held = nil
         }
     }
 
-    @Test("A slow reader has as long for the last answer as for any body; the short wait begins when all is sent")
+    @Test("The last response has the usual body timeout; the short linger time starts after its last byte")
     func lastResponse() throws {
         let connection = try Connection()
         try connection.receive("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
@@ -86,7 +86,7 @@ struct ConnectionCloseTests {
         #expect(connection.wire.closed == [.output, .all])
     }
 
-    @Test("An answer that finds its client gone ends its exchange once")
+    @Test("A response to a disconnected client ends its exchange once")
     func goneWhileResponding() throws {
         let connection = try Connection()
         connection.wire.failsToSend = true
@@ -101,7 +101,7 @@ struct ConnectionCloseTests {
         #expect(counts.map { $0.split(separator: " ").last } == ["1"])
     }
 
-    @Test("A drain closes an idle connection when its last answer is sent, and not before")
+    @Test("A drain closes an idle connection after its last response is sent, and not before")
     func drain() throws {
         let connection = try Connection()
         try connection.receive("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -116,7 +116,7 @@ struct ConnectionCloseTests {
         #expect(isEmpty)
     }
 
-    @Test("A drain while the rest of a refused request is read ends the connection behind it")
+    @Test("A drain while the remaining body of a rejected request is read ends the connection afterwards")
     func drainWhileDiscarding() throws {
         let connection = try Connection()
         try connection.receive("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nha")
@@ -126,7 +126,7 @@ struct ConnectionCloseTests {
         #expect(connection.wire.closed == [.output])
     }
 
-    @Test("What comes behind the last answer is dropped, however much it is")
+    @Test("Bytes after the last request are dropped, whatever their number")
     func dropped() throws {
         let connection = try Connection()
         try connection.receive("GET / HTTP/1.1\r\nBad Name: x\r\n\r\n")
@@ -135,7 +135,7 @@ struct ConnectionCloseTests {
         #expect(connection.channel.isActive)
     }
 
-    @Test("A connection that is taken in while the gateway drains is closed at once")
+    @Test("A connection that is accepted during a drain is closed at once")
     func lateConnection() throws {
         let connection = try Connection()
         connection.context.drain {}

@@ -1,12 +1,12 @@
 import CloakroomCore
 import Testing
 
-@Suite("Requests that could be read in two ways", .serialized)
+@Suite("Ambiguous requests", .serialized)
 struct MalformedRequestTests {
-    /// What comes behind a malformed request must never be read as one.
+    /// Bytes that follow a malformed request and must never be parsed as a request.
     private static let smuggled = "GET /public/smuggled HTTP/1.1\r\nHost: a\r\n\r\n"
 
-    /// A status, and a request that it answers.
+    /// A request and the status of its response.
     struct Case: Sendable, CustomTestStringConvertible {
         let status: Int
         let request: String
@@ -69,7 +69,7 @@ struct MalformedRequestTests {
     ]
 
     @Test(
-        "They are refused, the connection ends, and nothing of them or behind them reaches the upstream",
+        "They are rejected, the connection ends, and neither they nor the following bytes reach the upstream",
         arguments: cases)
     func rejected(request: Case) async throws {
         try await GatewaySetup([.request, .send(Reply.ok)]).run { gateway in
@@ -83,7 +83,7 @@ struct MalformedRequestTests {
         }
     }
 
-    @Test("A malformed request behind a good one does no harm to the good one, and ends the connection")
+    @Test("A malformed request after a valid one does not affect the valid one, and ends the connection")
     func second() async throws {
         try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
             let client = try await gateway.client()
@@ -96,7 +96,7 @@ struct MalformedRequestTests {
         }
     }
 
-    @Test("A refusal is counted by what was wrong")
+    @Test("A rejection is counted by its reason")
     func counted() async throws {
         try await GatewaySetup().run { gateway in
             _ = try await gateway.client().exchange("GET / HTTP/1.1\r\nBad Name: x\r\n\r\n")
@@ -104,7 +104,7 @@ struct MalformedRequestTests {
         }
     }
 
-    @Test("A client that goes on sending after a refusal can still read it (RFC 9112 §9.6)")
+    @Test("A client that continues to send after a rejection can still read the response (RFC 9112 §9.6)")
     func rejectionIsReadable() async throws {
         try await GatewaySetup().run { gateway in
             let client = try await gateway.client()

@@ -1,9 +1,9 @@
 import CloakroomCore
 import Testing
 
-@Suite("Methods and targets that need care", .serialized)
+@Suite("Methods and targets with special rules", .serialized)
 struct MethodAndTargetTests {
-    @Test("OPTIONS * is answered here (RFC 9110 §9.3.7)")
+    @Test("OPTIONS * gets a local response (RFC 9110 §9.3.7)")
     func optionsAsterisk() async throws {
         try await GatewaySetup([.request, .send(Reply.ok)]).run { gateway in
             let client = try await gateway.client()
@@ -16,7 +16,7 @@ struct MethodAndTargetTests {
     }
 
     @Test(
-        "TRACE is 405, wherever it asks (RFC 9110 §9.3.8)", arguments: ["/public/a", "/private/a", "/nowhere", "/auth"])
+        "TRACE is 405 on every path (RFC 9110 §9.3.8)", arguments: ["/public/a", "/private/a", "/nowhere", "/auth"])
     func trace(path: String) async throws {
         try await GatewaySetup([.request]).run { gateway in
             let response = try await gateway.client().exchange("TRACE \(path) HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -26,7 +26,7 @@ struct MethodAndTargetTests {
         }
     }
 
-    @Test("The authority of an absolute target goes before Host (RFC 9112 §3.2.2)")
+    @Test("The authority of an absolute target takes precedence over Host (RFC 9112 §3.2.2)")
     func absoluteForm() async throws {
         try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
             let client = try await gateway.client()
@@ -41,7 +41,7 @@ struct MethodAndTargetTests {
         }
     }
 
-    @Test("The client's Host goes to the upstream, or the target's own where the plan says so (RFC 9110 §7.2)")
+    @Test("The upstream receives the client's Host, or the target's authority if so configured (RFC 9110 §7.2)")
     func host() async throws {
         try await GatewaySetup([.request, .send(Reply.ok)]).run { gateway in
             _ = try await gateway.client().exchange(Ask.get())
@@ -63,13 +63,13 @@ struct MethodAndTargetTests {
                 "POST \(path) HTTP/1.1\r\nHost: a\r\nExpect: 200-maybe\r\nContent-Length: 1\r\n\r\n")
             #expect(response.status == 417)
             #expect(gateway.upstream.connections.isEmpty)
-            // Whether the body follows is anybody's guess.
+            // It is undefined whether the body follows.
             #expect(response["Connection"] == "close")
             try await client.closed()
         }
     }
 
-    @Test("An endpoint of the gateway's own gives 100 (Continue) itself (RFC 9110 §10.1.1)")
+    @Test("For an account endpoint the gateway sends 100 (Continue) itself (RFC 9110 §10.1.1)")
     func ownContinue() async throws {
         let endpoints = FakeEndpoints { request in
             AccountResponse(status: 200, content: .json(request.body.bytes))
@@ -82,7 +82,7 @@ struct MethodAndTargetTests {
         }
     }
 
-    @Test("An unknown method goes where its route allows it (RFC 9110 §9.1)")
+    @Test("A request with an unknown method is forwarded if its route allows the method (RFC 9110 §9.1)")
     func unknownMethod() async throws {
         try await GatewaySetup([.request, .send(Reply.ok)]).configuration { $0.routes[0].methods.append("PURGE") }.run {
             gateway in
@@ -93,7 +93,7 @@ struct MethodAndTargetTests {
         }
     }
 
-    @Test("Fields of this hop end here, whatever they are (RFC 9110 §7.6.1)")
+    @Test("Hop-by-hop fields are not forwarded (RFC 9110 §7.6.1)")
     func hopByHop() async throws {
         try await GatewaySetup([.request, .send(Reply.ok)]).run { gateway in
             _ = try await gateway.client().exchange(

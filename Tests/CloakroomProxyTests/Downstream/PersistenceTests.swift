@@ -1,9 +1,9 @@
 import CloakroomCore
 import Testing
 
-@Suite("How long a client's connection lasts (RFC 9112 §9.3)", .serialized)
+@Suite("Persistence of client connections (RFC 9112 §9.3)", .serialized)
 struct PersistenceTests {
-    @Test("Pipelined requests are answered in their order (RFC 9112 §9.3.2)")
+    @Test("Responses to pipelined requests are sent in request order (RFC 9112 §9.3.2)")
     func pipelining() async throws {
         let gate = Gate()
         let numbered = (1...4).flatMap { number in
@@ -28,7 +28,7 @@ struct PersistenceTests {
         }
     }
 
-    @Test("Hundreds of pipelined requests are all answered")
+    @Test("Hundreds of pipelined requests all get a response")
     func deepPipelining() async throws {
         try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
             let client = try await gateway.client()
@@ -40,7 +40,7 @@ struct PersistenceTests {
         }
     }
 
-    @Test("Connection: close is answered in kind, and what comes behind is not read (RFC 9112 §9.6)")
+    @Test("A response to Connection: close has it too, and later bytes are not read (RFC 9112 §9.6)")
     func close() async throws {
         try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
             let client = try await gateway.client()
@@ -54,7 +54,7 @@ struct PersistenceTests {
         }
     }
 
-    @Test("HTTP/1.0 ends with its answer unless it asks to stay (RFC 9112 §9.3)")
+    @Test("An HTTP/1.0 connection ends after the response unless the client asks for keep-alive (RFC 9112 §9.3)")
     func version10() async throws {
         try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
             let client = try await gateway.client()
@@ -63,14 +63,14 @@ struct PersistenceTests {
             #expect(response.version == "HTTP/1.1")
             #expect(response["Connection"] == "close")
             try await client.closed()
-            // The upstream gets a request of HTTP/1.1, with a Host of its own.
+            // The upstream receives an HTTP/1.1 request with its own `Host`.
             #expect(gateway.upstream.requests[0].line == "GET /public/a HTTP/1.1")
             #expect(gateway.upstream.requests[0]["Host"]?.hasPrefix("127.0.0.1:") == true)
             #expect(gateway.upstream.requests[0]["Via"] == "1.0 cloakroom")
         }
     }
 
-    @Test("HTTP/1.0 with keep-alive goes on, and is told so")
+    @Test("An HTTP/1.0 connection with keep-alive persists, and the response has Connection: keep-alive")
     func keepAliveOf10() async throws {
         try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
             let client = try await gateway.client()

@@ -2,10 +2,10 @@ import CloakroomCore
 import NIOCore
 import Testing
 
-@Suite("Clients that are slow (RFC 9110 §15.5.9)", .serialized)
+@Suite("Slow clients (RFC 9110 §15.5.9)", .serialized)
 struct TimeoutTests {
     @Test(
-        "A head that does not come in time is 408, and the connection ends",
+        "A request head that is not complete in time is 408, and the connection ends",
         arguments: ["G", "GET /public/a HT", "GET /public/a HTTP/1.1\r\n", "GET /public/a HTTP/1.1\r\nHost: a\r\nX: "])
     func slowHead(start: String) async throws {
         try await GatewaySetup([.request]).configuration { $0.timeouts.header = .milliseconds(150) }.run { gateway in
@@ -19,7 +19,7 @@ struct TimeoutTests {
         }
     }
 
-    @Test("Bytes that trickle in do not put it off")
+    @Test("Bytes that arrive one by one do not extend the timeout")
     func trickle() async throws {
         try await GatewaySetup([.request]).configuration { $0.timeouts.header = .milliseconds(200) }.run { gateway in
             let client = try await gateway.client()
@@ -37,7 +37,7 @@ struct TimeoutTests {
         }
     }
 
-    @Test("The second head of a connection has its time too")
+    @Test("The second request head of a connection has the same timeout")
     func slowSecondHead() async throws {
         try await GatewaySetup([.request, .send(Reply.ok)])
             .configuration { $0.timeouts.header = .milliseconds(150) }
@@ -50,7 +50,7 @@ struct TimeoutTests {
             }
     }
 
-    @Test("A body that stalls is 408, and the upstream's connection is closed")
+    @Test("A body that stalls is 408, and the upstream connection is closed")
     func bodyStalls() async throws {
         try await GatewaySetup([.head, .wait(Gate())])
             .configuration { $0.timeouts.bodyIdle = .milliseconds(150) }
@@ -65,7 +65,7 @@ struct TimeoutTests {
             }
     }
 
-    @Test("A body for an endpoint of the gateway's own that stalls is 408")
+    @Test("A body for an account endpoint that stalls is 408")
     func ownBodyStalls() async throws {
         try await GatewaySetup().configuration { $0.timeouts.bodyIdle = .milliseconds(150) }.run { gateway in
             let client = try await gateway.client()
@@ -75,10 +75,10 @@ struct TimeoutTests {
         }
     }
 
-    @Test("An idle connection is closed without a word (RFC 9112 §9.5)", arguments: [true, false])
+    @Test("An idle connection is closed without a response (RFC 9112 §9.5)", arguments: [true, false])
     func idle(hasAsked: Bool) async throws {
         try await GatewaySetup([.request, .send(Reply.ok)])
-            // Long enough to ask in, on whatever machine.
+            // Long enough to send a request, also on a slow machine.
             .configuration { $0.timeouts.keepAlive = .milliseconds(hasAsked ? 2_000 : 150) }
             .run { gateway in
                 let client = try await gateway.client()

@@ -7,9 +7,9 @@ import Testing
 
 @testable import CloakroomProxy
 
-@Suite("A client that asks and does not take the answers", .serialized)
+@Suite("A client that sends requests and does not read the responses", .serialized)
 struct SlowReaderTests {
-    /// A client's connection without a socket, whose other end reads when the test says so.
+    /// A client's connection without a socket. The other end reads when the test allows it.
     private final class Connection {
         let channel = EmbeddedChannel()
         let context: LoopContext
@@ -38,7 +38,7 @@ struct SlowReaderTests {
             channel.pipeline.fireChannelWritabilityChanged()
         }
 
-        /// All that was sent since the last time.
+        /// All bytes sent since the last call.
         func sent() throws -> String {
             var text = ""
             while let bytes = try channel.readOutbound(as: ByteBuffer.self) { text += String(buffer: bytes) }
@@ -50,7 +50,7 @@ struct SlowReaderTests {
 
     private static let request = "GET /nowhere HTTP/1.1\r\nHost: a.test\r\n\r\n"
 
-    @Test("Pipelined requests wait for room for their answers, and not for ever (RFC 9112 §9.3.2)")
+    @Test("Pipelined requests wait for room for their responses, and only for a limited time (RFC 9112 §9.3.2)")
     func pipelined() throws {
         let connection = try Connection()
         let handler = HTTP1DownstreamHandler(connection.client)
@@ -61,7 +61,7 @@ struct SlowReaderTests {
         connection.setReads(true)
         #expect(try connection.sent().split(separator: "HTTP/1.1 404").count == 3)
         connection.setReads(false)
-        // Beyond what is buffered, nothing more is read.
+        // Beyond the buffer limit nothing more is read.
         try connection.channel.writeInbound(ByteBuffer(string: String(repeating: Self.request, count: 3_000)))
         #expect(handler.isPaused)
         handler.deadlineExpired(now: handler.deadline)
@@ -69,14 +69,14 @@ struct SlowReaderTests {
         #expect(!connection.channel.isActive)
     }
 
-    @Test("In HTTP/2 answers without a body are bounded by their number (RFC 9113 §10.5)")
+    @Test("In HTTP/2 the number of responses without a body is limited (RFC 9113 §10.5)")
     func bodiless() throws {
         let connection = try Connection()
         try DownstreamPipeline.addHTTP2(connection.client)
         try connection.channel.writeInbound(
             ByteBuffer(bytes: HTTP2WireFrame.preface + HTTP2WireFrame.settings().bytes))
         connection.setReads(false)
-        // Until its answer is out, a request counts against the limit of streams, whether or not it holds a window.
+        // A request counts against the stream limit until its response is sent, whether or not it needs window.
         var count = 0
         for id in stride(from: UInt32(1), to: 1_001, by: 2) where connection.channel.isActive {
             let head = HTTP2Fields.request("HEAD", "/nowhere")

@@ -3,7 +3,7 @@ import Testing
 
 @testable import CloakroomProxy
 
-@Suite("What becomes of one request")
+@Suite("The states and events of one exchange")
 struct ExchangeStateMachineTests {
     @Test("A request without a body: lease, send, relay, done")
     func plainExchange() {
@@ -16,7 +16,7 @@ struct ExchangeStateMachineTests {
         #expect(machine.state == .idle)
     }
 
-    @Test("A body goes on from the lease until it ends, and not before")
+    @Test("The body is forwarded from the lease until its end, and not before")
     func bodyExchange() {
         var machine = ExchangeStateMachine()
         machine.forward(hasBody: true)
@@ -29,7 +29,7 @@ struct ExchangeStateMachineTests {
         #expect(machine.responseEnded() == true)
     }
 
-    @Test("An answer that ends before the request ends the exchange")
+    @Test("A response that ends before the request ends the exchange")
     func earlyResponse() {
         var machine = ExchangeStateMachine()
         machine.forward(hasBody: true)
@@ -40,7 +40,7 @@ struct ExchangeStateMachineTests {
         #expect(machine.requestEnded() == .nothing)
     }
 
-    @Test("A request that may be repeated is leased for anew, and one with an open body never is")
+    @Test("A repeatable request is leased again; one with an incomplete body never is")
     func retry() {
         var machine = Self.machine(in: .awaitingResponse(.complete))
         #expect(machine.upstreamFailed(mayRetry: true) == .retry)
@@ -52,7 +52,7 @@ struct ExchangeStateMachineTests {
         #expect(open.upstreamFailed(mayRetry: true) == .respond)
     }
 
-    @Test("A refused token: the exchange waits for another one, and the whole request is sent once more")
+    @Test("After a rejected token the exchange waits for a new token and sends the complete request once more")
     func replay() {
         var machine = Self.machine(in: .awaitingResponse(.complete))
         #expect(machine.tokenRejected() == true)
@@ -63,7 +63,7 @@ struct ExchangeStateMachineTests {
         #expect(machine.leased() == .send)
     }
 
-    @Test("There is no second try for a request that is not all sent, or whose answer has begun")
+    @Test("A request is not retried if it is not completely sent or its response has begun")
     func noReplay() {
         for state in [
             ExchangeStateMachine.State.awaitingResponse(.open), .streamingResponse(.complete), .tunneling(.open),
@@ -76,7 +76,7 @@ struct ExchangeStateMachineTests {
         }
     }
 
-    @Test("Nothing is retried once the client has part of an answer (RFC 9110 §9.2.2)")
+    @Test("Nothing is retried once the client has received part of a response (RFC 9110 §9.2.2)")
     func noRetryAfterHead() {
         for body in [ExchangeStateMachine.RequestBody.open, .complete] {
             var machine = Self.machine(in: .streamingResponse(body))
@@ -107,7 +107,7 @@ struct ExchangeStateMachineTests {
         #expect(machine.state == .idle)
     }
 
-    @Test("A client that goes while work is under way off the loop is not resumed")
+    @Test("A request whose client disconnects during off-loop work is not resumed")
     func parkedAndGone() {
         var machine = ExchangeStateMachine()
         machine.suspend()
@@ -116,7 +116,7 @@ struct ExchangeStateMachineTests {
         #expect(machine.resume() == .drop)
     }
 
-    /// What each event gives in each state, and the state after it where that changes.
+    /// The result of each event in each state, and the next state if it changes.
     private static let table: [(ExchangeStateMachine.State, [Event: String])] = [
         (.idle, [:]),
         (
@@ -194,7 +194,7 @@ struct ExchangeStateMachineTests {
         case leased, requestEnded, responseBegan, responseEnded, switched, tunnelEnded, failed, failedSafely, deadline
         case clientGone, resume
 
-        /// What an event gives where it cannot happen.
+        /// The result of an event that cannot happen in the state.
         var nothing: String {
             switch self {
             case .leased: "giveBack"
@@ -221,7 +221,7 @@ struct ExchangeStateMachineTests {
         }
     }
 
-    @Test("Every event in every state does what the table says, and nothing where it cannot happen")
+    @Test("Every event in every state has the result of the table, and events that cannot happen have no effect")
     func everyTransition() {
         for (state, expectations) in Self.table {
             for event in Event.allCases {
@@ -237,7 +237,7 @@ struct ExchangeStateMachineTests {
         }
     }
 
-    @Test("Whatever happens in whatever order, an exchange is retried at most as often as it may be and can be ended")
+    @Test("Any sequence of events retries an exchange at most as often as allowed, and the exchange can be ended")
     func randomEvents() {
         for seed in 1...200 as ClosedRange<UInt64> {
             var generator = SeededGenerator(seed: seed)
@@ -258,7 +258,7 @@ struct ExchangeStateMachineTests {
                         #expect(before == .waitingForConnection(.open) || before == .waitingForConnection(.complete))
                     }
                     if event == .clientGone { #expect(machine.state == .idle) }
-                    // There is a tunnel only where one was asked for, and it never becomes an answer again.
+                    // There is a tunnel only if one was requested, and it never becomes a response again.
                     if ["halfClose", "finish", "finishTunnel", "closeTunnel"].contains(action) {
                         #expect(Self.isTunnel(before))
                     }
@@ -288,7 +288,7 @@ struct ExchangeStateMachineTests {
         }
     }
 
-    /// A machine that came to a state in the usual way.
+    /// A state machine that reached a state by regular events.
     private static func machine(in state: ExchangeStateMachine.State) -> ExchangeStateMachine {
         var machine = ExchangeStateMachine()
         switch state {

@@ -1,7 +1,7 @@
 import CloakroomCore
 import Testing
 
-@Suite("What the upstream is told about the client (RFC 7239; RFC 9110 §7.6.3)", .serialized)
+@Suite("Forwarding fields sent to the upstream (RFC 7239; RFC 9110 §7.6.3)", .serialized)
 struct ForwardingTests {
     private static let claims = [
         "X-Forwarded-For: 203.0.113.9", "X-Forwarded-Proto: https", "X-Forwarded-Host: shop.test",
@@ -22,7 +22,7 @@ struct ForwardingTests {
             }
     }
 
-    @Test("Rule 7: a stranger's word is replaced; the trusted list is empty by default")
+    @Test("Rule 7: the fields of an untrusted peer are replaced; the trusted list is empty by default")
     func stranger() async throws {
         let request = try await Self.request(isTrusted: false)
         #expect(request.values("X-Forwarded-For") == ["127.0.0.1"])
@@ -36,7 +36,7 @@ struct ForwardingTests {
         #expect(!request.head.contains("203.0.113.9"))
     }
 
-    @Test("A trusted peer's word stands, and ours comes behind it")
+    @Test("The fields of a trusted peer are kept, and the gateway's are appended")
     func trusted() async throws {
         let request = try await Self.request(isTrusted: true)
         #expect(request.values("X-Forwarded-For") == ["203.0.113.9", "127.0.0.1"])
@@ -50,7 +50,7 @@ struct ForwardingTests {
         #expect(request.values("Via") == ["1.1 other", "1.1 cloakroom"])
     }
 
-    @Test("Every request has an id of its own, and a stranger cannot choose it")
+    @Test("Every request has its own id, and an untrusted peer cannot choose it")
     func requestID() async throws {
         try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
             let client = try await gateway.client()
@@ -64,7 +64,7 @@ struct ForwardingTests {
         }
     }
 
-    @Test("A session's cookie stays here, and the others go on")
+    @Test("The session cookie is removed, and other cookies are forwarded")
     func cookies() async throws {
         let sessions = FakeSessions()
         let cookie = sessions.add()

@@ -4,11 +4,11 @@ import Testing
 
 @testable import CloakroomProxy
 
-@Suite("Who is on the other end of a connection")
+@Suite("The peer of a connection")
 struct PeerTests {
     private func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
 
-    @Test("An IPv4 address stands bare in all fields")
+    @Test("An IPv4 address is written without brackets or quotes in all fields")
     func version4() {
         let peer = Peer(address: "192.0.2.7", isTLS: false, trusted: [])
         #expect(text(peer.forwardedForLine) == "X-Forwarded-For: 192.0.2.7\r\n")
@@ -26,7 +26,7 @@ struct PeerTests {
         #expect(peer.scheme == .https)
     }
 
-    @Test("Nobody is trusted unless listed")
+    @Test("Peers that are not listed are untrusted")
     func trust() throws {
         let trusted = [try #require(CIDRBlock("10.0.0.0/8")), try #require(CIDRBlock("::1"))]
         #expect(!Peer(address: "10.1.2.3", isTLS: false, trusted: []).isTrusted)

@@ -8,7 +8,7 @@ import Testing
 struct HTTP2BodyTests {
     private static let serves: [ScriptedUpstream.Step] = [.request, .send(Reply.ok), .again]
 
-    @Test("A body with its length keeps it; one without is chunked")
+    @Test("A body with a content-length is forwarded with it; one without is chunked")
     func framing() async throws {
         try await GatewaySetup(Self.serves).http2().run { gateway in
             let client = try await gateway.http2()
@@ -32,7 +32,7 @@ struct HTTP2BodyTests {
     }
 
     @Test(
-        "RFC 9113 §8.1.1: a body that is not as long as was said is an error of its stream",
+        "RFC 9113 §8.1.1: a body whose length differs from content-length is a stream error",
         arguments: [
             ("5", [HTTP2WireFrame.data(1, "hel", ends: true)]), ("5", [.data(1, "hello!", ends: true)]),
             ("5", [.data(1, "hello"), .data(1, "!")]), ("5", [.data(1, "hel"), .data(1, ends: true)]),
@@ -53,7 +53,7 @@ struct HTTP2BodyTests {
         }
     }
 
-    @Test("RFC 9110 §6.5: trailers of the request stand behind its chunks")
+    @Test("RFC 9110 §6.5: trailers of the request follow its chunks")
     func requestTrailers() async throws {
         let expected = "5\r\nhello\r\n0\r\nx-sum: abc\r\n\r\n"
         let script: [ScriptedUpstream.Step] = [.head, .body(expected.utf8.count), .send(Reply.ok), .again]
@@ -68,10 +68,10 @@ struct HTTP2BodyTests {
         }
     }
 
-    @Test("5 MB, more than the connection's window, arrive whole", arguments: [nil, 0, 255] as [UInt8?])
+    @Test("A body of 5 MB, larger than the connection window, arrives complete", arguments: [nil, 0, 255] as [UInt8?])
     func upload(padding: UInt8?) async throws {
         let total = 5 << 20
-        // Frames that are mostly padding, so that padding that were not given back would be missed.
+        // Frames that are mostly padding: a window update that ignores the padding would be detected.
         let size = padding == 255 ? 1_024 : 16_383
         let script: [ScriptedUpstream.Step] = [.head, .body(total), .send(Reply.ok), .again]
         try await GatewaySetup(script).http2().run { gateway in
@@ -82,14 +82,14 @@ struct HTTP2BodyTests {
             let body = gateway.upstream.requests[0].body
             #expect(body.readableBytes == total)
             #expect(body.readableBytesView.allSatisfy { $0 == 0x61 })
-            // And nothing was lost for the next.
+            // No window was lost for the next request.
             client.send(.headers(3, .post("/public/a", ("content-length", "\(total)")), ends: false))
             try await client.upload(3, total)
             #expect(try await client.response(3).text == "ok")
         }
     }
 
-    @Test("RFC 9110 §15.5.14: a body that is too large is 413, declared or not; then the stream is reset in peace")
+    @Test("RFC 9110 §15.5.14: a body that is too large is 413, declared or not; then the stream is reset with NO_ERROR")
     func tooLarge() async throws {
         try await GatewaySetup([.head], [.head], Self.serves).http2 { $0.limits.body = 1_000 }.run { gateway in
             let client = try await gateway.http2()
@@ -110,7 +110,7 @@ struct HTTP2BodyTests {
         }
     }
 
-    @Test("RFC 9113 §8.1: an early answer to an upload is given whole, then the stream is reset with NO_ERROR")
+    @Test("RFC 9113 §8.1: an early response to an upload is sent completely, then the stream is reset with NO_ERROR")
     func earlyResponse() async throws {
         let early = "HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno"
         try await GatewaySetup([.head, .send(early)], Self.serves).http2().run { gateway in
@@ -123,28 +123,28 @@ struct HTTP2BodyTests {
             #expect(response.isEnded)
             #expect(try await client.reset(1) == .noError)
             try await gateway.upstream.closed()
-            // What was on its way meanwhile is put up with.
+            // Frames that were in flight meanwhile are ignored.
             client.send(.data(1, "the rest"), .windowUpdate(1, 10), .reset(1))
             #expect(try await client.exchange(3, .get()).text == "ok")
             #expect(client.goAways.isEmpty)
         }
     }
 
-    @Test("RFC 9113 §5.1: bodies on their way to streams that were answered early neither end nor stall a connection")
+    @Test("RFC 9113 §5.1: bodies in flight for streams with an early response neither end nor stall a connection")
     func manyEarlyResponses() async throws {
         try await GatewaySetup(Self.serves).http2 { $0.limits.body = 1_000 }.run { gateway in
             let client = try await gateway.http2()
             let ids = Array(stride(from: UInt32(1), to: 160, by: 2))
             client.send(ids.map { .headers($0, .post("/public/a", ("content-length", "1000000")), ends: false) })
             for id in ids { #expect(try await client.reset(id) == .noError) }
-            // Altogether more than the connection's window.
+            // In total more than the connection window.
             for id in ids { try await client.upload(id, 65_536, ends: false) }
             #expect(try await client.exchange(201, .get()).text == "ok")
             #expect(client.goAways.isEmpty)
         }
     }
 
-    @Test("RFC 9113 §5.1: trailers on their way to a stream that was answered early do not end the connection")
+    @Test("RFC 9113 §5.1: trailers in flight for a stream with an early response do not end the connection")
     func trailersAfterEarlyResponse() async throws {
         let early = "HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno"
         try await GatewaySetup([.head, .send(early)], Self.serves).http2().run { gateway in
@@ -153,13 +153,13 @@ struct HTTP2BodyTests {
             #expect(try await client.reset(1) == .noError)
             client.send(.headers(1, HTTP2Fields([("x-sum", "a")])))
             try await client.settle()
-            // swift-nio-http2 takes them for a new stream with an old id.
+            // swift-nio-http2 treats them as a new stream with an old id.
             withKnownIssue { #expect(client.goAways.isEmpty) }
         }
     }
 
     @Test(
-        "RFC 9112 §8: an answer that is cut is a reset stream, never a clean end",
+        "RFC 9112 §8: an aborted response resets the stream and never ends it with END_STREAM",
         arguments: [
             "Content-Length: 100\r\n\r\nsome", "Transfer-Encoding: chunked\r\n\r\n4\r\nsome\r\n",
         ])
@@ -169,7 +169,7 @@ struct HTTP2BodyTests {
         try await GatewaySetup(script, Self.serves).http2().run { gateway in
             let client = try await gateway.http2()
             client.send(.headers(1, .get()))
-            try await eventually("some of the answer") { client.stream(1).bodyCount == 4 || client.stream(1).isOver }
+            try await eventually("some of the response") { client.stream(1).bodyCount == 4 || client.stream(1).isOver }
             gate.open()
             let response = try await client.response(1)
             #expect(response.reset == .internalError)
@@ -179,7 +179,7 @@ struct HTTP2BodyTests {
         }
     }
 
-    @Test("An answer that ends with its connection ends its stream")
+    @Test("A response that ends with its connection ends its stream")
     func untilClose() async throws {
         try await GatewaySetup([.request, .send("HTTP/1.1 200 OK\r\n\r\nall"), .close]).http2().run { gateway in
             let response = try await gateway.http2().exchange(1, .get())
@@ -190,14 +190,14 @@ struct HTTP2BodyTests {
     }
 
     @Test(
-        "RFC 9113 §5.4.2: a client that resets a stream cancels the upstream's work at once", arguments: [true, false])
+        "RFC 9113 §5.4.2: a client that resets a stream cancels the upstream request at once", arguments: [true, false])
     func cancelled(hasStarted: Bool) async throws {
         let head = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nsome"
         try await GatewaySetup(hasStarted ? [.request, .send(head)] : [.request], Self.serves).http2().run { gateway in
             let client = try await gateway.http2()
             client.send(.headers(1, .get()))
             _ = try await gateway.upstream.request()
-            if hasStarted { try await eventually("some of the answer") { client.stream(1).bodyCount == 4 } }
+            if hasStarted { try await eventually("some of the response") { client.stream(1).bodyCount == 4 } }
             client.send(.reset(1))
             try await gateway.upstream.closed()
             #expect(try await client.exchange(3, .get()).text == "ok")
@@ -205,14 +205,14 @@ struct HTTP2BodyTests {
         }
     }
 
-    @Test("A client that goes away cancels all that runs")
+    @Test("A client that disconnects cancels all its requests")
     func clientGone() async throws {
         try await GatewaySetup([.request]).http2().run { gateway in
             let client = try await gateway.http2()
             client.send(.headers(1, .get()), .headers(3, .get()), .headers(5, .post(), ends: false))
             try await eventually("three upstream connections") { gateway.upstream.connections.count == 3 }
             try await client.close()
-            try await eventually("their ends") { gateway.upstream.connections.allSatisfy(\.isClosed) }
+            try await eventually("closed upstreams") { gateway.upstream.connections.allSatisfy(\.isClosed) }
         }
     }
 

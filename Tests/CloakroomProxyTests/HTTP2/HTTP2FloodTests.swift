@@ -4,12 +4,12 @@ import NIOHTTP2
 import TestSupport
 import Testing
 
-/// What a flood is made of, and what it is called.
+/// A kind of flood: its name, its frames and its metric label.
 struct Flood: Sendable, CustomTestStringConvertible {
     var testDescription: String
-    /// The kind in the metric.
+    /// The `kind` label of the metric.
     var kind: String
-    /// What is sent before, and what is sent again and again.
+    /// The frames sent first, and the frames sent repeatedly.
     var before: [HTTP2WireFrame] = []
     var frames: @Sendable (UInt32) -> [HTTP2WireFrame]
 
@@ -31,7 +31,7 @@ struct HTTP2FloodTests {
 
     private static let floods: [Flood] = [
         Flood("CVE-2023-44487: rapid reset") { [.headers($0, .get()), .reset($0)] },
-        Flood("CVE-2023-44487: rapid reset of requests that are answered here") {
+        Flood("CVE-2023-44487: rapid reset of requests with a local response") {
             [.headers($0, .get("/nowhere")), .headers($0 + 2, .get()), .reset($0 + 2)]
         },
         Flood("CVE-2025-8671: MadeYouReset by WINDOW_UPDATE of 0") { [.headers($0, .get()), .windowUpdate($0, 0)] },
@@ -53,7 +53,7 @@ struct HTTP2FloodTests {
         },
     ]
 
-    @Test("End with ENHANCE_YOUR_CALM, are counted, and leave the others alone", arguments: floods)
+    @Test("End with ENHANCE_YOUR_CALM, are counted, and do not affect other connections", arguments: floods)
     func flood(_ flood: Flood) async throws {
         try await GatewaySetup(Self.serves).http2().run { gateway in
             let client = try await gateway.http2()
@@ -76,11 +76,11 @@ struct HTTP2FloodTests {
         }
     }
 
-    @Test("CVE-2024-27316: CONTINUATION frames without an end are bounded", arguments: [true, false])
+    @Test("CVE-2024-27316: CONTINUATION frames without an end are limited", arguments: [true, false])
     func continuations(isEmpty: Bool) async throws {
         try await GatewaySetup(Self.serves).http2().run { gateway in
             let client = try await gateway.http2()
-            // So that no acknowledgement of settings gets in between.
+            // Prevents an acknowledgement of settings between the frames.
             try await client.settle()
             client.send(.headers(1, block: HTTP2Fields.get().block, isWhole: false))
             let block = isEmpty ? [] : HTTP2Fields([("x", String(repeating: "a", count: 1_000))]).block
@@ -92,18 +92,18 @@ struct HTTP2FloodTests {
         }
     }
 
-    @Test("HPACK bomb (RFC 7541 §7.3): a small block that stands for a large one is not unpacked")
+    @Test("HPACK bomb (RFC 7541 §7.3): a small header block that expands to a large one is not decoded")
     func bomb() async throws {
         try await GatewaySetup(Self.serves).http2().run { gateway in
             let client = try await gateway.http2()
-            // One field of 4,000 bytes that the table remembers, and then 12,000 references to it: 48 MB.
+            // One field of 4,000 bytes in the dynamic table, then 12,000 references to it: 48 MB.
             let value = Array(repeating: UInt8(0x61), count: 3_900)
             let remembered = [0x40, 1, 0x78] + HTTP2Fields.integer(value.count, prefix: 7) + value
             client.send(.headers(1, block: HTTP2Fields.get().block + remembered))
             #expect(try await client.response(1).text == "ok")
             client.send(
                 .headers(3, block: HTTP2Fields.get().block + Array(repeating: UInt8(0x80 | 62), count: 12_000)))
-            try await eventually("an end of some kind") { client.isClosed || client.stream(3).isOver }
+            try await eventually("the connection or the stream to end") { client.isClosed || client.stream(3).isOver }
             #expect(client.stream(3).status ?? 431 == 431)
             #expect(try await gateway.serves("/public/b"))
             #expect(gateway.upstream.requests.count == 2)
@@ -117,8 +117,8 @@ struct HTTP2FloodTests {
         try await GatewaySetup([.request, .send(reply), .again]).http2().run { gateway in
             let client = try await gateway.http2(.init(settings: [.initialWindow(0)], sendsWindowUpdates: false))
             client.send(.headers(1, .get()))
-            try await eventually("the answer's head") { client.stream(1).status == 200 }
-            // One by one: what comes at once is worth a larger piece.
+            try await eventually("the response head") { client.stream(1).status == 200 }
+            // Separate writes: increments in one read would be combined into a larger one.
             for count in 0..<9_000 where !client.isClosed {
                 client.send(.windowUpdate(1, 1))
                 while client.stream(1).bodyCount <= count, !client.isClosed { await Task.yield() }
@@ -131,7 +131,7 @@ struct HTTP2FloodTests {
         }
     }
 
-    @Test("CVE-2019-9517: streams whose windows stay shut are given up, and the connection goes on")
+    @Test("CVE-2019-9517: streams whose windows stay closed are reset, and the connection stays open")
     func hoarding() async throws {
         try await GatewaySetup(Self.serves).http2 { $0.timeouts.bodyIdle = .milliseconds(300) }.run { gateway in
             let client = try await gateway.http2(.init(settings: [.initialWindow(0)]))
@@ -147,7 +147,7 @@ struct HTTP2FloodTests {
         }
     }
 
-    @Test("A hundred bodies that no upstream takes are bounded, and end")
+    @Test("Fifty bodies that the upstream does not read are buffered within limits, and end")
     func hoardedBodies() async throws {
         try await GatewaySetup([.head, .reading(false)]).http2 {
             $0.timeouts.bodyIdle = .milliseconds(500)

@@ -20,16 +20,16 @@ struct HTTP2FlowControlTests {
         return [.request, .send(head), .stream(megabyte, times: megabytes), .again]
     }
 
-    @Test("§5.2.1: a stream without room holds up no other, and stops its upstream; then all of it arrives")
+    @Test("§5.2.1: a stream without window blocks no other stream and pauses its upstream; later its body arrives")
     func slowStream() async throws {
         let total = 64 << 20
         try await GatewaySetup(Self.streams(megabytes: 64), Self.serves).http2().run { gateway in
             let manners = HTTP2Client.HTTP2ClientOptions(settings: [.initialWindow(0)], keepsBodies: false)
             let client = try await gateway.http2(manners)
             client.send(.headers(1, .get()))
-            try await eventually("the answer's head") { client.stream(1).status == 200 }
+            try await eventually("the response head") { client.stream(1).status == 200 }
             let sent = try await waitUntilStable { gateway.upstream.connections[0].sent }
-            // What the sockets between gateway and upstream hold.
+            // The capacity of the sockets between gateway and upstream.
             #expect(sent < 40 << 20)
             #expect(client.stream(1).bodyCount == 0)
             client.send(.headers(3, .get()), .windowUpdate(3, 100))
@@ -41,7 +41,7 @@ struct HTTP2FlowControlTests {
         }
     }
 
-    @Test("§6.9.2: a smaller initial window makes windows negative; they count up from there")
+    @Test("§6.9.2: a smaller initial window makes windows negative; updates increase them from there")
     func negativeWindow() async throws {
         try await GatewaySetup(Self.responses(60_000)).http2().run { gateway in
             let manners = HTTP2Client.HTTP2ClientOptions(settings: [.initialWindow(10_000)], sendsWindowUpdates: false)
@@ -70,7 +70,7 @@ struct HTTP2FlowControlTests {
         }
     }
 
-    @Test("§6.9.1: nothing goes beyond the connection's window; streams share what there is")
+    @Test("§6.9.1: nothing is sent beyond the connection window; streams share what is available")
     func connectionWindow() async throws {
         try await GatewaySetup(Self.responses(300_000)).http2().run { gateway in
             let client = try await gateway.http2(.init(settings: [.initialWindow(0)], sendsWindowUpdates: false))
@@ -82,7 +82,7 @@ struct HTTP2FlowControlTests {
             #expect(client.bodyCount == 65_535)
             #expect(client.stream(1).bodyCount >= 16_384)
             #expect(client.stream(3).bodyCount >= 16_384)
-            // An end without a body needs no room.
+            // An END_STREAM frame without a body needs no window.
             #expect(try await client.exchange(5, .request("HEAD")).status == 200)
             client.send(.windowUpdate(0, 100_000))
             try await eventually("more") { client.bodyCount >= 165_535 }
@@ -94,12 +94,12 @@ struct HTTP2FlowControlTests {
         }
     }
 
-    @Test("A small answer does not wait for a large one")
+    @Test("A small response does not wait for a large one")
     func fairness() async throws {
         try await GatewaySetup(Self.streams(megabytes: 64), Self.serves).http2().run { gateway in
             let client = try await gateway.http2(.init(settings: [.initialWindow(1 << 20)], keepsBodies: false))
             client.send(.headers(1, .get()))
-            try await eventually("the beginning") { client.stream(1).bodyCount > 0 }
+            try await eventually("the first bytes") { client.stream(1).bodyCount > 0 }
             client.send(.headers(3, .get()))
             #expect(try await client.response(3).bodyCount == 2)
             #expect(!client.stream(1).isOver)
@@ -108,7 +108,7 @@ struct HTTP2FlowControlTests {
         }
     }
 
-    @Test("§5.2.2: what was never sent of a stream that was reset is not taken from the connection's window")
+    @Test("§5.2.2: unsent data of a stream that was reset does not consume the connection window")
     func resetGivesBack() async throws {
         let window = 24 << 20
         try await GatewaySetup(Self.streams(megabytes: 64)).http2().run { gateway in
@@ -122,7 +122,7 @@ struct HTTP2FlowControlTests {
             try await eventually("four upstream connections") { gateway.upstream.connections.count == 4 }
             _ = try await waitUntilStable { gateway.upstream.connections.reduce(0) { $0 + $1.sent } }
             for id in stride(from: UInt32(1), to: 9, by: 2) { client.send(.reset(id)) }
-            try await eventually("their ends") { gateway.upstream.connections.allSatisfy(\.isClosed) }
+            try await eventually("closed upstreams") { gateway.upstream.connections.allSatisfy(\.isClosed) }
             try await client.setReading(true)
             client.send(.headers(9, .get()))
             _ = try await waitUntilStable { client.bodyCount }
@@ -130,7 +130,7 @@ struct HTTP2FlowControlTests {
         }
     }
 
-    @Test("A fast download to a client with large windows is no offence, however its pieces fall")
+    @Test("A fast download to a client with large windows is never counted as abuse, however it is segmented")
     func fastDownload() async throws {
         try await GatewaySetup(Self.streams(megabytes: 256)).http2().run { gateway in
             let manners = HTTP2Client.HTTP2ClientOptions(
@@ -143,13 +143,13 @@ struct HTTP2FlowControlTests {
         }
     }
 
-    @Test("A client that reads slowly, but does read, gets all of it")
+    @Test("A client that reads slowly but steadily receives the complete body")
     func slowReader() async throws {
         try await GatewaySetup(Self.responses(200_000)).http2 { $0.timeouts.bodyIdle = .milliseconds(400) }
             .run { gateway in
                 let client = try await gateway.http2(.init(settings: [.initialWindow(0)], sendsWindowUpdates: false))
                 client.send(.windowUpdate(0, 1 << 20), .headers(1, .get()))
-                try await eventually("the answer's head") { client.stream(1).status == 200 }
+                try await eventually("the response head") { client.stream(1).status == 200 }
                 for _ in 0..<20 {
                     try await Task.sleep(for: .milliseconds(100))
                     client.send(.windowUpdate(1, 10_000))
@@ -160,7 +160,7 @@ struct HTTP2FlowControlTests {
             }
     }
 
-    @Test("§5.2.1: a body for an upstream that does not read waits in the client, and stops no other")
+    @Test("§5.2.1: a body for an upstream that does not read stays in the client and blocks no other stream")
     func slowUpstream() async throws {
         let gate = Gate()
         let total = 16 << 20
@@ -182,18 +182,18 @@ struct HTTP2FlowControlTests {
         }
     }
 
-    @Test("§6.9.1: a client that sends more than a stream has room for is stopped")
+    @Test("§6.9.1: a client that sends more than a stream's window gets FLOW_CONTROL_ERROR")
     func overflow() async throws {
         try await GatewaySetup([.head, .reading(false)]).http2 { $0.limits.body = 1 << 30 }.run { gateway in
             let client = try await gateway.http2()
             client.send(.headers(1, .post(), ends: false))
             _ = try await gateway.upstream.request()
             let piece = Array(repeating: UInt8(0x61), count: 16_384)
-            // More than the sockets to the upstream hold.
+            // More than the capacity of the sockets to the upstream.
             for _ in 0..<2_000 where !client.isClosed && !client.stream(1).isOver {
                 try? await client.channel.writeAndFlush(ByteBuffer(bytes: HTTP2WireFrame.data(1, piece).bytes)).get()
             }
-            try await eventually("a refusal") { client.isClosed || client.stream(1).isOver }
+            try await eventually("a rejection") { client.isClosed || client.stream(1).isOver }
             let code = client.stream(1).reset ?? client.goAways.last?.code
             #expect(code == .flowControlError)
             #expect(try await gateway.serves())

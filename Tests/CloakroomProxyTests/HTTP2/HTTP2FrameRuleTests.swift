@@ -4,7 +4,7 @@ import NIOHTTP2
 import TestSupport
 import Testing
 
-/// Frames that break a rule, the rule, and what may become of it.
+/// Frames that break a rule, the rule, and the allowed error codes.
 struct BrokenFrames: Sendable, CustomTestStringConvertible {
     var rule: String
     var frames: [HTTP2WireFrame]
@@ -65,12 +65,12 @@ struct HTTP2FrameRuleTests {
         BrokenFrames("§4.2: DATA beyond the largest frame", .frameSizeError, frames: [open, raw(0, 0, 1, zeros)]),
         BrokenFrames("§4.2: HEADERS beyond the largest frame", .frameSizeError, frames: [raw(1, 5, 1, zeros)]),
         BrokenFrames(
-            "§6.1: DATA that is more padding than frame", .protocolError, frames: [open, raw(0, 8, 1, [9, 0])]),
+            "§6.1: DATA with more padding than payload", .protocolError, frames: [open, raw(0, 8, 1, [9, 0])]),
         BrokenFrames(
             "§6.1: padded DATA without a padding length", .protocolError, .frameSizeError,
             frames: [open, raw(0, 8, 1)]),
         BrokenFrames(
-            "§6.2: HEADERS that are more padding than frame", .protocolError, frames: [raw(1, 13, 1, [9, 0])]),
+            "§6.2: HEADERS with more padding than payload", .protocolError, frames: [raw(1, 13, 1, [9, 0])]),
     ]
 
     private static let connectionErrors: [BrokenFrames] = [
@@ -87,7 +87,7 @@ struct HTTP2FrameRuleTests {
             frames: [open, .windowUpdate(1, 0x7fff_0000), setting(4, 0x7fff_ffff)]),
         BrokenFrames("§5.1.1: an even stream", .protocolError, frames: [.headers(2, .get())]),
         BrokenFrames(
-            "§5.1.1: a stream below an earlier one", .protocolError, .streamClosed,
+            "§5.1.1: a stream id below an earlier one", .protocolError, .streamClosed,
             frames: [.headers(5, .get()), .headers(3, .get())]),
         BrokenFrames(
             "§8.4: PUSH_PROMISE from a client", .protocolError, frames: [open, .pushPromise(1, promised: 2, .get())]),
@@ -113,7 +113,7 @@ struct HTTP2FrameRuleTests {
     ]
 
     @Test(
-        "RFC 9113: end the connection with the right error, and it is closed; others are served",
+        "RFC 9113: the connection ends with the correct error code and is closed; others are served",
         arguments: frameErrors + connectionErrors)
     func connectionError(_ broken: BrokenFrames) async throws {
         try await GatewaySetup([.head]).http2().run { gateway in
@@ -131,8 +131,8 @@ struct HTTP2FrameRuleTests {
     @Test(
         "RFC 9113 §5.1: frames on closed streams are errors",
         arguments: [
-            BrokenFrames("DATA behind the end", .streamClosed, frames: [.data(1, "a")]),
-            BrokenFrames("HEADERS behind the end", .streamClosed, .protocolError, frames: [.headers(1, .get())]),
+            BrokenFrames("DATA after END_STREAM", .streamClosed, frames: [.data(1, "a")]),
+            BrokenFrames("HEADERS after END_STREAM", .streamClosed, .protocolError, frames: [.headers(1, .get())]),
         ], [true, false])
     func closedStream(_ broken: BrokenFrames, isResponseComplete: Bool) async throws {
         let gate = Gate()
@@ -155,7 +155,7 @@ struct HTTP2FrameRuleTests {
     }
 
     @Test(
-        "RFC 9113 §6.9: errors of one stream leave the others alone",
+        "RFC 9113 §6.9: errors of one stream do not affect other streams",
         arguments: [
             BrokenFrames("§6.9: WINDOW_UPDATE of 0", .protocolError, frames: [.windowUpdate(1, 0)]),
             BrokenFrames("§6.9.1: a window beyond 2^31-1", .flowControlError, frames: [.windowUpdate(1, 0x7fff_ffff)]),
@@ -168,7 +168,7 @@ struct HTTP2FrameRuleTests {
             client.send(broken.frames)
             let code = try await client.reset(1)
             #expect(code.map { broken.codes.contains($0) } ?? false)
-            // Whoever waited for it is told.
+            // The exchange ends, and its upstream connection is closed.
             try await gateway.upstream.closed()
             #expect(try await client.exchange(3, .get()).text == "ok")
             #expect(client.goAways.isEmpty)
@@ -176,13 +176,13 @@ struct HTTP2FrameRuleTests {
     }
 
     @Test(
-        "RFC 9113 §4.1, §5.5: what is not known is ignored",
+        "RFC 9113 §4.1, §5.5: unknown elements are ignored",
         arguments: [
             BrokenFrames("§4.1: an unknown frame", frames: [raw(0xbe, 0xff, 0, [1, 2, 3])]),
             BrokenFrames("§4.1: an unknown frame on an idle stream", frames: [raw(0xbe, 0xff, 77, [1, 2, 3])]),
             BrokenFrames("§6.5.2: an unknown setting", frames: [setting(0xbeef, 7)]),
             BrokenFrames("§4.1: unknown flags", frames: [raw(6, 0xfe, 0, Array(zeros.prefix(8)))]),
-            BrokenFrames("§6.7: a PING nobody asked for is answered", frames: [.ping(7, isAck: true)]),
+            BrokenFrames("§6.7: an unsolicited PING acknowledgement", frames: [.ping(7, isAck: true)]),
             BrokenFrames("§5.3.2: PRIORITY on an idle stream", frames: [.priority(99)]),
             BrokenFrames("§6.4: RST_STREAM on a closed stream", frames: [.reset(1), .reset(1)]),
             BrokenFrames("§6.9: WINDOW_UPDATE on a closed stream", frames: [.windowUpdate(1, 10)]),
@@ -198,7 +198,7 @@ struct HTTP2FrameRuleTests {
         }
     }
 
-    @Test("RFC 9113 §6.2, §6.10: a header block in several frames, with padding and priority, is one")
+    @Test("RFC 9113 §6.2, §6.10: a header block in several frames, with padding and priority, is one field section")
     func continuation() async throws {
         try await GatewaySetup(Self.serves).http2().run { gateway in
             let client = try await gateway.http2()
@@ -213,7 +213,7 @@ struct HTTP2FrameRuleTests {
         }
     }
 
-    @Test("Frames that come byte by byte are the same frames")
+    @Test("Frames that arrive byte by byte are parsed as the same frames")
     func byteByByte() async throws {
         let expected = "hello"
         try await GatewaySetup([.head, .body(5), .send(Reply.ok), .again]).http2().run { gateway in

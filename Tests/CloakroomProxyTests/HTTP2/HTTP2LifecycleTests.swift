@@ -5,19 +5,19 @@ import NIOHTTP2
 import TestSupport
 import Testing
 
-@Suite("The life of an HTTP/2 connection", .serialized)
+@Suite("The lifecycle of an HTTP/2 connection", .serialized)
 struct HTTP2LifecycleTests {
     private static let serves: [ScriptedUpstream.Step] = [.request, .send(Reply.ok), .again]
 
-    /// Begins a drain, and waits until a connection has felt it.
+    /// Begins a drain, and waits until a connection has noticed it.
     private static func drain(_ gateway: RunningGateway, _ client: HTTP2Client) async throws {
         await gateway.beginDrain()
-        try await eventually("the announcement") { client.goAways.contains(.announcement) }
+        try await eventually("the first GOAWAY") { client.goAways.contains(.announcement) }
     }
 
-    // MARK: - Beginnings
+    // MARK: - Start
 
-    @Test("RFC 9113 §3.4, §6.5.2: the server says what it takes: streams, field sizes, windows, extended CONNECT")
+    @Test("RFC 9113 §3.4, §6.5.2: the server sends its settings: streams, field sizes, windows, extended CONNECT")
     func settings() async throws {
         try await GatewaySetup(Self.serves).http2 { $0.limits.streamsPerConnection = 77 }.run { gateway in
             let client = try await gateway.http2()
@@ -30,7 +30,7 @@ struct HTTP2LifecycleTests {
         }
     }
 
-    @Test("RFC 9113 §3.3: the same clear listener speaks HTTP/1.1, and HTTP/2 only where it is configured")
+    @Test("RFC 9113 §3.3: a listener without TLS supports HTTP/1.1, and HTTP/2 only if it is configured")
     func otherProtocols() async throws {
         try await GatewaySetup(Self.serves).http2().run { gateway in
             #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
@@ -47,7 +47,7 @@ struct HTTP2LifecycleTests {
     }
 
     @Test(
-        "RFC 9113 §3.4: a connection that does not get to its first request in time is closed",
+        "RFC 9113 §3.4: a connection without a request within the timeout is closed",
         arguments: [0, 10, 24, 33])
     func slowPreface(count: Int) async throws {
         try await GatewaySetup(Self.serves).http2 {
@@ -63,7 +63,7 @@ struct HTTP2LifecycleTests {
         }
     }
 
-    @Test("RFC 9113 §3.4: what follows the preface has to be SETTINGS")
+    @Test("RFC 9113 §3.4: the preface must be followed by SETTINGS")
     func noSettings() async throws {
         try await GatewaySetup(Self.serves).http2().run { gateway in
             let client = try await gateway.http2(.init(introducesItself: false))
@@ -74,7 +74,7 @@ struct HTTP2LifecycleTests {
         }
     }
 
-    @Test("A header block that does not end is given up in time")
+    @Test("A header block that is not complete within the timeout ends the connection")
     func slowHeaders() async throws {
         try await GatewaySetup(Self.serves).http2 {
             $0.timeouts.header = .milliseconds(200)
@@ -90,7 +90,7 @@ struct HTTP2LifecycleTests {
 
     // MARK: - Limits
 
-    @Test("RFC 9113 §5.1.2: a stream beyond the limit is refused, and those within it are served")
+    @Test("RFC 9113 §5.1.2: a stream beyond the limit is rejected, and those within it are served")
     func streamLimit() async throws {
         let gate = Gate()
         try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again])
@@ -100,8 +100,8 @@ struct HTTP2LifecycleTests {
                 client.send([1, 3, 5].map { .headers($0, .get()) })
                 try await eventually("three requests") { gateway.upstream.requests.count == 3 }
                 client.send(.headers(7, .get()))
-                try await eventually("a refusal") { client.isClosed || client.stream(7).reset != nil }
-                // swift-nio-http2 makes it an error of the connection.
+                try await eventually("a rejection") { client.isClosed || client.stream(7).reset != nil }
+                // swift-nio-http2 makes it a connection error.
                 let code = client.stream(7).reset ?? client.goAways.last?.code
                 #expect(code == .refusedStream || code == .protocolError)
                 #expect(gateway.upstream.requests.count == 3)
@@ -110,7 +110,7 @@ struct HTTP2LifecycleTests {
             }
     }
 
-    @Test("After its last request the client is told, is answered, and the connection is closed")
+    @Test("After the last allowed request the client gets GOAWAY and the response, and the connection is closed")
     func requestLimit() async throws {
         try await GatewaySetup(Self.serves).http2 { $0.limits.requestsPerConnection = 3 }.run { gateway in
             let client = try await gateway.http2()
@@ -120,7 +120,7 @@ struct HTTP2LifecycleTests {
         }
     }
 
-    // MARK: - Ends
+    // MARK: - End
 
     @Test("RFC 9113 §6.8: an idle connection is closed with GOAWAY")
     func idle() async throws {
@@ -132,7 +132,7 @@ struct HTTP2LifecycleTests {
         }
     }
 
-    @Test("A connection with a running stream is not idle, however long that takes")
+    @Test("A connection with an open stream is not idle, however long the stream lasts")
     func notIdle() async throws {
         let gate = Gate()
         try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again])
@@ -148,7 +148,7 @@ struct HTTP2LifecycleTests {
             }
     }
 
-    @Test("RFC 9113 §6.8: a drain is announced; running streams finish, and the connection is closed behind them")
+    @Test("RFC 9113 §6.8: a drain sends GOAWAY first; open streams finish, then the connection is closed")
     func drain() async throws {
         let gate = Gate()
         try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again]).http2().run { gateway in
@@ -156,7 +156,7 @@ struct HTTP2LifecycleTests {
             client.send(.headers(1, .get()), .headers(3, .get()))
             try await eventually("two requests") { gateway.upstream.requests.count == 2 }
             try await Self.drain(gateway, client)
-            try await eventually("the last word") { client.goAways.count == 2 }
+            try await eventually("the final GOAWAY") { client.goAways.count == 2 }
             #expect(client.goAways[1] == HTTP2GoAway(last: 3, code: .noError))
             gate.open()
             #expect(try await client.response(1).text == "ok")
@@ -166,7 +166,7 @@ struct HTTP2LifecycleTests {
         }
     }
 
-    @Test("RFC 9113 §6.8: a request that crosses the announcement is served or safe to repeat, and those before go on")
+    @Test("RFC 9113 §6.8: a request that crosses the first GOAWAY is served or safe to repeat; earlier ones continue")
     func crossing() async throws {
         let gate = Gate()
         try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again]).http2().run { gateway in
@@ -179,9 +179,9 @@ struct HTTP2LifecycleTests {
             let response = try await client.response(3)
             #expect(response.status == 404)
             #expect(try await client.response(5).status == 404)
-            // The client has seen the announcement now.
+            // The client has received the first GOAWAY now.
             client.send(.ping(0, isAck: true))
-            try await eventually("the last word") { client.goAways.count == 2 }
+            try await eventually("the final GOAWAY") { client.goAways.count == 2 }
             #expect(client.goAways[1] == HTTP2GoAway(last: 5, code: .noError))
             gate.open()
             #expect(try await client.response(1).text == "ok")
@@ -190,7 +190,7 @@ struct HTTP2LifecycleTests {
         }
     }
 
-    @Test("RFC 9113 §6.8: a request behind the last word is ignored or refused, and those before go on")
+    @Test("RFC 9113 §6.8: a request after the final GOAWAY is ignored or rejected; earlier ones continue")
     func tooLate() async throws {
         let gate = Gate()
         try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again]).http2().run { gateway in
@@ -198,7 +198,7 @@ struct HTTP2LifecycleTests {
             client.send(.headers(1, .get()))
             _ = try await gateway.upstream.request()
             try await Self.drain(gateway, client)
-            try await eventually("the last word") { client.goAways.count == 2 }
+            try await eventually("the final GOAWAY") { client.goAways.count == 2 }
             client.send(
                 .headers(3, .get()), .headers(5, .get()), .headers(7, .post(), ends: false))
             try await client.settle()
@@ -215,14 +215,14 @@ struct HTTP2LifecycleTests {
         }
     }
 
-    @Test("RFC 9113 §5.4.1: whoever breaks the rules during a drain is disconnected at once")
+    @Test("RFC 9113 §5.4.1: a client that breaks the rules during a drain is disconnected at once")
     func errorWhileDraining() async throws {
         try await GatewaySetup([.request]).http2 { $0.timeouts.drain = .seconds(600) }.run { gateway in
             let client = try await gateway.http2()
             client.send(.headers(1, .get()))
             _ = try await gateway.upstream.request()
             try await Self.drain(gateway, client)
-            try await eventually("the last word") { client.goAways.count == 2 }
+            try await eventually("the final GOAWAY") { client.goAways.count == 2 }
             client.send(.data(0, "a"))
             try await client.closed()
             try await gateway.upstream.closed()
@@ -230,7 +230,7 @@ struct HTTP2LifecycleTests {
         }
     }
 
-    @Test("A drain waits for no idle client, and none that does not answer pings")
+    @Test("A drain waits neither for an idle client nor for one that does not acknowledge pings")
     func idleDrain() async throws {
         try await GatewaySetup(Self.serves).http2().run { gateway in
             let used = try await gateway.http2()
@@ -249,7 +249,7 @@ struct HTTP2LifecycleTests {
     }
 
     @Test(
-        "RFC 9113 §6.8: a client that says goodbye is answered, and does not hold up a drain", arguments: [true, false])
+        "RFC 9113 §6.8: the GOAWAY of a client is acknowledged, and does not delay a drain", arguments: [true, false])
     func clientGoodbye(drains: Bool) async throws {
         let gate = Gate()
         try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again])
@@ -274,7 +274,7 @@ struct HTTP2LifecycleTests {
             }
     }
 
-    @Test("A drain does not cut the last answer off for a client that reads slowly")
+    @Test("A drain does not abort the last response to a client that reads slowly")
     func slowReaderWhileDraining() async throws {
         let total = 24 << 20
         let head = "HTTP/1.1 200 OK\r\nContent-Length: \(total)\r\n\r\n"
@@ -291,7 +291,7 @@ struct HTTP2LifecycleTests {
             _ = try await gateway.upstream.request()
             _ = try await waitUntilStable { gateway.upstream.connections[0].sent }
             await gateway.beginDrain()
-            // A little at a time, so that the gateway is always ahead.
+            // Reads in small steps, so that the gateway always has unsent data.
             while !client.stream(1).isOver, !client.isClosed {
                 client.channel.read()
                 try await Task.sleep(for: .microseconds(200))

@@ -4,7 +4,7 @@ import NIOHTTP2
 import TestSupport
 import Testing
 
-/// Makes sequences of frames that are mostly right, and wrong somewhere.
+/// Generates sequences of mostly valid frames with random errors.
 struct FrameMutator {
     private var random: SeededGenerator
 
@@ -86,9 +86,9 @@ struct FrameMutator {
 
 @Suite("Random frames (RFC 9113 §10)", .serialized)
 struct HTTP2RandomFramesTests {
-    @Test("Neither bring the gateway down nor leave anything behind", arguments: 1...8 as ClosedRange<UInt64>)
+    @Test("They neither crash the gateway nor leave streams or requests open", arguments: 1...8 as ClosedRange<UInt64>)
     func random(seed: UInt64) async throws {
-        // Whatever was forwarded, as whatever came of it: an answer, half of one, a change of protocol, an end.
+        // One reply per forwarded request: a response, half of one, a protocol switch, a close.
         let switches = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
         try await GatewaySetup(
             [.head, .send(Reply.ok), .again],
@@ -104,12 +104,12 @@ struct HTTP2RandomFramesTests {
             for round in 0..<400 {
                 let client = try await gateway.http2(.init(introducesItself: false))
                 try? await client.channel.writeAndFlush(ByteBuffer(bytes: mutator.connection())).get()
-                // Some stay until their frames have been dealt with, some are gone before.
+                // Some clients stay until their frames have been processed, others disconnect before.
                 if round % 4 != 0 { try await Task.sleep(for: .milliseconds(4)) }
                 try await client.close()
             }
             #expect(try await gateway.serves())
-            // Nothing hangs that a drain would have to wait for.
+            // The drain finds nothing to wait for.
             await gateway.beginDrain()
             try await gateway.stopped()
         }

@@ -6,9 +6,9 @@ import Testing
 
 @testable import CloakroomProxy
 
-@Suite("What an HTTP/2 connection leaves behind")
+@Suite("Objects released by an HTTP/2 connection")
 struct HTTP2ReleaseTests {
-    @Test("Streams that have served their requests are let go of, at once or with their connection")
+    @Test("Streams are released after their requests, at once or with their connection")
     func released() throws {
         var settings = TelemetrySettings()
         settings.isAccessLogEnabled = false
@@ -26,7 +26,7 @@ struct HTTP2ReleaseTests {
         try DownstreamPipeline.addHTTP2(DownstreamConnectionInfo(channel: channel, context: context, isTLS: false))
         let handler = try channel.pipeline.syncOperations.handler(type: HTTP2DownstreamHandler.self)
 
-        // More at a time than are kept for later.
+        // More concurrent streams than the number that is cached for reuse.
         var bytes = HTTP2WireFrame.preface + HTTP2WireFrame.settings().bytes
         let ids = Array(stride(from: UInt32(1), to: 25, by: 2))
         for id in ids { bytes += HTTP2WireFrame.headers(id, .get("/nowhere")).bytes }

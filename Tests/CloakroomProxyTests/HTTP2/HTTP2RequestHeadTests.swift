@@ -5,7 +5,7 @@ import Testing
 
 @testable import CloakroomProxy
 
-@Suite("The head that is made of HTTP/2 fields")
+@Suite("The request head built from HTTP/2 fields")
 struct HTTP2RequestHeadTests {
     private static let pseudo = [
         (":method", "GET"), (":scheme", "https"), (":authority", "a.test"), (":path", "/p?q"),
@@ -20,7 +20,7 @@ struct HTTP2RequestHeadTests {
         return (String(buffer: head.bytes), head, writer.tunnelProtocol)
     }
 
-    @Test("RFC 9113 §8.3.1: is the one of HTTP/1.1, with the authority as host and one cookie field at its end")
+    @Test("RFC 9113 §8.3.1: equals the one of HTTP/1.1, with the authority as host and one cookie field at its end")
     func text() throws {
         let (text, head, tunnel) = try Self.write(Self.pseudo + [("cookie", "a=1"), ("x", "y"), ("cookie", "b=2")])
         #expect(text == "GET /p?q HTTP/1.1\r\nhost: a.test\r\nx: y\r\ncookie: a=1; b=2\r\n\r\n")
@@ -29,7 +29,7 @@ struct HTTP2RequestHeadTests {
         #expect(tunnel == nil)
     }
 
-    @Test("Is what the parser of HTTP/1.1 makes of its bytes")
+    @Test("Equals the result of parsing its bytes as HTTP/1.1")
     func parses() throws {
         let (_, head, _) = try Self.write(Self.pseudo + [("x-a", ""), ("accept", "a, b"), ("cookie", "c=d")])
         var parser = HeadParser(limits: HeadLimits(head: 1_024, fields: 10, target: 100))
@@ -42,7 +42,7 @@ struct HTTP2RequestHeadTests {
         #expect(parsed.bytes == head.bytes)
     }
 
-    @Test("What is no UTF-8 is refused and not changed; what is, goes through")
+    @Test("Invalid UTF-8 is rejected and not replaced; valid UTF-8 is kept")
     func replacement() throws {
         let value = "na\u{ef}ve \u{fb01}"
         #expect(try Self.write(Self.pseudo + [("x", value)]).text.contains("x: \(value)\r\n"))
@@ -50,7 +50,7 @@ struct HTTP2RequestHeadTests {
         #expect(throws: HTTP2HeadError.malformed) { try Self.write(Self.pseudo + [("x", broken)]) }
     }
 
-    @Test("RFC 8441 §4: an extended CONNECT is a GET, and says which protocol")
+    @Test("RFC 8441 §4: an extended CONNECT is a GET with the requested protocol")
     func tunnel() throws {
         var fields = Self.pseudo
         fields[0] = (":method", "CONNECT")
@@ -66,14 +66,14 @@ struct HTTP2RequestHeadTests {
         #expect(tunnel == nil)
     }
 
-    @Test("RFC 9113 §8.2.2: te may say trailers, and nothing else")
+    @Test("RFC 9113 §8.2.2: te may be trailers and nothing else")
     func te() throws {
         #expect(try Self.write(Self.pseudo + [("te", "trailers")]).text.contains("te: trailers\r\n"))
         #expect(throws: HTTP2HeadError.malformed) { try Self.write(Self.pseudo + [("te", "trailers ")]) }
         #expect(throws: HTTP2HeadError.malformed) { try Self.write(Self.pseudo + [("te", "Trailers, gzip")]) }
     }
 
-    @Test("Rule 15, RFC 9110 §15.5: limits are told apart from what is malformed, and many small cookies count as one")
+    @Test("Rule 15, RFC 9110 §15.5: exceeded limits differ from malformed heads, and many small cookies count as one")
     func limits() {
         let long = String(repeating: "a", count: 101)
         var target = Self.pseudo
@@ -85,7 +85,7 @@ struct HTTP2RequestHeadTests {
         #expect(throws: HTTP2HeadError.tooLarge(.headTooLarge)) {
             try Self.write(Self.pseudo + (0..<9).map { ("x-\($0)", long + long) })
         }
-        // Many small cookies are one large one.
+        // Many small cookie fields are joined to a large one.
         #expect(throws: HTTP2HeadError.tooLarge(.headTooLarge)) {
             try Self.write(Self.pseudo + (0..<30).map { ("cookie", "c\($0)=\(long)") })
         }

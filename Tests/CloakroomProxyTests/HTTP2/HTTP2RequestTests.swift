@@ -4,11 +4,11 @@ import NIOHPACK
 import NIOHTTP2
 import Testing
 
-@Suite("A request in HTTP/2", .serialized)
+@Suite("Requests in HTTP/2", .serialized)
 struct HTTP2RequestTests {
     private static let serves: [ScriptedUpstream.Step] = [.request, .send(Reply.ok), .again]
 
-    @Test("RFC 9113 §8.3.1: reaches the upstream as one of HTTP/1.1, its authority as the host for forwarding")
+    @Test("RFC 9113 §8.3.1: a request reaches the upstream as HTTP/1.1, with its authority in the forwarding fields")
     func get() async throws {
         try await GatewaySetup(Self.serves).http2().run { gateway in
             let client = try await gateway.http2()
@@ -29,7 +29,7 @@ struct HTTP2RequestTests {
         }
     }
 
-    @Test("RFC 9113 §8.3.1: a host that says the same as the authority is allowed; alone it stands for it")
+    @Test("RFC 9113 §8.3.1: a host equal to the authority is allowed; without an authority the host replaces it")
     func host() async throws {
         try await GatewaySetup(Self.serves).http2().run { gateway in
             let client = try await gateway.http2()
@@ -42,7 +42,7 @@ struct HTTP2RequestTests {
         }
     }
 
-    @Test("Many requests on one connection are served, one after another and all at once")
+    @Test("Many requests on one connection are served, sequentially and concurrently")
     func many() async throws {
         try await GatewaySetup(Self.serves).http2().run { gateway in
             let client = try await gateway.http2()
@@ -58,7 +58,7 @@ struct HTTP2RequestTests {
         }
     }
 
-    @Test("RFC 9110 §9.3.2: the answer to HEAD ends with its fields, and keeps its length")
+    @Test("RFC 9110 §9.3.2: the response to HEAD ends with its fields, and keeps its content-length")
     func head() async throws {
         let reply = "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"
         try await GatewaySetup([.request, .send(reply), .again]).http2().run { gateway in
@@ -96,7 +96,7 @@ struct HTTP2RequestTests {
         }
     }
 
-    @Test("What a client forges of the fields that are injected never arrives, whatever its spelling")
+    @Test("Forged fields with the names of injected ones never reach the upstream, whatever their spelling")
     func forged() async throws {
         try await GatewaySetup(Self.serves).http2().run { gateway in
             let forged = [
@@ -112,7 +112,7 @@ struct HTTP2RequestTests {
         }
     }
 
-    @Test("Without a session a protected route is 401, and the upstream sees nothing", arguments: [true, false])
+    @Test("Without a session a protected route is 401, and the upstream receives nothing", arguments: [true, false])
     func unauthorized(hasCookie: Bool) async throws {
         try await GatewaySetup(Self.serves).http2().run { gateway in
             let client = try await gateway.http2()
@@ -131,7 +131,7 @@ struct HTTP2RequestTests {
         }
     }
 
-    @Test("RFC 9110 §15.2: interim answers are passed on", arguments: [100, 103])
+    @Test("RFC 9110 §15.2: interim responses are forwarded", arguments: [100, 103])
     func interim(status: Int) async throws {
         let interim = "HTTP/1.1 \(status) Interim\r\nLink: </a>\r\n\r\n"
         try await GatewaySetup([.request, .send(interim + interim + Reply.ok), .again]).http2().run { gateway in
@@ -143,7 +143,7 @@ struct HTTP2RequestTests {
         }
     }
 
-    @Test("RFC 9113 §8.2.2: fields that are about a connection do not come back, and names are in lower case")
+    @Test("RFC 9113 §8.2.2: connection-specific fields are removed from responses, and names are in lower case")
     func responseFields() async throws {
         let reply =
             "HTTP/1.1 200 OK\r\nConnection: X-Hop\r\nX-Hop: a\r\nKeep-Alive: timeout=5\r\nX-Other: B\r\n"
@@ -159,7 +159,7 @@ struct HTTP2RequestTests {
         }
     }
 
-    @Test("RFC 9110 §6.5: trailers of the answer stand behind its body")
+    @Test("RFC 9110 §6.5: trailers of the response follow its body")
     func responseTrailers() async throws {
         let reply = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-Sum: abc\r\n\r\n"
         try await GatewaySetup([.request, .send(reply), .again]).http2().run { gateway in
@@ -169,7 +169,7 @@ struct HTTP2RequestTests {
         }
     }
 
-    @Test("A trailer that is none ends the answer all the same", arguments: ["Content-Length: 5", "Set-Cookie: a=b"])
+    @Test("A response with a forbidden trailer still ends", arguments: ["Content-Length: 5", "Set-Cookie: a=b"])
     func droppedTrailers(line: String) async throws {
         let reply = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\(line)\r\n\r\n"
         try await GatewaySetup([.request, .send(reply), .again]).http2().run { gateway in
@@ -180,12 +180,12 @@ struct HTTP2RequestTests {
         }
     }
 
-    @Test("RFC 9110 §15.5: what is too large is answered, and the connection goes on")
+    @Test("RFC 9110 §15.5: a request that exceeds a limit gets a response, and the connection stays open")
     func limits() async throws {
         try await GatewaySetup(Self.serves).http2 { $0.limits.body = 1_000 }.run { gateway in
             let client = try await gateway.http2()
             let large = HTTP2Fields.get("/public/a", ("x-large", String(repeating: "a", count: 17_000))).block
-            // The server's limits hold once they are acknowledged.
+            // The server's limits apply once they are acknowledged.
             try await client.settle()
             client.send(
                 .headers(1, block: Array(large[..<9_000]), isWhole: false),
@@ -203,7 +203,7 @@ struct HTTP2RequestTests {
         }
     }
 
-    @Test("RFC 9110 §9.3.6, §9.3.8: plain CONNECT is refused with 501, TRACE with 405, OPTIONS * is answered here")
+    @Test("RFC 9110 §9.3.6, §9.3.8: plain CONNECT is 501, TRACE is 405, OPTIONS * gets a local response")
     func specialMethods() async throws {
         try await GatewaySetup(Self.serves).http2().run { gateway in
             let client = try await gateway.http2()
@@ -216,7 +216,7 @@ struct HTTP2RequestTests {
         }
     }
 
-    @Test("RFC 9113 §8.3.1: an authority that is none is refused", arguments: ["", "a b", "user@a.test", "a.test:x"])
+    @Test("RFC 9113 §8.3.1: an invalid authority is rejected", arguments: ["", "a b", "user@a.test", "a.test:x"])
     func badAuthority(authority: String) async throws {
         try await GatewaySetup(Self.serves).http2().run { gateway in
             let client = try await gateway.http2()

@@ -5,7 +5,7 @@ import Testing
 
 @testable import CloakroomProxy
 
-@Suite("Fields of HTTP/2 that are made of an answer")
+@Suite("HTTP/2 fields built from a response")
 struct HTTP2ResponseFieldsTests {
     private static func lines(_ headers: HPACKHeaders) -> [String] {
         headers.map { "\($0.name)=\($0.value)" }
@@ -19,7 +19,7 @@ struct HTTP2ResponseFieldsTests {
         return head
     }
 
-    @Test("RFC 9113 §8.2, §8.3.2: the status first, names in lower case, nothing that policy dropped")
+    @Test("RFC 9113 §8.2, §8.3.2: the status first, names in lower case, no fields that policy drops")
     func head() throws {
         var head = try Self.parse(
             "HTTP/1.1 201 Made\r\nContent-Type: a/b\r\nX-Upper-Case: Yes\r\nX-Gone: 1\r\nSet-Cookie: A=B\r\n\r\n")
@@ -33,7 +33,7 @@ struct HTTP2ResponseFieldsTests {
         #expect(Self.lines(without.headers) == [":status=200", "content-type=a/b", "set-cookie=A=B"])
     }
 
-    @Test("RFC 7541 §7.1.3: a cookie that is set is in no table")
+    @Test("RFC 7541 §7.1.3: a Set-Cookie field is never indexed")
     func cookies() throws {
         let head = try Self.parse("HTTP/1.1 200 OK\r\nSet-Cookie: A=B\r\nX: y\r\n\r\n")
         var fields = HTTP2ResponseFields(status: 200)
@@ -46,12 +46,12 @@ struct HTTP2ResponseFieldsTests {
     }
 
     @Test(
-        "Any status has its three digits", arguments: [100, 103, 200, 204, 206, 299, 304, 400, 401, 404, 418, 500, 599])
+        "Every status has three digits", arguments: [100, 103, 200, 204, 206, 299, 304, 400, 401, 404, 418, 500, 599])
     func status(_ status: Int) {
         #expect(Self.lines(HTTP2ResponseFields(status: status).headers) == [":status=\(status)"])
     }
 
-    @Test("Whole field lines become fields, their values without the blanks in front")
+    @Test("Complete field lines become fields, without the blanks before the value")
     func fieldLines() {
         var fields = HTTP2ResponseFields()
         fields.add(lines: Array("A-B: c d\r\nE:f\r\nG: \r\n".utf8).span)
@@ -62,7 +62,7 @@ struct HTTP2ResponseFieldsTests {
         #expect(none.headers.isEmpty)
     }
 
-    @Test("An answer of the gateway's own has its date and length, and 204 has no length", arguments: [200, 204])
+    @Test("A local response has date and content-length, and 204 has no content-length", arguments: [200, 204])
     func own(status: Int) {
         var fields = HTTP2ResponseFields(status: status)
         fields.add(
@@ -71,7 +71,7 @@ struct HTTP2ResponseFieldsTests {
         #expect(Self.lines(fields.headers) == [":status=\(status)", "date=D", "allow=GET"] + length)
     }
 
-    @Test("What is added says whom the answer is for")
+    @Test("Additions are written as date, cache-control and vary fields")
     func additions() {
         var fields = HTTP2ResponseFields()
         fields.add(ResponseAdditions(date: [0x44], isPrivate: true, variesByCookie: true))

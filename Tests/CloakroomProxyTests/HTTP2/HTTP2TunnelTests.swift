@@ -7,7 +7,7 @@ import Testing
 
 @Suite("WebSockets over HTTP/2 (RFC 8441)", .serialized)
 struct HTTP2TunnelTests {
-    /// A text in a frame from a server, and one in a frame from a client.
+    /// A text frame from a server, and one from a client.
     private static let fromServer = Frame.text("hi")
     private static let fromClient = Frame.masked("hi")
     private static var clientBytes: [UInt8] { Array(fromClient.readableBytesView) }
@@ -23,7 +23,7 @@ struct HTTP2TunnelTests {
             }, body: body)
     }
 
-    /// A tunnel that stands, on stream 1.
+    /// An established tunnel on stream 1.
     private static func open(
         _ manners: HTTP2Client.HTTP2ClientOptions = .init(), endsAtOnce: Bool = false,
         configuration adjust: @escaping @Sendable (inout GatewayConfiguration) -> Void = { _ in },
@@ -42,7 +42,7 @@ struct HTTP2TunnelTests {
         }
     }
 
-    @Test("§5: an extended CONNECT is an upgrade upstream, and what is said before the answer waits for it")
+    @Test("§5: an extended CONNECT becomes an upgrade upstream, and earlier data waits for the response")
     func handshake() async throws {
         try await Self.gateway { gateway, server in
             let client = try await gateway.http2()
@@ -59,7 +59,7 @@ struct HTTP2TunnelTests {
             #expect(upstream.unread == "")
             upstream.send(Handshake.consent)
             #expect(try await upstream.text(8) == String(buffer: Self.fromClient))
-            try await eventually("the answer") { client.stream(1).status != nil || client.isClosed }
+            try await eventually("the response") { client.stream(1).status != nil || client.isClosed }
             let response = client.stream(1)
             #expect(response.status == 200)
             #expect(response["sec-websocket-protocol"] == "chat")
@@ -69,7 +69,9 @@ struct HTTP2TunnelTests {
         }
     }
 
-    @Test("§5: a client's own key and accept stay here: the upstream sees one key, and the tunnel stands")
+    @Test(
+        "§5: the client's own key and accept fields are dropped: the upstream gets one key, and the tunnel is established"
+    )
     func ownKey() async throws {
         try await Self.gateway { gateway, server in
             let client = try await gateway.http2()
@@ -92,7 +94,7 @@ struct HTTP2TunnelTests {
         }
     }
 
-    @Test("§5: two versions are 400, and the upstream sees nothing")
+    @Test("§5: two versions are 400, and the upstream receives nothing")
     func twoVersions() async throws {
         try await Self.gateway { gateway, server in
             let client = try await gateway.http2()
@@ -104,20 +106,20 @@ struct HTTP2TunnelTests {
         }
     }
 
-    @Test("§5: bytes go both ways")
+    @Test("§5: bytes are forwarded in both directions")
     func bothWays() async throws {
         try await Self.open { _, client, upstream in
             for round in 1...20 {
                 client.send(.data(1, Self.clientBytes))
                 #expect(try await upstream.text(8) == String(buffer: Self.fromClient))
                 upstream.send(Self.fromServer)
-                try await eventually("an answer") { client.stream(1).bodyCount == 4 * round }
+                try await eventually("a response") { client.stream(1).bodyCount == 4 * round }
             }
             #expect(!client.stream(1).isOver)
         }
     }
 
-    @Test("§5: the upstream's end is END_STREAM, and what the client says after it still arrives")
+    @Test("§5: the upstream's FIN becomes END_STREAM, and later data of the client is still delivered")
     func upstreamEnds() async throws {
         try await Self.open { _, client, upstream in
             upstream.send(Self.fromServer)
@@ -135,14 +137,16 @@ struct HTTP2TunnelTests {
         }
     }
 
-    @Test("§5: the client's end is the end of the upstream's input; what the upstream says after it still arrives")
+    @Test(
+        "§5: the client's END_STREAM half-closes the upstream connection; later data of the upstream is still delivered"
+    )
     func clientEnds() async throws {
         try await Self.open { _, client, upstream in
             client.send(.data(1, Self.clientBytes, ends: true))
             try await upstream.inputEnded()
             #expect(upstream.unread == String(buffer: Self.fromClient))
             upstream.send(Self.fromServer)
-            try await eventually("the upstream's word") { client.stream(1).bodyCount == 4 }
+            try await eventually("the upstream's frame") { client.stream(1).bodyCount == 4 }
             #expect(!client.stream(1).isOver)
             try await upstream.endOutput()
             let response = try await client.response(1)
@@ -152,7 +156,7 @@ struct HTTP2TunnelTests {
         }
     }
 
-    @Test("§5: a client whose side ends with the request itself has ended its side of the tunnel")
+    @Test("§5: a client that ends the stream with the request itself has closed its side of the tunnel")
     func endsWithFields() async throws {
         try await Self.open(endsAtOnce: true) { _, client, upstream in
             try await upstream.inputEnded()
@@ -164,7 +168,7 @@ struct HTTP2TunnelTests {
         }
     }
 
-    @Test("§5: a client that resets the stream closes the upstream's connection, and no other stream")
+    @Test("§5: a client that resets the stream closes the upstream connection, and no other stream")
     func clientResets() async throws {
         try await Self.open { _, client, upstream in
             client.send(.reset(1))
@@ -173,7 +177,7 @@ struct HTTP2TunnelTests {
         }
     }
 
-    @Test("§5: an upstream that resets its connection resets the stream or ends it, and no other")
+    @Test("§5: an upstream that resets its connection resets or ends the stream, and no other")
     func upstreamResets() async throws {
         try await Self.open { _, client, upstream in
             try await upstream.close()
@@ -183,7 +187,7 @@ struct HTTP2TunnelTests {
         }
     }
 
-    @Test("§4: another protocol is 501, and so is a route that allows no WebSocket", arguments: [true, false])
+    @Test("§4: another protocol is 501, and so is a route that does not allow WebSocket", arguments: [true, false])
     func notImplemented(isKnown: Bool) async throws {
         try await GatewaySetup([.request, .send(Reply.ok), .again]).http2 { configuration in
             if !isKnown {
@@ -205,7 +209,9 @@ struct HTTP2TunnelTests {
         }
     }
 
-    @Test("An upstream that refuses the upgrade is relayed with its status and body", arguments: [403, 426])
+    @Test(
+        "The response of an upstream that rejects the upgrade is forwarded with its status and body",
+        arguments: [403, 426])
     func rejected(status: Int) async throws {
         try await Self.gateway { gateway, server in
             let client = try await gateway.http2()
@@ -221,7 +227,7 @@ struct HTTP2TunnelTests {
         }
     }
 
-    @Test("§5: an upstream that answers 200 instead of changing the protocol has not opened a tunnel")
+    @Test("§5: an upstream that responds with 200 instead of switching protocols opens no tunnel")
     func noTunnel() async throws {
         try await Self.gateway { gateway, server in
             let client = try await gateway.http2()
@@ -230,13 +236,13 @@ struct HTTP2TunnelTests {
             _ = try await upstream.head()
             upstream.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nno")
             let response = try await client.response(1)
-            // To the client, any 2xx would mean that the tunnel stands.
+            // To the client, any 2xx would mean that the tunnel is established.
             #expect(response.status == 502)
             #expect(upstream.unread == "")
         }
     }
 
-    @Test("RFC 9113 §8.5: a content-length with an extended CONNECT is an error of its stream")
+    @Test("RFC 9113 §8.5: a content-length with an extended CONNECT is a stream error")
     func withLength() async throws {
         try await Self.gateway { gateway, server in
             let client = try await gateway.http2()
@@ -248,7 +254,8 @@ struct HTTP2TunnelTests {
         }
     }
 
-    @Test("§4: an extended CONNECT has scheme, path and authority", arguments: [":scheme", ":path", ":authority"])
+    @Test(
+        "§4: an extended CONNECT must have scheme, path and authority", arguments: [":scheme", ":path", ":authority"])
     func incomplete(name: String) async throws {
         try await Self.gateway { gateway, server in
             let client = try await gateway.http2()
@@ -260,13 +267,13 @@ struct HTTP2TunnelTests {
         }
     }
 
-    @Test("A tunnel that nobody uses is closed in time; one that is used is not")
+    @Test("An idle tunnel is closed after its timeout, an active one is not")
     func silence() async throws {
         try await Self.open(configuration: { $0.timeouts.tunnelIdle = .milliseconds(400) }) { _, client, upstream in
             for round in 1...6 {
                 try await Task.sleep(for: .milliseconds(100))
                 upstream.send(Self.fromServer)
-                try await eventually("a word") { client.stream(1).bodyCount == 4 * round }
+                try await eventually("a frame") { client.stream(1).bodyCount == 4 * round }
             }
             #expect(!client.stream(1).isOver)
             #expect(try await client.response(1).isOver)
@@ -274,7 +281,7 @@ struct HTTP2TunnelTests {
         }
     }
 
-    @Test("A drain ends tunnels, with a Close frame of 1001 (RFC 6455 §7.4.1) for both sides")
+    @Test("A drain ends tunnels with Close code 1001 (RFC 6455 §7.4.1) to both sides")
     func drain() async throws {
         try await Self.open { gateway, client, upstream in
             await gateway.beginDrain()
@@ -288,7 +295,7 @@ struct HTTP2TunnelTests {
         }
     }
 
-    @Test("A client that does not read the tunnel stops the upstream; what it reads then is whole")
+    @Test("A client that does not read the tunnel stops the upstream; the data it reads later is complete")
     func clientDoesNotRead() async throws {
         let megabyte = ByteBuffer(repeating: 0x61, count: 1 << 20)
         let manners = HTTP2Client.HTTP2ClientOptions(settings: [.initialWindow(0)], keepsBodies: false)
@@ -305,7 +312,7 @@ struct HTTP2TunnelTests {
         }
     }
 
-    @Test("Empty DATA frames now and then are no flood, however long the tunnel stands (RFC 9113 §6.1)")
+    @Test("Occasional empty DATA frames are no flood, however long the tunnel lasts (RFC 9113 §6.1)")
     func emptyFrames() async throws {
         try await Self.open { _, client, upstream in
             for _ in 0..<10 {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import CloakroomProxy
 
-@Suite("Small writes that are gathered")
+@Suite("Small writes that are coalesced")
 struct WriteCoalescerTests {
     private static func channel() throws -> EmbeddedChannel {
         let channel = EmbeddedChannel()
@@ -16,14 +16,14 @@ struct WriteCoalescerTests {
         .byteBuffer(ByteBuffer(repeating: byte, count: count))
     }
 
-    /// What was written, piece by piece.
+    /// The bytes written, one element per write.
     private static func pieces(_ channel: EmbeddedChannel) throws -> [ByteBuffer] {
         var pieces: [ByteBuffer] = []
         while let piece = try channel.readOutbound(as: ByteBuffer.self) { pieces.append(piece) }
         return pieces
     }
 
-    @Test("Go out as one at the flush, and not before")
+    @Test("Are written as one at the flush, and not before")
     func gathered() throws {
         let channel = try Self.channel()
         for byte in 1...3 as ClosedRange<UInt8> { channel.write(Self.bytes(2, byte), promise: nil) }
@@ -35,7 +35,7 @@ struct WriteCoalescerTests {
         _ = try channel.finish()
     }
 
-    @Test("Keep their order around large ones, and the bytes of both")
+    @Test("Keep their order relative to large ones, and all bytes")
     func order() throws {
         let channel = try Self.channel()
         var expected = ByteBuffer()
@@ -53,7 +53,7 @@ struct WriteCoalescerTests {
         _ = try channel.finish()
     }
 
-    @Test("A buffer that was given away is not written to again")
+    @Test("A buffer that was passed on is not modified again")
     func ownership() throws {
         let channel = try Self.channel()
         channel.write(Self.bytes(4, 1), promise: nil)
@@ -66,7 +66,7 @@ struct WriteCoalescerTests {
         _ = try channel.finish()
     }
 
-    @Test("All promises are kept once the bytes are out", arguments: [1, 9_000])
+    @Test("All promises succeed once the bytes are written", arguments: [1, 9_000])
     func promises(size: Int) throws {
         let channel = try Self.channel()
         let futures = (0..<3).map { _ in channel.write(Self.bytes(size)) }
@@ -76,7 +76,7 @@ struct WriteCoalescerTests {
         _ = try channel.finish()
     }
 
-    @Test("What was gathered goes out before the end")
+    @Test("Coalesced bytes are written before the close")
     func end() throws {
         let channel = try Self.channel()
         channel.write(Self.bytes(3), promise: nil)

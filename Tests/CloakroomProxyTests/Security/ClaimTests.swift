@@ -1,7 +1,7 @@
 import CloakroomCore
 import Testing
 
-@Suite("What a client claims to the upstream", .serialized)
+@Suite("Client fields that claim an identity or override the request", .serialized)
 struct ClaimTests {
     private static let claims = [
         "X-HTTP-Method-Override: DELETE", "X_HTTP_Method_Override: DELETE", "X-Original-URL: /private/a",
@@ -20,7 +20,7 @@ struct ClaimTests {
         (["GET /public/a HTTP/1.1", "Host: gateway.test"] + claims + more).joined(separator: "\r\n") + "\r\n\r\n"
     }
 
-    @Test("Rule 43: no claim of another method, path, address or user reaches the upstream, whatever the peer")
+    @Test("Rule 43: no claim of another method, path, address or user reaches the upstream, even from a trusted peer")
     func removed() async throws {
         for isTrusted in [false, true] {
             try await Self.forward.configuration { configuration in
@@ -28,14 +28,14 @@ struct ClaimTests {
             }.run { gateway in
                 let client = try await gateway.client()
                 #expect(try await client.exchange(Self.request()).text == "ok")
-                // A trusted peer's X-Real-IP is a forwarding field like X-Forwarded-For.
+                // A trusted peer's `X-Real-IP` is a forwarding field like `X-Forwarded-For`.
                 let left = isTrusted ? ["X-Real-IP: 127.0.0.1"] : []
                 #expect(Self.claimed(try await gateway.upstream.request()) == left)
             }
         }
     }
 
-    @Test("Rule 43: the same in HTTP/2")
+    @Test("Rule 43: claims are removed over HTTP/2 too")
     func http2() async throws {
         try await Self.forward.http2().run { gateway in
             let client = try await gateway.http2()
@@ -52,7 +52,7 @@ struct ClaimTests {
         }
     }
 
-    @Test("Rule 43: a route lets through what it lists, and another route does not")
+    @Test("Rule 43: a route forwards the fields that it allows, and another route does not")
     func listed() async throws {
         try await Self.forward.configuration { $0.routes[0].passFields = ["X-HTTP-Method-Override", "Remote-User"] }
             .run { gateway in

@@ -7,7 +7,7 @@ import Testing
 
 @testable import CloakroomProxy
 
-@Suite("What an upstream sends back of what it was sent", .serialized)
+@Suite("Responses that reflect injected values", .serialized)
 struct ReflectionTests {
     private static let hints = "HTTP/1.1 103 Early Hints\r\nLink: </a>; token=\(Canary.apiToken)\r\n\r\n"
     private static let response =
@@ -23,7 +23,7 @@ struct ReflectionTests {
         }
     }
 
-    @Test("Rules 44 and 45: no head, hint or trailer holds what was injected or clears cookies; it is counted")
+    @Test("Rules 44 and 45: no head, hint or trailer contains injected values or clears cookies; removals are counted")
     func http1() async throws {
         let sessions = FakeSessions()
         let cookie = sessions.add()
@@ -42,7 +42,7 @@ struct ReflectionTests {
 
     private var hintsAndResponse: String { Self.hints + Self.response }
 
-    @Test("Rules 44 and 45: the same in HTTP/2")
+    @Test("Rules 44 and 45: injected values are removed over HTTP/2 too")
     func http2() async throws {
         let sessions = FakeSessions()
         let cookie = String(sessions.add().dropFirst("Cookie: ".count))
@@ -62,7 +62,7 @@ struct ReflectionTests {
         }
     }
 
-    @Test("Rule 44: the upstream's API token is removed on routes that do not inject it, too")
+    @Test("Rule 44: the upstream's API token is also removed on routes that do not inject it")
     func notInjected() async throws {
         let response = "HTTP/1.1 200 OK\r\nX-Debug: \(Canary.apiToken)\r\nContent-Length: 2\r\n\r\nok"
         try await GatewaySetup([.request, .send(response)]).run { gateway in
@@ -72,7 +72,7 @@ struct ReflectionTests {
         }
     }
 
-    /// A route on which a session is made use of, and not needed.
+    /// A route that uses a session but does not require one.
     private static func optional(_ responses: [String]) -> GatewaySetup {
         GatewaySetup(responses.flatMap { [.request, .send($0)] }).configuration {
             $0.routes[2].requiresAuthorization = false
@@ -80,7 +80,7 @@ struct ReflectionTests {
     }
 
     @Test(
-        "Rule 30: where a session is not needed, answers without one depend on the cookie too",
+        "Rule 30: on a route with an optional session, responses without a session also vary by the cookie",
         arguments: [
             ("", ["Cookie"]), ("Vary: Accept-Encoding\r\n", ["Accept-Encoding", "Cookie"]),
             ("Vary: accept, COOKIE\r\n", ["accept, COOKIE"]), ("Vary: *\r\n", ["*"]),
@@ -101,7 +101,7 @@ struct ReflectionTests {
         }
     }
 
-    @Test("Rule 30: an answer of a route that only needs a session, and injects no token, is private as well")
+    @Test("Rule 30: a response on a route that requires a session but injects no token is private as well")
     func gated() async throws {
         let sessions = FakeSessions()
         let cookie = sessions.add()
@@ -114,7 +114,7 @@ struct ReflectionTests {
             }
     }
 
-    @Test("Date is the time of the answer, not that of the request (RFC 9110 §6.6.1)")
+    @Test("Date is the time of the response, not that of the request (RFC 9110 §6.6.1)")
     func date() async throws {
         let gate = Gate()
         try await GatewaySetup([.request, .wait(gate), .send(Reply.ok)]).run { gateway in

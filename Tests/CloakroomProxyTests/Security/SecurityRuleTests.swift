@@ -1,19 +1,19 @@
 import CloakroomCore
 import Testing
 
-/// What has gone wrong elsewhere. The numbers are those of the list of rules that the gateway's security is held to.
+/// Known vulnerabilities of other proxies. The numbers are those of the rules in the security model.
 @Suite("Security rules", .serialized)
 struct SecurityRuleTests {
     private static let forward = GatewaySetup([.request, .send(Reply.ok), .again])
 
-    /// What a client tries to slip past us.
+    /// Forged fields of a client.
     private static let forged = [
         "Authorization: Bearer forged", "AUTHORIZATION: Bearer forged", "X-Api-Token: forged", "X_API_TOKEN: forged",
         "X.Api.Token: forged", "x-api_token: forged", "Proxy-Authorization: Basic forged",
     ]
 
     @Test(
-        "Rules 1 and 2: names that fold to ours are dropped, on every route, also where nothing is injected",
+        "Rules 1 and 2: names that normalize to injected ones are dropped on every route, even without injection",
         arguments: ["/public/a", "/token/a", "/private/a"])
     func foldedNames(path: String) async throws {
         let sessions = FakeSessions()
@@ -30,7 +30,7 @@ struct SecurityRuleTests {
         }
     }
 
-    @Test("Rule 3: Connection cannot name away what we set")
+    @Test("Rule 3: Connection cannot remove fields that the gateway sets")
     func namedAway() async throws {
         let sessions = FakeSessions()
         let cookie = sessions.add()
@@ -49,7 +49,7 @@ struct SecurityRuleTests {
         }
     }
 
-    @Test("Rule 3: Connection cannot name away the length of a body (RFC 9110 §7.6.1)")
+    @Test("Rule 3: Connection cannot remove the length of a body (RFC 9110 §7.6.1)")
     func namedAwayLength() async throws {
         try await Self.forward.run { gateway in
             let client = try await gateway.client()
@@ -61,19 +61,19 @@ struct SecurityRuleTests {
         }
     }
 
-    /// Asks for something protected, without a session.
+    /// Sends requests without a session to protected resources.
     private static func isRejected(_ requests: [String], status: Int) async throws {
         try await forward.run { gateway in
             for request in requests {
                 let response = try await gateway.client().exchange(request)
                 #expect(response.status == status, "\(request)")
             }
-            // Rule 23: not a byte, not even a connection.
+            // Rule 23: the upstream receives no byte and no connection.
             #expect(gateway.upstream.connections.isEmpty)
         }
     }
 
-    @Test("Rules 4 and 23: policy looks at the path only, and on a 401 of ours the upstream has seen zero bytes")
+    @Test("Rules 4 and 23: policy evaluates only the path, and on a local 401 the upstream receives zero bytes")
     func pathOnly() async throws {
         try await Self.isRejected(
             [
@@ -89,7 +89,7 @@ struct SecurityRuleTests {
             ["/public/a#b", "/public/a%23b", "/public/a?b#c", "/private/a#/public/a"].map { Ask.get($0) }, status: 400)
     }
 
-    @Test("Rule 6: what has no one normal form is 400")
+    @Test("Rule 6: a path without a unique normal form is 400")
     func normalForm() async throws {
         try await Self.isRejected(
             [
@@ -100,7 +100,7 @@ struct SecurityRuleTests {
             ].map { Ask.get($0) }, status: 400)
     }
 
-    @Test("Rule 6: the upstream sees the form that policy saw")
+    @Test("Rule 6: the upstream receives the path that policy evaluated")
     func sameForm() async throws {
         try await Self.forward.run { gateway in
             let client = try await gateway.client()
@@ -112,7 +112,7 @@ struct SecurityRuleTests {
         }
     }
 
-    @Test("Rules 7 and 8: no field of a client changes policy")
+    @Test("Rules 7 and 8: no client field changes policy")
     func noFieldChangesPolicy() async throws {
         try await Self.isRejected(
             [
@@ -133,7 +133,7 @@ struct SecurityRuleTests {
             ], status: 401)
     }
 
-    @Test("Rules 14 and 20: a cookie that cannot be read denies")
+    @Test("Rules 14 and 20: a malformed cookie denies access")
     func malformedCookie() async throws {
         let sessions = FakeSessions()
         let cookie = sessions.add()
@@ -151,14 +151,14 @@ struct SecurityRuleTests {
                 #expect(response.problemReason == "no_session", "\(line)")
             }
             #expect(gateway.upstream.connections.isEmpty)
-            // The same ticket twice is one ticket.
+            // Two copies of the same ticket count as one.
             let twice = cookie + "; " + cookie.dropFirst("Cookie: ".count)
             let response = try await gateway.client().exchange(Ask.get("/private/a", twice))
             #expect(response.text == "ok")
         }
     }
 
-    @Test("Rule 14: CONNECT, TRACE, a missing or double Host are 4xx or 501, and the gateway goes on")
+    @Test("Rule 14: CONNECT, TRACE, a missing or duplicate Host are 4xx or 501, and the gateway continues to serve")
     func oddities() async throws {
         try await Self.forward.run { gateway in
             for (request, status) in [
@@ -176,7 +176,7 @@ struct SecurityRuleTests {
         }
     }
 
-    @Test("Rule 26: CR, LF or NUL in what would be copied into a field is refused, whichever side it comes from")
+    @Test("Rule 26: CR, LF or NUL in a value to be copied into a field is rejected, from the client and the upstream")
     func controls() async throws {
         try await Self.isRejected(
             ["a\0b", "a\rb", "a\nb", "a\u{7f}b"].map { Ask.get("/public/a", "X: \($0)") }, status: 400)
@@ -192,7 +192,7 @@ struct SecurityRuleTests {
         }
     }
 
-    @Test("Rule 27: routes and methods that are not listed deny")
+    @Test("Rule 27: routes and methods that are not listed are denied")
     func unlisted() async throws {
         try await Self.isRejected(
             [
@@ -210,7 +210,7 @@ struct SecurityRuleTests {
         }
     }
 
-    @Test("Rule 29: an upstream may neither set nor clear our cookie")
+    @Test("Rule 29: an upstream can neither set nor clear the session cookie")
     func setCookie() async throws {
         let response =
             "HTTP/1.1 200 OK\r\nSet-Cookie: __Host-cloakroom=x; Path=/\r\nSet-Cookie: theme=dark\r\n"
@@ -224,7 +224,7 @@ struct SecurityRuleTests {
         }
     }
 
-    @Test("Rule 30: an answer that a session chose is kept from shared caches, unless the upstream says otherwise")
+    @Test("Rule 30: a response that depends on a session is not stored by shared caches, unless the upstream allows it")
     func caching() async throws {
         let sessions = FakeSessions()
         let cookie = sessions.add()

@@ -1,12 +1,12 @@
 import CloakroomCore
 import Testing
 
-/// What a client gets that asks for the upstream's token calls through a wide route.
-@Suite("Token calls behind wide routes", .serialized)
+/// Client requests for the upstream's identity endpoints through a wildcard route.
+@Suite("Identity endpoints under wildcard routes", .serialized)
 struct TokenCallTests {
     private static let methods = ["GET", "POST", "PUT", "DELETE", "OPTIONS"]
 
-    /// A wide public route, a narrower one, and one that names the user call, in front of an upstream that signs people in.
+    /// A public wildcard route, a narrower one, and one for the user path, with an upstream that provides sign-in.
     private static let setup = GatewaySetup([.request, .send(Reply.ok), .again]).configuration { configuration in
         configuration.upstreams[0].signIn = IdentityEndpointConfiguration(path: "/auth", credentials: .basic)
         configuration.upstreams[0].refresh = IdentityEndpointConfiguration(path: "/auth/refresh")
@@ -23,7 +23,7 @@ struct TokenCallTests {
         }
     }
 
-    @Test("Rule 33: no spelling of a token call reaches the upstream through a wide route, by no method")
+    @Test("Rule 33: no spelling or method reaches an identity endpoint of the upstream through a wildcard route")
     func nothingUpstream() async throws {
         try await Self.setup.run { gateway in
             for method in Self.methods {
@@ -43,7 +43,7 @@ struct TokenCallTests {
         }
     }
 
-    @Test("Rule 33: what cannot be told from a token call by an upstream that folds paths is kept back, and no more")
+    @Test("Rule 33: paths that differ from an identity endpoint in more than spelling are forwarded")
     func others() async throws {
         try await Self.setup.run { gateway in
             let paths = ["/", "/authx", "/auth.json", "/auth/x", "/users", "/api/v1/log", "/user"]
@@ -55,7 +55,7 @@ struct TokenCallTests {
         }
     }
 
-    @Test("Rule 33: a reload that adds a token call keeps its path back from then on")
+    @Test("Rule 33: after a reload that adds an identity endpoint its path is blocked")
     func reload() async throws {
         try await Self.setup.run { gateway in
             #expect(try await gateway.client().exchange(Ask.get("/login")).text == "ok")

@@ -3,9 +3,9 @@ import CloakroomProxy
 import TestSupport
 import Testing
 
-@Suite("A gateway that is told to stop (RFC 9112 §9.6)", .serialized)
+@Suite("A gateway that shuts down (RFC 9112 §9.6)", .serialized)
 struct DrainTests {
-    /// Begins a drain, and waits until an idle connection has felt it.
+    /// Begins a drain, and waits until an idle connection has noticed it.
     private static func drain(_ gateway: RunningGateway) async throws {
         let idle = try await gateway.client()
         #expect(try await idle.exchange(Ask.get("/nowhere")).status == 404)
@@ -13,7 +13,7 @@ struct DrainTests {
         try await idle.closed()
     }
 
-    @Test("A running exchange finishes, its answer says close, and nobody new gets in")
+    @Test("An exchange in progress finishes, its response has Connection: close, and new connections are refused")
     func runningExchange() async throws {
         let gate = Gate()
         try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again]).run { gateway in
@@ -31,29 +31,29 @@ struct DrainTests {
         }
     }
 
-    @Test("An idle connection is closed, whether it has asked before or not")
+    @Test("An idle connection is closed, whether it has sent a request before or not")
     func idle() async throws {
         try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
             let used = try await gateway.client()
             #expect(try await used.exchange(Ask.get()).text == "ok")
             let unused = try await gateway.client()
-            // It is known to the gateway once a later one is.
+            // Connections are accepted in order: a later one proves that this one is registered.
             #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
             await gateway.beginDrain()
             try await used.closed()
             try await unused.closed()
             try await gateway.stopped()
-            try await eventually("the upstream connections' ends") {
+            try await eventually("the upstream connections to close") {
                 gateway.upstream.connections.allSatisfy(\.isClosed)
             }
         }
     }
 
-    @Test("A request whose head has begun is answered")
+    @Test("A request whose head has begun gets a response")
     func startedHead() async throws {
         try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
             let client = try await gateway.client()
-            // The second head begins in the same bytes as the first, so it is there when the first is answered.
+            // The second head begins in the same bytes as the first, so it is there when the first response is sent.
             #expect(try await client.exchange(Ask.get() + "GET /public/b HTTP/1.1\r\n").text == "ok")
             try await Self.drain(gateway)
             let response = try await client.exchange("Host: a\r\n\r\n")
@@ -63,7 +63,7 @@ struct DrainTests {
         }
     }
 
-    @Test("An answer under way goes on to its end, and the connection is closed then")
+    @Test("A response in progress is sent to its end, and the connection is closed then")
     func runningResponse() async throws {
         let gate = Gate()
         try await GatewaySetup(
@@ -80,7 +80,7 @@ struct DrainTests {
         }
     }
 
-    @Test("What does not finish within the limit is cut")
+    @Test("Exchanges that do not finish within the drain limit are aborted")
     func limit() async throws {
         try await GatewaySetup([.request]).configuration { $0.timeouts.drain = .milliseconds(200) }.run { gateway in
             let client = try await gateway.client()
@@ -94,9 +94,9 @@ struct DrainTests {
         }
     }
 
-    @Test("A listener that cannot stand is told by name")
+    @Test("The error of a listener that cannot be bound names its address")
     func occupiedPort() async throws {
-        // By a server that shares its port with nobody.
+        // The other server does not share its port.
         try await ScriptedUpstream.run([]) { port, _ in
             let error = await #expect(throws: ListenerError.self) {
                 try await GatewaySetup().configuration { $0.listeners[0].address.port = port }.run { _ in }
@@ -110,7 +110,7 @@ struct DrainTests {
 
     @Test("Two listeners of one gateway do not share an address")
     func sameAddressTwice() async throws {
-        // A port that was free a moment ago.
+        // A port that was free shortly before.
         let port = try await GatewaySetup().run(\.port)
         let setup = GatewaySetup().configuration { configuration in
             configuration.listeners = ["127.0.0.1", "127.0.0.1"].map {

@@ -27,7 +27,7 @@ struct LoopClockTests {
         #expect(rendered(seconds) == expected)
     }
 
-    @Test("Any date looks as the platform's own calendar has it")
+    @Test("Every date is formatted as by the platform's calendar")
     func againstFoundation() {
         let formatter = DateFormatter()
         formatter.locale = Locale(identifier: "en_US_POSIX")
@@ -42,7 +42,7 @@ struct LoopClockTests {
         }
     }
 
-    @Test("The time by which sessions live never goes back, on whatever event loop it is asked")
+    @Test("Session time is monotonic across all event loops")
     func sessionTime() {
         let clock = SessionClock()
         #expect(clock.monotonicOffset(10_000) == 10_000)
@@ -52,7 +52,7 @@ struct LoopClockTests {
         #expect(SessionClock(isMonotonic: false).monotonicOffset(9) == 9)
         let shared = SessionClock(isMonotonic: false)
         #expect([10, 4, 12].map { shared.monotonicOffset($0) } == [10, 4, 12])
-        // A loop that has not synchronized since counts on with what it knows, which is not later than the others.
+        // A loop that has not synchronized since extrapolates its last time, which is not later than the others.
         var loop = LoopClock(clock)
         loop.synchronize(at: 5_000_000_000)
         let ahead = SessionClock()
@@ -66,7 +66,7 @@ struct LoopClockTests {
         )
     }
 
-    @Test("Wall-clock time goes on with the monotonic clock, whatever it was set to")
+    @Test("Wall-clock time advances with the monotonic clock, whatever the wall clock is set to")
     func wallClock() {
         var clock = LoopClock()
         clock.synchronize(at: 5_000_000_000)
@@ -75,7 +75,7 @@ struct LoopClockTests {
         #expect(clock.wallNanoseconds(at: 7_000_000_000) - clock.wallNanoseconds(at: 5_000_000_000) == 2_000_000_000)
     }
 
-    @Test("The rendered date changes with the second and not before")
+    @Test("The rendered date changes with the second, and not earlier")
     func renderedOnce() {
         var clock = LoopClock()
         clock.synchronize(at: 0)
@@ -88,7 +88,7 @@ struct LoopClockTests {
         #expect(first == HTTPDate.render(secondsSinceEpoch: second))
     }
 
-    @Test("Ids do not repeat, and use all their bits")
+    @Test("Ids do not repeat, and all their bits vary")
     func generator() {
         var generator = SplitMix64()
         var seen: Set<UInt64> = []

@@ -2,9 +2,9 @@ import Testing
 
 @testable import CloakroomProxy
 
-@Suite("Giving memory back")
+@Suite("Returning memory to the system")
 struct HeapTrimmerTests {
-    @Test("It is due once for each crowd that has gone")
+    @Test("A trim is due once after each large drop in connections")
     func due() {
         var memory = HeapTrimmer()
         let steps = [(0, false), (9_000, false), (5_000, false), (4_500, true), (4_400, false), (10, true), (9, false)]
@@ -13,6 +13,6 @@ struct HeapTrimmerTests {
             #expect(said == shouldTrim)
         }
         let last = memory.shouldTrim(connections: 0)
-        #expect(!last, "what ten leave behind is not worth it")
+        #expect(!last, "the memory of ten connections is not worth a trim")
     }
 }

@@ -4,7 +4,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-@Suite("Tables that are replaced while the gateway serves", .serialized, .timeLimit(.minutes(1)))
+@Suite("Snapshots that are replaced while the gateway serves", .serialized, .timeLimit(.minutes(1)))
 struct ConfigurationReloadTests {
     private static func rename(_ configuration: inout GatewayConfiguration) throws {
         configuration.routes = [
@@ -12,7 +12,7 @@ struct ConfigurationReloadTests {
         ]
     }
 
-    @Test("A connection that stands gets the new routes with its next request")
+    @Test("An established connection uses the new routes from its next request on")
     func keptConnection() async throws {
         try await GatewaySetup([.request, .send(Reply.ok), .again], [.request, .send(Reply.ok), .again]).run {
             gateway in
@@ -27,7 +27,7 @@ struct ConfigurationReloadTests {
         }
     }
 
-    @Test("A request under way finishes with the tables that it began with, and only then are they given up")
+    @Test("A request in flight finishes with its old snapshot, which is released only then")
     func underWay() async throws {
         let gate = Gate()
         let retired = Gate()
@@ -37,17 +37,17 @@ struct ConfigurationReloadTests {
                 client.send(Ask.get("/public/a"))
                 _ = try await gateway.upstream.request()
                 try await gateway.replace(onRetired: { retired.open() }, Self.rename)
-                // The new routes serve others meanwhile.
+                // Other requests use the new routes meanwhile.
                 let other = try await gateway.client()
                 #expect(try await other.exchange(Ask.get("/new/a")).status == 200)
                 #expect(!retired.isOpen)
                 gate.open()
                 #expect(try await client.response().text == "ok")
-                try await eventually("the old tables' end") { retired.isOpen }
+                try await eventually("the release of the old snapshot") { retired.isOpen }
                 #expect(try await client.exchange(Ask.get("/public/a")).status == 404)
                 try await gateway.metric(#"cloakroom_auth_decisions_total{decision="public",route="public"} 1"#)
                 try await gateway.metric(#"cloakroom_auth_decisions_total{decision="public",route="renamed"} 1"#)
-                // Its connection to the upstream went with the tables; the new one stays.
+                // The upstream connection is closed with the old snapshot; the new one stays open.
                 try await eventually("the old connection's end") { gateway.upstream.connections[0].isClosed }
                 #expect(!gateway.upstream.connections[1].isClosed)
                 try await gateway.metric(#"cloakroom_upstream_connections{state="idle",upstream="api"} 1"#)
@@ -55,7 +55,7 @@ struct ConfigurationReloadTests {
             }
     }
 
-    @Test("Idle connections to upstreams are closed, and nothing waits where nothing is under way")
+    @Test("Idle upstream connections are closed at once if no request is in flight")
     func idle() async throws {
         let retired = Gate()
         try await GatewaySetup([.request, .send(Reply.ok), .again], [.request, .send(Reply.ok), .again]).run {
@@ -63,13 +63,13 @@ struct ConfigurationReloadTests {
             #expect(try await gateway.client().exchange(Ask.get("/public/a")).status == 200)
             try await gateway.metric(#"cloakroom_upstream_connections{state="idle",upstream="api"} 1"#)
             try await gateway.replace(onRetired: { retired.open() }) { _ in }
-            try await eventually("the old tables' end") { retired.isOpen }
+            try await eventually("the release of the old snapshot") { retired.isOpen }
             try await eventually("the old connection's end") { gateway.upstream.connections[0].isClosed }
             #expect(try await gateway.client().exchange(Ask.get("/public/a")).status == 200)
         }
     }
 
-    @Test("Twenty replacements under load: every request is answered, by one table or another")
+    @Test("Twenty replacements under load: every request gets a response, from the old or the new snapshot")
     func underLoad() async throws {
         let scripts = Array(repeating: [ScriptedUpstream.Step.request, .send(Reply.ok), .again], count: 200)
         var setup = GatewaySetup()
@@ -96,14 +96,14 @@ struct ConfigurationReloadTests {
                 var total = 0
                 for try await count in group { total += count }
                 #expect(total >= 8)
-                try await eventually("the old tables' ends") { retired.withLock { $0 } == 20 }
+                try await eventually("the release of the old snapshots") { retired.withLock { $0 } == 20 }
                 try await gateway.metric(#"cloakroom_auth_decisions_total{decision="public",route="public"} \#(total)"#)
                 try await gateway.metric(#"http_server_active_requests{http_request_method="GET",url_scheme="http"} 0"#)
             }
         }
     }
 
-    /// What is done to the route of a stream that stands.
+    /// A change to the route of an established stream.
     enum Change: CaseIterable {
         case otherWords, moreLimits, gone, protected, otherUpstream
 
@@ -122,7 +122,7 @@ struct ConfigurationReloadTests {
     }
 
     @Test(
-        "A stream without an end goes on where its route stays what it was, and ends otherwise",
+        "An endless stream continues if its route is unchanged, and ends otherwise",
         arguments: Change.allCases)
     func stream(change: Change) async throws {
         try await Tunnel.gateway { gateway, server in
@@ -144,7 +144,7 @@ struct ConfigurationReloadTests {
         }
     }
 
-    @Test("One that was asked for before is ended as soon as it begins", arguments: [true, false])
+    @Test("A stream requested before the replacement ends as soon as it begins", arguments: [true, false])
     func askedForBefore(isWebSocket: Bool) async throws {
         try await Tunnel.gateway { gateway, server in
             let client = try await RawPeer.connect(port: gateway.port)
@@ -161,7 +161,7 @@ struct ConfigurationReloadTests {
         }
     }
 
-    @Test("A WebSocket whose route is gone is told so on both sides (RFC 6455 §7.4.1)")
+    @Test("A WebSocket whose route was removed gets a Close frame on both sides (RFC 6455 §7.4.1)")
     func webSocket() async throws {
         try await Tunnel.open { tunnel in
             try await tunnel.gateway.replace { Change.gone.make(in: &$0) }
@@ -170,7 +170,7 @@ struct ConfigurationReloadTests {
         }
     }
 
-    @Test("Work for a request whose client has gone keeps what it needs until it is done")
+    @Test("Off-loop work for a disconnected client keeps its snapshot until it finishes")
     func workGoesOn() async throws {
         let gate = Gate()
         let (started, retired) = (Gate(), Gate())
@@ -188,11 +188,11 @@ struct ConfigurationReloadTests {
             try await gateway.metric(#"http_server_active_requests{http_request_method="GET",url_scheme="http"} 0"#)
             #expect(!retired.isOpen)
             gate.open()
-            try await eventually("the old tables' end") { retired.isOpen }
+            try await eventually("the release of the old snapshot") { retired.isOpen }
         }
     }
 
-    @Test("A gateway that is stopping takes no other tables")
+    @Test("A gateway that is stopping rejects a new snapshot")
     func stopping() async throws {
         try await GatewaySetup([.request]).run { gateway in
             await gateway.beginDrain()
@@ -201,7 +201,7 @@ struct ConfigurationReloadTests {
         }
     }
 
-    @Test("Other certificates are for new connections; one that cannot be used changes nothing at all")
+    @Test("New certificates apply to new connections; invalid ones change nothing at all")
     func certificates() async throws {
         let directory = try CertificateFixture()
         let old = try directory.server("old", names: ["old.test"])
@@ -227,7 +227,7 @@ struct ConfigurationReloadTests {
             }
             #expect(!before.isClosed)
             before.send(Ask.get("/public/a"))
-            try await eventually("an answer on the connection that stands") { before.text.contains("200 OK") }
+            try await eventually("a response on the established connection") { before.text.contains("200 OK") }
             let after = try await TLSClient.connect(port: gateway.port, isGreeted: false)
             #expect(after.serverName == "new.test")
             #expect(gateway.server.certificates().map(\.names) == [["new.test"]])
@@ -236,7 +236,7 @@ struct ConfigurationReloadTests {
         }
     }
 
-    @Test("Where clients have to show something else, those that are connected are asked to connect again")
+    @Test("If client certificate requirements change, connected clients have to reconnect")
     func otherDemands() async throws {
         let directory = try CertificateFixture()
         let pair = try directory.server("server", names: ["a.test"])
@@ -249,22 +249,22 @@ struct ConfigurationReloadTests {
         try await setup.run { gateway in
             let idle = try await TLSClient.connect(port: gateway.port, isGreeted: false)
             let busy = try await TLSClient.connect(port: gateway.port, isGreeted: false)
-            // A part of a head has come; the rest comes later.
+            // Only a part of a request head has arrived; the remainder follows later.
             let started = try await TLSClient.connect(port: gateway.port, isGreeted: false)
             started.send(Ask.get("/nowhere") + "GET /nowh")
-            try await eventually("the first answer") { started.text.contains("404") }
+            try await eventually("the first response") { started.text.contains("404") }
             busy.send(Ask.get("/public/a"))
             _ = try await gateway.upstream.request()
             try await gateway.replace { $0.listeners[0].tls?.minimumVersion = .tls13 }
             try await eventually("the idle connection's end") { idle.isClosed }
             #expect(!busy.isClosed)
             gate.open()
-            try await eventually("the other one's end") { busy.isClosed }
+            try await eventually("the busy connection's end") { busy.isClosed }
             #expect(busy.text.contains("200 OK"))
             #expect(busy.text.contains("Connection: close"))
             #expect(!started.isClosed)
             started.send("ere HTTP/1.1\r\nHost: gateway.test\r\n\r\n")
-            try await eventually("the end of the one whose head had begun") { started.isClosed }
+            try await eventually("the end of the connection with an incomplete head") { started.isClosed }
             #expect(started.text.contains("Connection: close"))
         }
     }

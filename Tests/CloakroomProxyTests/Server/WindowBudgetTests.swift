@@ -2,7 +2,7 @@ import Testing
 
 @testable import CloakroomProxy
 
-@Suite("A budget for each window of time")
+@Suite("A limit per time window")
 struct FixedWindowLimiterTests {
     private static let second: UInt64 = 1_000_000_000
 
@@ -12,7 +12,7 @@ struct FixedWindowLimiterTests {
         return count
     }
 
-    @Test("Is spent at some point, and stays so for the rest of its window")
+    @Test("Is used up at its limit, until the end of the window")
     func spent() {
         var budget = FixedWindowLimiter(limit: 2_000)
         #expect(Self.spend(&budget, at: 5) == 2_000)
@@ -20,14 +20,14 @@ struct FixedWindowLimiterTests {
         #expect(Self.spend(&budget, at: 9 * Self.second) == 0)
     }
 
-    @Test("Is whole again in the next window")
+    @Test("Is full again in the next window")
     func refreshed() {
         var budget = FixedWindowLimiter(limit: 2_000)
         _ = Self.spend(&budget, at: 5)
         #expect(Self.spend(&budget, at: 5 + 10 * Self.second) == 2_000)
     }
 
-    @Test("Does not end for a client that seldom does it")
+    @Test("Is never used up by a client below the limit")
     func seldom() {
         var budget = FixedWindowLimiter(limit: 2_000)
         let moments = (0..<10_000).map { UInt64($0) * Self.second / 100 }

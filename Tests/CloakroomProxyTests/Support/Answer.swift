@@ -1,13 +1,13 @@
 import NIOCore
 
-/// One answer as a client read it.
+/// A response as a client read it.
 struct TestResponse: Sendable {
     var version: String
     var status: Int
     var reason: String
     var fields: [(name: String, value: String)]
     var body = ByteBuffer()
-    /// What the body came in: `none`, `length`, `chunked` or `close`.
+    /// The framing of the body: `none`, `length`, `chunked` or `close`.
     var framing = ""
 
     /// The values of a field, in order.
@@ -15,7 +15,7 @@ struct TestResponse: Sendable {
         fields.filter { $0.name.lowercased() == name.lowercased() }.map(\.value)
     }
 
-    /// The value of a field that stands once.
+    /// The value of a field that appears once.
     subscript(name: String) -> String? {
         let values = values(name)
         return values.count == 1 ? values[0] : nil
@@ -37,14 +37,14 @@ struct TestResponse: Sendable {
     }
 }
 
-/// The connection ended before the answer did.
+/// The connection ended before the response did.
 struct ResponseTruncated: Error {
-    /// What came of it.
+    /// The partial response.
     var response: TestResponse?
 }
 
 extension TestResponse {
-    /// Takes an answer from the front of a buffer.
+    /// Removes a response from the front of a buffer.
     /// - Returns: `nil` if it is not complete yet.
     static func read(_ buffer: inout ByteBuffer, isToHead: Bool, isClosed: Bool) throws -> TestResponse? {
         var rest = buffer
@@ -92,7 +92,7 @@ extension TestResponse {
         return TestResponse(version: String(parts[0]), status: status, reason: String(parts[2]), fields: Array(fields))
     }
 
-    /// - Returns: Whether the last chunk was there.
+    /// - Returns: Whether the last chunk was present.
     private static func readChunks(_ buffer: inout ByteBuffer, into body: inout ByteBuffer) -> Bool {
         while true {
             let start = buffer.getString(at: buffer.readerIndex, length: min(buffer.readableBytes, 20)) ?? ""

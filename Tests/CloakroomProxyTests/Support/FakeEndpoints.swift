@@ -1,6 +1,6 @@
 import CloakroomCore
 
-/// Own endpoints that answer what a test chooses.
+/// Account endpoints whose response a test chooses.
 struct FakeEndpoints: AccountEndpointHandler {
     var response: @Sendable (AccountRequest) async -> AccountResponse = { _ in
         AccountResponse(status: 200, content: .json(Array("{}".utf8)))

@@ -1,16 +1,16 @@
 import CloakroomCore
 import Synchronization
 
-/// Renews nothing by itself: a test says what comes of it.
+/// Records refresh calls and returns the outcome that a test chooses.
 final class FakeRefresher: TokenRefreshing {
-    /// What was asked for.
+    /// A refresh that was requested.
     struct Call: Sendable, Equatable {
         var session: SessionID
         var cause: RefreshTrigger
     }
 
     private let outcome: @Sendable (Session, RefreshTrigger) async -> RefreshOutcome
-    /// Whether renewing has been tried just now.
+    /// Whether a refresh was attempted recently.
     let isUseless = Atomic(false)
     private let state = Mutex<(calls: [Call], soon: [SessionID])>(([], []))
 
@@ -22,9 +22,9 @@ final class FakeRefresher: TokenRefreshing {
         self.outcome = outcome
     }
 
-    /// What requests waited for.
+    /// The refreshes that requests waited for.
     var calls: [Call] { state.withLock { $0.calls } }
-    /// What was asked for while requests went on.
+    /// The refreshes requested in the background.
     var soon: [SessionID] { state.withLock { $0.soon } }
 
     func refresh(

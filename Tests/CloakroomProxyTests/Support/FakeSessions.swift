@@ -1,9 +1,9 @@
 import CloakroomCore
 import Synchronization
 
-/// Sessions in a dictionary, with answers that a test chooses.
+/// Sessions in a dictionary, with load results that a test chooses.
 final class FakeSessions: SessionStore {
-    /// What ``load(_:now:)`` does.
+    /// The result of ``load(_:now:)``.
     enum Load: Sendable {
         case response(SessionLookup)
         case fail
@@ -19,29 +19,29 @@ final class FakeSessions: SessionStore {
 
     init() {}
 
-    /// A store whose table knows nothing and which has to be asked.
+    /// A store whose cache is empty, so that every session has to be loaded.
     init(load: Load) {
         state.withLock { $0.load = load }
     }
 
-    /// How often ``load(_:now:)`` was called.
+    /// The number of calls of ``load(_:now:)``.
     var loads: Int { state.withLock { $0.loads } }
     var count: Int { state.withLock { $0.sessions.count } }
 
     /// Adds a session.
-    /// - Returns: The `Cookie` line that belongs to it.
+    /// - Returns: Its `Cookie` line.
     func add(authorization: String = "Bearer \(Canary.accessToken)") -> String {
         add(Self.make(authorization))
     }
 
-    /// Adds a session that was made elsewhere, in the place of one that has the ticket already.
+    /// Adds a session that was created elsewhere, and replaces one with the same ticket.
     @discardableResult
     func add(_ made: (SessionTicket, Session)) -> String {
         state.withLock { $0.sessions[made.0] = made.1 }
         return Self.cookie(made.0)
     }
 
-    /// Takes all sessions out; from here on the store has to be asked.
+    /// Removes all sessions; from then on sessions have to be loaded.
     func forget(load: Load) {
         state.withLock { state in
             state.sessions = [:]
@@ -54,8 +54,8 @@ final class FakeSessions: SessionStore {
 
     /// A session that is in no store.
     /// - Parameters:
-    ///   - accessExpiresAt: The end of its access token.
-    ///   - endsAt: The end of the session itself, at the latest.
+    ///   - accessExpiresAt: The expiry of its access token.
+    ///   - endsAt: The latest end of the session itself.
     static func make(
         _ authorization: String = "Bearer \(Canary.accessToken)", refreshToken: String? = nil,
         accessTokenExpiresAt: Timestamp? = nil, obtainedAt: Timestamp = Timestamp(seconds: 0),
@@ -74,7 +74,7 @@ final class FakeSessions: SessionStore {
         return (SessionTicket(using: &generator), session)
     }
 
-    /// A `Cookie` line with a ticket that belongs to no session.
+    /// A `Cookie` line with the ticket of no session.
     static var strangeCookie: String {
         "Cookie: __Host-cloakroom=\(make().0.cookieValue)"
     }
@@ -108,7 +108,7 @@ final class FakeSessions: SessionStore {
     func run() async {}
 }
 
-/// What the proxy never asks for.
+/// Operations that the proxy never calls.
 extension FakeSessions {
     func create(_ new: NewSession, now: Timestamp) async throws(SessionStoreError) -> (SessionTicket, Session) {
         throw SessionStoreError(.full)

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Something that is opened once; who waits for it goes on then.
+/// A gate that is opened once and then releases all waiters.
 final class Gate: Sendable {
     private struct State {
         var isOpen = false
@@ -9,7 +9,7 @@ final class Gate: Sendable {
 
     private let state = Mutex(State())
 
-    /// Lets everybody through, now and later.
+    /// Releases all waiters, now and later.
     func open() {
         let waiting = state.withLock { state in
             state.isOpen = true

@@ -4,7 +4,7 @@ import NIOPosix
 import Synchronization
 import TestSupport
 
-/// A client that sends what bytes it is given and reads answers as they come.
+/// A client that sends arbitrary bytes and reads responses as they arrive.
 final class RawClient: Sendable {
     private struct State {
         var unread = ByteBuffer()
@@ -27,7 +27,7 @@ final class RawClient: Sendable {
     }
 
     /// Connects to loopback.
-    /// - Parameter receiveBuffer: Makes the system buffer less for a client that does not read, in bytes.
+    /// - Parameter receiveBuffer: The size of the socket's receive buffer in bytes, for a client that does not read.
     static func connect(port: Int, receiveBuffer: Int? = nil) async throws -> RawClient {
         let recorder = Recorder()
         var bootstrap = ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
@@ -45,13 +45,13 @@ final class RawClient: Sendable {
 
     /// Whether the other side has closed the connection.
     var isClosed: Bool { state.state.withLock { $0.isClosed } }
-    /// Whether it was closed by a reset.
+    /// Whether the connection was closed by a reset.
     var wasReset: Bool { state.state.withLock { $0.wasReset } }
-    /// How many bytes have come.
+    /// The number of bytes received.
     var received: Int { state.state.withLock { $0.received } }
-    /// How many bytes the system has taken.
+    /// The number of bytes that the system has accepted for sending.
     var sent: Int { state.state.withLock { $0.sent } }
-    /// Bytes that have come and belong to no answer that was read.
+    /// Received bytes that belong to no response read so far.
     var unread: String { state.state.withLock { String(buffer: $0.unread) } }
 
     /// Sends text.
@@ -59,7 +59,7 @@ final class RawClient: Sendable {
         channel.writeAndFlush(ByteBuffer(string: text), promise: nil)
     }
 
-    /// Sends the same bytes again and again, as fast as they are taken.
+    /// Sends the same bytes repeatedly, as fast as the system accepts them.
     func stream(_ bytes: ByteBuffer, times: Int) async throws {
         for _ in 0..<times {
             try await channel.writeAndFlush(bytes).get()
@@ -67,16 +67,16 @@ final class RawClient: Sendable {
         }
     }
 
-    /// Stops or goes on reading.
+    /// Pauses or resumes reading.
     func setReading(_ isReading: Bool) async throws {
         try await channel.setOption(.autoRead, value: isReading).get()
     }
 
-    /// The next answer, interim ones included.
+    /// The next response, interim ones included.
     /// - Throws: ``ResponseTruncated`` if the connection ends before it does.
     func response(isToHead: Bool = false) async throws -> TestResponse {
         let box = Mutex<TestResponse?>(nil)
-        try await eventually("an answer") {
+        try await eventually("a response") {
             let response = try self.state.state.withLock { state in
                 try TestResponse.read(&state.unread, isToHead: isToHead, isClosed: state.isClosed)
             }
@@ -88,7 +88,7 @@ final class RawClient: Sendable {
         return response
     }
 
-    /// Sends a request and reads its answer.
+    /// Sends a request and reads its response.
     func exchange(_ request: String, isToHead: Bool = false) async throws -> TestResponse {
         send(request)
         return try await response(isToHead: isToHead)
@@ -99,7 +99,7 @@ final class RawClient: Sendable {
         try await eventually("the end of the connection") { self.isClosed }
     }
 
-    /// Goes away.
+    /// Closes the connection.
     func close() async throws {
         try await channel.close().get()
     }

@@ -8,7 +8,7 @@ import Synchronization
 import TestSupport
 import Tracing
 
-/// A gateway in front of a scripted upstream.
+/// A gateway with a scripted upstream.
 struct RunningGateway: Sendable {
     /// The port of its first listener.
     let port: Int
@@ -16,7 +16,7 @@ struct RunningGateway: Sendable {
     let ports: [Int]
     let upstream: ScriptedUpstream
     let telemetry: GatewayTelemetry
-    /// What it started with.
+    /// The configuration at the start.
     let configuration: GatewayConfiguration
     let server: GatewayServer
     fileprivate let makeConfig: @Sendable (GatewayConfiguration) throws -> ConfigSnapshot
@@ -28,8 +28,8 @@ struct RunningGateway: Sendable {
         try await RawClient.connect(port: port, receiveBuffer: receiveBuffer)
     }
 
-    /// Has it go by another plan from now on.
-    /// - Parameter onRetired: Is called once the last exchange with the old one has ended.
+    /// Applies another configuration.
+    /// - Parameter onRetired: Called once the last exchange with the old configuration has ended.
     func replace(
         onRetired: @escaping @Sendable () -> Void = {}, _ adjust: (inout GatewayConfiguration) throws -> Void
     ) async throws {
@@ -38,20 +38,20 @@ struct RunningGateway: Sendable {
         try await server.apply(try makeConfig(configuration), onRetired: onRetired)
     }
 
-    /// Tells it to stop, as a signal would.
+    /// Begins a graceful shutdown, as SIGTERM does.
     func beginDrain() async {
         await group.triggerGracefulShutdown()
     }
 
-    /// Waits until it has stopped.
+    /// Waits until the gateway has stopped.
     func stopped() async throws {
         try await running.value
     }
 
-    /// What metrics say at the moment.
+    /// The current metrics in the exposition format.
     var metrics: String { String(decoding: telemetry.registry.exposition(), as: UTF8.self) }
 
-    /// Waits for a line in what metrics say: counts are there shortly after the answer.
+    /// Waits for a line of the metrics: counters are updated shortly after the response.
     func metric(_ line: String) async throws {
         try await eventually("the metric \(line)") {
             metrics.split(separator: "\n").contains { $0 == line }
@@ -59,7 +59,7 @@ struct RunningGateway: Sendable {
     }
 }
 
-/// What a gateway under test is made of. Everything has a default that gets out of the way.
+/// The parts of a gateway under test. Every part has a neutral default.
 struct GatewaySetup: Sendable {
     var sessions = FakeSessions()
     var refresher: any TokenRefreshing = FakeRefresher()
@@ -67,14 +67,14 @@ struct GatewaySetup: Sendable {
     var settings: TelemetrySettings
     var tracer: (any Tracer)?
     var resolver = HostResolver.system
-    /// Whether it shares addresses with a gateway that listens on them already.
+    /// Whether the gateway shares addresses with a gateway that already listens on them.
     var takesOverListeners = false
     var logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
     /// The n-th upstream connection follows the n-th script.
     var scripts: [[ScriptedUpstream.Step]]
-    /// Where the upstream is, if it is not the scripted one.
+    /// The upstream's target, if it is not the scripted one.
     var upstreamPort: Int?
-    /// Changes the plan before it is used.
+    /// Changes the configuration before it is used.
     var adjust: @Sendable (inout GatewayConfiguration) -> Void = { _ in }
 
     init(_ scripts: [ScriptedUpstream.Step]...) {
@@ -84,14 +84,14 @@ struct GatewaySetup: Sendable {
         settings.sampler = .alwaysOn.parentBased
     }
 
-    /// Changes one thing.
+    /// Changes one part.
     func with<Value>(_ path: WritableKeyPath<GatewaySetup, Value>, _ value: Value) -> GatewaySetup {
         var setup = self
         setup[keyPath: path] = value
         return setup
     }
 
-    /// Changes the plan.
+    /// Changes the configuration.
     func configuration(_ adjust: @escaping @Sendable (inout GatewayConfiguration) -> Void) -> GatewaySetup {
         with(\.adjust, adjust)
     }
@@ -144,7 +144,7 @@ struct GatewaySetup: Sendable {
         let ports = Mutex<[Int]?>(nil)
     }
 
-    /// A public route, one that brings the API token, one that needs a session; nothing else.
+    /// Routes: one public, one with the API token, one that requires a session.
     private static func configuration(upstreamPort: Int) throws -> GatewayConfiguration {
         GatewayConfiguration(
             listeners: [ListenerConfiguration(address: HostAndPort(host: "127.0.0.1", port: 0))],
@@ -169,19 +169,19 @@ struct GatewaySetup: Sendable {
     }
 }
 
-/// Secrets that must stay where they are.
+/// Secrets that must not leak.
 enum Canary {
     static let apiToken = "canary-api-token"
     static let accessToken = "canary-access-token"
 }
 
-/// Answers that an upstream often gives.
+/// Common responses of an upstream.
 enum Reply {
     static let ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
     static let noContent = "HTTP/1.1 204 No Content\r\n\r\n"
 }
 
-/// Requests that a client often makes.
+/// Common requests of a client.
 enum Ask {
     static func get(_ path: String = "/public/a", _ fields: String...) -> String { ask("GET", path, fields) }
 

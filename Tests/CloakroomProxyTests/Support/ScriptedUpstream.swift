@@ -4,36 +4,36 @@ import NIOSSL
 import Synchronization
 import TestSupport
 
-/// A server that follows a script on each connection and remembers every byte it was sent.
+/// A server that follows a script on each connection and records every byte received.
 final class ScriptedUpstream: Sendable {
     /// One step of a script.
     enum Step: Sendable {
-        /// Waits for a request's head, and takes it.
+        /// Waits for a request head, and consumes it.
         case head
-        /// Waits for a whole request, and takes it.
+        /// Waits for a complete request, and consumes it.
         case request
-        /// Waits for so many bytes of body of the last request, and takes them.
+        /// Waits for a number of body bytes of the last request, and consumes them.
         case body(Int)
         /// Sends these bytes.
         case send(String)
-        /// Sends the same bytes again and again, as fast as they are taken.
+        /// Sends the same bytes repeatedly, as fast as the system accepts them.
         case stream(ByteBuffer, times: Int)
         /// Waits.
         case wait(Gate)
-        /// Stops or goes on reading.
+        /// Pauses or resumes reading.
         case reading(Bool)
         /// Closes the connection.
         case close
-        /// Closes the connection below TLS, so that its other end is not told.
+        /// Closes the TCP connection without close_notify.
         case cut
-        /// Goes back to the first step.
+        /// Restarts at the first step.
         case again
     }
 
-    /// A request as it came.
+    /// A received request.
     struct Request: Sendable {
         var head: String
-        /// The body in its framing.
+        /// The body including its framing.
         var body = ByteBuffer()
 
         /// The values of a field, in order.
@@ -45,7 +45,7 @@ final class ScriptedUpstream: Sendable {
             }
         }
 
-        /// The value of a field that stands once.
+        /// The value of a field that appears once.
         subscript(name: String) -> String? {
             let values = values(name)
             return values.count == 1 ? values[0] : nil
@@ -55,12 +55,12 @@ final class ScriptedUpstream: Sendable {
         var text: String { String(buffer: body) }
     }
 
-    /// What happened on one connection.
+    /// The record of one connection.
     struct Connection: Sendable {
         var requests: [Request] = []
-        /// How many bytes came.
+        /// The number of bytes received.
         var received = 0
-        /// How many bytes the system has taken.
+        /// The number of bytes that the system has accepted for sending.
         var sent = 0
         var isClosed = false
     }
@@ -81,10 +81,10 @@ final class ScriptedUpstream: Sendable {
     var connections: [Connection] { state.withLock { $0.connections } }
     /// The requests of all connections.
     var requests: [Request] { connections.flatMap(\.requests) }
-    /// How many bytes came on all connections.
+    /// The number of bytes received on all connections.
     var received: Int { connections.reduce(0) { $0 + $1.received } }
 
-    /// The first request, once it is there.
+    /// The request at an index over all connections, once it has arrived.
     func request(_ index: Int = 0) async throws -> Request {
         try await eventually("request \(index) at the upstream") { self.requests.count > index }
         return requests[index]
@@ -111,8 +111,8 @@ final class ScriptedUpstream: Sendable {
     /// Listens on a free port of loopback for as long as `body` takes. The n-th connection follows the n-th script, all
     /// further ones the last.
     /// - Parameters:
-    ///   - place: Where it listens, if not on a free port of loopback.
-    ///   - tls: Speaks TLS with this.
+    ///   - place: The address to listen on, if not a free port of loopback.
+    ///   - tls: The TLS context, if any.
     static func run<R: Sendable>(
         _ scripts: [[Step]], at place: SocketAddress? = nil, tls: NIOSSLContext? = nil,
         body: (_ port: Int, _ upstream: ScriptedUpstream) async throws -> R
@@ -121,7 +121,7 @@ final class ScriptedUpstream: Sendable {
         let server = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
-                    // A socket of this machine has no such option.
+                    // A Unix domain socket does not support this option.
                     try? channel.syncOptions?.setOption(.tcpOption(.tcp_nodelay), value: 1)
                     if let tls { try channel.pipeline.syncOperations.addHandler(NIOSSLServerHandler(context: tls)) }
                     try channel.pipeline.syncOperations.addHandler(ScriptHandler(upstream, channel))
@@ -140,7 +140,7 @@ final class ScriptedUpstream: Sendable {
     }
 }
 
-/// Carries a script out.
+/// Executes a script.
 private final class ScriptHandler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 
@@ -222,7 +222,7 @@ private final class ScriptHandler: ChannelInboundHandler {
         channel.writeAndFlush(bytes).assumeIsolated().whenComplete { result in
             guard case .success = result else { return }
             self.upstream.note(self.index) { $0.sent += bytes.readableBytes }
-            // In a turn of its own: what is taken at once would pile calls up until the stack ends.
+            // In a separate event loop tick: immediate completions would recurse until the stack overflows.
             self.channel.eventLoop.assumeIsolated().execute { self.stream(bytes, times: times - 1) }
         }
     }
@@ -253,13 +253,13 @@ private final class ScriptHandler: ChannelInboundHandler {
     }
 
     private func peekHead() -> (String, Int)? {
-        // What comes need not be text.
+        // Received bytes are not necessarily text.
         let start = unread.readableBytesView.prefix(65_536)
         guard let end = start.firstRange(of: Array("\r\n\r\n".utf8)) else { return nil }
         return (String(decoding: start[..<end.lowerBound], as: UTF8.self), end.upperBound - start.startIndex)
     }
 
-    /// How many bytes a chunked body takes with its framing.
+    /// The number of bytes of a chunked body including its framing.
     private func chunkedLength(from start: Int) -> Int? {
         var index = start
         while true {

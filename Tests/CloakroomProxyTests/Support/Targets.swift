@@ -8,8 +8,8 @@ extension UpstreamTargetConfiguration {
 }
 
 extension RunningGateway {
-    /// Waits for calls to a target of the upstream in what metrics say.
-    /// - Parameter status: Empty where there was no answer.
+    /// Waits until the metrics contain a number of calls to a target of the upstream.
+    /// - Parameter status: Empty if there was no response.
     func calls(_ count: Int, to host: String, port: Int?, status: String = "", error: String = "") async throws {
         try await metric(
             "http_client_request_duration_seconds_count{error_type=\"\(error)\",http_request_method=\"GET\","
@@ -17,7 +17,7 @@ extension RunningGateway {
                 + "server_port=\"\(port.map(String.init) ?? "")\",upstream=\"api\"} \(count)")
     }
 
-    /// Waits for a number of connections to the upstream in what metrics say.
+    /// Waits until the metrics contain a number of connections to the upstream.
     func connections(active: Int, idle: Int) async throws {
         try await metric("cloakroom_upstream_connections{state=\"active\",upstream=\"api\"} \(active)")
         try await metric("cloakroom_upstream_connections{state=\"idle\",upstream=\"api\"} \(idle)")
@@ -25,7 +25,7 @@ extension RunningGateway {
 }
 
 extension GatewaySetup {
-    /// Gives the upstream other targets. What else is changed in the plan has to be said before.
+    /// Sets the targets of the upstream. Other changes of the configuration must come before.
     func targets(_ targets: UpstreamTargetConfiguration..., tls: UpstreamTLSConfiguration? = nil) -> GatewaySetup {
         let adjust = self.adjust
         return configuration { configuration in
@@ -37,8 +37,8 @@ extension GatewaySetup {
 }
 
 extension CertificateFixture.Pair {
-    /// A server that shows this certificate.
-    /// - Parameter authority: PEM file of who signs its clients' certificates; `nil` wants none.
+    /// A TLS context for a server with this certificate.
+    /// - Parameter authority: PEM file of the CA for client certificates; `nil` requests none.
     func serverContext(clientsSignedBy authority: String? = nil) throws -> NIOSSLContext {
         var configuration = TLSConfiguration.makeServerConfiguration(
             certificateChain: try NIOSSLCertificate.fromPEMFile(certificateFile).map { .certificate($0) },

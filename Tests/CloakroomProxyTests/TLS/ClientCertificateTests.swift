@@ -55,7 +55,7 @@ import X509
             }
             let output = try await OpenSSL.client(port: server.port, ["-tls1_3"])
             #expect(output.contains("alert certificate required"), "\(output)")
-            #expect(output.contains("CN = Test Authority"), "the authority is named: \(output)")
+            #expect(output.contains("CN = Test Authority"), "the CA is named: \(output)")
         }
     }
 
@@ -77,7 +77,7 @@ import X509
         configuration.clientCertificates?.mode = mode
         let other = try CertificateFixture(authority: "Other Authority")
         let stranger = try other.client("jo")
-        // An authority of the same name, but with another key.
+        // A CA with the same name, but with another key.
         let double = try CertificateFixture()
         let impostor = try double.client("jo")
         let late = try directory.client("late", isExpired: true)

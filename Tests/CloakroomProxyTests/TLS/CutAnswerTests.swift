@@ -3,9 +3,9 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Answers that are cut short over TLS (RFC 9112 §9.8)", .serialized, .timeLimit(.minutes(2)))
+@Suite("Aborted responses over TLS (RFC 9112 §9.8)", .serialized, .timeLimit(.minutes(2)))
 struct CutResponseTests {
-    /// Reads an answer with a TLS library that is not ours, and says how the connection ended.
+    /// Reads a response with OpenSSL through Python, and prints how the connection ended.
     private static let script = """
         import socket, ssl, sys
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -53,7 +53,9 @@ struct CutResponseTests {
     static let versions = ["TLSv1_2", "TLSv1_3"]
     private static let request10 = "GET /public/a HTTP/1.0\r\n\r\n"
 
-    @Test("Rule 48: to HTTP/1.0 a cut answer ends without close_notify, a whole one with it", arguments: versions)
+    @Test(
+        "Rule 48: for HTTP/1.0 an aborted response ends without close_notify, a complete one with it",
+        arguments: versions)
     func untilClose(version: String) async throws {
         let whole = try await Self.outcome(
             Self.request10, version: version, upstream: [.request, .send(Self.started + "0\r\n\r\n")])
@@ -63,7 +65,7 @@ struct CutResponseTests {
         #expect(cut.hasPrefix("cut "), "\(cut)")
     }
 
-    @Test("Rule 48: a cut answer in chunks or of a length ends without close_notify too", arguments: versions)
+    @Test("Rule 48: an aborted response with chunks or a length ends without close_notify too", arguments: versions)
     func framed(version: String) async throws {
         let cut = try await Self.outcome(
             Ask.get(), version: version, upstream: [.request, .send(Self.started), .close])
@@ -74,7 +76,7 @@ struct CutResponseTests {
         #expect(short == "cut b'half'\n")
     }
 
-    @Test("Rule 48: an answer that the drain limit cuts ends without close_notify", arguments: versions)
+    @Test("Rule 48: a response aborted at the drain limit ends without close_notify", arguments: versions)
     func drained(version: String) async throws {
         let cut = try await Self.outcome(
             Self.request10, version: version, upstream: [.request, .send(Self.started)],

@@ -4,7 +4,7 @@ import Testing
 
 @testable import CloakroomProxy
 
-/// What is agreed on in a handshake: version, cipher suite, protocol.
+/// The result of a handshake: version, cipher suite, protocol.
 @Suite(.timeLimit(.minutes(1))) struct ProtocolTests {
     private let directory: CertificateFixture
     private let configuration: ListenerTLSConfiguration
@@ -17,7 +17,7 @@ import Testing
 
     @Test func versionsBelowTheLeastAreRejected() async throws {
         try await TLSEcho.running(configuration) { server in
-            // With the lowest demands, or it would not be the server that refuses.
+            // The client's own minimum is lowered, so that the server is the one that rejects.
             let old = try await OpenSSL.client(port: server.port, ["-tls1_1", "-cipher", "DEFAULT@SECLEVEL=0"])
             #expect(old.contains("alert protocol version"), "\(old)")
             let current = try await OpenSSL.client(port: server.port, ["-tls1_2"])
@@ -56,7 +56,7 @@ import Testing
             let rejected = try await OpenSSL.client(
                 port: server.port, ["-tls1_2", "-cipher", "ECDHE-ECDSA-AES128-GCM-SHA256"])
             #expect(rejected.contains("alert handshake failure"), "\(rejected)")
-            // Those of 1.3 are what they are.
+            // Cipher suites of TLS 1.3 are not configurable.
             let newer = try await OpenSSL.client(
                 port: server.port, ["-tls1_3", "-ciphersuites", "TLS_AES_128_GCM_SHA256"])
             #expect(newer.contains("Cipher is TLS_AES_128_GCM_SHA256"), "\(newer)")
@@ -68,7 +68,7 @@ import Testing
         arguments: [
             (true, ["h2", "http/1.1"], "h2"), (true, ["http/1.1", "h2"], "h2"), (true, ["http/1.1"], "http/1.1"),
             (true, [], "none"), (false, ["h2", "http/1.1"], "http/1.1"), (false, ["http/1.1"], "http/1.1"),
-            // Such a client should be refused (§3.2), which the library does not let us do.
+            // Such a client should be rejected (§3.2), which the library does not support.
             (false, ["h2"], "none"), (true, ["imap"], "none"),
         ])
     func applicationProtocol(allowsHTTP2: Bool, offered: [String], agreed: String) async throws {
@@ -79,14 +79,14 @@ import Testing
         }
     }
 
-    @Test("RFC 5746: a client that wants to renegotiate is cut off")
+    @Test("RFC 5746: a client that tries to renegotiate is disconnected")
     func renegotiation() async throws {
         try await TLSEcho.running(configuration) { server in
-            // A line with an R is a command of this client's.
+            // A line with an R makes this client renegotiate.
             let output = try await OpenSSL.client(
                 port: server.port, ["-tls1_2", "-legacy_renegotiation"], input: "R\n")
             #expect(output.contains("RENEGOTIATING"), "\(output)")
-            // Nothing was typed that would have made the server hang up otherwise.
+            // The input contains nothing else that would make the server close the connection.
             #expect(output.contains("unexpected eof") || output.contains("alert"), "\(output)")
         }
     }

@@ -108,14 +108,14 @@ import Testing
         #expect(watch.poll() == .reloaded(asksForOther: false))
         #expect(watch.poll() == .unchanged)
 
-        // A certificate whose key is not there yet.
+        // A certificate whose key is not written yet.
         let next = try directory.server("next", names: ["next.test"])
         try directory.write(try String(contentsOfFile: next.certificateFile, encoding: .utf8), to: "server.crt")
         guard case .failed(let reason) = watch.poll() else {
-            Issue.record("a certificate without its key was used")
+            Issue.record("a certificate was used without its key")
             return
         }
-        #expect(reason.contains("do not go together"))
+        #expect(reason.contains("do not match"))
         #expect(watch.poll() == .unchangedFailure)
         #expect(listener.certificates.first?.names == ["new.test"])
         try directory.write(try String(contentsOfFile: next.keyFile, encoding: .utf8), to: "server.key")

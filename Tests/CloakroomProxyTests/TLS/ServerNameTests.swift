@@ -47,7 +47,7 @@ import Testing
 
     @Test func aHelloThatComesInSmallPiecesFindsItsCertificateToo() async throws {
         try await TLSEcho.running(configuration) { server in
-            // Each record holds at most 512 bytes, which splits a hello with a long list of protocols.
+            // Each record has at most 512 bytes, which splits a ClientHello with a long list of protocols.
             let protocols = (0..<80).map { "protocol-\($0)" }.joined(separator: ",")
             let output = try await OpenSSL.client(
                 port: server.port,
@@ -83,8 +83,8 @@ import Testing
         configuration.additionalCertificates.append(
             CertificateConfiguration(certificateFile: nameless.certificateFile, keyFile: nameless.keyFile))
         let error = #expect(throws: ListenerError.self) { try TLSListener(configuration, allowsHTTP2: false) }
-        #expect(error?.description.contains("nameless.crt: it is made out to no DNS name") == true)
-        // As the default it is what everybody gets.
+        #expect(error?.description.contains("nameless.crt: no DNS subject alternative name") == true)
+        // The default certificate is used for all names.
         _ = try TLSListener(
             ListenerTLSConfiguration(certificateFile: nameless.certificateFile, keyFile: nameless.keyFile),
             allowsHTTP2: false)
@@ -95,6 +95,6 @@ import Testing
         configuration.additionalCertificates[1].keyFile = configuration.certificate.keyFile
         let error = #expect(throws: ListenerError.self) { try TLSListener(configuration, allowsHTTP2: false) }
         #expect(error?.description.contains("wild.crt and ") == true)
-        #expect(error?.description.contains("default.key do not go together") == true)
+        #expect(error?.description.contains("default.key do not match") == true)
     }
 }

@@ -3,7 +3,7 @@ import CloakroomProxy
 import Foundation
 import Testing
 
-@Suite("Files for TLS, tried before they are used")
+@Suite("TLS files, checked before they are used")
 struct TLSFilesTests {
     private let directory: CertificateFixture
     private let good: CertificateFixture.Pair
@@ -39,7 +39,7 @@ struct TLSFilesTests {
             minimumVersion: .tls12, cipherSuites: TLSCipherSuite.allCases, clientCertificates: clients)
     }
 
-    @Test("Valid files that go together are nothing to tell")
+    @Test("Valid files that match have no findings")
     func fine() {
         let clients = ClientCertificateConfiguration(caFile: directory.authorityFile, mode: .required)
         #expect(findings { $0.listeners = [listener(tls(good, clients: clients))] } == [])
@@ -59,7 +59,7 @@ struct TLSFilesTests {
         #expect(found.last?.message.contains("early.crt is not valid before 20") == true, "\(found)")
     }
 
-    @Test("So is one that is shown to an upstream, and authorities of which none is valid")
+    @Test("An expired client certificate for an upstream is a warning too, and so is a CA file without a valid CA")
     func upstreams() throws {
         let client = try directory.client("client", isExpired: true)
         let found = findings { configuration in
@@ -76,7 +76,7 @@ struct TLSFilesTests {
         #expect(found.allSatisfy { $0.isWarning })
     }
 
-    @Test("One valid authority among several is enough")
+    @Test("One valid CA among several is enough")
     func someAuthorities() throws {
         let both = try [expired.certificateFile, directory.authorityFile].map {
             try String(contentsOfFile: $0, encoding: .utf8)
@@ -86,7 +86,7 @@ struct TLSFilesTests {
         #expect(findings { $0.listeners = [listener(tls(good, clients: clients))] } == [])
     }
 
-    @Test("A key of another certificate is an error that names both files, at the key's place")
+    @Test("A private key that belongs to another certificate is an error that names both files, at the key's location")
     func otherKey() throws {
         let found = findings { $0.listeners = [listener(tls(good, keyOf: early))] }
         #expect(found.map(\.key) == [["listeners", "0", "tls", "keyFile"]])
@@ -105,7 +105,7 @@ struct TLSFilesTests {
         #expect(upstream.allSatisfy { !$0.isWarning })
     }
 
-    @Test("The session server's files are tried where there is one")
+    @Test("The files of the session store are checked if it is configured")
     func store() {
         let found = findings { configuration in
             configuration.session.store = .valkey

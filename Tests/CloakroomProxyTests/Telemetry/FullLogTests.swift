@@ -2,10 +2,10 @@ import CloakroomTelemetry
 import TestSupport
 import Testing
 
-@Suite("A log that nobody reads")
+@Suite("A log pipe without a reader")
 struct FullLogTests {
     @Test(
-        "Requests go on while the log's pipe is full, and the lines that do not fit are counted",
+        "Requests are served while the log pipe is full, and dropped lines are counted",
         .timeLimit(.minutes(2)))
     func fullPipe() async throws {
         let pipe = try LogPipe()
@@ -16,17 +16,17 @@ struct FullLogTests {
         do {
             try await setup.run { gateway in
                 let client = try await gateway.client()
-                // Far more lines than pipe and limit hold.
+                // Far more lines than pipe and limit can hold.
                 for _ in 0..<1_000 { #expect(try await client.exchange(Ask.get()).text == "ok") }
-                try await eventually("lines that were dropped") { gateway.telemetry.metrics.droppedLogs.value > 0 }
-                // As long as it is full, too.
+                try await eventually("dropped lines") { gateway.telemetry.metrics.droppedLogs.value > 0 }
+                // Requests are also served while it is still full.
                 #expect(try await client.exchange(Ask.get()).text == "ok")
             }
         } catch {
             _ = pipe.text()
             throw error
         }
-        // What was written before is whole, but for the last line perhaps, which the end cut off.
+        // Lines written before are complete, except possibly the last one.
         let lines = pipe.text().split(separator: "\n").dropLast()
         #expect(lines.count > 50 && lines.count < 1_000)
         #expect(lines.allSatisfy { LogLine($0)?["status"] == "200" })

@@ -1,7 +1,7 @@
 import Foundation
 import Glibc
 
-/// A pipe that log lines go into.
+/// A pipe for log lines.
 struct LogPipe: Sendable {
     let writeEnd: Int32
     private let readEnd: Int32
@@ -16,7 +16,7 @@ struct LogPipe: Sendable {
         _ = fcntl(readEnd, F_SETFL, O_NONBLOCK)
     }
 
-    /// All that was written, once nobody writes any more.
+    /// All text written, once the write end is closed.
     func text() -> String {
         close(writeEnd)
         var bytes: [UInt8] = []

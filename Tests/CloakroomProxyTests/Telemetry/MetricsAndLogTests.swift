@@ -3,9 +3,9 @@ import CloakroomTelemetry
 import TestSupport
 import Testing
 
-@Suite("What metrics and the access log say about exchanges", .serialized)
+@Suite("Metrics and access log of exchanges", .serialized)
 struct MetricsAndLogTests {
-    @Test("Every exchange is counted once, under its route's name and what became of it")
+    @Test("Every exchange is counted once, with its route name and outcome")
     func counters() async throws {
         let sessions = FakeSessions()
         let cookie = sessions.add()
@@ -39,7 +39,7 @@ struct MetricsAndLogTests {
         }
     }
 
-    @Test("A connection in use is active, and one that is lost is neither")
+    @Test("A connection in use is active, and a lost one is neither active nor idle")
     func connections() async throws {
         let gate = Gate()
         try await GatewaySetup([.request, .wait(gate), .close]).run { gateway in
@@ -54,7 +54,7 @@ struct MetricsAndLogTests {
         }
     }
 
-    @Test("What an upstream did not answer is not counted as its answer")
+    @Test("A local response is not counted as a response of the upstream")
     func upstreamStatus() async throws {
         try await GatewaySetup([.request, .close]).run { gateway in
             _ = try await gateway.client().exchange(Ask.get())
@@ -67,7 +67,7 @@ struct MetricsAndLogTests {
         }
     }
 
-    /// Serves some requests, then tells what stands in the log.
+    /// Serves some requests, then returns the log lines.
     private static func log(
         _ setup: GatewaySetup, _ body: (RunningGateway) async throws -> Void
     ) async throws -> (lines: [LogLine], text: String) {
@@ -85,7 +85,7 @@ struct MetricsAndLogTests {
         return (text.split(separator: "\n").compactMap { LogLine($0) }, text)
     }
 
-    @Test("An exchange is one line of the access log with everything in it but secrets")
+    @Test("An exchange is one line of the access log with all members and no secrets")
     func accessLog() async throws {
         let sessions = FakeSessions()
         let made = FakeSessions.make()
@@ -120,7 +120,7 @@ struct MetricsAndLogTests {
         for secret in ["secret", "canary", String(ticket)] { #expect(!text.contains(secret)) }
     }
 
-    @Test("What the gateway itself took is told, and is never nothing")
+    @Test("The gateway's own time is logged, and is never zero")
     func overhead() async throws {
         let (lines, _) = try await Self.log(GatewaySetup([.request, .send(Reply.ok), .again])) { gateway in
             let client = try await gateway.client()
@@ -139,7 +139,7 @@ struct MetricsAndLogTests {
     }
 
     @Test(
-        "Of a target that is none, neither what may be a password nor a fragment is told",
+        "Of a malformed target, neither a possible password nor a fragment is logged",
         arguments: [
             "http://jo:CANARY@127.0.0.1/episodes", "/cb#access_token=CANARY", "CONNECT jo:CANARY@h:443",
             "jo:CANARY@gateway.test/",
@@ -157,7 +157,7 @@ struct MetricsAndLogTests {
         for span in spans.all { #expect(!"\(span.attributes)".contains("CANARY")) }
     }
 
-    @Test("Every way out is one line")
+    @Test("Every outcome has one line")
     func everyWayOut() async throws {
         let (lines, _) = try await Self.log(
             GatewaySetup(
@@ -176,7 +176,7 @@ struct MetricsAndLogTests {
             ])
     }
 
-    @Test("A client that goes away is a line, and no error of the upstream's")
+    @Test("A client that disconnects has a line, and causes no upstream error")
     func clientGone() async throws {
         let (lines, _) = try await Self.log(GatewaySetup([.request])) { gateway in
             let client = try await gateway.client()
@@ -190,7 +190,7 @@ struct MetricsAndLogTests {
         #expect(lines.first?["path"] == "/public/gone")
     }
 
-    @Test("A repeated request tells how often, and whose time was whose")
+    @Test("The line of a repeated request has the number of retries and the upstream's time")
     func retry() async throws {
         let gate = Gate()
         let (lines, _) = try await Self.log(
@@ -201,7 +201,7 @@ struct MetricsAndLogTests {
             _ = try await client.exchange(Ask.get())
             client.send(Ask.get())
             _ = try await gateway.upstream.request(2)
-            // The second attempt takes long: that is the upstream's time, not ours.
+            // The second attempt is slow: that is the upstream's time, not the gateway's.
             try await Task.sleep(for: .milliseconds(400))
             gate.open()
             _ = try await client.response()

@@ -1,7 +1,7 @@
 import CloakroomTelemetry
 import Synchronization
 
-/// An exporter that keeps what it is given.
+/// An exporter that keeps the exported spans.
 final class RecordedSpans: SpanExporter {
     private let spans = Mutex<[FinishedSpan]>([])
 

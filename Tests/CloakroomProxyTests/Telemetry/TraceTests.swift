@@ -14,7 +14,7 @@ struct TraceTests {
         setup.configuration { $0.trustedPeers = [CIDRBlock("127.0.0.1")].compactMap { $0 } }
     }
 
-    @Test("A stranger's traceparent is replaced by a new root; exactly one goes to the upstream")
+    @Test("An untrusted peer's traceparent is replaced by a new root; exactly one is sent to the upstream")
     func stranger() async throws {
         try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
             let client = try await gateway.client()
@@ -31,7 +31,7 @@ struct TraceTests {
         }
     }
 
-    @Test("A trusted peer's trace goes on under a span of ours, with its tracestate")
+    @Test("A trusted peer's trace continues with a span of the gateway, with its tracestate")
     func trusted() async throws {
         try await Self.trusting(GatewaySetup([.request, .send(Reply.ok), .again])).run { gateway in
             let client = try await gateway.client()
@@ -46,7 +46,7 @@ struct TraceTests {
         }
     }
 
-    @Test("What a trusted peer does not sample is not sampled here, and is still carried on")
+    @Test("A trusted peer's unsampled trace is not sampled either, and is still propagated")
     func unsampled() async throws {
         let tracer = InMemoryTracer()
         try await Self.trusting(GatewaySetup([.request, .send(Reply.ok)])).with(\.tracer, tracer).run { gateway in
@@ -59,7 +59,7 @@ struct TraceTests {
     }
 
     @Test(
-        "A traceparent that is none begins a new trace",
+        "A malformed traceparent begins a new trace",
         arguments: ["00-0-0-0", "x", "00-\(traceID)-0000000000000000-01"])
     func malformed(value: String) async throws {
         try await Self.trusting(GatewaySetup([.request, .send(Reply.ok)])).run { gateway in
@@ -71,7 +71,7 @@ struct TraceTests {
         }
     }
 
-    /// The finished spans of what a body does, as soon as there are so many.
+    /// The finished spans of a body's work, as soon as their number is reached.
     private static func spans(
         _ count: Int, _ setup: GatewaySetup, _ body: (RunningGateway) async throws -> Void
     ) async throws -> [FinishedInMemorySpan] {
@@ -94,7 +94,7 @@ struct TraceTests {
         }
     }
 
-    @Test("A forwarded request is a server span with a client span in it")
+    @Test("A forwarded request is a server span with a client span")
     func serverAndClient() async throws {
         let spans = try await Self.spans(2, GatewaySetup([.request, .send(Reply.ok)])) { gateway in
             _ = try await gateway.client().exchange(Ask.get("/public/a?token=secret"))
@@ -120,7 +120,7 @@ struct TraceTests {
         for span in spans { #expect(!"\(span.attributes)".contains("secret")) }
     }
 
-    @Test("A 5xx is an error of both, a 4xx of the upstream's only of the client's side")
+    @Test("A 5xx is an error in both spans, a 4xx of the upstream only in the client span")
     func status() async throws {
         for (status, serverFails) in [(503, true), (404, false)] {
             let response = "HTTP/1.1 \(status) X\r\nContent-Length: 0\r\n\r\n"
@@ -134,7 +134,7 @@ struct TraceTests {
         }
     }
 
-    @Test("A stranger's trace is not continued, and the new one links to it")
+    @Test("An untrusted peer's trace is not continued, and the new one links to it")
     func link() async throws {
         let spans = RecordedSpans()
         let tracer = W3CTracer(sampler: .alwaysOn.parentBased, exporter: spans)
@@ -148,7 +148,7 @@ struct TraceTests {
         }
     }
 
-    @Test("What is done for a sampled request off the loops is done below its span; for others below none")
+    @Test("Off-loop work for a sampled request has its span as parent; for other requests it has none")
     func coldWork() async throws {
         for sampler in [TraceSampler.alwaysOn, .alwaysOff] {
             let spans = RecordedSpans()
@@ -169,7 +169,7 @@ struct TraceTests {
         }
     }
 
-    @Test("A 401 of ours is a server span alone, and no error")
+    @Test("A local 401 is a server span only, and no error")
     func unauthorized() async throws {
         let spans = try await Self.spans(1, GatewaySetup()) { gateway in
             _ = try await gateway.client().exchange(Ask.get("/private/a"))
@@ -179,7 +179,7 @@ struct TraceTests {
         #expect(Self.text(spans[0], "http.response.status_code") == "401")
     }
 
-    @Test("An upstream that fails is an error with its kind in both spans")
+    @Test("An upstream failure is an error with its type in both spans")
     func failure() async throws {
         let spans = try await Self.spans(2, GatewaySetup([.request, .close])) { gateway in
             _ = try await gateway.client().exchange(Ask.get())
@@ -190,7 +190,7 @@ struct TraceTests {
         }
     }
 
-    @Test("Each attempt has a span of its own (http.request.resend_count)")
+    @Test("Each attempt has its own span (http.request.resend_count)")
     func attempts() async throws {
         let spans = try await Self.spans(
             5, GatewaySetup([.request, .send(Reply.ok), .request, .close], [.request, .send(Reply.ok)])
@@ -205,7 +205,7 @@ struct TraceTests {
         #expect(clients.filter { $0.status?.code == .error }.count == 1)
     }
 
-    @Test("Spans of the gateway's own tracer and the traceparent belong together")
+    @Test("Spans of the gateway's own tracer match the traceparent")
     func ownTracer() async throws {
         let spans = RecordedSpans()
         let tracer = W3CTracer(sampler: .alwaysOn.parentBased, exporter: spans)

@@ -2,9 +2,9 @@ import CloakroomCore
 import TestSupport
 import Testing
 
-@Suite("Where an answer ends (RFC 9112 §6.3)", .serialized)
+@Suite("Response framing (RFC 9112 §6.3)", .serialized)
 struct ResponseFramingTests {
-    @Test("An answer to HEAD has no body, whatever its fields say")
+    @Test("A response to HEAD has no body, whatever its fields contain")
     func head() async throws {
         let head = "HTTP/1.1 200 OK\r\nContent-Length: 5000\r\nETag: \"a\"\r\n\r\n"
         try await GatewaySetup([.request, .send(head), .request, .send(Reply.ok)]).run { gateway in
@@ -18,7 +18,7 @@ struct ResponseFramingTests {
     }
 
     @Test(
-        "204 and 304 have no body, whatever their fields say",
+        "204 and 304 have no body, whatever their fields contain",
         arguments: [
             "HTTP/1.1 204 No Content\r\n\r\n",
             "HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\nContent-Length: 77\r\n\r\n",
@@ -38,7 +38,7 @@ struct ResponseFramingTests {
     private static let chunked =
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;a=b\r\nabc\r\n10\r\n0123456789abcdef\r\n0\r\nX: y\r\n\r\n"
 
-    @Test("A chunked answer stays chunked (RFC 9112 §7.1)")
+    @Test("A chunked response stays chunked (RFC 9112 §7.1)")
     func chunked() async throws {
         try await GatewaySetup([.request, .send(Self.chunked), .again]).run { gateway in
             let client = try await gateway.client()
@@ -52,7 +52,7 @@ struct ResponseFramingTests {
         }
     }
 
-    @Test("A chunked answer goes to a client of HTTP/1.0 without chunks, and the connection ends (RFC 9112 §6.1)")
+    @Test("A chunked response is sent to an HTTP/1.0 client without chunks, and the connection ends (RFC 9112 §6.1)")
     func chunkedTo10() async throws {
         try await GatewaySetup([.request, .send(Self.chunked)]).run { gateway in
             let client = try await gateway.client()
@@ -64,7 +64,7 @@ struct ResponseFramingTests {
         }
     }
 
-    @Test("An answer that ends with its connection becomes chunked for HTTP/1.1")
+    @Test("A response delimited by connection close is chunked for HTTP/1.1")
     func untilClose() async throws {
         try await GatewaySetup(
             [.request, .send("HTTP/1.1 200 OK\r\n\r\nall of"), .send(" it"), .close],
@@ -78,7 +78,7 @@ struct ResponseFramingTests {
         }
     }
 
-    @Test("An answer that ends with its connection does so for HTTP/1.0 too")
+    @Test("A response delimited by connection close is delimited in the same way for HTTP/1.0")
     func untilCloseTo10() async throws {
         try await GatewaySetup([.request, .send("HTTP/1.0 200 OK\r\n\r\nall of it"), .close]).run { gateway in
             let client = try await gateway.client()
@@ -89,7 +89,7 @@ struct ResponseFramingTests {
     }
 
     @Test(
-        "An upstream that closes in the middle of a body: the client sees it cut (RFC 9112 §8)",
+        "An upstream that closes in the middle of a body: the response to the client is aborted (RFC 9112 §8)",
         arguments: [
             "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
@@ -104,7 +104,9 @@ struct ResponseFramingTests {
         }
     }
 
-    @Test("An answer whose framing breaks before any of it was sent is 502; later it is cut (RFC 9112 §7.1)")
+    @Test(
+        "Invalid framing before any byte of the response was sent is 502; later the response is aborted (RFC 9112 §7.1)"
+    )
     func malformed() async throws {
         let broken = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcX"
         try await GatewaySetup([.request, .send(broken)], [.request, .send(Reply.ok)]).run { gateway in
@@ -114,7 +116,7 @@ struct ResponseFramingTests {
         }
     }
 
-    @Test("Nor does a client of HTTP/1.0 take a cut answer for a whole one: its connection is reset (RFC 9112 §8)")
+    @Test("An HTTP/1.0 client can detect an aborted response: its connection is reset (RFC 9112 §8)")
     func cutTo10() async throws {
         let gate = Gate()
         try await GatewaySetup(
@@ -132,7 +134,7 @@ struct ResponseFramingTests {
         }
     }
 
-    @Test("An answer without Date gets one, and one with it keeps it (RFC 9110 §6.6.1)")
+    @Test("A response without Date gets one, and one with Date keeps it (RFC 9110 §6.6.1)")
     func date() async throws {
         let date = "Sun, 06 Nov 1994 08:49:37 GMT"
         try await GatewaySetup(
@@ -147,7 +149,7 @@ struct ResponseFramingTests {
         }
     }
 
-    @Test("A status line without a reason keeps its form (RFC 9112 §4)")
+    @Test("A status line without a reason phrase is forwarded as it is (RFC 9112 §4)")
     func noReason() async throws {
         try await GatewaySetup(
             [
@@ -166,7 +168,7 @@ struct ResponseFramingTests {
         }
     }
 
-    @Test("Fields of this hop end here, and those of the answer pass untouched (RFC 9110 §7.6.1)")
+    @Test("Hop-by-hop fields are removed from responses, and other fields are forwarded unchanged (RFC 9110 §7.6.1)")
     func hopByHop() async throws {
         let response =
             "HTTP/1.1 206 Partial Content\r\nConnection: X-Hop\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\n"

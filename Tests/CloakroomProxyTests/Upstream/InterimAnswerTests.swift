@@ -2,9 +2,9 @@ import CloakroomCore
 import TestSupport
 import Testing
 
-@Suite("Interim answers (RFC 9110 §15.2)", .serialized)
+@Suite("Interim responses (RFC 9110 §15.2)", .serialized)
 struct InformationalResponseTests {
-    @Test("The upstream's 100 (Continue) is passed on, and the body goes after it (RFC 9110 §10.1.1)")
+    @Test("The upstream's 100 (Continue) is forwarded, and the body is sent after it (RFC 9110 §10.1.1)")
     func `continue`() async throws {
         try await GatewaySetup(
             [.head, .send("HTTP/1.1 100 Continue\r\n\r\n"), .wait(Gate())]
@@ -19,7 +19,7 @@ struct InformationalResponseTests {
         }
     }
 
-    @Test("A final answer instead of 100 (Continue) is passed on, and the connection ends")
+    @Test("A final response instead of 100 (Continue) is forwarded, and the connection ends")
     func finalInstead() async throws {
         let response = "HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno"
         try await GatewaySetup([.head, .send(response)]).run { gateway in
@@ -32,7 +32,7 @@ struct InformationalResponseTests {
         }
     }
 
-    @Test("103 (Early Hints) and any number of others are passed on before the answer")
+    @Test("103 (Early Hints) and any number of other interim responses are forwarded before the final response")
     func earlyHints() async throws {
         let hints = "HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\nConnection: close\r\n\r\n"
         let unknown = "HTTP/1.1 199 Whatever\r\n\r\n"
@@ -50,7 +50,7 @@ struct InformationalResponseTests {
         }
     }
 
-    @Test("They are not passed on to HTTP/1.0 (RFC 9110 §15.2)")
+    @Test("They are not forwarded to HTTP/1.0 clients (RFC 9110 §15.2)")
     func notTo10() async throws {
         let hints = "HTTP/1.1 103 Early Hints\r\n\r\n"
         try await GatewaySetup([.request, .send(hints + Reply.ok)]).run { gateway in
@@ -60,7 +60,7 @@ struct InformationalResponseTests {
         }
     }
 
-    @Test("101 (Switching Protocols) that nobody asked for is 502 (RFC 9110 §15.2.2)")
+    @Test("An unsolicited 101 (Switching Protocols) is 502 (RFC 9110 §15.2.2)")
     func switchingProtocols() async throws {
         let response = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
         try await GatewaySetup([.request, .send(response)], [.request, .send(Reply.ok)]).run { gateway in
@@ -75,7 +75,7 @@ struct InformationalResponseTests {
         }
     }
 
-    @Test("An interim answer that claims a body is malformed")
+    @Test("An interim response that declares a body is malformed")
     func interimWithBothLengths() async throws {
         let hints = "HTTP/1.1 103 Early Hints\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"
         try await GatewaySetup([.request, .send(hints + Reply.ok)]).run { gateway in

@@ -1,10 +1,10 @@
 import CloakroomCore
 import Testing
 
-@Suite("Answers that could be read in two ways (RFC 9112 §6.3)", .serialized)
+@Suite("Ambiguous responses (RFC 9112 §6.3)", .serialized)
 struct MalformedResponseTests {
     @Test(
-        "They are 502, and the upstream's connection is closed",
+        "They are 502, and the upstream connection is closed",
         arguments: [
             "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
             "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nok",
@@ -40,7 +40,7 @@ struct MalformedResponseTests {
         }
     }
 
-    @Test("The client's connection is good for the next request")
+    @Test("The client's connection remains usable for the next request")
     func clientGoesOn() async throws {
         try await GatewaySetup([.request, .send("hello")], [.request, .send(Reply.ok)]).run { gateway in
             let client = try await gateway.client()

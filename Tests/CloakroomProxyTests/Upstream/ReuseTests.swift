@@ -1,7 +1,7 @@
 import CloakroomCore
 import Testing
 
-@Suite("Connections to the upstream are used again, if they can be (RFC 9112 §9.3)", .serialized)
+@Suite("Reuse of upstream connections (RFC 9112 §9.3)", .serialized)
 struct ReuseTests {
     @Test("Two requests of two clients use one upstream connection")
     func reuse() async throws {
@@ -16,12 +16,12 @@ struct ReuseTests {
     }
 
     @Test(
-        "A connection that the upstream will not keep is not used again (RFC 9112 §9.6)",
+        "A connection that the upstream will not keep open is not reused (RFC 9112 §9.6)",
         arguments: [
             "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok",
             "HTTP/1.1 200 OK\r\nConnection: Keep-Alive, Close\r\nContent-Length: 2\r\n\r\nok",
             "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok",
-            // Extra bytes behind an answer are never read as the next one.
+            // Extra bytes after a response are never parsed as the next one.
             "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil",
             "HTTP/1.1 204 No Content\r\n\r\nx",
         ])
@@ -35,7 +35,7 @@ struct ReuseTests {
         }
     }
 
-    @Test("A connection of HTTP/1.0 is used again if the upstream says so (RFC 9112 §9.3)")
+    @Test("An HTTP/1.0 connection is reused if the response has Connection: keep-alive (RFC 9112 §9.3)")
     func keepAliveOf10() async throws {
         let response = "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok"
         try await GatewaySetup([.request, .send(response), .again]).run { gateway in
@@ -46,7 +46,7 @@ struct ReuseTests {
         }
     }
 
-    @Test("Bytes on an idle connection end it, and are never read as an answer (RFC 9112 §9.3)")
+    @Test("Bytes on an idle connection close it, and are never parsed as a response (RFC 9112 §9.3)")
     func bytesWhileIdle() async throws {
         let gate = Gate()
         try await GatewaySetup(
@@ -62,7 +62,7 @@ struct ReuseTests {
         }
     }
 
-    @Test("An idle connection is closed after its time")
+    @Test("An idle connection is closed after its idle timeout")
     func idleTimeout() async throws {
         try await GatewaySetup([.request, .send(Reply.ok), .again])
             .configuration {
@@ -80,7 +80,7 @@ struct ReuseTests {
     private static let stale: [ScriptedUpstream.Step] = [.request, .send(Reply.ok), .request, .close]
 
     @Test(
-        "A reused connection that dies before a byte of answer: what is idempotent is sent again (RFC 9110 §9.2.2)",
+        "If a reused connection closes before the first response byte, an idempotent request is sent again (RFC 9110 §9.2.2)",
         arguments: ["GET", "HEAD", "DELETE", "OPTIONS"])
     func retried(method: String) async throws {
         try await GatewaySetup(Self.stale, [.request, .send(Reply.ok)]).run { gateway in
@@ -96,7 +96,7 @@ struct ReuseTests {
         }
     }
 
-    @Test("It is sent once more and not twice")
+    @Test("It is sent once more, and not twice")
     func retriedOnce() async throws {
         try await GatewaySetup(Self.stale, [.request, .close]).run { gateway in
             let client = try await gateway.client()
@@ -108,7 +108,7 @@ struct ReuseTests {
         }
     }
 
-    @Test("The first request on a fresh connection is not sent again")
+    @Test("The first request on a new connection is not sent again")
     func freshIsNotRetried() async throws {
         try await GatewaySetup([.request, .close]).run { gateway in
             let response = try await gateway.client().exchange(Ask.get())
@@ -134,7 +134,7 @@ struct ReuseTests {
         }
     }
 
-    @Test("Nothing is sent again once a byte of answer came (RFC 9110 §9.2.2)")
+    @Test("Nothing is sent again after the first response byte (RFC 9110 §9.2.2)")
     func notRetriedAfterAByte() async throws {
         try await GatewaySetup(
             [.request, .send(Reply.ok), .request, .send("H"), .close], [.request, .send(Reply.ok)]

@@ -3,9 +3,9 @@ import NIOCore
 import TestSupport
 import Testing
 
-@Suite("Bodies of requests (RFC 9112 §6)", .serialized)
+@Suite("Request bodies (RFC 9112 §6)", .serialized)
 struct UploadTests {
-    @Test("A body of a given length keeps it, byte for byte")
+    @Test("A body with a Content-Length keeps it, byte for byte")
     func length() async throws {
         let body = String((0..<50_000).map { _ in "0123456789abcdef".randomElement() ?? "0" })
         try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
@@ -21,7 +21,7 @@ struct UploadTests {
         }
     }
 
-    @Test("A chunked body stays chunked, and is passed on while it comes")
+    @Test("A chunked body stays chunked, and is forwarded as it arrives")
     func chunked() async throws {
         try await GatewaySetup([.head, .wait(Gate())]).run { gateway in
             let client = try await gateway.client()
@@ -38,7 +38,7 @@ struct UploadTests {
         }
     }
 
-    @Test("A chunked body arrives whole, without extensions and trailers, and the connection is used again")
+    @Test("A chunked body arrives complete, without extensions and trailers, and the connection is reused")
     func chunkedWhole() async throws {
         try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
             let client = try await gateway.client()
@@ -57,7 +57,7 @@ struct UploadTests {
         }
     }
 
-    @Test("A body that comes in single bytes arrives the same")
+    @Test("A body that arrives byte by byte is forwarded unchanged")
     func singleBytes() async throws {
         try await GatewaySetup([.request, .send(Reply.ok)]).run { gateway in
             let client = try await gateway.client()
@@ -69,7 +69,7 @@ struct UploadTests {
         }
     }
 
-    @Test("A final answer to an upload that is not through is passed on; both connections end (RFC 9110 §7.5)")
+    @Test("A final response to an incomplete upload is forwarded; both connections end (RFC 9110 §7.5)")
     func earlyResponse() async throws {
         let response = "HTTP/1.1 413 Content Too Large\r\nContent-Length: 4\r\n\r\nstop"
         try await GatewaySetup([.head, .send(response), .reading(false)]).run { gateway in
@@ -83,7 +83,7 @@ struct UploadTests {
         }
     }
 
-    @Test("So it is to a client that sends as fast as it can meanwhile")
+    @Test("A client that keeps sending at full speed receives an early final response too")
     func earlyResponseToFastUpload() async throws {
         let response = "HTTP/1.1 413 Content Too Large\r\nContent-Length: 4\r\n\r\nstop"
         let gate = Gate()
@@ -104,7 +104,7 @@ struct UploadTests {
             }
     }
 
-    @Test("A declared length over the limit is 413 before the upstream sees anything (RFC 9110 §15.5.14)")
+    @Test("A declared length over the limit is 413 before the upstream receives anything (RFC 9110 §15.5.14)")
     func declaredTooLarge() async throws {
         try await GatewaySetup([.request]).configuration { $0.limits.body = 10 }.run { gateway in
             let client = try await gateway.client()
@@ -117,7 +117,7 @@ struct UploadTests {
         }
     }
 
-    @Test("A chunked body over the limit is 413, and the upstream's connection is closed (RFC 9110 §15.5.14)")
+    @Test("A chunked body over the limit is 413, and the upstream connection is closed (RFC 9110 §15.5.14)")
     func chunkedTooLarge() async throws {
         try await GatewaySetup([.head, .wait(Gate())]).configuration { $0.limits.body = 10 }.run { gateway in
             let client = try await gateway.client()
@@ -132,7 +132,7 @@ struct UploadTests {
         }
     }
 
-    @Test("Broken framing in a body is 400, and the upstream sees no end of it (RFC 9112 §7.1)")
+    @Test("Invalid framing in a body is 400, and the upstream receives no end of the body (RFC 9112 §7.1)")
     func malformedChunk() async throws {
         try await GatewaySetup([.head, .wait(Gate())]).run { gateway in
             let client = try await gateway.client()
@@ -148,7 +148,7 @@ struct UploadTests {
         }
     }
 
-    @Test("A small body that nobody wants is read, and the connection goes on (RFC 9110 §10.1.1)")
+    @Test("A small unused body is read and dropped, and the connection stays open (RFC 9110 §10.1.1)")
     func discarded() async throws {
         try await GatewaySetup([.request, .send(Reply.ok)]).run { gateway in
             let client = try await gateway.client()
@@ -158,7 +158,7 @@ struct UploadTests {
         }
     }
 
-    @Test("After a refusal instead of 100 (Continue) the connection ends: nobody knows whether a body follows")
+    @Test("After an error response instead of 100 (Continue) the connection ends: it is unknown whether a body follows")
     func rejectedExpectation() async throws {
         try await GatewaySetup([.request, .send(Reply.ok)]).run { gateway in
             let client = try await gateway.client()

@@ -3,9 +3,9 @@ import NIOCore
 import TestSupport
 import Testing
 
-@Suite("An upstream that gives no answer", .serialized)
+@Suite("An upstream that sends no response", .serialized)
 struct UpstreamFailureTests {
-    @Test("One that nobody listens for is 502 (RFC 9110 §15.6.3), also for the next request")
+    @Test("An upstream address without a listener is 502 (RFC 9110 §15.6.3), also for the next request")
     func unreachable() async throws {
         let unreachable = try await BlackholePort(.rejects)
         defer { unreachable.release() }
@@ -20,7 +20,7 @@ struct UpstreamFailureTests {
         }
     }
 
-    @Test("A body for one that nobody listens for is not waited for")
+    @Test("A body for an unreachable upstream is not awaited")
     func unreachableWithBody() async throws {
         let unreachable = try await BlackholePort(.rejects)
         defer { unreachable.release() }
@@ -33,7 +33,7 @@ struct UpstreamFailureTests {
         }
     }
 
-    @Test("Of several targets one that cannot be reached is passed over")
+    @Test("Of several targets an unreachable one is skipped")
     func nextTarget() async throws {
         let unreachable = try await BlackholePort(.rejects)
         defer { unreachable.release() }
@@ -49,7 +49,7 @@ struct UpstreamFailureTests {
             }
     }
 
-    @Test("One that takes no connection in time is 504 (RFC 9110 §15.6.5)")
+    @Test("An upstream that accepts no connection in time is 504 (RFC 9110 §15.6.5)")
     func connectTimeout() async throws {
         let deaf = try await BlackholePort(.isDeaf)
         defer { deaf.release() }
@@ -62,7 +62,7 @@ struct UpstreamFailureTests {
             }
     }
 
-    @Test("One that does not answer in time is 504, and its connection is closed (RFC 9110 §15.6.5)")
+    @Test("An upstream that sends no response in time is 504, and its connection is closed (RFC 9110 §15.6.5)")
     func responseTimeout() async throws {
         try await GatewaySetup([.request], [.request, .send(Reply.ok)])
             .configuration { $0.routes[1].responseHeadTimeout = .milliseconds(150) }
@@ -76,12 +76,12 @@ struct UpstreamFailureTests {
             }
     }
 
-    @Test("A route's own time goes before the general one")
+    @Test("A route's own timeout takes precedence over the general one")
     func routeTimeout() async throws {
         try await GatewaySetup([.request])
             .configuration {
                 $0.routes[0].responseHeadTimeout = .milliseconds(150)
-                // How often deadlines are looked at goes by the shortest general timeout.
+                // The deadline check interval is derived from the shortest general timeout.
                 $0.timeouts.keepAlive = .milliseconds(800)
             }
             .run { gateway in
@@ -90,7 +90,7 @@ struct UpstreamFailureTests {
             }
     }
 
-    @Test("Interim answers do not put the time off")
+    @Test("Interim responses do not extend the timeout")
     func interimDoesNotCount() async throws {
         let hint = ByteBuffer(string: "HTTP/1.1 103 Early Hints\r\n\r\n")
         try await GatewaySetup([.request, .stream(hint, times: 3)])
@@ -103,7 +103,7 @@ struct UpstreamFailureTests {
             }
     }
 
-    @Test("An answer that stalls in its body is cut")
+    @Test("A response whose body stalls is aborted")
     func bodyStalls() async throws {
         try await GatewaySetup([.request, .send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc")])
             .configuration { $0.timeouts.bodyIdle = .milliseconds(150) }
@@ -114,7 +114,7 @@ struct UpstreamFailureTests {
             }
     }
 
-    // MARK: - The pool
+    // MARK: - Connection pool
 
     private static func small(maxPending: Int, _ scripts: [ScriptedUpstream.Step]...) -> GatewaySetup {
         var setup = GatewaySetup()
@@ -125,7 +125,7 @@ struct UpstreamFailureTests {
         }
     }
 
-    @Test("With all connections busy and nobody allowed to wait it is 503 with Retry-After (RFC 9110 §15.6.4)")
+    @Test("With all connections busy and no queue it is 503 with Retry-After (RFC 9110 §15.6.4)")
     func exhausted() async throws {
         let gate = Gate()
         try await Self.small(maxPending: 0, [.request, .wait(gate), .send(Reply.ok)]).run { gateway in
@@ -143,7 +143,7 @@ struct UpstreamFailureTests {
         }
     }
 
-    @Test("One that may wait is served when a connection is free, the next is 503")
+    @Test("A request in the queue is served when a connection is free; one beyond the queue limit is 503")
     func pending() async throws {
         let gate = Gate()
         try await Self.small(maxPending: 1, [.request, .wait(gate), .send(Reply.ok), .again]).run { gateway in
@@ -163,7 +163,7 @@ struct UpstreamFailureTests {
         }
     }
 
-    @Test("Who waits gets a new connection if the busy one is lost")
+    @Test("A waiting request gets a new connection if the busy one is lost")
     func pendingAndLost() async throws {
         let gate = Gate()
         try await Self.small(
@@ -181,14 +181,14 @@ struct UpstreamFailureTests {
         }
     }
 
-    @Test("Who waits too long is 503, and the queue has room again")
+    @Test("A request that waits too long is 503, and its place in the queue is free again")
     func pendingTimeout() async throws {
         let gate = Gate()
         try await Self.small(maxPending: 1, [.request, .wait(gate), .send(Reply.ok), .again])
             .with(\.adjust) {
                 $0.upstreams[0].pool = PoolConfiguration(
                     maxConnections: 1, maxPending: 1, pendingTimeout: .milliseconds(150))
-                // How often deadlines are looked at goes by the shortest timeout.
+                // The deadline check interval is derived from the shortest timeout.
                 $0.timeouts.header = .milliseconds(800)
             }
             .run { gateway in
@@ -207,7 +207,7 @@ struct UpstreamFailureTests {
             }
     }
 
-    @Test("Who goes away while waiting is not sent to the upstream")
+    @Test("A client that disconnects while waiting causes no upstream request")
     func pendingAndGone() async throws {
         let gate = Gate()
         try await Self.small(maxPending: 1, [.request, .wait(gate), .send(Reply.ok), .again]).run { gateway in
@@ -226,7 +226,7 @@ struct UpstreamFailureTests {
         }
     }
 
-    @Test("A client that goes away takes its upstream exchange with it (RFC 9112 §9.5)")
+    @Test("A client that disconnects cancels its upstream exchange (RFC 9112 §9.5)")
     func clientGone() async throws {
         try await GatewaySetup([.request]).run { gateway in
             let client = try await gateway.client()
@@ -237,7 +237,7 @@ struct UpstreamFailureTests {
         }
     }
 
-    @Test("So does one that goes away in the middle of its body (RFC 9112 §9.5)")
+    @Test("A client that disconnects in the middle of its body cancels its upstream exchange too (RFC 9112 §9.5)")
     func clientGoneInBody() async throws {
         try await GatewaySetup([.head, .wait(Gate())]).run { gateway in
             let client = try await gateway.client()

@@ -3,11 +3,11 @@ import Testing
 
 @testable import CloakroomProxy
 
-@Suite("Which connection serves which exchange")
+@Suite("Assignment of connections to exchanges")
 struct UpstreamPoolStateMachineTests {
     private typealias Pool = UpstreamPoolStateMachine<Int, Int>
 
-    @Test("The first exchange dials, and a connection that comes back is used again")
+    @Test("The first exchange opens a connection, and a returned connection is reused")
     func reuse() {
         var pool = Pool(capacity: 2, maxWaiting: 2)
         #expect(pool.lease(1) == .waitAndConnect)
@@ -18,7 +18,7 @@ struct UpstreamPoolStateMachineTests {
         #expect(pool.idle.isEmpty)
     }
 
-    @Test("The connection used last is used first")
+    @Test("The most recently used connection is used first")
     func lastInFirstOut() {
         var pool = Pool(capacity: 2, maxWaiting: 0)
         #expect(pool.lease(1) == .waitAndConnect)
@@ -31,7 +31,7 @@ struct UpstreamPoolStateMachineTests {
         #expect(pool.lease(4) == .use(11))
     }
 
-    @Test("At capacity exchanges wait in order, and one too many is refused")
+    @Test("At capacity exchanges wait in order, and one beyond the queue limit is rejected")
     func waiting() {
         var pool = Pool(capacity: 1, maxWaiting: 2)
         #expect(pool.lease(1) == .waitAndConnect)
@@ -44,7 +44,7 @@ struct UpstreamPoolStateMachineTests {
         #expect(pool.release(10) == .keep(10))
     }
 
-    @Test("Those for whom a connection is being made do not count as waiting")
+    @Test("Exchanges with a connection attempt of their own do not count as waiting")
     func connectingIsNotWaiting() {
         var pool = Pool(capacity: 2, maxWaiting: 0)
         #expect(pool.lease(1) == .waitAndConnect)
@@ -52,7 +52,7 @@ struct UpstreamPoolStateMachineTests {
         #expect(pool.lease(3) == .reject)
     }
 
-    @Test("A lost connection is replaced if somebody waits")
+    @Test("A lost connection is replaced if an exchange is waiting")
     func discardWithWaiter() {
         var pool = Pool(capacity: 1, maxWaiting: 1)
         #expect(pool.lease(1) == .waitAndConnect)
@@ -63,7 +63,7 @@ struct UpstreamPoolStateMachineTests {
         #expect(pool.discardLeased() == false)
     }
 
-    @Test("A failed dial is told to who waited longest, and the others get a dial of their own")
+    @Test("A failed connection attempt fails the exchange that has waited longest; the others get a new attempt")
     func connectFails() {
         var pool = Pool(capacity: 1, maxWaiting: 2)
         #expect(pool.lease(1) == .waitAndConnect)
@@ -73,7 +73,7 @@ struct UpstreamPoolStateMachineTests {
         #expect(pool.connected(10) == .handOver(10, to: 2))
     }
 
-    @Test("Who left the queue is not served, and the connection is kept")
+    @Test("An exchange that left the queue is not served, and the connection is kept")
     func cancelled() {
         var pool = Pool(capacity: 1, maxWaiting: 1)
         #expect(pool.lease(1) == .waitAndConnect)
@@ -93,7 +93,7 @@ struct UpstreamPoolStateMachineTests {
         #expect(pool.idle == [10])
     }
 
-    @Test("Idle connections leave one by one or all together")
+    @Test("Idle connections are removed one by one or all together")
     func idleLeave() {
         var pool = Pool(capacity: 2, maxWaiting: 0)
         #expect(pool.connected(10) == .keep(10))
@@ -105,7 +105,7 @@ struct UpstreamPoolStateMachineTests {
         #expect(pool.takeIdle() == [])
     }
 
-    @Test("Events that cannot happen stop nothing")
+    @Test("Events that cannot happen cause no trap")
     func impossible() {
         var pool = Pool(capacity: 0, maxWaiting: -1)
         #expect(pool.connectFailed() == .nothing)
@@ -117,7 +117,7 @@ struct UpstreamPoolStateMachineTests {
         #expect(pool.connectIfNeeded() == false)
     }
 
-    @Test("Whatever happens in whatever order, nobody is lost or served twice and the capacity holds")
+    @Test("In any sequence of events no exchange is lost or served twice, and the capacity is respected")
     func randomEvents() {
         for seed in 1...150 as ClosedRange<UInt64> {
             var model = PoolModel(seed: seed)
@@ -127,7 +127,7 @@ struct UpstreamPoolStateMachineTests {
     }
 }
 
-/// A pool together with what a caller knows of it.
+/// A pool together with a model of the expected state.
 private struct PoolModel {
     private var generator: SeededGenerator
     private var pool: UpstreamPoolStateMachine<Int, Int>
@@ -137,7 +137,7 @@ private struct PoolModel {
     private var idle: Set<Int> = []
     private var connecting = 0
     private var next = 0
-    /// How many connections more than the capacity there may be: one for each retry that passed an idle one over.
+    /// The number of connections allowed above the capacity: one for each idle connection that a retry bypassed.
     private var allowance = 0
 
     init(seed: UInt64) {
@@ -165,7 +165,7 @@ private struct PoolModel {
         check()
     }
 
-    /// Everything that is under way ends: then nobody waits.
+    /// Completes all leases and connection attempts: afterwards no exchange waits.
     mutating func settle() {
         while connecting > 0 || !leased.isEmpty {
             if connecting > 0 { connected() } else { release() }
@@ -238,7 +238,7 @@ private struct PoolModel {
         #expect(Array(pool.waiting) == waiting)
         #expect(leased.count + connecting + idle.count <= capacity + allowance)
         if allowance == 0 { #expect(leased.count + connecting <= capacity) }
-        // Who waits has a connection to hope for.
+        // If exchanges wait, a leased connection or an attempt exists that can serve them.
         if !waiting.isEmpty { #expect(leased.count + connecting > 0) }
     }
 }

@@ -2,11 +2,12 @@ import CloakroomCore
 import NIOCore
 import Testing
 
-/// A client of HTTP/1.1 that sends no more cannot be told from one that is gone, unless something is sent to it. Here it is
-/// gone, as it is for most: its exchange is cancelled and its upstream spared (RFC 9112 §9.5 leaves it open).
-@Suite("A client that closes its side", .serialized)
+/// A half-closed HTTP/1.1 client cannot be distinguished from a disconnected one without sending data. The gateway treats
+/// it as disconnected, as most do: the exchange is cancelled to save upstream work (RFC 9112 §9.5 leaves it open).
+@Suite("A client that half-closes its connection", .serialized)
 struct ClientHalfCloseTests {
-    @Test("While its answer is due it counts as gone: the upstream is not kept busy for it (RFC 9112 §9.5)")
+    @Test(
+        "Before the response is complete: the request is cancelled and the upstream connection closed (RFC 9112 §9.5)")
     func whileWaiting() async throws {
         try await Tunnel.gateway { gateway, server in
             let client = try await RawPeer.connect(port: gateway.port)
@@ -20,7 +21,7 @@ struct ClientHalfCloseTests {
         }
     }
 
-    @Test("In the middle of a head or a body it is gone, and nothing is forwarded as whole (RFC 9112 §8)")
+    @Test("In the middle of a head or a body: the request is aborted and never forwarded as complete (RFC 9112 §8)")
     func inBody() async throws {
         try await Tunnel.gateway { gateway, server in
             let inHead = try await RawPeer.connect(port: gateway.port)
@@ -39,7 +40,7 @@ struct ClientHalfCloseTests {
         }
     }
 
-    @Test("Between requests it is the end of the connection (RFC 9112 §9.6)")
+    @Test("Between requests: the connection is closed (RFC 9112 §9.6)")
     func idle() async throws {
         try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
             let client = try await RawPeer.connect(port: gateway.port)

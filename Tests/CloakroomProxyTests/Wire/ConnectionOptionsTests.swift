@@ -1,13 +1,13 @@
 import CloakroomCore
 import Testing
 
-@Suite("More options in Connection than any use of it needs (RFC 9110 §7.6.1)", .serialized)
+@Suite("More connection options than any legitimate use needs (RFC 9110 §7.6.1)", .serialized)
 struct ConnectionOptionLimitTests {
     private static func line(_ count: Int) -> String {
         "Connection: " + Array(repeating: "b", count: count).joined(separator: ",")
     }
 
-    @Test("Rule 46: a request with more than 32 of them is 400, and the connection ends")
+    @Test("Rule 46: a request with more than 32 connection options is 400, and the connection ends")
     func request() async throws {
         try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
             let client = try await gateway.client()
@@ -21,7 +21,8 @@ struct ConnectionOptionLimitTests {
     }
 
     @Test(
-        "Rule 46: a response with more than 32 of them is 502, an interim one too", arguments: ["200 OK", "103 Hints"])
+        "Rule 46: a response with more than 32 connection options is 502, an interim one too",
+        arguments: ["200 OK", "103 Hints"])
     func response(status: String) async throws {
         let response = "HTTP/1.1 \(status)\r\n\(Self.line(33))\r\nContent-Length: 2\r\n\r\nok"
         try await GatewaySetup([.request, .send(response)], [.request, .send(Reply.ok)]).run { gateway in

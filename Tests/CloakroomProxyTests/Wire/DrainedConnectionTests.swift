@@ -2,9 +2,9 @@ import CloakroomCore
 import NIOCore
 import Testing
 
-@Suite("What a drain means for connections of HTTP/1.1 (RFC 9112 §9.6)", .serialized)
+@Suite("HTTP/1.1 connections during a drain (RFC 9112 §9.6)", .serialized)
 struct DrainedConnectionTests {
-    /// Begins a drain, and waits until an idle connection has felt it.
+    /// Begins a drain, and waits until an idle connection has noticed it.
     private static func drain(_ gateway: RunningGateway) async throws {
         let idle = try await gateway.client()
         #expect(try await idle.exchange(Ask.get("/nowhere")).status == 404)
@@ -13,7 +13,8 @@ struct DrainedConnectionTests {
         #expect(idle.unread.isEmpty)
     }
 
-    @Test("Of pipelined requests the running one is the last, and says so (RFC 9112 §9.6)")
+    @Test(
+        "Of pipelined requests the one in progress is the last, and its response has Connection: close (RFC 9112 §9.6)")
     func pipelined() async throws {
         try await Tunnel.gateway { gateway, server in
             let client = try await gateway.client()
@@ -26,14 +27,14 @@ struct DrainedConnectionTests {
             #expect(response.text == "ok")
             #expect(response["Connection"] == "close")
             try await client.closed()
-            // The second was not begun: it is safe to send again (RFC 9112 §9.3.1).
+            // The second was not started: it is safe to send again (RFC 9112 §9.3.1).
             #expect(upstream.unread.isEmpty)
             #expect(client.unread.isEmpty)
             try await gateway.stopped()
         }
     }
 
-    @Test("An upload under way is read to its end and answered (RFC 9112 §9.6)")
+    @Test("An upload in progress is read to its end and gets a response (RFC 9112 §9.6)")
     func upload() async throws {
         try await Tunnel.gateway { gateway, server in
             let client = try await gateway.client()
@@ -52,7 +53,7 @@ struct DrainedConnectionTests {
         }
     }
 
-    @Test("A client that repeats what was lost on idle connections loses nothing (RFC 9110 §9.2.2)")
+    @Test("A client that retries requests lost on idle connections loses none (RFC 9110 §9.2.2)")
     func retrying() async throws {
         try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
             try await withThrowingTaskGroup(of: Int.self) { group in
@@ -62,7 +63,7 @@ struct DrainedConnectionTests {
                         let client = try await gateway.client()
                         var count = 0
                         while true {
-                            // An idle connection may be closed at any time; an answer that has begun is whole.
+                            // An idle connection may be closed at any time; a response that has begun is complete.
                             client.send(Ask.get())
                             do {
                                 let response = try await client.response()

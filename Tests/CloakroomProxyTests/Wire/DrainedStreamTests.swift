@@ -3,13 +3,13 @@ import NIOCore
 import TestSupport
 import Testing
 
-@Suite("What a drain means for event streams (HTML §9.2)", .serialized)
+@Suite("Event streams during a drain (HTML §9.2)", .serialized)
 struct DrainedStreamTests {
     private static let head =
         "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
     private static let event = "9\r\ndata: 1\n\n\r\n"
 
-    /// A gateway that would wait for a minute, and how long it waited.
+    /// A gateway with a drain limit of 60 s, which must stop within 25 s.
     private static func stopping(
         http2: Bool = false, _ body: (RunningGateway, RawServer) async throws -> Void
     ) async throws {
@@ -26,7 +26,7 @@ struct DrainedStreamTests {
         }
     }
 
-    @Test("It ends at once, as its framing has it, and the gateway stops (RFC 9112 §7.1)")
+    @Test("An event stream ends at once with valid framing, and the gateway stops (RFC 9112 §7.1)")
     func chunked() async throws {
         try await Self.stopping { gateway, server in
             let client = try await RawPeer.connect(port: gateway.port)
@@ -43,7 +43,7 @@ struct DrainedStreamTests {
         }
     }
 
-    @Test("One that answers a POST has an end of its own, and is waited for")
+    @Test("An event stream in response to a POST is finite, and is awaited")
     func post() async throws {
         try await Self.stopping { gateway, server in
             let client = try await RawPeer.connect(port: gateway.port)
@@ -60,7 +60,7 @@ struct DrainedStreamTests {
         }
     }
 
-    @Test("To HTTP/1.0 it ends with the connection, which is closed and not reset (RFC 9112 §6.3)")
+    @Test("For HTTP/1.0 the end is a connection close without reset (RFC 9112 §6.3)")
     func version10() async throws {
         try await Self.stopping { gateway, server in
             let client = try await RawPeer.connect(port: gateway.port)
@@ -76,7 +76,7 @@ struct DrainedStreamTests {
         }
     }
 
-    @Test("In HTTP/2 its stream ends in good order (RFC 9113 §8.1)")
+    @Test("In HTTP/2 the stream ends with END_STREAM (RFC 9113 §8.1)")
     func http2() async throws {
         try await Self.stopping(http2: true) { gateway, server in
             let client = try await gateway.http2()
@@ -94,7 +94,7 @@ struct DrainedStreamTests {
         }
     }
 
-    @Test("One that was asked for before ends as soon as it begins", arguments: [false, true])
+    @Test("An event stream that was requested before the drain ends as soon as it begins", arguments: [false, true])
     func askedForBefore(isHTTP2: Bool) async throws {
         try await Self.stopping(http2: isHTTP2) { gateway, server in
             if isHTTP2 {
@@ -126,7 +126,7 @@ struct DrainedStreamTests {
     }
 
     @Test(
-        "What has an end of its own is not cut short: a download in chunks, and an event stream with a length",
+        "Finite responses are not aborted: a chunked download, and an event stream with a length",
         arguments: [
             "Content-Type: text/plain\r\nTransfer-Encoding: chunked",
             "Content-Type: text/event-stream\r\nContent-Length: 14",
@@ -137,7 +137,7 @@ struct DrainedStreamTests {
             client.send(Ask.get())
             let upstream = try await server.peer()
             _ = try await upstream.head()
-            // As a body of a length these are merely fourteen bytes.
+            // With a Content-Length the body is an ordinary one of fourteen bytes.
             upstream.send("HTTP/1.1 200 OK\r\n\(fields)\r\n\r\n" + Self.event.prefix(7))
             _ = try await client.head()
             let idle = try await gateway.client()

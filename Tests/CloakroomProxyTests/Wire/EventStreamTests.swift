@@ -8,7 +8,7 @@ struct EventStreamTests {
     private static let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
     private static let chunkedHead = head + "Transfer-Encoding: chunked\r\n\r\n"
 
-    /// Begins an event stream.
+    /// Opens an event stream.
     private static func open(
         _ setup: GatewaySetup = GatewaySetup(), request: String = Ask.get(), head: String = chunkedHead,
         configuration adjust: @escaping @Sendable (inout GatewayConfiguration) -> Void = { _ in },
@@ -25,7 +25,7 @@ struct EventStreamTests {
         }
     }
 
-    @Test("Its head and each chunk are passed on as they come (RFC 9112 §7.1; HTML §9.2)")
+    @Test("Its head and each chunk are forwarded as they arrive (RFC 9112 §7.1; HTML §9.2)")
     func flushed() async throws {
         try await Self.open { client, upstream in
             for number in 0..<10 {
@@ -40,14 +40,14 @@ struct EventStreamTests {
     }
 
     @Test(
-        "Its head alone is passed on at once, in whatever framing (HTML §9.2)",
+        "Its head alone is forwarded at once, with any framing (HTML §9.2)",
         arguments: [head + "\r\n", chunkedHead])
     func headAlone(head: String) async throws {
-        // That the head arrives is what is tested.
+        // The arrival of the head is asserted by `open`.
         try await Self.open(head: head) { client, _ in #expect(client.unread.isEmpty) }
     }
 
-    @Test("It may be silent for longer than another body, and not for ever (HTML §9.2.8)")
+    @Test("It may be idle for longer than another body, but not without limit (HTML §9.2.8)")
     func silence() async throws {
         try await Self.open(
             configuration: {
@@ -61,14 +61,14 @@ struct EventStreamTests {
             #expect(!client.isClosed)
             upstream.send("9\r\ndata: 2\n\n\r\n")
             #expect(try await client.text(14) == "9\r\ndata: 2\n\n\r\n")
-            // Cut, and not ended: there is no last chunk (RFC 9112 §8).
+            // Aborted, and not ended: there is no last chunk (RFC 9112 §8).
             #expect(try await client.rest().readableBytes == 0)
             try await client.closed()
             try await upstream.closed()
         }
     }
 
-    @Test("Another body may not (RFC 9112 §9.5)")
+    @Test("Another body has the ordinary idle timeout (RFC 9112 §9.5)")
     func otherBody() async throws {
         try await Self.open(
             head: Self.chunkedHead.replacing("text/event-stream", with: "text/event-streams"),
@@ -82,7 +82,7 @@ struct EventStreamTests {
         }
     }
 
-    @Test("Rule 28: it is cut when its session ends, busy or not (RFC 9112 §8)", arguments: [true, false])
+    @Test("Rule 28: it is aborted when its session ends, busy or not (RFC 9112 §8)", arguments: [true, false])
     func signOut(isBusy: Bool) async throws {
         let sessions = FakeSessions()
         let cookie = sessions.add()
@@ -104,7 +104,9 @@ struct EventStreamTests {
         }
     }
 
-    @Test("A client of HTTP/1.0 whose stream is cut is reset, for an end would be a clean one (RFC 9112 §8)")
+    @Test(
+        "The connection of an HTTP/1.0 client whose stream is aborted is reset, because a FIN would be a clean end (RFC 9112 §8)"
+    )
     func signOutOf10() async throws {
         let sessions = FakeSessions()
         let cookie = sessions.add()
@@ -119,7 +121,7 @@ struct EventStreamTests {
         }
     }
 
-    @Test("A client that goes away ends it at the upstream (RFC 9112 §9.5)")
+    @Test("A client that disconnects ends it at the upstream (RFC 9112 §9.5)")
     func clientGoes() async throws {
         try await Self.open { client, upstream in
             try await client.close()
@@ -127,7 +129,7 @@ struct EventStreamTests {
         }
     }
 
-    @Test("A long poll has its route's own time for the head, and its own for pauses (RFC 9110 §15.6.5)")
+    @Test("A long poll has its route's timeout for the head, and its own idle timeout (RFC 9110 §15.6.5)")
     func longPoll() async throws {
         try await Tunnel.gateway(
             configuration: {
@@ -141,7 +143,7 @@ struct EventStreamTests {
             client.send(Ask.get())
             let upstream = try await server.peer()
             _ = try await upstream.head()
-            // The other routes' times are long over.
+            // The timeouts of the other routes have long expired.
             #expect(try await gateway.client().exchange(Ask.get("/token/a")).status == 504)
             upstream.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\no")
             #expect(try await gateway.client().exchange(Ask.get("/token/a")).status == 504)
@@ -150,7 +152,7 @@ struct EventStreamTests {
         }
     }
 
-    @Test("A route's own time for pauses goes for what is sent up, too (RFC 9110 §15.5.9)")
+    @Test("A route's own idle timeout also applies to the request body (RFC 9110 §15.5.9)")
     func slowUpload() async throws {
         try await Tunnel.gateway(
             configuration: {

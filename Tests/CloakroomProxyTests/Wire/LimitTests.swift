@@ -3,15 +3,15 @@ import NIOCore
 import TestSupport
 import Testing
 
-@Suite("Limits of a client's connection", .serialized)
+@Suite("Limits of a client connection", .serialized)
 struct LimitTests {
-    /// A request whose head is so many bytes long.
+    /// A request whose head has the given number of bytes.
     private static func request(head count: Int) -> String {
         let rest = Ask.get("/public/a", "X: ")
         return Ask.get("/public/a", "X: " + String(repeating: "a", count: count - rest.utf8.count))
     }
 
-    @Test("A head of 16 KiB is read, and one byte more is 431 (RFC 6585 §5)")
+    @Test("A head of 16 KiB is accepted, and one byte more is 431 (RFC 6585 §5)")
     func head() async throws {
         try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
             let client = try await gateway.client()
@@ -21,7 +21,7 @@ struct LimitTests {
         }
     }
 
-    @Test("100 fields are read, and one more is 431 (RFC 6585 §5)")
+    @Test("100 fields are accepted, and one more is 431 (RFC 6585 §5)")
     func fields() async throws {
         func request(_ count: Int) -> String {
             "GET /public/a HTTP/1.1\r\nHost: a\r\n" + String(repeating: "X: b\r\n", count: count - 1) + "\r\n"
@@ -34,7 +34,7 @@ struct LimitTests {
         }
     }
 
-    @Test("A target of 8 KiB is read, and one byte more is 414 (RFC 9110 §15.5.15)")
+    @Test("A target of 8 KiB is accepted, and one byte more is 414 (RFC 9110 §15.5.15)")
     func target() async throws {
         func request(_ count: Int) -> String {
             Ask.get("/public/" + String(repeating: "a", count: count - "/public/".utf8.count))
@@ -47,13 +47,14 @@ struct LimitTests {
         }
     }
 
-    @Test("After so many requests the connection is closed in good order (RFC 9112 §9.6)", arguments: [1, 3])
+    @Test(
+        "After its maximum number of requests the connection is closed gracefully (RFC 9112 §9.6)", arguments: [1, 3])
     func requests(limit: Int) async throws {
         try await GatewaySetup([.request, .send(Reply.ok), .again])
             .configuration { $0.limits.requestsPerConnection = limit }
             .run { gateway in
                 let client = try await gateway.client()
-                // One more than it answers; answers of its own count as others do.
+                // One request more than the limit; local responses count like others.
                 client.send(Ask.get("/nowhere") + String(repeating: Ask.get(), count: limit))
                 for number in 1...limit {
                     let response = try await client.response()
@@ -63,25 +64,25 @@ struct LimitTests {
                 try await client.closed()
                 #expect(client.unread.isEmpty)
                 #expect(gateway.upstream.requests.count == limit - 1)
-                // The next connection has as many.
+                // The next connection has the full limit.
                 #expect(try await gateway.client().exchange(Ask.get("/nowhere")).status == 404)
             }
     }
 
-    @Test("Of pipelined requests no more are read than fit in 64 KiB, and none is lost (RFC 9112 §9.3.2)")
+    @Test("At most 64 KiB of pipelined requests are buffered, and none is lost (RFC 9112 §9.3.2)")
     func pipelining() async throws {
         try await Tunnel.gateway { gateway, server in
             let client = try await RawPeer.connect(port: gateway.port)
             client.send(Ask.get("/public/first"))
             let upstream = try await server.peer()
             _ = try await upstream.head()
-            // Far more than all sockets on the way hold.
+            // Far more than the capacity of all sockets on the path.
             let filler = String(repeating: "x", count: 4_000)
             let batch = String(repeating: Ask.get("/nowhere", "X: \(filler)"), count: 100)
             let flood = Task { try await client.stream(ByteBuffer(string: batch), times: 50) }
             let sent = try await waitUntilStable { client.sent }
             #expect(sent < 16 << 20)
-            // Somebody else does not wait.
+            // Another client does not wait.
             #expect(try await gateway.client().exchange(Ask.get("/nowhere")).status == 404)
             upstream.send(Reply.ok)
             #expect(try await client.head().hasPrefix("HTTP/1.1 200"))
@@ -96,7 +97,7 @@ struct LimitTests {
         }
     }
 
-    @Test("Order is kept among answers of both kinds, bodies included (RFC 9112 §9.3.2)")
+    @Test("Local and forwarded responses are sent in request order, bodies included (RFC 9112 §9.3.2)")
     func order() async throws {
         let endpoints = FakeEndpoints { request in AccountResponse(status: 200, content: .json(request.body.bytes)) }
         try await GatewaySetup([.request, .send(Reply.ok), .again]).with(\.endpoints, endpoints).run { gateway in

@@ -2,9 +2,9 @@ import CloakroomCore
 import NIOCore
 import Testing
 
-@Suite("Chunked bodies that could be read in two ways (RFC 9112 §7.1)", .serialized)
+@Suite("Ambiguous chunked bodies (RFC 9112 §7.1)", .serialized)
 struct MalformedChunkTests {
-    /// A body behind a good first chunk, and the rule that it breaks.
+    /// A body that follows a valid first chunk, and the rule that it breaks.
     struct Case: Sendable, CustomTestStringConvertible {
         let body: String
         let rule: String
@@ -22,7 +22,7 @@ struct MalformedChunkTests {
         Case("-1\r\na\r\n0\r\n\r\n", "RFC 9112 §7.1: a sign"),
         Case("0x1\r\na\r\n0\r\n\r\n", "RFC 9112 §7.1: a prefix"),
         Case(" 1\r\na\r\n0\r\n\r\n", "RFC 9112 §7.1: a space before"),
-        Case("1 \r\na\r\n0\r\n\r\n", "RFC 9112 §7.1: a space behind"),
+        Case("1 \r\na\r\n0\r\n\r\n", "RFC 9112 §7.1: a space after"),
         Case("\t1\r\na\r\n0\r\n\r\n", "RFC 9112 §7.1: a tab before"),
         Case("1_0\r\na\r\n0\r\n\r\n", "RFC 9112 §7.1: no digit"),
         Case("g\r\na\r\n0\r\n\r\n", "RFC 9112 §7.1: no digit"),
@@ -32,11 +32,11 @@ struct MalformedChunkTests {
         Case("00000000000000001\r\na\r\n0\r\n\r\n", "RFC 9112 §7.1: 17 digits"),
         Case("ffffffffffffffff\r\na\r\n0\r\n\r\n", "RFC 9112 §7.1: overflow"),
         Case("8000000000000000\r\na\r\n0\r\n\r\n", "RFC 9112 §7.1: overflow"),
-        Case("1\na\r\n0\r\n\r\n", "RFC 9112 §2.2: a bare line feed behind the size"),
-        Case("1\ra\r\n0\r\n\r\n", "RFC 9112 §2.2: a bare carriage return behind the size"),
-        Case("1\r\na\n0\r\n\r\n", "RFC 9112 §2.2: a bare line feed behind the chunk"),
-        Case("1\r\na0\r\n\r\n", "RFC 9112 §7.1: nothing behind the chunk"),
-        Case("1\r\nab\r\n0\r\n\r\n", "RFC 9112 §7.1: more than the size says"),
+        Case("1\na\r\n0\r\n\r\n", "RFC 9112 §2.2: a bare line feed after the size"),
+        Case("1\ra\r\n0\r\n\r\n", "RFC 9112 §2.2: a bare carriage return after the size"),
+        Case("1\r\na\n0\r\n\r\n", "RFC 9112 §2.2: a bare line feed after the chunk"),
+        Case("1\r\na0\r\n\r\n", "RFC 9112 §7.1: no line break after the chunk"),
+        Case("1\r\nab\r\n0\r\n\r\n", "RFC 9112 §7.1: more bytes than the size"),
         Case("1;\r\na\r\n0\r\n\r\n", "RFC 9112 §7.1.1: a bare semicolon"),
         Case("1;a b\r\na\r\n0\r\n\r\n", "RFC 9112 §7.1.1: a name that is no token"),
         Case("1;a=\"b\r\na\r\n0\r\n\r\n", "RFC 9112 §7.1.1: a quoted string that does not end"),
@@ -45,7 +45,7 @@ struct MalformedChunkTests {
         Case("1;\(String(repeating: "a", count: 5_000))\r\na\r\n0\r\n\r\n", "RFC 9112 §7.1.1: an overlong extension"),
         Case(String(repeating: "1;aaaaaaaaa\r\na\r\n", count: 500) + "0\r\n\r\n", "RFC 9112 §7.1.1: overlong in all"),
         Case("0\r\nX: a\n\r\n", "RFC 9112 §2.2: a bare line feed in the trailers"),
-        Case("0\n\r\n", "RFC 9112 §2.2: a bare line feed behind the last chunk"),
+        Case("0\n\r\n", "RFC 9112 §2.2: a bare line feed after the last chunk"),
         Case("0\r\n\n", "RFC 9112 §2.2: a bare line feed at the end"),
         Case("0\r\n X: a\r\n\r\n", "RFC 9112 §5.2: a folded trailer"),
         Case("0\r\nX : a\r\n\r\n", "RFC 9112 §5.1: a space before the colon of a trailer"),
@@ -58,7 +58,7 @@ struct MalformedChunkTests {
     private static let head = "POST /public/a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
     private static let smuggled = "GET /public/smuggled HTTP/1.1\r\nHost: a\r\n\r\n"
 
-    @Test("They are 400, both connections end, and the upstream sees no end of them", arguments: cases)
+    @Test("They are 400, both connections end, and the upstream receives no end of the body", arguments: cases)
     func rejected(body: Case) async throws {
         try await Tunnel.gateway { gateway, server in
             let client = try await gateway.client()
@@ -79,7 +79,7 @@ struct MalformedChunkTests {
         }
     }
 
-    @Test("What comes in chunks of odd but clear forms arrives the same (RFC 9112 §7.1)")
+    @Test("Unusual but valid chunked encodings are forwarded with the same content (RFC 9112 §7.1)")
     func accepted() async throws {
         try await GatewaySetup([.request, .send(Reply.ok)]).run { gateway in
             let client = try await gateway.client()

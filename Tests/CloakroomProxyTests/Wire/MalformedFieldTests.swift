@@ -1,7 +1,7 @@
 import CloakroomCore
 import Testing
 
-@Suite("Heads that could be read in two ways, the rest of them", .serialized)
+@Suite("Ambiguous request heads: fields", .serialized)
 struct MalformedFieldTests {
     private static let head = "POST /public/a HTTP/1.1\r\nHost: a\r\n"
     private static let get = "GET /public/a HTTP/1.1\r\nHost: a\r\n"
@@ -49,7 +49,7 @@ struct MalformedFieldTests {
     ]
 
     @Test(
-        "They are refused, the connection ends, and nothing of them or behind them reaches the upstream",
+        "They are rejected, the connection ends, and neither they nor the following bytes reach the upstream",
         arguments: cases)
     func rejected(request: MalformedRequestTests.Case) async throws {
         try await GatewaySetup([.request, .send(Reply.ok)]).run { gateway in
@@ -63,7 +63,7 @@ struct MalformedFieldTests {
         }
     }
 
-    @Test("A field's value may have spaces, tabs and any byte above ASCII in it (RFC 9110 §5.5)")
+    @Test("A field value may contain spaces, tabs and any byte above ASCII (RFC 9110 §5.5)")
     func oddButGood() async throws {
         try await GatewaySetup([.request, .send(Reply.ok)]).run { gateway in
             let response = try await gateway.client().exchange(

@@ -3,11 +3,11 @@ import NIOCore
 import TestSupport
 import Testing
 
-@Suite("What is passed on to the upstream", .serialized)
+@Suite("Fields forwarded to the upstream", .serialized)
 struct ForwardingFieldTests {
     private static let upload = "POST /public/a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n"
 
-    @Test("Trailers go up with the body, but not those that control framing, routing or who it is (RFC 9110 §6.5.1)")
+    @Test("Request trailers are forwarded, except framing, routing and identity fields (RFC 9110 §6.5.1)")
     func trailers() async throws {
         try await GatewaySetup([.request, .wait(Gate())]).run { gateway in
             let client = try await gateway.client()
@@ -26,7 +26,7 @@ struct ForwardingFieldTests {
         }
     }
 
-    @Test("TE goes no further, but for trailers, which is said anew (RFC 9110 §10.1.4)")
+    @Test("TE is not forwarded, except trailers, which the gateway writes itself (RFC 9110 §10.1.4)")
     func te() async throws {
         try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
             let client = try await gateway.client()
@@ -47,7 +47,7 @@ struct ForwardingFieldTests {
         }
     }
 
-    @Test("Max-Forwards of OPTIONS is one less upstream, and at 0 it is answered here (RFC 9110 §7.6.2)")
+    @Test("Max-Forwards of OPTIONS is decremented, and 0 gets a local response (RFC 9110 §7.6.2)")
     func maxForwards() async throws {
         try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
             let client = try await gateway.client()
@@ -64,16 +64,16 @@ struct ForwardingFieldTests {
             }
             #expect(try await client.exchange(options("")).text == "ok")
             #expect(gateway.upstream.requests.last?.values("Max-Forwards") == [])
-            // What is no number does not count, and a number that no machine holds is only large.
+            // An invalid number is ignored, and a number too large for an integer is a large number.
             #expect(try await client.exchange(options("Max-Forwards: x\r\n")).text == "ok")
             #expect(try await client.exchange(options("Max-Forwards: 99999999999999999999\r\n")).text == "ok")
-            // Other methods may ignore it, and do.
+            // Other methods may ignore it, and the gateway does.
             #expect(try await client.exchange(Ask.get("/public/a", "Max-Forwards: 0")).text == "ok")
             #expect(gateway.upstream.requests.last?.values("Max-Forwards") == ["0"])
         }
     }
 
-    @Test("A client's X-Client-Cert-Subject never arrives, in whatever spelling (RFC 9110 §7.6.1)")
+    @Test("A client's X-Client-Cert-Subject is never forwarded, in any spelling (RFC 9110 §7.6.1)")
     func certificateSubject() async throws {
         let sessions = FakeSessions()
         let cookie = sessions.add()
@@ -93,7 +93,7 @@ struct ForwardingFieldTests {
             }
     }
 
-    /// Requests by a peer that is trusted.
+    /// Sends a request as a trusted peer.
     private static func trusted(_ fields: String...) async throws -> ScriptedUpstream.Request {
         try await GatewaySetup([.request, .send(Reply.ok)])
             .configuration { configuration in configuration.trustedPeers = [CIDRBlock("127.0.0.0/8")].compactMap { $0 }
@@ -105,7 +105,7 @@ struct ForwardingFieldTests {
             }
     }
 
-    @Test("A trusted peer's X-Request-Id goes on as it is; of two, or of an odd one, nothing does (RFC 9110 §7.6)")
+    @Test("A trusted peer's X-Request-Id is kept; a duplicate or invalid one is replaced (RFC 9110 §7.6)")
     func requestID() async throws {
         #expect(try await Self.trusted("X-Request-Id: 01H-abc_7.9").values("X-Request-Id") == ["01H-abc_7.9"])
         for fields in [["X-Request-Id: a", "X-Request-Id: b"], ["X-Request-Id: a b"], ["X-Request-Id:"]] {
@@ -115,17 +115,18 @@ struct ForwardingFieldTests {
         }
     }
 
-    @Test("A trusted peer's tracestate fields are one line in their order (W3C Trace Context §3.3.1)")
+    @Test("A trusted peer's tracestate fields are joined to one line in order (W3C Trace Context §3.3.1)")
     func tracestate() async throws {
         let parent = "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
         let request = try await Self.trusted(parent, "tracestate: a=1,b=2", "X: y", "tracestate: c=3")
         #expect(request.values("tracestate") == ["a=1,b=2,c=3"])
         #expect(request["traceparent"]?.hasPrefix("00-0af7651916cd43dd8448eb211c80319c-") == true)
-        // Without a parent it means nothing (W3C Trace Context §3.3).
+        // Without a traceparent it is dropped (W3C Trace Context §3.3).
         #expect(try await Self.trusted("tracestate: a=1").values("tracestate").isEmpty)
     }
 
-    @Test("Ranges, conditions, codings and their answers pass untouched (RFC 9110 §12, §13, §14)")
+    @Test(
+        "Range, conditional and content negotiation fields and their responses are unchanged (RFC 9110 §12, §13, §14)")
     func untouched() async throws {
         let lines = [
             "Range: bytes=0-1", "If-Match: \"a\", W/\"b\"", "If-None-Match: *",
@@ -146,7 +147,7 @@ struct ForwardingFieldTests {
         }
     }
 
-    @Test("A client that goes away at a message boundary leaves the upstream's connection to others (RFC 9112 §9.5)")
+    @Test("A client that disconnects at a message boundary leaves a reusable upstream connection (RFC 9112 §9.5)")
     func goneAtBoundary() async throws {
         try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
             let first = try await gateway.client()

@@ -4,9 +4,9 @@ import NIOCore
 import TestSupport
 import Testing
 
-@Suite("How a WebSocket ends (RFC 6455 §7)", .serialized)
+@Suite("The end of a WebSocket (RFC 6455 §7)", .serialized)
 struct WebSocketEndTests {
-    /// Begins a tunnel that belongs to a session.
+    /// Opens a tunnel that belongs to a session.
     private static func open(
         _ adjust: @escaping @Sendable (inout GatewayConfiguration) -> Void = { _ in },
         body: (Tunnel, _ signOut: () async throws -> Void) async throws -> Void
@@ -21,7 +21,7 @@ struct WebSocketEndTests {
         }
     }
 
-    @Test("Silence ends it after a time of its own, longer than that for bodies (RFC 6455 §7.1.4)")
+    @Test("An idle tunnel is closed after its own timeout, longer than that for bodies (RFC 6455 §7.1.4)")
     func silence() async throws {
         try await Tunnel.open(
             configuration: {
@@ -30,7 +30,7 @@ struct WebSocketEndTests {
             }
         ) { tunnel in
             let start = ContinuousClock.now
-            // Whoever speaks, it is no silence.
+            // Data in either direction resets the idle timeout.
             while ContinuousClock.now - start < .milliseconds(900) {
                 tunnel.client.send("x")
                 try await Task.sleep(for: .milliseconds(50))
@@ -46,7 +46,7 @@ struct WebSocketEndTests {
         }
     }
 
-    @Test("Rule 28: when its session ends, both sides are told 1008 and closed (RFC 6455 §7.4.1)")
+    @Test("Rule 28: when its session ends, both sides get Close code 1008 and are closed (RFC 6455 §7.4.1)")
     func signOut() async throws {
         try await Self.open { tunnel, signOut in
             tunnel.client.send(Frame.masked("hello"))
@@ -63,7 +63,7 @@ struct WebSocketEndTests {
         }
     }
 
-    @Test("Rule 28: so it is when something is said all the time", arguments: [true, false])
+    @Test("Rule 28: a busy tunnel ends with its session too", arguments: [true, false])
     func signOutWhileBusy(isClient: Bool) async throws {
         try await Self.open { tunnel, signOut in
             let speaker = Task {
@@ -79,16 +79,16 @@ struct WebSocketEndTests {
         }
     }
 
-    @Test("Rule 28: so it is when the session is not at hand any more, and the store says that it is over")
+    @Test("Rule 28: it ends when its session is no longer cached and the store reports the session as ended")
     func signOutElsewhere() async throws {
         let sessions = FakeSessions()
         let cookie = sessions.add()
         try await Tunnel.open(
             GatewaySetup().with(\.sessions, sessions), request: Handshake.request("/private/socket", cookie)
         ) { tunnel in
-            // A store that cannot be reached ends nothing.
+            // A store outage ends no tunnel.
             sessions.forget(load: .fail)
-            try await eventually("two looks") { sessions.loads >= 2 }
+            try await eventually("two checks") { sessions.loads >= 2 }
             #expect(!tunnel.client.isClosed)
             sessions.forget(load: .response(.missing(.revoked)))
             #expect(Frame.closeCode(try await tunnel.client.rest()) == 1_008)
@@ -98,7 +98,7 @@ struct WebSocketEndTests {
         }
     }
 
-    @Test("Rule 28: it ends when its session ends at the latest, though the store cannot be reached")
+    @Test("Rule 28: it ends at the latest end of its session, even during a store outage")
     func sessionEndsWithoutStore() async throws {
         let sessions = FakeSessions()
         let now = Date.now.timeIntervalSince1970
@@ -108,7 +108,7 @@ struct WebSocketEndTests {
             GatewaySetup().with(\.sessions, sessions), request: Handshake.request("/private/socket", cookie)
         ) { tunnel in
             sessions.forget(load: .fail)
-            try await eventually("two looks") { sessions.loads >= 2 }
+            try await eventually("two checks") { sessions.loads >= 2 }
             #expect(!tunnel.client.isClosed)
             try await eventually("the end of the tunnel", within: .seconds(10)) { tunnel.client.hasInputEnded }
             #expect(Frame.closeCode(try await tunnel.client.rest()) == 1_008)
@@ -116,11 +116,11 @@ struct WebSocketEndTests {
         }
     }
 
-    @Test("Who is in the middle of a frame is cut without a word that it would misread (RFC 6455 §5.4)")
+    @Test("A side in the middle of a frame is closed without a Close frame, which would be misparsed (RFC 6455 §5.4)")
     func middleOfFrame() async throws {
         try await Self.open { tunnel, signOut in
             let handshake = tunnel.upstream.received
-            // Two thousand bytes are announced, five come.
+            // The frame header declares 2,000 bytes, and five bytes follow.
             tunnel.upstream.send(ByteBuffer(bytes: [0x82, 126, 0x07, 0xd0] + Array("hello".utf8)))
             tunnel.client.send(ByteBuffer(bytes: [0x82, 0x80 | 126, 0x07, 0xd0, 1, 2, 3, 4] + Array("hello".utf8)))
             _ = try await tunnel.client.text(9)
@@ -133,7 +133,7 @@ struct WebSocketEndTests {
         }
     }
 
-    @Test("A tunnel without a session lasts whatever sessions do")
+    @Test("A tunnel on a route without sessions is independent of sign-outs")
     func withoutSession() async throws {
         let sessions = FakeSessions()
         let cookie = sessions.add()
@@ -147,7 +147,7 @@ struct WebSocketEndTests {
         }
     }
 
-    @Test("A drain tells both sides 1001 at once, and waits for nobody (RFC 6455 §7.4.1)")
+    @Test("A drain sends Close code 1001 to both sides at once, and does not wait (RFC 6455 §7.4.1)")
     func drain() async throws {
         try await Tunnel.open { tunnel in
             tunnel.client.send(Frame.masked("hello"))
@@ -161,7 +161,7 @@ struct WebSocketEndTests {
         }
     }
 
-    @Test("A drain finds a tunnel whose handshake is not answered yet: it is let through, and ends (RFC 6455 §7.4.1)")
+    @Test("A tunnel whose handshake completes during a drain is established and then closed (RFC 6455 §7.4.1)")
     func drainInHandshake() async throws {
         try await Tunnel.gateway(configuration: { $0.timeouts.drain = .seconds(20) }) { gateway, server in
             let client = try await RawPeer.connect(port: gateway.port)
@@ -181,7 +181,7 @@ struct WebSocketEndTests {
         }
     }
 
-    @Test("An upstream that dies takes the client's connection with it (RFC 6455 §7.1.7)")
+    @Test("An upstream connection reset closes the client's connection (RFC 6455 §7.1.7)")
     func upstreamDies() async throws {
         try await Tunnel.open { tunnel in
             tunnel.upstream.send("half a frame")
@@ -191,12 +191,12 @@ struct WebSocketEndTests {
         }
     }
 
-    @Test("An upstream that closes ends the client's connection too (RFC 6455 §7.1.1)")
+    @Test("An upstream that closes its connection closes the client's connection too (RFC 6455 §7.1.1)")
     func upstreamCloses() async throws {
         try await Tunnel.open { tunnel in
             try await tunnel.upstream.close()
             try await tunnel.client.inputEnded()
-            // What it still says reaches nobody, and it is told so.
+            // Later data of the client is not delivered, and the client's connection is closed.
             let speaker = Task {
                 while !tunnel.client.isClosed {
                     tunnel.client.send("anybody?")
@@ -208,7 +208,7 @@ struct WebSocketEndTests {
         }
     }
 
-    @Test("A client that resets takes the upstream's connection with it at once (RFC 6455 §7.1.7)")
+    @Test("A client connection reset closes the upstream connection at once (RFC 6455 §7.1.7)")
     func clientResets() async throws {
         try await Tunnel.open { tunnel in
             tunnel.client.send("half a frame")
@@ -219,7 +219,7 @@ struct WebSocketEndTests {
         }
     }
 
-    @Test("A client that goes before the upstream has agreed takes the request with it (RFC 6455 §4.1)")
+    @Test("A client that disconnects before the upstream's 101 cancels the request (RFC 6455 §4.1)")
     func clientGoesEarly() async throws {
         try await Tunnel.gateway { gateway, server in
             let client = try await RawPeer.connect(port: gateway.port)
@@ -231,7 +231,9 @@ struct WebSocketEndTests {
         }
     }
 
-    @Test("An event stream in answer to a handshake is none of a WebSocket: it is cut as such (RFC 6455 §4.2.2)")
+    @Test(
+        "An event stream in response to a handshake is treated as an event stream, and aborted as such (RFC 6455 §4.2.2)"
+    )
     func eventStreamInstead() async throws {
         let sessions = FakeSessions()
         let cookie = sessions.add()

@@ -3,9 +3,11 @@ import NIOCore
 import TestSupport
 import Testing
 
-@Suite("How a WebSocket begins (RFC 6455 §4)", .serialized)
+@Suite("The opening of a WebSocket (RFC 6455 §4)", .serialized)
 struct WebSocketHandshakeTests {
-    @Test("The handshake is passed on both ways; Upgrade and Connection are written anew (RFC 6455 §4.1, §4.2.2)")
+    @Test(
+        "The handshake is forwarded both ways; the gateway writes Upgrade and Connection itself (RFC 6455 §4.1, §4.2.2)"
+    )
     func passedOn() async throws {
         try await Tunnel.gateway { gateway, server in
             let client = try await RawPeer.connect(port: gateway.port)
@@ -34,7 +36,7 @@ struct WebSocketHandshakeTests {
     }
 
     @Test(
-        "Two keys or versions are 400, and the upstream sees nothing (RFC 6455 §4.2.1)",
+        "Two keys or versions are 400, and the upstream receives nothing (RFC 6455 §4.2.1)",
         arguments: ["Sec-WebSocket-Key: YWFhYWFhYWFhYWFhYWFhYQ==", "Sec_WebSocket_Key: a", "Sec-WebSocket-Version: 8"])
     func doubled(line: String) async throws {
         try await Tunnel.gateway { gateway, server in
@@ -44,7 +46,7 @@ struct WebSocketHandshakeTests {
         }
     }
 
-    @Test("Without a session it is 401 where one is needed, and the upstream sees nothing (RFC 6455 §4.2.2)")
+    @Test("Without a session it is 401 on a protected route, and the upstream receives nothing (RFC 6455 §4.2.2)")
     func sessionFirst() async throws {
         try await Tunnel.gateway { gateway, server in
             for request in [
@@ -56,14 +58,14 @@ struct WebSocketHandshakeTests {
                 let response = try await client.exchange(request)
                 #expect(response.status == 401)
                 #expect(response.problemReason == "no_session")
-                // It was an ordinary answer: the connection goes on.
+                // It was an ordinary response: the connection stays open.
                 #expect(try await client.exchange(Ask.get("/nowhere")).status == 404)
             }
             #expect(server.peers.isEmpty)
         }
     }
 
-    @Test("With a session the upstream gets what the route injects, and not the cookie (RFC 6455 §10.5)")
+    @Test("With a session the upstream receives the injected fields, and not the cookie (RFC 6455 §10.5)")
     func injected() async throws {
         let sessions = FakeSessions()
         let cookie = sessions.add()
@@ -79,7 +81,7 @@ struct WebSocketHandshakeTests {
     }
 
     @Test(
-        "An upstream that refuses is answered for, and both connections go on (RFC 6455 §4.2.2)",
+        "An upstream's rejection is forwarded, and both connections stay open (RFC 6455 §4.2.2)",
         arguments: [403, 426, 200])
     func rejected(status: Int) async throws {
         try await Tunnel.gateway { gateway, server in
@@ -100,7 +102,7 @@ struct WebSocketHandshakeTests {
     }
 
     @Test(
-        "An upstream that changes to another protocol, or does not say to which, is 502 (RFC 9110 §15.2.2)",
+        "An upstream that switches to another protocol, or names none, is 502 (RFC 9110 §15.2.2)",
         arguments: [
             "Upgrade: h2c\r\nConnection: Upgrade\r\n", "Upgrade: websocket\r\n", "Connection: Upgrade\r\n", "",
             "Upgrade: websocket, h2c\r\nConnection: Upgrade\r\n",
@@ -121,14 +123,14 @@ struct WebSocketHandshakeTests {
         }
     }
 
-    /// Requests that name the upgrade, and in which it means nothing.
+    /// Requests that mention the upgrade without being a valid WebSocket handshake.
     static let meaningless = [
-        // No WebSocket begins with another method, a body or in another version (RFC 6455 §4.1).
+        // A WebSocket handshake requires GET without body in HTTP/1.1 (RFC 6455 §4.1).
         Handshake.request().replacing("GET ", with: "POST "),
         Handshake.request("/public/socket", "Content-Length: 4") + "body",
         Handshake.request("/public/socket", "Transfer-Encoding: chunked") + "0\r\n\r\n",
         Handshake.request().replacing("HTTP/1.1", with: "HTTP/1.0"),
-        // Both fields have to say so (RFC 9110 §7.8).
+        // Both fields are required (RFC 9110 §7.8).
         Handshake.request().replacing("Connection: keep-alive, Upgrade\r\n", with: ""),
         Handshake.request().replacing("Upgrade: WebSocket\r\n", with: ""),
         Handshake.request().replacing("Upgrade: WebSocket", with: "Upgrade: h2c"),
@@ -137,7 +139,7 @@ struct WebSocketHandshakeTests {
     ]
 
     @Test(
-        "An upgrade that is none is ignored, and the rest is an ordinary request (RFC 9110 §7.8)",
+        "An invalid upgrade is ignored, and the request is an ordinary one (RFC 9110 §7.8)",
         arguments: meaningless)
     func ignored(request: String) async throws {
         try await Tunnel.gateway { gateway, server in
@@ -155,7 +157,7 @@ struct WebSocketHandshakeTests {
         }
     }
 
-    @Test("A route that does not allow it ignores the upgrade; a 101 is then 502 (RFC 9110 §7.8, §15.2.2)")
+    @Test("A route that does not allow WebSocket ignores the upgrade; a 101 is then 502 (RFC 9110 §7.8, §15.2.2)")
     func notAllowed() async throws {
         try await RawServer.run { port, server in
             try await GatewaySetup().with(\.upstreamPort, port).run { gateway in
@@ -172,7 +174,7 @@ struct WebSocketHandshakeTests {
         }
     }
 
-    @Test("What the client sends before the consent is neither lost nor passed on early (RFC 6455 §4.1)")
+    @Test("Client data sent before the 101 is neither lost nor forwarded early (RFC 6455 §4.1)")
     func beforeConsent() async throws {
         try await Tunnel.gateway { gateway, server in
             let client = try await RawPeer.connect(port: gateway.port)
@@ -180,7 +182,7 @@ struct WebSocketHandshakeTests {
             let upstream = try await server.peer()
             _ = try await upstream.head()
             client.send(", and still early")
-            // Somebody else's whole exchange passes meanwhile, on the same event loop.
+            // Another client's complete exchange passes meanwhile, on the same event loop.
             #expect(try await gateway.client().exchange(Ask.get("/nowhere")).status == 404)
             #expect(upstream.unread.isEmpty)
             upstream.send(Handshake.consent)
@@ -188,7 +190,7 @@ struct WebSocketHandshakeTests {
         }
     }
 
-    @Test("What the client sent before a refusal is read as its next request (RFC 9112 §9.3.2)")
+    @Test("Client data sent before a rejection is parsed as its next request (RFC 9112 §9.3.2)")
     func beforeRejection() async throws {
         try await Tunnel.gateway { gateway, server in
             let client = try await gateway.client()
@@ -201,7 +203,7 @@ struct WebSocketHandshakeTests {
         }
     }
 
-    @Test("What the upstream sends right behind its consent arrives behind it (RFC 6455 §4.2.2)")
+    @Test("Upstream data sent directly after the 101 arrives after it (RFC 6455 §4.2.2)")
     func behindConsent() async throws {
         try await Tunnel.gateway { gateway, server in
             let client = try await RawPeer.connect(port: gateway.port)
@@ -215,7 +217,9 @@ struct WebSocketHandshakeTests {
         }
     }
 
-    @Test("An upstream that does not answer the handshake in time is 504, and one that hangs up 502 (RFC 9110 §15.6.5)")
+    @Test(
+        "An upstream that does not respond to the handshake in time is 504, and one that disconnects 502 (RFC 9110 §15.6.5)"
+    )
     func noResponse() async throws {
         try await Tunnel.gateway(configuration: { $0.timeouts.responseHead = .milliseconds(200) }) { gateway, server in
             let client = try await gateway.client()
@@ -228,7 +232,7 @@ struct WebSocketHandshakeTests {
         }
     }
 
-    @Test("A tunnel's connection is never used for a request again (RFC 9110 §7.8)")
+    @Test("A tunnel's connection is never reused for a request (RFC 9110 §7.8)")
     func notReused() async throws {
         try await Tunnel.open { tunnel in
             tunnel.client.send(Ask.get("/public/smuggled"))

@@ -6,7 +6,7 @@ import Testing
 @Suite("Bytes through a WebSocket (RFC 6455 §4)", .serialized)
 struct WebSocketTunnelTests {
     private static let total = 64 << 20
-    /// What all buffers on the way may hold: the sockets' four, which the system may make some megabytes each.
+    /// The capacity of all buffers on the path: four socket buffers, each up to some megabytes.
     private static let bound = 40 << 20
 
     private static let megabyte: ByteBuffer = {
@@ -25,7 +25,7 @@ struct WebSocketTunnelTests {
         return true
     }
 
-    @Test("They go both ways as they come, whatever they are (RFC 6455 §5)")
+    @Test("Arbitrary bytes are forwarded in both directions as they arrive (RFC 6455 §5)")
     func bothWays() async throws {
         try await Tunnel.open { tunnel in
             for round in 0..<20 {
@@ -35,7 +35,7 @@ struct WebSocketTunnelTests {
                 tunnel.upstream.send("HTTP/1.1 \(round % 10)")
                 #expect(try await tunnel.client.text(10) == "HTTP/1.1 \(round % 10)")
             }
-            // Neither waits for the other.
+            // Neither direction waits for the other.
             for _ in 0..<3 { tunnel.upstream.send("news") }
             #expect(try await tunnel.client.text(12) == "newsnewsnews")
         }
@@ -55,7 +55,7 @@ struct WebSocketTunnelTests {
         }
     }
 
-    @Test("A client that does not read stops the upstream; then all arrives, byte for byte (RFC 6455 §4)")
+    @Test("A client that does not read stops the upstream; afterwards everything arrives, byte for byte (RFC 6455 §4)")
     func slowClient() async throws {
         try await Tunnel.open(receiveBuffer: 65_536) { tunnel in
             try await tunnel.client.setReading(false)
@@ -73,7 +73,7 @@ struct WebSocketTunnelTests {
         }
     }
 
-    @Test("An upstream that does not read stops the client; then all arrives, byte for byte (RFC 6455 §4)")
+    @Test("An upstream that does not read stops the client; afterwards everything arrives, byte for byte (RFC 6455 §4)")
     func slowUpstream() async throws {
         try await Tunnel.open { tunnel in
             try await tunnel.upstream.setReading(false)
@@ -90,7 +90,7 @@ struct WebSocketTunnelTests {
         }
     }
 
-    @Test("A client that sends no more still receives (RFC 6455 §4; RFC 9293 §3.6)")
+    @Test("A client that half-closes still receives (RFC 6455 §4; RFC 9293 §3.6)")
     func clientHalfCloses() async throws {
         try await Tunnel.open { tunnel in
             tunnel.client.send("last")
@@ -105,7 +105,7 @@ struct WebSocketTunnelTests {
         }
     }
 
-    @Test("An upstream that sends no more still receives (RFC 6455 §4; RFC 9293 §3.6)")
+    @Test("An upstream that half-closes still receives (RFC 6455 §4; RFC 9293 §3.6)")
     func upstreamHalfCloses() async throws {
         try await Tunnel.open { tunnel in
             tunnel.upstream.send("last")
@@ -121,7 +121,7 @@ struct WebSocketTunnelTests {
         }
     }
 
-    @Test("With both sides ended a slow client still gets all that was sent to it (RFC 9293 §3.6)")
+    @Test("After both sides half-closed a slow client still receives all data (RFC 9293 §3.6)")
     func endedWhileClientIsSlow() async throws {
         try await Tunnel.open(receiveBuffer: 65_536) { tunnel in
             try await tunnel.client.setReading(false)
@@ -138,7 +138,7 @@ struct WebSocketTunnelTests {
         }
     }
 
-    @Test("With both sides ended a slow upstream still gets all that was sent to it (RFC 9293 §3.6)")
+    @Test("After both sides half-closed a slow upstream still receives all data (RFC 9293 §3.6)")
     func endedWhileUpstreamIsSlow() async throws {
         try await Tunnel.open { tunnel in
             try await tunnel.upstream.setReading(false)
@@ -156,7 +156,7 @@ struct WebSocketTunnelTests {
         }
     }
 
-    @Test("Many short ones with their last words at both ends lose nothing")
+    @Test("Many short tunnels that end with data in both directions lose nothing")
     func manyShortOnes() async throws {
         try await Tunnel.gateway { gateway, server in
             for round in 0..<50 {

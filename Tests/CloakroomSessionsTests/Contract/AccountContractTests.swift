@@ -3,12 +3,12 @@ import Testing
 
 @testable import CloakroomSessions
 
-/// What every store owes a user who looks after their sessions, and an operator.
-@Suite("Every session store, asked for the sessions of an account", .timeLimit(.minutes(3)))
+/// The contract of every session store for session management by users and operators.
+@Suite("Every session store, for the sessions of an account", .timeLimit(.minutes(3)))
 struct AccountContractTests {
     private let start = Sample.start
 
-    @Test("lists them, the latest first, and nobody else's", arguments: SessionStoreCase.all)
+    @Test("lists them, the latest first, and no other account's", arguments: SessionStoreCase.all)
     func lists(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             var mine: [Session] = []
@@ -23,7 +23,7 @@ struct AccountContractTests {
         }
     }
 
-    @Test("leaves out sessions that are over", arguments: SessionStoreCase.all)
+    @Test("omits expired sessions", arguments: SessionStoreCase.all)
     func listsLiveOnes(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let (ended, _) = try await store.create(Sample.new(1), now: start)
@@ -36,7 +36,7 @@ struct AccountContractTests {
         }
     }
 
-    @Test("shows when a session was used last", arguments: SessionStoreCase.all)
+    @Test("returns the time of a session's last use", arguments: SessionStoreCase.all)
     func showsUse(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let (ticket, _) = try await store.create(Sample.new(1), now: start)
@@ -61,7 +61,7 @@ struct AccountContractTests {
         }
     }
 
-    @Test("does not end another account's session, unless an operator asks", arguments: SessionStoreCase.all)
+    @Test("does not end another account's session, except for an operator", arguments: SessionStoreCase.all)
     func endsOwnOnly(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let (ticket, session) = try await store.create(Sample.new(1), now: start)
@@ -102,7 +102,7 @@ struct AccountContractTests {
         }
     }
 
-    @Test("Rule 34: keeps the source of a session, also over a renewal", arguments: SessionStoreCase.all)
+    @Test("Rule 34: keeps the source of a session, also across a token refresh", arguments: SessionStoreCase.all)
     func keepsSource(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let (ticket, made) = try await store.create(Sample.new(1), now: start)
@@ -117,7 +117,7 @@ struct AccountContractTests {
     }
 
     @Test(
-        "Rule 40: gives back the tokens of what it ends by name if it can open it; sealed sessions it cannot",
+        "Rule 40: returns the tokens of sessions ended by name if it can open them; for sealed sessions it cannot",
         arguments: SessionStoreCase.all)
     func endedTokens(kind: SessionStoreCase) async throws {
         try await kind.run { store in
@@ -132,7 +132,7 @@ struct AccountContractTests {
         }
     }
 
-    @Test("has nothing to end where a session has expired", arguments: SessionStoreCase.all)
+    @Test("has no session to end if it has expired", arguments: SessionStoreCase.all)
     func endsExpired(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let (ticket, session) = try await store.create(Sample.new(1), now: start)
@@ -145,7 +145,7 @@ struct AccountContractTests {
         }
     }
 
-    @Test("Rule 24: ends all but the kept one, also after one of them has ended", arguments: SessionStoreCase.all)
+    @Test("Rule 24: ends all but the kept one, also if one of them has ended already", arguments: SessionStoreCase.all)
     func endsAll(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             var made: [(ticket: SessionTicket, session: Session)] = []
@@ -169,17 +169,17 @@ struct AccountContractTests {
         }
     }
 
-    @Test("replaces throttle states only over the state that is known", arguments: SessionStoreCase.all)
+    @Test("replaces throttle states only if the expected state is current", arguments: SessionStoreCase.all)
     func throttle(kind: SessionStoreCase) async throws {
         try await kind.run { try await ThrottleContract(now: start).check($0, $0) }
     }
 
-    @Test("lets one of a hundred who replace one throttle state at once", arguments: SessionStoreCase.all)
+    @Test("lets one of a hundred concurrent replacements of a throttle state succeed", arguments: SessionStoreCase.all)
     func throttleRace(kind: SessionStoreCase) async throws {
         try await kind.run { try await ThrottleContract(now: start).race($0, $0) }
     }
 
-    @Test("forgets throttle states after their time", arguments: SessionStoreCase.followingGivenTime)
+    @Test("deletes throttle states after their lifetime", arguments: SessionStoreCase.followingGivenTime)
     func throttleExpires(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let key = ThrottleKey(.address, hash: 1)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import CloakroomSessions
 
-/// What every record store owes, whatever it keeps records in.
+/// The contract of every record store, whatever its storage.
 @Suite("Every record store", .timeLimit(.minutes(3)))
 struct RecordStoreContractTests {
     private let now = Sample.start
@@ -28,7 +28,7 @@ struct RecordStoreContractTests {
 
     private struct NotHeld: Error {}
 
-    @Test("gives back what it was given, and counts it", arguments: RecordStoreCase.all)
+    @Test("returns the records that were inserted, and counts them", arguments: RecordStoreCase.all)
     func roundTrip(kind: RecordStoreCase) async throws {
         try await kind.run { store in
             let records = [record(1), record(2), record(0xffff_ffff)]
@@ -72,7 +72,7 @@ struct RecordStoreContractTests {
         }
     }
 
-    @Test("takes no second record of the same name", arguments: RecordStoreCase.all)
+    @Test("accepts no second record of the same name", arguments: RecordStoreCase.all)
     func nameTaken(kind: RecordStoreCase) async throws {
         try await kind.run { store in
             try await insert(record(1), store)
@@ -83,7 +83,7 @@ struct RecordStoreContractTests {
         }
     }
 
-    @Test("replaces the version before only", arguments: RecordStoreCase.all)
+    @Test("replaces the previous version only", arguments: RecordStoreCase.all)
     func versions(kind: RecordStoreCase) async throws {
         try await kind.run { store in
             try await insert(record(1), store)
@@ -102,7 +102,7 @@ struct RecordStoreContractTests {
     }
 
     @Test(
-        "replaces under the latest lease only, and without one only where there is none",
+        "replaces only under the latest lease, and without a lease only if there is none",
         arguments: RecordStoreCase.all)
     func fences(kind: RecordStoreCase) async throws {
         try await kind.run { store in
@@ -127,7 +127,7 @@ struct RecordStoreContractTests {
     }
 
     @Test(
-        "lets a lease run out, and its holder save until there is another",
+        "expires leases, and accepts saves of an expired lease until there is another",
         arguments: RecordStoreCase.followingGivenTime)
     func leaseRunsOut(kind: RecordStoreCase) async throws {
         try await kind.run { store in
@@ -143,7 +143,7 @@ struct RecordStoreContractTests {
         }
     }
 
-    @Test("gives no lease on what is not there", arguments: RecordStoreCase.all)
+    @Test("grants no lease on a missing record", arguments: RecordStoreCase.all)
     func leaseOnNothing(kind: RecordStoreCase) async throws {
         try await kind.run { store in
             #expect(try await store.lease(SessionID(9), for: .seconds(30), now: now) == .notFound)
@@ -151,7 +151,7 @@ struct RecordStoreContractTests {
         }
     }
 
-    @Test("gives one lease to a hundred who ask two stores at once", arguments: RecordStoreCase.all)
+    @Test("grants one lease to a hundred concurrent requests at two stores", arguments: RecordStoreCase.all)
     func oneHolder(kind: RecordStoreCase) async throws {
         try await kind.runTwo { one, other in
             let id = record(1).key.id
@@ -171,7 +171,8 @@ struct RecordStoreContractTests {
         }
     }
 
-    @Test("removes, tells why for a while, and once only", arguments: RecordStoreCase.all)
+    @Test(
+        "removes a record once only, and returns the reason for some time afterwards", arguments: RecordStoreCase.all)
     func remove(kind: RecordStoreCase) async throws {
         try await kind.run { store in
             for (number, reason) in SessionEndReason.allCases.enumerated() {
@@ -192,7 +193,7 @@ struct RecordStoreContractTests {
         }
     }
 
-    @Test("forgets after a while why a record was removed", arguments: RecordStoreCase.followingGivenTime)
+    @Test("deletes the reason of a removal after some time", arguments: RecordStoreCase.followingGivenTime)
     func forgetsReasons(kind: RecordStoreCase) async throws {
         try await kind.run { store in
             let id = record(1).key.id
@@ -203,7 +204,7 @@ struct RecordStoreContractTests {
         }
     }
 
-    @Test("removes on a condition only if version and fence are those", arguments: RecordStoreCase.all)
+    @Test("removes conditionally only if version and fence match", arguments: RecordStoreCase.all)
     func conditionalRemoval(kind: RecordStoreCase) async throws {
         try await kind.run { store in
             let id = record(1).key.id
@@ -222,7 +223,8 @@ struct RecordStoreContractTests {
         }
     }
 
-    @Test("notes uses: the latest stays, nothing comes back, and a change keeps it", arguments: RecordStoreCase.all)
+    @Test(
+        "keeps the latest use, also over a replacement; revives no removed record", arguments: RecordStoreCase.all)
     func touches(kind: RecordStoreCase) async throws {
         try await kind.run { store in
             let one = record(1)
@@ -246,7 +248,7 @@ struct RecordStoreContractTests {
         }
     }
 
-    @Test("writes many uses at once", arguments: RecordStoreCase.all)
+    @Test("writes many uses in one batch", arguments: RecordStoreCase.all)
     func manyTouches(kind: RecordStoreCase) async throws {
         try await kind.run { store in
             let records = (1...600).map { record(UInt64($0)) }
@@ -274,7 +276,7 @@ struct RecordStoreContractTests {
         }
     }
 
-    @Test("is one and the same for two stores over one place", arguments: RecordStoreCase.all)
+    @Test("is consistent between two stores that share their storage", arguments: RecordStoreCase.all)
     func replicas(kind: RecordStoreCase) async throws {
         try await kind.runTwo { one, other in
             try await insert(record(1), one)
@@ -287,7 +289,8 @@ struct RecordStoreContractTests {
         }
     }
 
-    @Test("tells a replica that has read a record when another changes or ends it", arguments: RecordStoreCase.all)
+    @Test(
+        "notifies a replica that has read a record if another one changes or ends it", arguments: RecordStoreCase.all)
     func tellsOthers(kind: RecordStoreCase) async throws {
         try await kind.runTwo { one, other in
             let log = ChangeLog()
@@ -300,7 +303,7 @@ struct RecordStoreContractTests {
             #expect(try await one.replace(record(1, version: 2), fence: nil, now: now) == .done)
             await log.waitForChange(of: id)
             guard case .record(let changed) = try await other.read(id, now: now) else {
-                Issue.record("the record is gone")
+                Issue.record("the record is missing")
                 return
             }
             #expect(changed.version == 2)
@@ -312,14 +315,14 @@ struct RecordStoreContractTests {
         }
     }
 
-    @Test("replaces throttle states only over the state that is known", arguments: RecordStoreCase.all)
+    @Test("replaces throttle states only if the expected state is current", arguments: RecordStoreCase.all)
     func throttle(kind: RecordStoreCase) async throws {
         try await kind.runTwo { one, other in
             try await ThrottleContract(now: now).check(one, other)
         }
     }
 
-    @Test("lets one of a hundred who replace one throttle state at once", arguments: RecordStoreCase.all)
+    @Test("lets one of a hundred concurrent replacements of a throttle state succeed", arguments: RecordStoreCase.all)
     func throttleRace(kind: RecordStoreCase) async throws {
         try await kind.runTwo { one, other in
             try await ThrottleContract(now: now).race(one, other)

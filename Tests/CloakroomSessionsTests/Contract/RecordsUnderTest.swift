@@ -3,14 +3,14 @@ import Testing
 
 @testable import CloakroomSessions
 
-/// A kind of record store that the contract suite is run against. A new one is one more line in ``all``.
+/// A kind of record store for the contract suite. To add one, extend ``all``.
 struct RecordStoreCase: Sendable, CustomTestStringConvertible {
     let name: String
-    /// Whether time passes for it as its callers say. A server of its own goes by its own clock.
+    /// Whether the store uses the time that callers pass. An external server uses its own clock.
     var followsGivenTime = true
-    /// Whether it knows how many records there are.
+    /// Whether the store counts its records.
     var counts = true
-    /// Makes a place for records that nobody else uses.
+    /// Creates exclusive storage for records.
     let make: @Sendable () async throws -> any RecordStoreFixture
 
     var testDescription: String { name }
@@ -21,10 +21,10 @@ struct RecordStoreCase: Sendable, CustomTestStringConvertible {
         RecordStoreCase(name: "valkey", followsGivenTime: false, counts: false) { try await ValkeyFixture() },
     ]
 
-    /// Those that tests of deadlines can be run against.
+    /// The kinds whose deadlines can be tested.
     static let followingGivenTime = all.filter(\.followsGivenTime)
 
-    /// Runs a test with one store over a new place.
+    /// Runs a test with one store over new storage.
     func run(_ test: (any SessionRecordStore) async throws -> Void) async throws {
         let place = try await make()
         do {
@@ -36,7 +36,7 @@ struct RecordStoreCase: Sendable, CustomTestStringConvertible {
         await place.tearDown()
     }
 
-    /// Runs a test with two stores over a new place, as two replicas have them.
+    /// Runs a test with two stores over new storage, as for two replicas.
     func runTwo(_ test: (any SessionRecordStore, any SessionRecordStore) async throws -> Void) async throws {
         let place = try await make()
         do {
@@ -49,11 +49,11 @@ struct RecordStoreCase: Sendable, CustomTestStringConvertible {
     }
 }
 
-/// Where record stores keep records: a file, a server. Several stores over one place are several replicas.
+/// Storage of record stores: a file, a server. Several stores over the same storage act as several replicas.
 protocol RecordStoreFixture: Sendable {
-    /// One more store over this place, not running yet; operations work nevertheless.
+    /// Creates another store over this storage. It is not running yet; its operations work nevertheless.
     func store() async throws -> any SessionRecordStore
-    /// Ends what was started.
+    /// Stops everything that was started.
     func tearDown() async
 }
 

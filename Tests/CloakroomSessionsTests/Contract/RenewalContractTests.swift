@@ -3,8 +3,8 @@ import Testing
 
 @testable import CloakroomSessions
 
-/// What every store owes those who renew tokens.
-@Suite("Every session store, when tokens are renewed", .timeLimit(.minutes(3)))
+/// The contract of every session store for token refreshes.
+@Suite("Every session store, for token refreshes", .timeLimit(.minutes(3)))
 struct RefreshContractTests {
     private let start = Sample.start
     private let leaseTime = Duration.seconds(30)
@@ -34,7 +34,7 @@ struct RefreshContractTests {
         SessionUpdate(tokens: Sample.tokens(number, obtainedAt: now))
     }
 
-    @Test("keeps new tokens, one version on, and everything else as it was", arguments: SessionStoreCase.all)
+    @Test("saves new tokens with the next version, and changes nothing else", arguments: SessionStoreCase.all)
     func saves(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let leased = try await leased(store, 4)
@@ -54,7 +54,7 @@ struct RefreshContractTests {
         }
     }
 
-    @Test("Rule 25: shows a user that has changed, and leaves the tokens", arguments: SessionStoreCase.all)
+    @Test("Rule 25: returns a changed user, and keeps the tokens", arguments: SessionStoreCase.all)
     func savesUser(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let leased = try await leased(store, 4)
@@ -66,7 +66,7 @@ struct RefreshContractTests {
         }
     }
 
-    @Test("gives one lease at a time, and the next one once it is given back", arguments: SessionStoreCase.all)
+    @Test("grants one lease at a time, and the next one after its release", arguments: SessionStoreCase.all)
     func leasesExcludeEachOther(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let leased = try await leased(store)
@@ -76,13 +76,13 @@ struct RefreshContractTests {
             await store.release(leased.lease, of: leased.session.key)
             let next = try #require(try await store.lease(leased.session.key, for: leaseTime, now: start).lease)
             #expect(next.fencingToken > leased.lease.fencingToken)
-            // Giving back what is not the latest any more changes nothing.
+            // Releasing an outdated lease changes nothing.
             await store.release(leased.lease, of: leased.session.key)
             #expect(try await store.lease(leased.session.key, for: leaseTime, now: start) == .heldByOther)
         }
     }
 
-    @Test("gives one lease to a hundred who ask at once", arguments: SessionStoreCase.all)
+    @Test("grants one lease to a hundred concurrent requests", arguments: SessionStoreCase.all)
     func oneHolder(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let (_, session) = try await store.create(Sample.new(), now: start)
@@ -98,7 +98,7 @@ struct RefreshContractTests {
     }
 
     @Test(
-        "lets a lease run out; a late save under it is refused once there is another",
+        "expires leases; a late save under an expired lease is rejected once there is another",
         arguments: SessionStoreCase.followingGivenTime)
     func lateSave(kind: SessionStoreCase) async throws {
         try await kind.run { store in
@@ -116,7 +116,8 @@ struct RefreshContractTests {
         }
     }
 
-    @Test("refuses a save under a lease that was given back and taken by another", arguments: SessionStoreCase.all)
+    @Test(
+        "rejects a save under a lease that was released and acquired by another", arguments: SessionStoreCase.all)
     func saveAfterRelease(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let leased = try await leased(store)
@@ -127,7 +128,7 @@ struct RefreshContractTests {
         }
     }
 
-    @Test("refuses a save over another version than the one at hand", arguments: SessionStoreCase.all)
+    @Test("rejects a save over another version than the stored one", arguments: SessionStoreCase.all)
     func versionConflict(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let leased = try await leased(store)
@@ -153,7 +154,8 @@ struct RefreshContractTests {
         }
     }
 
-    @Test("ends a session that was refused, and tells its ticket so", arguments: SessionStoreCase.all)
+    @Test(
+        "ends a session whose refresh was rejected, and reports this for its ticket", arguments: SessionStoreCase.all)
     func rejects(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let leased = try await leased(store)
@@ -165,8 +167,7 @@ struct RefreshContractTests {
         }
     }
 
-    @Test(
-        "spares a session that was refused with tokens that are not its own any more", arguments: SessionStoreCase.all)
+    @Test("keeps a session if the rejected tokens are not its current ones", arguments: SessionStoreCase.all)
     func rejectsConditionally(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let leased = try await leased(store)
@@ -181,7 +182,7 @@ struct RefreshContractTests {
     }
 
     @Test(
-        "ends a session that cannot be renewed with its access token, after a renewal too",
+        "ends a session that cannot be refreshed with its access token, also after an earlier refresh",
         arguments: SessionStoreCase.all)
     func endsWithAccessToken(kind: SessionStoreCase) async throws {
         try await kind.run { store in
@@ -197,14 +198,14 @@ struct RefreshContractTests {
             last.refreshToken = nil
             let saved = try await save(SessionUpdate(tokens: last), leased, in: store).session
             #expect(saved?.expiresAt == start + .seconds(600))
-            // The end never moves away again.
+            // The expiry is never extended again.
             let again = try await save(newTokens(3, at: start), leased, over: saved, in: store).session
             #expect(again?.expiresAt == start + .seconds(600))
             #expect(try await store.lookup(leased.ticket, at: start + .seconds(600)).reason == .expiredAbsolute)
         }
     }
 
-    @Test("Rule 16: two users who renew at once never swap tokens", arguments: SessionStoreCase.all)
+    @Test("Rule 16: two users refreshing concurrently never swap tokens", arguments: SessionStoreCase.all)
     func neverSwaps(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             var all: [Leased] = []
@@ -228,7 +229,7 @@ struct RefreshContractTests {
         }
     }
 
-    @Test("does not take renewing for a use", arguments: SessionStoreCase.all)
+    @Test("does not count a refresh as a use", arguments: SessionStoreCase.all)
     func refreshingIsNoUse(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let leased = try await leased(store)

@@ -3,12 +3,12 @@ import Testing
 
 @testable import CloakroomSessions
 
-/// What every store owes that replicas share.
+/// The contract of every session store that replicas share.
 @Suite("Every session store that replicas share", .timeLimit(.minutes(3)))
 struct ReplicaContractTests {
     private let start = Sample.start
 
-    @Test("finds on one replica what was made on another", arguments: SessionStoreCase.shared)
+    @Test("finds sessions on one replica that another one created", arguments: SessionStoreCase.shared)
     func found(kind: SessionStoreCase) async throws {
         try await kind.runTwo { one, other in
             let (ticket, made) = try await one.create(Sample.new(5), now: start)
@@ -22,7 +22,7 @@ struct ReplicaContractTests {
     }
 
     @Test(
-        "has a session at hand once it was loaded, and takes it away when another replica ends it",
+        "caches a session after loading it, and removes it when another replica ends it",
         arguments: SessionStoreCase.shared)
     func endsEverywhere(kind: SessionStoreCase) async throws {
         try await kind.runTwo { one, other in
@@ -30,7 +30,7 @@ struct ReplicaContractTests {
             #expect(try await other.load(ticket, now: start).session != nil)
             #expect(other.lookup(ticket, now: start, slides: false).session != nil)
             #expect(try await one.end(ticket, reason: .signedOut, now: start) != nil)
-            try await untilTrue("it is gone") { other.lookup(ticket, now: start, slides: false).session == nil }
+            try await untilTrue("it is removed") { other.lookup(ticket, now: start, slides: false).session == nil }
             #expect(try await other.lookup(ticket, at: start).reason == .revoked)
         }
     }
@@ -43,13 +43,13 @@ struct ReplicaContractTests {
             #expect(try await other.lookup(elsewhere, at: start).session != nil)
             let ended = try await one.endAll(of: Sample.account(1), but: session.id, reason: .revoked, now: start)
             #expect(ended.count == 1)
-            try await untilTrue("it is gone") { other.lookup(elsewhere, now: start, slides: false).session == nil }
+            try await untilTrue("it is removed") { other.lookup(elsewhere, now: start, slides: false).session == nil }
             #expect(try await other.lookup(elsewhere, at: start).reason == .revoked)
             #expect(try await other.lookup(mine, at: start).session != nil)
         }
     }
 
-    @Test("shows renewed tokens on the other replica", arguments: SessionStoreCase.shared)
+    @Test("returns refreshed tokens on the other replica", arguments: SessionStoreCase.shared)
     func refreshesEverywhere(kind: SessionStoreCase) async throws {
         try await kind.runTwo { one, other in
             let (ticket, session) = try await one.create(Sample.new(), now: start)
@@ -60,21 +60,21 @@ struct ReplicaContractTests {
             let saved = try await one.save(refresh, ticket: ticket, over: session, under: lease, now: start)
             #expect(saved.session?.version == 2)
             #expect(try await other.reload(ticket, now: start).session?.tokens == Sample.tokens(9))
-            try await untilTrue("the old one is gone") {
+            try await untilTrue("the old session is removed") {
                 other.lookup(ticket, now: start, slides: false).session?.version != 1
             }
             #expect(try await other.lookup(ticket, at: start).session?.tokens == Sample.tokens(9))
         }
     }
 
-    @Test("counts what is used on one replica as used on the other", arguments: SessionStoreCase.shared)
+    @Test("counts a use on one replica as a use on the other", arguments: SessionStoreCase.shared)
     func usesCountEverywhere(kind: SessionStoreCase) async throws {
         try await kind.runTwo { one, other in
             let (ticket, _) = try await one.create(Sample.new(), now: start)
             #expect(try await other.load(ticket, now: start).session != nil)
             let used = start + .seconds(800)
             #expect(try await one.lookup(ticket, at: used).session != nil)
-            // The use is written within a second or so.
+            // The use is written within about 1 s.
             try await untilTrue("the use is written") {
                 try? await other.sessions(of: Sample.account(), now: used).first?.lastUsedAt == used
             }
@@ -82,14 +82,14 @@ struct ReplicaContractTests {
         }
     }
 
-    @Test("keeps sessions that were made before a replica began", arguments: SessionStoreCase.shared)
+    @Test("keeps sessions that were created before a replica started", arguments: SessionStoreCase.shared)
     func outlivesReplicas(kind: SessionStoreCase) async throws {
         try await kind.withPlace(Sample.configuration) { place in
             let (ticket, _) = try await place.store().create(Sample.new(3), now: start)
             try await RunningStore.with(try await place.store()) { store in
                 let lookup = try await store.lookup(ticket, at: start)
                 #expect(lookup.session?.user == Sample.user(3))
-                try await untilTrue("it is counted") { !kind.counts || store.count == 1 }
+                try await untilTrue("the session is counted") { !kind.counts || store.count == 1 }
             }
         }
     }

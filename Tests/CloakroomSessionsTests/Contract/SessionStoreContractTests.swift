@@ -3,12 +3,12 @@ import Testing
 
 @testable import CloakroomSessions
 
-/// What every store owes, whatever it keeps sessions in.
+/// The contract of every session store, whatever its storage.
 @Suite("Every session store", .timeLimit(.minutes(3)))
 struct SessionStoreContractTests {
     private let start = Sample.start
 
-    @Test("finds the session that it made, with everything in it", arguments: SessionStoreCase.all)
+    @Test("finds the session that it created, with all its contents", arguments: SessionStoreCase.all)
     func createThenFind(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let (ticket, made) = try await store.create(Sample.new(7), now: start)
@@ -23,7 +23,7 @@ struct SessionStoreContractTests {
         }
     }
 
-    @Test("says no_session to a ticket it never gave out", arguments: SessionStoreCase.all)
+    @Test("returns no_session for a ticket that it never issued", arguments: SessionStoreCase.all)
     func unknownTicket(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             _ = try await store.create(Sample.new(), now: start)
@@ -38,7 +38,7 @@ struct SessionStoreContractTests {
         }
     }
 
-    @Test("Rule 9: gives out a new ticket each time, for the same user too", arguments: SessionStoreCase.all)
+    @Test("Rule 9: issues a new ticket each time, for the same user too", arguments: SessionStoreCase.all)
     func newTickets(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             var tickets: Set<SessionTicket> = []
@@ -54,7 +54,7 @@ struct SessionStoreContractTests {
         }
     }
 
-    @Test("refuses a session from the moment that its idle timeout is reached", arguments: SessionStoreCase.all)
+    @Test("rejects a session from the moment that its idle timeout is reached", arguments: SessionStoreCase.all)
     func idle(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let (ticket, _) = try await store.create(Sample.new(), now: start)
@@ -64,7 +64,7 @@ struct SessionStoreContractTests {
         }
     }
 
-    @Test("lets use put the idle timeout off, and the absolute one stand", arguments: SessionStoreCase.all)
+    @Test("extends the idle timeout by use, and not the absolute one", arguments: SessionStoreCase.all)
     func slides(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let (ticket, _) = try await store.create(Sample.new(), now: start)
@@ -76,7 +76,7 @@ struct SessionStoreContractTests {
         }
     }
 
-    @Test("does not take a look that must not slide for a use", arguments: SessionStoreCase.all)
+    @Test("does not count a lookup without extension as a use", arguments: SessionStoreCase.all)
     func doesNotSlide(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let (ticket, _) = try await store.create(Sample.new(), now: start)
@@ -87,7 +87,7 @@ struct SessionStoreContractTests {
         }
     }
 
-    @Test("notes a use at most once a minute", arguments: SessionStoreCase.all)
+    @Test("records a use at most once a minute", arguments: SessionStoreCase.all)
     func touchesSeldom(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let (ticket, _) = try await store.create(Sample.new(), now: start)
@@ -98,7 +98,9 @@ struct SessionStoreContractTests {
         }
     }
 
-    @Test("once it refused a session keeps refusing it, if the clock jumps back too", arguments: SessionStoreCase.all)
+    @Test(
+        "keeps rejecting a session that it rejected once, also if the clock jumps back", arguments: SessionStoreCase.all
+    )
     func staysRejected(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let (ticket, _) = try await store.create(Sample.new(), now: start)
@@ -108,7 +110,7 @@ struct SessionStoreContractTests {
     }
 
     @Test(
-        "ends a session at once, gives it back, and tells its ticket that it was revoked",
+        "ends a session immediately, returns it, and reports \"revoked\" for its ticket",
         arguments: SessionStoreCase.all, [SessionEndReason.signedOut, .replaced])
     func end(kind: SessionStoreCase, reason: SessionEndReason) async throws {
         try await kind.run { store in
@@ -134,7 +136,7 @@ struct SessionStoreContractTests {
         }
     }
 
-    @Test("has no session to end where one has expired, and goes on telling so", arguments: SessionStoreCase.all)
+    @Test("has no session to end if it has expired, and keeps reporting the expiry", arguments: SessionStoreCase.all)
     func endExpired(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let (ticket, _) = try await store.create(Sample.new(), now: start)
@@ -143,7 +145,7 @@ struct SessionStoreContractTests {
         }
     }
 
-    @Test("forgets after a while why a session ended", arguments: SessionStoreCase.followingGivenTime)
+    @Test("deletes the reason of a session's end after some time", arguments: SessionStoreCase.followingGivenTime)
     func forgetsReasons(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let (ticket, _) = try await store.create(Sample.new(), now: start)
@@ -154,7 +156,7 @@ struct SessionStoreContractTests {
     }
 
     @Test(
-        "refuses one session more than its bound, and takes it once there is room",
+        "rejects a session beyond its limit, and accepts it once there is room",
         arguments: SessionStoreCase.all.filter(\.counts))
     func full(kind: SessionStoreCase) async throws {
         var configuration = Sample.configuration
@@ -173,7 +175,7 @@ struct SessionStoreContractTests {
         }
     }
 
-    @Test("makes room by clearing expired sessions away before it refuses", arguments: [SessionStoreCase.all[0]])
+    @Test("deletes expired sessions to make room before it rejects", arguments: [SessionStoreCase.all[0]])
     func fullOfExpired(kind: SessionStoreCase) async throws {
         var configuration = Sample.configuration
         configuration.maxSessions = 2

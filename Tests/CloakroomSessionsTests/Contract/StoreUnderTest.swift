@@ -4,16 +4,16 @@ import Testing
 
 @testable import CloakroomSessions
 
-/// A kind of store that the contract suite is run against. A new store is one more line in ``all``.
+/// A kind of store for the contract suite. To add a store, extend ``all``.
 struct SessionStoreCase: Sendable, CustomTestStringConvertible {
     let name: String
-    /// Whether several stores may share what is kept, as replicas do.
+    /// Whether several stores may share the storage, as replicas do.
     var isShared = true
-    /// Whether time passes for it as its callers say. A server of its own goes by its own clock.
+    /// Whether the store uses the time that callers pass. An external server uses its own clock.
     var followsGivenTime = true
-    /// Whether it knows how many sessions there are.
+    /// Whether the store counts its sessions.
     var counts = true
-    /// Makes a place for sessions that nobody else uses.
+    /// Creates exclusive storage for sessions.
     let make: @Sendable (SessionConfiguration) async throws -> any SessionStoreFixture
 
     var testDescription: String { name }
@@ -23,9 +23,9 @@ struct SessionStoreCase: Sendable, CustomTestStringConvertible {
             SessionStoreCase(name: "memory", isShared: false) { MemoryStoreFixture(configuration: $0) }
         ] + RecordStoreCase.all.map(sealed)
 
-    /// Those that several replicas may share.
+    /// The kinds that several replicas may share.
     static let shared = all.filter(\.isShared)
-    /// Those that tests of deadlines can be run against.
+    /// The kinds whose deadlines can be tested.
     static let followingGivenTime = all.filter(\.followsGivenTime)
 
     /// Sealed sessions over a kind of record store.
@@ -37,14 +37,14 @@ struct SessionStoreCase: Sendable, CustomTestStringConvertible {
         }
     }
 
-    /// Runs a test with a running store over a new place.
+    /// Runs a test with a running store over new storage.
     func run(
         _ configuration: SessionConfiguration = Sample.configuration, _ test: (any SessionStore) async throws -> Void
     ) async throws {
         try await withPlace(configuration) { place in try await RunningStore.with(try await place.store(), test) }
     }
 
-    /// Runs a test with two running stores over a new place: two replicas.
+    /// Runs a test with two running stores over new storage: two replicas.
     func runTwo(
         _ configuration: SessionConfiguration = Sample.configuration,
         _ test: (any SessionStore, any SessionStore) async throws -> Void
@@ -57,7 +57,7 @@ struct SessionStoreCase: Sendable, CustomTestStringConvertible {
         }
     }
 
-    /// Runs a test with a new place, which is torn down in any case.
+    /// Runs a test with new storage, which is torn down in any case.
     func withPlace(_ configuration: SessionConfiguration, _ test: (any SessionStoreFixture) async throws -> Void)
         async throws
     {
@@ -72,9 +72,9 @@ struct SessionStoreCase: Sendable, CustomTestStringConvertible {
     }
 }
 
-/// Where stores keep sessions.
+/// Storage of session stores.
 protocol SessionStoreFixture: Sendable {
-    /// One more store over this place.
+    /// Creates another store over this storage.
     func store() async throws -> any SessionStore
     func tearDown() async
 }
@@ -102,7 +102,7 @@ struct SealedStoreFixture: SessionStoreFixture {
 }
 
 enum RunningStore {
-    /// Runs a store for as long as a test takes.
+    /// Runs a store while a test runs.
     static func with(_ store: any SessionStore, _ test: (any SessionStore) async throws -> Void) async throws {
         let running = Task { await store.run() }
         do {
@@ -118,8 +118,8 @@ enum RunningStore {
     }
 }
 
-/// Waits until something is so that nobody tells of: asks again and again, and lets others work in between.
-/// - Throws: ``NeverHappened`` after a time that no test that works comes near to.
+/// Polls until a condition without notification holds, and yields in between.
+/// - Throws: ``NeverHappened`` after a limit that no passing test comes near.
 func untilTrue(
     _ what: String, within limit: Duration = .seconds(30), _ condition: () async throws -> Bool?
 ) async throws {

@@ -1,7 +1,7 @@
 import CloakroomCore
 import Testing
 
-/// What every throttle store owes.
+/// The contract of every throttle store.
 struct ThrottleContract {
     let now: Timestamp
 
@@ -9,7 +9,7 @@ struct ThrottleContract {
         ThrottleState(count: count, since: now, notBefore: now + .milliseconds(Int64(count)))
     }
 
-    /// - Parameters: Two ways to one and the same store.
+    /// - Parameters: Two interfaces of the same store.
     func check(_ one: any ThrottleStore, _ other: any ThrottleStore) async throws {
         let key = ThrottleKey(.account, hash: .max)
         let sibling = ThrottleKey(.address, hash: .max)
@@ -28,7 +28,7 @@ struct ThrottleContract {
         #expect(try await one.throttleStates([key], now: now) == [state(.max)])
     }
 
-    /// A hundred who count at once: each count is there in the end.
+    /// Counts a hundred concurrent attempts: none is lost.
     func race(_ one: any ThrottleStore, _ other: any ThrottleStore) async throws {
         let key = ThrottleKey(.accountAndAddress, hash: 3)
         let wins = try await withThrowingTaskGroup(of: Bool.self) { group in

@@ -10,7 +10,7 @@ struct ExpiryHeapTests {
         return deadlines
     }
 
-    @Test("gives entries out in order of their deadlines, pushed one by one or made all at once")
+    @Test("returns entries in the order of their deadlines, whether pushed one by one or created in bulk")
     func order() {
         let deadlines = (0..<500).map { Int64(($0 &* 7_919) % 503) }
         var pushed = ExpiryHeap<UInt64>()
@@ -22,7 +22,7 @@ struct ExpiryHeapTests {
         #expect(pushed.count == 0)
     }
 
-    @Test("keeps what is not due yet")
+    @Test("keeps entries that are not due yet")
     func due() {
         var heap = ExpiryHeap([3, 1, 2].map { ExpiryHeap.Entry(deadline: $0, id: UInt64($0)) })
         #expect(heap.popDue(now: 0) == nil)

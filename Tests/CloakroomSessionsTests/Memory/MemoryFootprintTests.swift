@@ -4,20 +4,20 @@ import Testing
 
 @testable import CloakroomSessions
 
-/// How much memory sessions take. `CLOAKROOM_SESSIONS=1000000` in the environment measures a million, alone in its process;
-/// `CLOAKROOM_REFRESH_BYTES` is the length of their refresh tokens.
-@Suite("The memory that the memory store takes", .timeLimit(.minutes(3)))
+/// Measures the memory of sessions. `CLOAKROOM_SESSIONS=1000000` in the environment measures a million in a process of
+/// its own; `CLOAKROOM_REFRESH_BYTES` is the length of their refresh tokens.
+@Suite("Memory use of the memory store", .timeLimit(.minutes(3)))
 struct MemoryFootprintTests {
     private static func setting(_ name: String, default value: Int) -> Int {
         ProcessInfo.processInfo.environment[name].flatMap { Int($0) } ?? value
     }
 
-    /// A store with sessions in it, and the tickets of some.
+    /// Creates a store with sessions, and returns the tickets of some of them.
     private struct Filled {
         let store: MemorySessionStore
         var sampled: [SessionTicket] = []
 
-        /// - Parameter samples: How many tickets to keep, spread over all.
+        /// - Parameter samples: The number of tickets to return, spread over all sessions.
         init(_ count: Int, access: Int, refresh: Int, samples: Int) async throws {
             var configuration = Sample.configuration
             configuration.maxSessions = count
@@ -38,13 +38,13 @@ struct MemoryFootprintTests {
             }
         }
 
-        /// What a look-up takes, in the best of some rounds: the others were held up by somebody else.
+        /// The duration of a lookup in the fastest of several rounds: other processes delay the slower ones.
         func timeOfLook() -> Duration {
             let clock = ContinuousClock()
             let rounds = (0..<20).map { _ in
                 clock.measure {
                     for ticket in sampled where store.lookup(ticket, now: Sample.start, slides: true).session == nil {
-                        Issue.record("it is gone")
+                        Issue.record("the session is missing")
                     }
                 }
             }
@@ -52,11 +52,11 @@ struct MemoryFootprintTests {
         }
     }
 
-    @Test("is a kilobyte a session at most, all told, with an access token of 400 bytes, and looks stay as quick")
+    @Test("is at most 1 KiB per session in total, with an access token of 400 bytes, and lookups stay as fast")
     func footprint() async throws {
         let count = Self.setting("CLOAKROOM_SESSIONS", default: 50_000)
         let access = 400
-        // As long as the refresh tokens of the upstream that the gateway was made for.
+        // The length of the refresh tokens that the gateway's original upstream issues.
         let ownRefresh = 43
         let refresh = Self.setting("CLOAKROOM_REFRESH_BYTES", default: ownRefresh)
         let limit = Double(1_024 + max(0, refresh - ownRefresh))
@@ -67,8 +67,8 @@ struct MemoryFootprintTests {
         #expect(bytes <= limit)
         let few = try await Filled(max(1, count / 50), access: access, refresh: refresh, samples: 500)
         let (look, lookAmongFew) = (many.timeOfLook(), few.timeOfLook())
-        print("\(count) sessions, tokens of \(access) and \(refresh) bytes: \(Int(bytes)) bytes, \(look) a look")
-        #expect(look <= lookAmongFew * 3, "\(look) a look among \(count), \(lookAmongFew) among a fiftieth of them")
+        print("\(count) sessions, tokens of \(access) and \(refresh) bytes: \(Int(bytes)) bytes, \(look) per lookup")
+        #expect(look <= lookAmongFew * 3, "\(look) per lookup of \(count), \(lookAmongFew) of a fiftieth of them")
     }
 
     private static func residentBytes() throws -> Int {

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("The memory store")
 struct MemorySessionStoreTests {
-    /// Counts what the store tells.
+    /// Counts the events of the store.
     private final class Counts: Sendable {
         private let created = Mutex(0)
         private let ended = Mutex<[SessionEndReason: Int]>([:])
@@ -24,19 +24,19 @@ struct MemorySessionStoreTests {
 
     private let start = Sample.start
 
-    @Test("knows a session by SHA-256 of its ticket's bytes")
+    @Test("identifies a session by SHA-256 of its ticket's bytes")
     func keyIsDigest() throws {
         let zeros = [UInt8](repeating: UInt8(ascii: "A"), count: SessionTicket.characterCount)
         let read = SessionTicket(cookieValue: zeros.span)
         let ticket = try #require(read)
-        // What `sha256sum` says of 32 zero bytes.
+        // The output of `sha256sum` for 32 zero bytes.
         #expect(
             SessionKey(ticket)
                 == SessionKey(
                     0x6668_7aad_f862_bd77, 0x6c8f_c18b_8e9f_8e20, 0x0897_1485_6ee2_33b3, 0x902a_591d_0d5f_2925))
     }
 
-    @Test("never says that it cannot tell")
+    @Test("never returns an unknown lookup result")
     func neverUnknown() async throws {
         let store = Counts().store(Sample.configuration)
         let (ticket, _) = try await store.create(Sample.new(), now: start)
@@ -45,12 +45,12 @@ struct MemorySessionStoreTests {
             store.lookup(ticket, now: start, slides: true),
             store.lookup(SessionTicket(using: &generator), now: start, slides: true),
         ] {
-            if case .notCached = lookup { Issue.record("a memory store has every session at hand") }
+            if case .notCached = lookup { Issue.record("a memory store holds every session locally") }
             #expect(lookup.session != nil || lookup.reason != nil)
         }
     }
 
-    @Test("clears expired sessions away, so many a sweep and no more, until none is left")
+    @Test("deletes a bounded number of expired sessions per sweep, until none is left")
     func sweep() async throws {
         let counts = Counts()
         let store = counts.store(Sample.configuration)
@@ -69,7 +69,7 @@ struct MemorySessionStoreTests {
         #expect(counts.endedByReason == [.expiredIdle: 1_000])
     }
 
-    @Test("does not clear away a session that was used meanwhile, and comes back to it when it is due")
+    @Test("does not delete a session that was used meanwhile, and checks it again when it is due")
     func sweepSparesUsed() async throws {
         let counts = Counts()
         let store = counts.store(Sample.configuration)
@@ -81,7 +81,7 @@ struct MemorySessionStoreTests {
         #expect(counts.endedByReason == [.expiredIdle: 1])
     }
 
-    @Test("tells of each session once that it was made and once that it ended, whoever finds out")
+    @Test("reports the creation and the end of each session once, whichever operation detects the end")
     func observes() async throws {
         let counts = Counts()
         let store = counts.store(Sample.configuration)
@@ -102,7 +102,7 @@ struct MemorySessionStoreTests {
         #expect(store.count == 0)
     }
 
-    @Test("remembers why sessions ended for a bounded number of them")
+    @Test("keeps the end reasons of a bounded number of sessions")
     func tombstonesAreBounded() async throws {
         let store = Counts().store(Sample.configuration)
         var tickets: [SessionTicket] = []
@@ -119,7 +119,7 @@ struct MemorySessionStoreTests {
         #expect(store.count == 0)
     }
 
-    @Test("stays whole when many sign in, look, sign out and sweep at once")
+    @Test("stays consistent under concurrent sign-ins, lookups, sign-outs and sweeps")
     func stress() async throws {
         let counts = Counts()
         var configuration = Sample.configuration
@@ -136,7 +136,7 @@ struct MemorySessionStoreTests {
         #expect(store.count == 0)
     }
 
-    /// A day in the life of one client among many; a store that is full is part of it.
+    /// The operations of one of many concurrent clients, some of them on a full store.
     private func work(_ worker: Int, on store: MemorySessionStore) async {
         var mine: [SessionTicket] = []
         for step in 0..<2_000 {

@@ -3,7 +3,7 @@ import Testing
 
 @testable import CloakroomSessions
 
-@Suite("The throttle's memory in this process")
+@Suite("The in-memory throttle states")
 struct MemoryThrottleTests {
     private let now = Sample.start
     private var state: ThrottleState { ThrottleState(count: 1, since: now, notBefore: now) }
@@ -17,7 +17,7 @@ struct MemoryThrottleTests {
         throttle.states([ThrottleKey(.address, hash: number)], now: time) != [nil]
     }
 
-    @Test("is bounded, and lets that make way first which would be forgotten first")
+    @Test("are bounded, and evict the state that would expire first")
     func bounded() {
         let throttle = MemoryThrottle(capacity: 100)
         add(0, throttle, lifetime: 3_600, at: now)
@@ -30,7 +30,7 @@ struct MemoryThrottleTests {
         #expect(!isKnown(1, throttle, at: now + .seconds(1)))
     }
 
-    @Test("lets nothing make way that counts while there is something that has expired")
+    @Test("evict no active state while there is an expired one")
     func expiredFirst() {
         let throttle = MemoryThrottle(capacity: 2)
         add(1, throttle, lifetime: 10, at: now)
@@ -40,7 +40,7 @@ struct MemoryThrottleTests {
         #expect(isKnown(3, throttle, at: now + .seconds(10)))
     }
 
-    @Test("clears away what has expired, and counts a change as a new time")
+    @Test("delete expired states, and restart the lifetime at each change")
     func sweeps() {
         let throttle = MemoryThrottle()
         let key = ThrottleKey(.address, hash: 1)
@@ -53,7 +53,7 @@ struct MemoryThrottleTests {
         #expect(throttle.count == 0)
     }
 
-    @Test("does not grow by being changed again and again")
+    @Test("do not grow with repeated changes")
     func changes() {
         let throttle = MemoryThrottle(capacity: 10)
         let key = ThrottleKey(.account, hash: 1)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import CloakroomSessions
 
-@Suite("One part of the memory store")
+@Suite("A shard of the memory store")
 struct StateTests {
     private let now = Sample.start
     private let timeouts = SessionTimeouts(idle: .seconds(900), absolute: .seconds(3_600))
@@ -14,7 +14,7 @@ struct StateTests {
             lastUsedAt: now)
     }
 
-    @Test("gives a session to its whole key only, not to one that begins alike")
+    @Test("returns a session for its complete key only, not for a key with the same prefix")
     func wholeKey() {
         var contents = State(tombstones: 4)
         let key = SessionKey(1, 2, 3, 4)

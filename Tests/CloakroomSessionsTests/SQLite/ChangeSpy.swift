@@ -3,7 +3,7 @@ import Synchronization
 
 @testable import CloakroomSessions
 
-/// Keeps what a store tells of changes, and lets tests wait for it.
+/// Records the change notifications of a store for tests to await.
 final class RecordingChangeDelegate: RecordChangeDelegate {
     enum Event: Sendable, Equatable {
         case link(Bool)
@@ -22,7 +22,7 @@ final class RecordingChangeDelegate: RecordChangeDelegate {
 
     var events: [Event] { recorded.withLock { $0 } }
 
-    /// Waits until this is told; what was told before and was not waited for is passed over.
+    /// Waits for this notification; earlier ones that were not awaited are skipped.
     func wait(for event: Event) async {
         for await next in stream where next == event { return }
     }
@@ -39,7 +39,7 @@ final class RecordingChangeDelegate: RecordChangeDelegate {
 }
 
 extension SQLiteRecordStore {
-    /// Lets the store run while a test does something, from the moment that its link stands.
+    /// Runs the store while a test runs, which starts when the store is connected.
     func whileRunning(_ body: (RecordingChangeDelegate) async throws -> Void) async throws {
         let spy = RecordingChangeDelegate()
         let running = Task { await run(spy, idleTimeout: .seconds(900)) }

@@ -1,7 +1,7 @@
 import Logging
 import Synchronization
 
-/// Keeps what is logged, at every level, as text.
+/// Records all log lines, at every level, as text.
 final class LogLines: Sendable {
     private let kept = Mutex<[String]>([])
 

@@ -5,13 +5,13 @@ import Testing
 
 @testable import CloakroomSessions
 
-/// Files that are full, damaged or written by others.
-@Suite("A SQLite file that is not as it should be", .timeLimit(.minutes(2)))
+/// Files that are full, damaged or written by other programs.
+@Suite("An invalid SQLite file", .timeLimit(.minutes(2)))
 struct SQLiteDamageTests {
     private let start = SampleRecord.start
 
     @Test(
-        "has rows that are no records: each is unreadable, can be taken out, and disturbs nobody",
+        "has rows that are no valid records: each is unreadable, can be removed, and affects no other record",
         arguments: [
             "UPDATE session SET key = 'text'", "UPDATE session SET key = x'00'",
             "UPDATE session SET key = zeroblob(32)",
@@ -38,7 +38,7 @@ struct SQLiteDamageTests {
         #expect(store.count == 1)
     }
 
-    @Test("has other bytes in a record, which come back as they are, for the seal to judge")
+    @Test("has changed bytes in a record, which are returned unchanged for the seal to reject")
     func foreignContents() async throws {
         let directory = try SQLiteTestDirectory()
         let store = directory.store()
@@ -49,7 +49,7 @@ struct SQLiteDamageTests {
         #expect(try await store.read(record) == .record(record))
     }
 
-    @Test("has strange rows in the tables beside the sessions, which are passed over")
+    @Test("has foreign rows in its other tables, which are skipped")
     func foreignNeighbours() async throws {
         let directory = try SQLiteTestDirectory()
         let store = directory.store()
@@ -70,7 +70,7 @@ struct SQLiteDamageTests {
         #expect(try await store.throttleStates([key], now: start) == [state])
     }
 
-    @Test("has overwritten pages: what is on them is unavailable, never gone, and nothing crashes")
+    @Test("has overwritten pages: their records are unavailable, never missing, and nothing crashes")
     func damagedPages() async throws {
         let directory = try SQLiteTestDirectory()
         var store = directory.store()
@@ -97,11 +97,11 @@ struct SQLiteDamageTests {
         }
         #expect((outcomes["read"] ?? 0) > 0)
         #expect((outcomes["unavailable"] ?? 0) > 0)
-        // Sound pages are read between the damaged ones; that is no reason to tell of it each time.
+        // Intact pages are read between the damaged ones; this must not cause further log lines.
         #expect(directory.log.all.count { $0.hasPrefix("error") } == 1)
     }
 
-    @Test("is full: what cannot be kept is unavailable, the rest goes on, and so does all once there is room")
+    @Test("is full: failed writes are unavailable, everything else continues, and writes work again once there is room")
     func full() async throws {
         let directory = try SQLiteTestDirectory()
         let store = directory.store()
@@ -120,11 +120,11 @@ struct SQLiteDamageTests {
             #expect(try await store.insert(second))
             #expect(spy.events == [.link(true)])
         }
-        #expect(directory.log.all.count { $0.hasPrefix("error session store fails") } == 1)
-        #expect(directory.log.all.count { $0.hasPrefix("notice session store works again") } == 1)
+        #expect(directory.log.all.count { $0.hasPrefix("error session store failed") } == 1)
+        #expect(directory.log.all.count { $0.hasPrefix("notice session store recovered") } == 1)
     }
 
-    @Test("Rule 22: shows nothing of its rows in what is logged when it fails")
+    @Test("Rule 22: reveals no row contents in its log lines about failures")
     func canary() async throws {
         let directory = try SQLiteTestDirectory()
         let store = directory.store()

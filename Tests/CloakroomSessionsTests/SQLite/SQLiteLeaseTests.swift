@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Leases of two processes with one SQLite file", .timeLimit(.minutes(1)))
 struct SQLiteLeaseTests {
-    /// The machine's clock, which no process sets.
+    /// The machine's monotonic clock, which no process can set.
     private final class Machine: Sendable {
         private let time = Mutex(Timestamp(milliseconds: 5_000_000))
 
@@ -28,7 +28,7 @@ struct SQLiteLeaseTests {
     }
 
     @Test(
-        "hold and run out alike for both, however far their wall clocks are apart",
+        "are held and expire alike for both, for any difference between their wall clocks",
         arguments: [0, 20, 3_600, -20, -3_600, 100_000_000] as [Int64])
     func clockStep(seconds: Int64) async throws {
         let (old, new) = (process(), process())
@@ -50,7 +50,7 @@ struct SQLiteLeaseTests {
         #expect(try await old.lease(record.key.id, for: leaseTime, now: oldNow).lease != nil)
     }
 
-    @Test("run out at once after a restart of the machine, whose clock begins anew")
+    @Test("expire at a restart of the machine, which resets its clock")
     func reboot() async throws {
         let old = process()
         #expect(try await old.insert(record))
@@ -59,7 +59,7 @@ struct SQLiteLeaseTests {
         #expect(try await process().lease(record.key.id, for: leaseTime, now: SampleRecord.start).lease != nil)
     }
 
-    @Test("of a process of the release before are judged by the wall clock, as it wrote them")
+    @Test("of a process of the previous release are evaluated by the wall clock, as that process wrote them")
     func earlierRelease() async throws {
         let new = process()
         #expect(try await new.insert(record))
@@ -67,7 +67,7 @@ struct SQLiteLeaseTests {
         try directory.execute("UPDATE session SET fence = fence + 1, leased_until = \(end.milliseconds)")
         #expect(try await new.lease(record.key.id, for: leaseTime, now: SampleRecord.start) == .heldByOther)
         #expect(try await new.lease(record.key.id, for: leaseTime, now: end).lease?.fencingToken == 2)
-        // And the other way round: what such a process looks at.
+        // The other direction: the columns that a process of that release reads.
         try directory.execute(
             "UPDATE session SET expires_at = 0 WHERE leased_until = \((end + leaseTime).milliseconds)")
         guard case .record(let kept) = try await new.read(record) else { throw NoRecord() }
@@ -76,7 +76,7 @@ struct SQLiteLeaseTests {
 
     private struct NoRecord: Error {}
 
-    @Test("A file of the release before is migrated, and its records are as they were")
+    @Test("A file of the previous release is migrated, and its records are unchanged")
     func migration() async throws {
         let first = process()
         #expect(try await first.insert(record))
@@ -91,7 +91,7 @@ struct SQLiteLeaseTests {
         #expect(try await new.lease(record.key.id, for: leaseTime, now: SampleRecord.start).lease?.fencingToken == 1)
     }
 
-    @Test("The machine's clock does not go back, and two processes would read the same from it")
+    @Test("The machine's clock never goes back, and is the same for two processes")
     func machineClock() {
         let first = MachineClock.now
         #expect(first.milliseconds > 0)

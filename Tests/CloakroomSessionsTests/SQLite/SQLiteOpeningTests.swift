@@ -5,10 +5,10 @@ import Testing
 
 @testable import CloakroomSessions
 
-/// What stands in the way of opening, and what is said about it.
+/// Obstacles to opening, and the errors that report them.
 @Suite("Opening a SQLite file", .timeLimit(.minutes(2)))
 struct SQLiteOpeningTests {
-    @Test("is for its owner alone, in all its parts, however wide the umask is")
+    @Test("is restricted to the owner for all its files, with any umask")
     func permissions() async throws {
         let directory = try SQLiteTestDirectory()
         let before = umask(0)
@@ -20,7 +20,7 @@ struct SQLiteOpeningTests {
         }
     }
 
-    @Test("takes the rights of others to a file that is there already")
+    @Test("removes the permissions of others from an existing file")
     func narrowsPermissions() async throws {
         let directory = try SQLiteTestDirectory()
         #expect(FileManager.default.createFile(atPath: directory.file, contents: nil))
@@ -32,7 +32,7 @@ struct SQLiteOpeningTests {
         }
     }
 
-    @Test("says what is the matter, where, and what to do")
+    @Test("reports the problem, the path and a remedy")
     func problems() throws {
         let directory = try SQLiteTestDirectory()
         #expect(problem(at: "") == .pathMissing)
@@ -53,7 +53,7 @@ struct SQLiteOpeningTests {
         }
     }
 
-    @Test("leaves the database of something else as it is")
+    @Test("leaves the database of another program unchanged")
     func foreign() throws {
         let directory = try SQLiteTestDirectory()
         try directory.execute("CREATE TABLE bookmark (id INTEGER PRIMARY KEY)")
@@ -64,7 +64,7 @@ struct SQLiteOpeningTests {
         #expect(try directory.permissions(directory.file) == 0o644)
     }
 
-    @Test("refuses what a later release wrote, and says so")
+    @Test("rejects a file that a later release wrote, and reports it")
     func newer() async throws {
         let directory = try SQLiteTestDirectory()
         _ = try await directory.store().insert(SampleRecord.record(1))
@@ -75,7 +75,7 @@ struct SQLiteOpeningTests {
         #expect(directory.log.all.contains { $0.contains("a later release of Cloakroom has written it") })
     }
 
-    @Test("is tried again until it works; the log tells once that it does not, and once that it does")
+    @Test("is retried until it succeeds; the log reports the failure once and the recovery once")
     func retries() async throws {
         let directory = try SQLiteTestDirectory()
         let file = directory.path + "/later/sessions.sqlite"
@@ -91,11 +91,11 @@ struct SQLiteOpeningTests {
         try FileManager.default.createDirectory(atPath: directory.path + "/later", withIntermediateDirectories: false)
         await spy.wait(for: .link(true))
         #expect(try await store.insert(SampleRecord.record(1)))
-        #expect(directory.log.all.count { $0.hasPrefix("error session store fails") } == 1)
-        #expect(directory.log.all.count { $0.hasPrefix("notice session store works again") } == 1)
+        #expect(directory.log.all.count { $0.hasPrefix("error session store failed") } == 1)
+        #expect(directory.log.all.count { $0.hasPrefix("notice session store recovered") } == 1)
     }
 
-    @Test("happens anew where the file was removed, and the link is down meanwhile")
+    @Test("is repeated if the file was removed, and the store is disconnected meanwhile")
     func moved() async throws {
         let directory = try SQLiteTestDirectory()
         let store = directory.store()
@@ -110,7 +110,7 @@ struct SQLiteOpeningTests {
         #expect(directory.log.all.contains { $0.contains("moved, removed or replaced") })
     }
 
-    @Test("by two at once makes one file")
+    @Test("from two processes at once creates one file")
     func together() async throws {
         for _ in 0..<5 {
             let directory = try SQLiteTestDirectory()

@@ -4,7 +4,7 @@ import Testing
 
 @testable import CloakroomSessions
 
-/// Two gateways on one file, as while one hands over to the next.
+/// Two gateways with one file, as during a handover.
 @Suite("Two processes on one SQLite file", .timeLimit(.minutes(2)))
 struct SQLiteProcessesTests {
     private let start = SampleRecord.start
@@ -25,7 +25,7 @@ struct SQLiteProcessesTests {
         #expect(attempts.count { $0 == .heldByOther } == 99)
         let later = start + .seconds(15)
         #expect(try await stores[1].lease(id, for: .seconds(15), now: later) == .acquired(RefreshLease(fence: 2)))
-        // The first holder comes too late with anything.
+        // All writes of the first holder are too late.
         try await stores[0].release(id, fence: 1)
         #expect(try await stores[0].lease(id, for: .seconds(15), now: later) == .heldByOther)
         let next = SampleRecord.record(1, version: 2)
@@ -52,7 +52,7 @@ struct SQLiteProcessesTests {
         #expect(changes.count { $0 == .changed } == 99)
     }
 
-    @Test("Rule 24: tell each other what they change and end, and do not hear of their own")
+    @Test("Rule 24: notify each other of changes and ends, and get no notification of their own")
     func changesAreTold() async throws {
         let directory = try SQLiteTestDirectory()
         let (first, second) = (directory.store(), directory.store())
@@ -71,13 +71,13 @@ struct SQLiteProcessesTests {
         }
     }
 
-    @Test("tell that all may have changed where single changes are not known any more")
+    @Test("report that any record may have changed if single changes are not known any more")
     func missedChanges() async throws {
         let directory = try SQLiteTestDirectory()
         let store = directory.store()
         _ = try await store.insert(SampleRecord.record(1))
         try await store.whileRunning { spy in
-            // One transaction: a change that is cleared away before anybody looks.
+            // One transaction: a change that is deleted before any process polls.
             try directory.execute(
                 """
                 BEGIN; INSERT INTO change (id, process, at) VALUES (1, 2, 3), (4, 5, 6);
@@ -89,7 +89,7 @@ struct SQLiteProcessesTests {
         }
     }
 
-    @Test("share what the throttle counts, and never count over each other")
+    @Test("share the throttle states, and never overwrite each other's counts")
     func throttle() async throws {
         let directory = try SQLiteTestDirectory()
         let stores = [directory.store(), directory.store()]
@@ -98,7 +98,7 @@ struct SQLiteProcessesTests {
         try await withThrowingTaskGroup(of: Void.self) { group in
             for number in 0..<20 {
                 group.addTask {
-                    // Whoever is overtaken tries again.
+                    // After a write conflict the attempt is repeated.
                     try await untilTrue("attempt \(number) is counted") {
                         let old = try await stores[number % 2].throttleStates([key], now: start)[0]
                         let new = ThrottleState(count: (old?.count ?? 0) + 1, since: start, notBefore: start)
@@ -120,7 +120,7 @@ struct SQLiteProcessesTests {
         let stores = [directory.store(), directory.store()]
         for number in 0..<1_200 {
             var record = SampleRecord.record(UInt64(number), size: 8)
-            // Used until the end, so that it is the absolute timeout that ended it.
+            // Used until the end, so that the absolute timeout ends it.
             if number < 200 { record.lastUsedAt = SampleRecord.end }
             _ = try await stores[0].insert(record)
         }
@@ -128,8 +128,8 @@ struct SQLiteProcessesTests {
         _ = try await stores[0].insert(living, keepUntil: SampleRecord.end + .milliseconds(1), now: start)
         try await stores[0].whileRunning { first in
             try await stores[1].whileRunning { second in
-                try await untilTrue("all but one are gone") { stores[0].count == 1 && stores[1].count == 1 }
-                // The last batch is counted after it is gone.
+                try await untilTrue("all but one are removed") { stores[0].count == 1 && stores[1].count == 1 }
+                // The last batch is counted after its removal.
                 try await untilTrue("all are counted") { expired([first, second]).reduce(0, +) >= 1_200 }
                 #expect(expired([first, second]) == [1_000, 200])
             }

@@ -1,6 +1,6 @@
 @testable import CloakroomSessions
 
-/// A file of its own for each test of the contract.
+/// A separate file for each test of the contract.
 struct SQLiteRecordFixture: RecordStoreFixture {
     let directory: SQLiteTestDirectory
 

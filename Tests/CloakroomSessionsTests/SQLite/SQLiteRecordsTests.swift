@@ -4,12 +4,12 @@ import Testing
 
 @testable import CloakroomSessions
 
-/// What is particular to keeping records in a file; the rest is in the contract of all stores.
+/// The specifics of storing records in a file; the contract of all stores covers everything else.
 @Suite("SQLite records", .timeLimit(.minutes(2)))
 struct SQLiteRecordStoreTests {
     private let start = SampleRecord.start
 
-    @Test("come back from the file as they went in")
+    @Test("are read back from the file unchanged")
     func roundTrip() async throws {
         let directory = try SQLiteTestDirectory()
         let store = directory.store()
@@ -22,7 +22,7 @@ struct SQLiteRecordStoreTests {
         #expect(store.count == 1)
     }
 
-    @Test("are there for a second process while the first has the file open")
+    @Test("are visible to a second process while the first has the file open")
     func secondProcess() async throws {
         let directory = try SQLiteTestDirectory()
         let (first, second) = (directory.store(), directory.store())
@@ -34,12 +34,12 @@ struct SQLiteRecordStoreTests {
         #expect(second.count == 101)
     }
 
-    @Test("that were acknowledged are there after a crash, and no others")
+    @Test("that were acknowledged survive a crash, and no others do")
     func crash() async throws {
         let directory = try SQLiteTestDirectory()
         let store = directory.store()
         try await insert(0..<500, into: store)
-        // What is in the files at this moment is what a process leaves that is killed now.
+        // The files at this moment are those of a process that is killed now.
         let copy = directory.path + "/copy.sqlite"
         for suffix in ["", "-wal"] {
             try FileManager.default.copyItem(atPath: directory.file + suffix, toPath: copy + suffix)
@@ -55,7 +55,7 @@ struct SQLiteRecordStoreTests {
         #expect(store.count == 1_000)
     }
 
-    @Test("go on after the store was let go of and made anew")
+    @Test("are available after the store was released and created again")
     func reopening() async throws {
         let directory = try SQLiteTestDirectory()
         let record = SampleRecord.record(1)
@@ -68,7 +68,7 @@ struct SQLiteRecordStoreTests {
         }
     }
 
-    @Test("are saved by a caller that is cancelled meanwhile")
+    @Test("are saved if their caller is cancelled meanwhile")
     func cancelled() async throws {
         let directory = try SQLiteTestDirectory()
         let store = directory.store()
@@ -85,12 +85,12 @@ struct SQLiteRecordStoreTests {
         #expect(try await store.read(record) == .record(record))
     }
 
-    @Test("do not make the log beside the file grow without end", .timeLimit(.minutes(1)))
+    @Test("do not make the WAL file grow without bound", .timeLimit(.minutes(1)))
     func logIsWrittenBack() async throws {
         let directory = try SQLiteTestDirectory()
         let store = directory.store()
         try await store.whileRunning { _ in
-            // A commit that does not make the log longer writes over what is in the file itself already.
+            // A commit that does not make the WAL longer overwrites its start, whose pages are in the database already.
             try await untilTrue("the log does not grow any more") {
                 let before = try size(of: directory.file + "-wal")
                 #expect(try await store.insert(SampleRecord.record(.random(in: 0 ... .max), size: 2_000)))
@@ -105,7 +105,7 @@ struct SQLiteRecordStoreTests {
         (try FileManager.default.attributesOfItem(atPath: file)[.size] as? NSNumber)?.intValue ?? 0
     }
 
-    @Test("keep a reason for 300 s after they ended, and then no trace")
+    @Test("keep the end reason for 300 s, and then leave no trace")
     func tombstones() async throws {
         let directory = try SQLiteTestDirectory()
         let store = directory.store()

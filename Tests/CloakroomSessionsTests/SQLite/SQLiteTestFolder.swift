@@ -5,7 +5,7 @@ import Logging
 
 @testable import CloakroomSessions
 
-/// A folder for one test, gone with it.
+/// A temporary folder of one test.
 final class SQLiteTestDirectory: Sendable {
     let path: String
     let log = LogLines()
@@ -24,15 +24,15 @@ final class SQLiteTestDirectory: Sendable {
 
     var file: String { path + "/sessions.sqlite" }
 
-    /// One more process, as it were: it shares nothing with others but the file.
-    /// - Parameter leaseTime: By default leases end by the time that callers give.
+    /// Creates a store that acts as another process: it shares only the file with others.
+    /// - Parameter leaseTime: By default leases expire by the time that callers pass.
     func store(
         _ file: String? = nil, leaseTime: @escaping @Sendable (Timestamp) -> Timestamp = { $0 }
     ) -> SQLiteRecordStore {
         SQLiteRecordStore(path: file ?? self.file, logger: log.logger, now: now, leaseTime: leaseTime)
     }
 
-    /// Writes to the file behind the stores' backs.
+    /// Writes to the file without the stores.
     func execute(_ sql: String) throws {
         var configuration = Configuration()
         configuration.busyMode = .timeout(10)
@@ -46,7 +46,7 @@ final class SQLiteTestDirectory: Sendable {
     }
 }
 
-/// Records told apart by a number.
+/// Sample records, distinguished by a number.
 enum SampleRecord {
     static let start = Timestamp(seconds: 1_700_000_000)
     static let end = start + .seconds(3_600)

@@ -3,10 +3,10 @@ import Testing
 
 @testable import CloakroomSessions
 
-@Suite("The table of opened sessions")
+@Suite("The cache of opened sessions")
 struct SessionCacheTests {
     private func session(_ number: UInt64, last: UInt64 = 0) -> Session {
-        // Spread as digests are: shards go by the low bits.
+        // Spread like digests, because the low bits select the shard.
         let key = SessionKey(number &* 0x9e37_79b9_7f4a_7c15, number, number, last)
         return Session(
             key: key, user: Sample.user(), tokens: Sample.tokens(), createdAt: Sample.start,
@@ -23,7 +23,7 @@ struct SessionCacheTests {
         table.finish(table.begin(session.key), with: session)
     }
 
-    @Test("Rule 17: gives back what was put in, by the whole key")
+    @Test("Rule 17: returns a session for its complete key only")
     func wholeKey() {
         let table = table()
         let session = session(1)
@@ -34,7 +34,7 @@ struct SessionCacheTests {
         #expect(table.count == 1)
     }
 
-    @Test("never holds more than its bound, and spares what is asked for", arguments: [1, 2, 7, 64, 100, 1_000])
+    @Test("never exceeds its limit, and keeps recently used sessions", arguments: [1, 2, 7, 64, 100, 1_000])
     func bounded(capacity: Int) {
         let table = table(capacity)
         for number in 1...5_000 as ClosedRange<UInt64> {
@@ -44,7 +44,7 @@ struct SessionCacheTests {
         #expect(table.count > capacity / 2)
     }
 
-    @Test("lets that make way which nobody asks for")
+    @Test("evicts sessions that are not used")
     func secondChance() {
         let table = table(1_000)
         let wanted = session(1)
@@ -55,7 +55,7 @@ struct SessionCacheTests {
         }
     }
 
-    @Test("takes nothing in while the store does not tell of changes, and gives nothing out")
+    @Test("accepts and returns no session while the store sends no change notifications")
     func untrusted() {
         let table = SessionCache(capacity: 10)
         let session = session(1)
@@ -69,14 +69,14 @@ struct SessionCacheTests {
         put(session, table)
         #expect(table.count == 0)
         #expect(table.cachedSession(session.key) == nil)
-        // What was read before the link came back knows nothing of what was missed.
+        // A read from before the connection came back has missed changes.
         let read = table.begin(session.key)
         table.connectionChanged(isUp: true)
         table.finish(read, with: session)
         #expect(table.session(session.key) == nil)
     }
 
-    @Test("does not take in what a change has overtaken while it was being read")
+    @Test("does not accept a session that was changed while it was being read")
     func loadRace() {
         let table = table()
         let session = session(1)
@@ -95,7 +95,7 @@ struct SessionCacheTests {
         #expect(table.session(session.key) === session)
     }
 
-    @Test("is not trusted without the link, and is empty when the link is back")
+    @Test("is not trusted while disconnected, and is empty after the reconnect")
     func trust() {
         let table = SessionCache(capacity: 10)
         let session = session(1)
@@ -114,7 +114,7 @@ struct SessionCacheTests {
         #expect(table.count == 0)
     }
 
-    @Test("forgets a session that was changed, and uses its place again")
+    @Test("removes a changed session, and reuses its slot")
     func changed() {
         let table = table(1)
         for number in 1...10 as ClosedRange<UInt64> {
@@ -126,7 +126,7 @@ struct SessionCacheTests {
         }
     }
 
-    @Test("keeps the later use when a session is read again")
+    @Test("keeps the later time of use if a session is read again")
     func laterUse() {
         let table = table()
         let (old, new) = (session(1), session(1))
@@ -136,7 +136,7 @@ struct SessionCacheTests {
         #expect(table.session(new.key)?.lastUsedAt == Sample.start + .seconds(50))
     }
 
-    @Test("notes uses of sessions that are not at hand, a bounded number, once each")
+    @Test("records uses of sessions that are not cached, a bounded number, once each")
     func uses() {
         let table = table(1)
         for number in 0..<10_000 as Range<UInt64> { table.recordUse(of: SessionID(number), at: Sample.start) }

@@ -3,11 +3,11 @@ import Testing
 
 @testable import CloakroomSessions
 
-@Suite("What remembers which sessions were sealed anew")
+@Suite("The ledger of resealed sessions")
 struct ResealTrackerTests {
     private let start = Sample.start
 
-    @Test("admits a session once in a period, and no more sessions than it has room for")
+    @Test("allows resealing a session once per period, for a bounded number of sessions")
     func bounds() {
         let ledger = ResealTracker(capacity: 2)
         #expect(ledger.admit(SessionID(1), now: start))
@@ -19,7 +19,7 @@ struct ResealTrackerTests {
         #expect(ledger.admit(SessionID(1), now: start + .seconds(1_200)))
     }
 
-    @Test("A clock that goes back does not keep sessions from being sealed anew")
+    @Test("A clock that goes back does not prevent resealing")
     func clockGoesBack() {
         let ledger = ResealTracker(capacity: 10)
         #expect(ledger.admit(SessionID(1), now: start))

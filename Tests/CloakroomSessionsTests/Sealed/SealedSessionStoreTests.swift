@@ -8,7 +8,7 @@ import Testing
 struct SealedSessionStoreTests {
     typealias Store = SealedSessionStore<InMemoryRecords>
 
-    /// Notes what the store tells.
+    /// Records the events of the store.
     private final class RecordedEvents: Sendable {
         private let counts = Mutex<(ended: [SessionEndReason], unreadable: [SessionID], created: Int)>(([], [], 0))
 
@@ -47,7 +47,7 @@ struct SealedSessionStoreTests {
         if case .notCached = lookup { true } else { false }
     }
 
-    @Test("is available while its link stands, and cannot tell from the table alone while it does not")
+    @Test("is available while connected, and cannot look up from the cache alone while disconnected")
     func link() async throws {
         let store = SealedSessionStore(records, configuration: Sample.configuration, secrets: Sample.secrets)
         #expect(!store.isAvailable)
@@ -63,7 +63,7 @@ struct SealedSessionStoreTests {
         #expect(isUnknown(store.lookup(ticket, now: start, slides: false)))
     }
 
-    @Test("throws where the records cannot be reached, and never says that there is no session")
+    @Test("throws if the records are unreachable, and never reports a missing session")
     func unavailable() async throws {
         let store = store()
         let (ticket, session) = try await store.create(Sample.new(), now: start)
@@ -83,7 +83,7 @@ struct SealedSessionStoreTests {
         #expect(told.ended.isEmpty)
     }
 
-    @Test("goes on with what is at hand and trusted while the records cannot be reached")
+    @Test("continues with cached, trusted sessions while the records are unreachable")
     func goesOn() async throws {
         let store = store()
         let (ticket, _) = try await store.create(Sample.new(), now: start)
@@ -93,7 +93,7 @@ struct SealedSessionStoreTests {
         #expect(try await store.load(ticket, now: start).session != nil)
     }
 
-    @Test("does not trust what is at hand after a write of which it is not known whether it was done")
+    @Test("does not trust a cached session after a write with an unknown outcome")
     func lostResponse() async throws {
         let store = store()
         let (ticket, session) = try await store.create(Sample.new(), now: start)
@@ -106,7 +106,7 @@ struct SealedSessionStoreTests {
         #expect(try await store.load(ticket, now: start).reason == .revoked)
     }
 
-    @Test("reads a session once for a hundred who ask at once")
+    @Test("reads a session once for a hundred concurrent requests")
     func oneRead() async throws {
         let (ticket, _) = try await store().create(Sample.new(), now: start)
         let store = store()
@@ -124,7 +124,7 @@ struct SealedSessionStoreTests {
         #expect(server.readCount == before + 1)
     }
 
-    @Test("does not keep what it read if a change was told meanwhile")
+    @Test("does not cache a session if it was changed during the read")
     func loadRace() async throws {
         let (ticket, session) = try await store().create(Sample.new(), now: start)
         let store = store()
@@ -136,7 +136,7 @@ struct SealedSessionStoreTests {
         #expect(store.lookup(ticket, now: start, slides: false).session != nil)
     }
 
-    @Test("after an end no one is given what was being read before it")
+    @Test("returns no session from a read that started before the session's end")
     func endDuringRead() async throws {
         let store = store()
         let (ticket, session) = try await store.create(Sample.new(), now: start)
@@ -147,14 +147,14 @@ struct SealedSessionStoreTests {
         await gate.waitForArrival()
         records.set { $0.duringRead = nil }
         #expect(try await store.end(session.id, of: nil, reason: .revoked, now: start))
-        // Who asks now does not join the read that began before.
+        // A request from now on does not join the read that started before.
         #expect(try await store.load(ticket, now: start).reason == .revoked)
         gate.open()
         _ = try await slow.value
         #expect(isUnknown(store.lookup(ticket, now: start, slides: false)))
     }
 
-    @Test("takes a damaged record out, tells of it, and nothing else happens")
+    @Test("removes a damaged record and reports it, without further effects")
     func damaged() async throws {
         let store = store()
         let (ticket, session) = try await store.create(Sample.new(1), now: start)
@@ -169,7 +169,7 @@ struct SealedSessionStoreTests {
         #expect(try await store.sessions(of: Sample.account(1), now: start).count == 1)
     }
 
-    @Test("takes what is no record out, and tells of it")
+    @Test("removes a malformed record and reports it")
     func noRecord() async throws {
         let store = store()
         let (ticket, session) = try await store.create(Sample.new(1), now: start)
@@ -179,7 +179,7 @@ struct SealedSessionStoreTests {
         #expect(told.unreadable == [session.id])
     }
 
-    @Test("leaves a record alone that another gateway has a secret for, and tells of it once")
+    @Test("keeps a record sealed with a secret of another gateway, and reports it once")
     func foreignSecret() async throws {
         let newer = store(secrets: SealingKeyring(Sample.secret, older: [Sample.olderSecret]))
         let older = store(InMemoryRecords(server), secrets: SealingKeyring(Sample.olderSecret))
@@ -189,7 +189,7 @@ struct SealedSessionStoreTests {
         #expect(try await newer.lookup(ticket, at: start).session != nil)
     }
 
-    @Test("Rules 9 and 24: ends a session whose ticket it is shown, even where nobody here can open it")
+    @Test("Rules 9 and 24: ends a session by its ticket, even if no configured secret opens it")
     func endForeign() async throws {
         let newer = store(secrets: SealingKeyring(Sample.secret, older: [Sample.olderSecret]))
         let older = store(InMemoryRecords(server), secrets: SealingKeyring(Sample.olderSecret))
@@ -199,7 +199,7 @@ struct SealedSessionStoreTests {
         #expect(try await newer.load(ticket, now: start).reason == .revoked)
     }
 
-    @Test("Rule 17: does not take another ticket's record for its own, though its name begins alike")
+    @Test("Rule 17: does not accept another ticket's record whose name has the same prefix")
     func prefix() async throws {
         let store = store()
         let (ticket, session) = try await store.create(Sample.new(), now: start)
@@ -210,7 +210,7 @@ struct SealedSessionStoreTests {
         #expect(told.unreadable.isEmpty)
     }
 
-    @Test("signs nobody out when the secret changes, and seals anew what it reads")
+    @Test("ends no session when the secret changes, and reseals the sessions that it reads")
     func rotation() async throws {
         let old = store(secrets: SealingKeyring(Sample.olderSecret))
         let (ticket, made) = try await old.create(Sample.new(1), now: start)
@@ -227,7 +227,7 @@ struct SealedSessionStoreTests {
         #expect(ended.count == 2)
     }
 
-    @Test("does not stand in the way of who renews when it seals anew")
+    @Test("does not conflict with a token refresh when it reseals")
     func rotationUnderLease() async throws {
         let old = store(secrets: SealingKeyring(Sample.olderSecret))
         let (ticket, made) = try await old.create(Sample.new(1), now: start)
@@ -242,7 +242,7 @@ struct SealedSessionStoreTests {
         #expect(try await new.lookup(ticket, at: start).session?.tokens == Sample.tokens(2))
     }
 
-    @Test("writes a use once a minute, and the last ones before it ends")
+    @Test("writes a use once a minute, and the last ones before it stops")
     func touches() async throws {
         let (ticket, session) = try await store().create(Sample.new(), now: start)
         let store = SealedSessionStore(records, configuration: Sample.configuration, secrets: Sample.secrets)
@@ -257,7 +257,7 @@ struct SealedSessionStoreTests {
         #expect(store.touches.isEmpty)
     }
 
-    @Test("keeps uses that could not be written, and judges by them meanwhile")
+    @Test("keeps uses that could not be written, and takes them into account meanwhile")
     func touchesWait() async throws {
         let store = store()
         let (ticket, session) = try await store.create(Sample.new(), now: start)
@@ -272,7 +272,7 @@ struct SealedSessionStoreTests {
         #expect(server.record(session.id)?.lastUsedAt == start + .seconds(800))
     }
 
-    @Test("counts a use of a session that was not at hand, also while nothing at hand is trusted")
+    @Test("counts a use of a session that is not cached, also while the cache is not trusted")
     func useWithoutLink() async throws {
         let store = store()
         let (ticket, _) = try await store.create(Sample.new(), now: start)
@@ -282,7 +282,7 @@ struct SealedSessionStoreTests {
         }
     }
 
-    @Test("asks the store before it ends a session that was not used here: it may have been elsewhere")
+    @Test("reads from the store before it expires a session as idle: another replica may have used it")
     func usedElsewhere() async throws {
         let (one, other) = (store(), store(InMemoryRecords(server)))
         let (ticket, _) = try await one.create(Sample.new(), now: start)
@@ -294,7 +294,7 @@ struct SealedSessionStoreTests {
         #expect(one.lookup(ticket, now: start + .seconds(950), slides: true).session != nil)
     }
 
-    @Test("a clock that jumps back lengthens no session, and refused stays refused")
+    @Test("a clock that jumps back extends no session, and rejected sessions stay rejected")
     func clockJumpsBack() async throws {
         let store = store()
         let (ticket, session) = try await store.create(Sample.new(), now: start)
@@ -302,14 +302,14 @@ struct SealedSessionStoreTests {
         #expect(try await store.lookup(ticket, at: past).session?.expiresAt == session.expiresAt)
         #expect(try await store.lookup(ticket, at: session.expiresAt).reason != nil)
         #expect(try await store.lookup(ticket, at: past).session == nil)
-        // Used in what is the future now: the idle timeout counts from the time that it is.
+        // Last used in what is now the future: the idle timeout counts from that time.
         let (other, _) = try await store.create(Sample.new(), now: start)
         store.allRecordsChanged()
         #expect(try await store.load(other, now: past).session?.lastUsedAt == past)
         #expect(store.lookup(other, now: past + .seconds(899), slides: false).session != nil)
     }
 
-    @Test("tells of each session once that it was made and once that it ended")
+    @Test("reports the creation and the end of each session once")
     func tells() async throws {
         let store = store()
         var tickets: [SessionTicket] = []
@@ -323,7 +323,7 @@ struct SealedSessionStoreTests {
         #expect(told.ended == [.signedOut, .revoked, .expiredIdle, .expiredIdle])
     }
 
-    @Test("two replicas whose secrets are in opposite order do not take turns at sealing a session anew")
+    @Test("two replicas with secrets in opposite order do not reseal a session alternately")
     func reversedSecrets() async throws {
         let one = store(secrets: SealingKeyring(Sample.secret, older: [Sample.olderSecret]))
         let other = store(
@@ -331,13 +331,13 @@ struct SealedSessionStoreTests {
         let (ticket, _) = try await one.create(Sample.new(1), now: start)
         for second in 0..<300 as Range<Int64> {
             for replica in [one, other] {
-                // As if the other one's write had been told.
+                // Simulates the notification of the other replica's write.
                 replica.allRecordsChanged()
                 #expect(try await replica.lookup(ticket, at: start + .seconds(second), slides: false).session != nil)
             }
         }
         #expect(server.replaceCount <= 2)
-        // Once in ten minutes at most, on each.
+        // At most once in 10 minutes, on each replica.
         for minute in 1...14 as ClosedRange<Int64> {
             for replica in [one, other] {
                 replica.allRecordsChanged()
@@ -347,7 +347,7 @@ struct SealedSessionStoreTests {
         #expect(server.replaceCount <= 6)
     }
 
-    @Test("a session whose insertion was done and not confirmed is taken out again, and no event tells of it")
+    @Test("a session whose insertion succeeded without confirmation is removed again, without an event")
     func phantom() async throws {
         let store = store()
         records.set { $0.losesResponses = true }
@@ -367,7 +367,7 @@ struct SealedSessionStoreTests {
         #expect(told.ended.isEmpty)
     }
 
-    @Test("an insertion that is carried out late is found for a minute, and not searched for after that")
+    @Test("a late insertion is found for a minute, and not searched for afterwards")
     func latePhantom() async throws {
         let store = store()
         let begin = ContinuousClock.now
@@ -381,7 +381,7 @@ struct SealedSessionStoreTests {
         #expect(store.uncertain.count == 0)
     }
 
-    @Test("what takes uncertain insertions out runs by itself, and when the store is stopped")
+    @Test("the removal of uncertain insertions runs by itself, and when the store stops")
     func phantomWhileRunning() async throws {
         let store = SealedSessionStore(records, configuration: Sample.configuration, secrets: Sample.secrets)
         let running = Task { await store.run() }
@@ -389,12 +389,12 @@ struct SealedSessionStoreTests {
         records.set { $0.losesResponses = true }
         await #expect(throws: SessionStoreError(.unavailable)) { try await store.create(Sample.new(1), now: start) }
         records.set { $0.losesResponses = false }
-        try await untilTrue("it is taken out") { server.count == 0 }
+        try await untilTrue("the record is removed") { server.count == 0 }
         running.cancel()
         await running.value
     }
 
-    @Test("Rule 34: a record of format 1 belongs to the source that the store was made with")
+    @Test("Rule 34: a record of format 1 belongs to the source that the store was created with")
     func unsourced() throws {
         let store = SealedSessionStore(
             records, configuration: Sample.configuration, secrets: Sample.secrets, unsourced: Sample.source)

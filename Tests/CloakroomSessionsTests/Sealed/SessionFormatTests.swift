@@ -3,8 +3,8 @@ import Testing
 
 @testable import CloakroomSessions
 
-/// What releases have written down, byte for byte: every later one has to open it. Never change a record here; a new
-/// format gets one of its own beside it.
+/// Records that releases have written, byte for byte: every later release has to open them. Never change a record here;
+/// add one for each new format.
 @Suite("Records of earlier releases")
 struct SessionFormatTests {
     private static let secret = Secret("the secret of a gateway of long ago, kept for this test")
@@ -40,7 +40,7 @@ struct SessionFormatTests {
 
     private struct NoTicket: Error {}
 
-    @Test("of format 1 open, with everything in them")
+    @Test("of format 1 open, with all their contents")
     func format1() throws {
         let ticket = try Self.ticket()
         let secrets = try #require(
@@ -49,7 +49,7 @@ struct SessionFormatTests {
             case .opened(let session, isCurrent: false) =
                 SessionSealer(secrets: secrets).open(Self.record(ticket), ticket: ticket)
         else {
-            Issue.record("it does not open")
+            Issue.record("the record does not open")
             return
         }
         #expect(session.user.json == Array(#"{"name":"Jo"}"#.utf8))
@@ -61,7 +61,7 @@ struct SessionFormatTests {
                     accessTokenExpiresAt: Self.start + .seconds(300), obtainedAt: Self.start))
         #expect(session.client == SessionClientInfo(peer: "192.0.2.7", userAgent: .firefox))
         #expect(session.version == 7)
-        // Such a record names no source; what it is taken for is the store's to say.
+        // Such a record names no source; the store determines it.
         #expect(session.source == .unknown)
         let unsourced = SessionSealer(secrets: secrets, unsourced: SessionSource(upstream: "api"))
         guard case .opened(let known, _) = unsourced.open(Self.record(ticket), ticket: ticket) else { return }
@@ -86,7 +86,7 @@ struct SessionFormatTests {
         return record
     }
 
-    @Test("of format 2 open, with their source and the name that was typed")
+    @Test("of format 2 open, with their source and the typed name")
     func format2() throws {
         let ticket = try Self.ticket()
         let secrets = try #require(SealingKeyring([Self.secret]))
@@ -94,7 +94,7 @@ struct SessionFormatTests {
         guard
             case .opened(let session, isCurrent: true) = sealing.open(Self.record2(ticket), ticket: ticket)
         else {
-            Issue.record("it does not open")
+            Issue.record("the record does not open")
             return
         }
         let source = SessionSource(upstream: "api")
@@ -109,16 +109,16 @@ struct SessionFormatTests {
                     accessTokenExpiresAt: Self.start + .seconds(300), obtainedAt: Self.start))
         #expect(session.client == SessionClientInfo(peer: "192.0.2.7", userAgent: .firefox))
         #expect(secrets.accountHashes.candidateHashes(session.user.name).contains(9_256_275_110_601_351_382))
-        // A record of one format does not open as one of the other.
+        // A record of one format does not open as the other.
         var relabelled = Self.record2(ticket)
         (relabelled.contents[0], relabelled.client[0]) = (1, 1)
         guard case .unreadable = sealing.open(relabelled, ticket: ticket) else {
-            Issue.record("it opens as format 1")
+            Issue.record("the record opens as format 1")
             return
         }
     }
 
-    @Test("of format 2 with something in the field that is kept for a later release are left to that")
+    @Test("of format 2 with a value in the field reserved for later releases are kept for those")
     func laterField() throws {
         let parts = SessionParts(
             user: UserProfile(json: [], account: AccountName(email: "a@b.c")),
@@ -132,14 +132,14 @@ struct SessionFormatTests {
         #expect(SessionParts(bytes, .one) == nil)
     }
 
-    @Test("and of later ones in a format that is not known are left alone")
+    @Test("of later releases in an unknown format are kept")
     func laterFormat() throws {
         let ticket = try Self.ticket()
         let secrets = try #require(SealingKeyring([Self.secret]))
         var record = Self.record(ticket)
         record.contents[0] = 3
         guard case .foreign = SessionSealer(secrets: secrets).open(record, ticket: ticket) else {
-            Issue.record("it is not taken for another release's")
+            Issue.record("the record is not recognized as another release's")
             return
         }
     }

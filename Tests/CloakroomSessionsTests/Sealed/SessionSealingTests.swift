@@ -34,7 +34,7 @@ struct SessionSealerTests {
 
     private struct NotOpened: Error {}
 
-    @Test("opens to what was sealed, whatever is missing of it")
+    @Test("opens to the sealed contents, whichever optional parts are missing")
     func roundTrip() throws {
         var tokens = [Sample.tokens(1), Sample.tokens(1), Sample.tokens(1), Sample.tokens(1)]
         tokens[1].refreshToken = nil
@@ -59,7 +59,7 @@ struct SessionSealerTests {
         }
     }
 
-    @Test("Rule 13: is an AEAD under a nonce of its own each time: no two records are alike")
+    @Test("Rule 13: is an AEAD with a new nonce each time: no two records are alike")
     func freshNonces() throws {
         let sealed = try (0..<50).map { _ in try sealing.seal(session(), ticket: ticket) }
         #expect(Set(sealed.map(\.contents)).count == 50)
@@ -83,7 +83,7 @@ struct SessionSealerTests {
         #expect(!isUnreadable(record))
     }
 
-    @Test("does not open when cut at any length, or made longer")
+    @Test("does not open if truncated at any length or extended")
     func everyLength() throws {
         let record = try sealing.seal(session(), ticket: ticket)
         for part in [\SessionRecord.contents, \SessionRecord.client] {
@@ -144,12 +144,12 @@ struct SessionSealerTests {
         #expect(isUnreadable(mixed))
         let stranger = SessionSealer(secrets: SealingKeyring(Sample.olderSecret))
         guard case .foreign = stranger.open(record, ticket: ticket) else {
-            Issue.record("a secret that is not known has to be told apart from damage")
+            Issue.record("an unknown secret must be distinguishable from damage")
             return
         }
     }
 
-    @Test("does not crash on bytes of any kind")
+    @Test("does not crash on arbitrary bytes")
     func noise() throws {
         var record = try sealing.seal(session(), ticket: ticket)
         let header = Array(record.contents.prefix(5))
@@ -162,13 +162,13 @@ struct SessionSealerTests {
         }
     }
 
-    @Test("opens under an older secret, and tells that it is one")
+    @Test("opens under an older secret, and reports that it is older")
     func rotation() throws {
         let old = SessionSealer(secrets: SealingKeyring(Sample.olderSecret))
         let both = SessionSealer(secrets: SealingKeyring(Sample.secret, older: [Sample.olderSecret]))
         let record = try old.seal(session(), ticket: ticket)
         guard case .opened(let session, isCurrent: false) = both.open(record, ticket: ticket) else {
-            Issue.record("it has to open")
+            Issue.record("the record does not open")
             return
         }
         let anew = try both.seal(session, ticket: ticket)
@@ -178,7 +178,7 @@ struct SessionSealerTests {
         #expect(both.secrets.accountHashes.candidateHashes(session.user.account) == [anew.account, record.account])
     }
 
-    @Test("says nothing about secrets when printed")
+    @Test("reveals no secret when printed")
     func redacted() {
         let secrets = Sample.secrets
         let text = "\(secrets) \(String(reflecting: secrets)) \(SessionSealer(secrets: secrets))"
@@ -186,7 +186,7 @@ struct SessionSealerTests {
         #expect(text.contains("<redacted>"))
     }
 
-    @Test("Rule 22: a stolen store holds neither tokens nor user nor ticket nor secret in the open")
+    @Test("Rule 22: a stolen store contains neither tokens nor user nor ticket nor secret in clear text")
     func canaries() async throws {
         let server = RecordServer()
         let store = SealedSessionStore(

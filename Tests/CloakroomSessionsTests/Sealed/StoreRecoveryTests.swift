@@ -2,9 +2,9 @@ import Testing
 
 @testable import CloakroomSessions
 
-@Suite("The time after an outage of the store")
+@Suite("The period after an outage of the store")
 struct PostOutageGracePeriodTests {
-    @Test("A link that comes up for the first time is no recovery")
+    @Test("The first connection of the store is no recovery")
     func first() {
         let recovery = PostOutageGracePeriod()
         #expect(recovery.isOver)
@@ -12,7 +12,7 @@ struct PostOutageGracePeriodTests {
         #expect(recovery.isOver)
     }
 
-    @Test("A link that comes back is: who has something to keep goes first")
+    @Test("A reconnect is a recovery: pending writes go first")
     func back() {
         let recovery = PostOutageGracePeriod()
         recovery.connectionChanged(isUp: true)

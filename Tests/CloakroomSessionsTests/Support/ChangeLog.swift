@@ -3,7 +3,7 @@ import Synchronization
 
 @testable import CloakroomSessions
 
-/// What a record store told, as a stream of events to wait for.
+/// Records the notifications of a record store as a stream of events.
 final class ChangeLog: RecordChangeDelegate {
     enum Event: Sendable, Equatable {
         case link(isUp: Bool)
@@ -29,7 +29,7 @@ final class ChangeLog: RecordChangeDelegate {
         for await event in events where event == .changed(id) || event == .allChanged { return }
     }
 
-    /// Waits until the link stands.
+    /// Waits until the store is connected.
     func waitForLink() async {
         for await event in events where event == .link(isUp: true) { return }
     }

@@ -1,15 +1,15 @@
-/// Holds those up who pass until it is opened.
+/// Blocks callers until it is opened.
 final class Gate: Sendable {
     private let arrivals = AsyncStream<Void>.makeStream()
     private let opening = AsyncStream<Void>.makeStream()
 
-    /// Waits at the gate; whoever comes after it was opened goes through.
+    /// Waits at the gate; returns immediately once it is open.
     func pass() async {
         arrivals.continuation.yield()
         for await _ in opening.stream {}
     }
 
-    /// Waits until somebody is there.
+    /// Waits until a caller is blocked.
     func waitForArrival() async {
         for await _ in arrivals.stream { return }
     }

@@ -3,7 +3,7 @@ import Synchronization
 
 @testable import CloakroomSessions
 
-/// A server that several record stores of one process share: what is kept, behind one lock.
+/// A server that several record stores of one process share: one lock protects its contents.
 final class RecordServer: Sendable {
     struct StoredRecord {
         var record: SessionRecord
@@ -24,18 +24,18 @@ final class RecordServer: Sendable {
 
     let contents = Mutex(Contents())
 
-    /// How many records there are.
+    /// The number of records.
     var count: Int { contents.withLock { $0.kept.count } }
-    /// How often a record was read.
+    /// The number of reads of a record.
     var readCount: Int { contents.withLock { $0.readCount } }
-    /// How often a record was replaced.
+    /// The number of replacements of a record.
     var replaceCount: Int { contents.withLock { $0.replaceCount } }
     /// All touches that were written.
     var touched: [RecordTouch] { contents.withLock { $0.touched } }
 
     func record(_ id: SessionID) -> SessionRecord? { contents.withLock { $0.kept[id]?.record } }
 
-    /// Damages what is kept under a name.
+    /// Damages the contents stored under a name.
     func damage(_ id: SessionID, _ change: (inout SessionRecord) -> Void) {
         contents.withLock { contents in
             guard var kept = contents.kept[id] else { return }
@@ -44,7 +44,7 @@ final class RecordServer: Sendable {
         }
     }
 
-    /// Puts something there that is no record.
+    /// Stores a value that is no record.
     func makeForeign(_ id: SessionID) {
         contents.withLock { contents in
             contents.kept[id] = nil
@@ -52,7 +52,7 @@ final class RecordServer: Sendable {
         }
     }
 
-    /// Everything that a thief of the store would have.
+    /// Everything that an attacker with a copy of the store would have.
     var dump: [UInt8] {
         contents.withLock { contents in
             contents.kept.values.flatMap { kept in
@@ -61,12 +61,12 @@ final class RecordServer: Sendable {
         }
     }
 
-    /// Changes something, and tells all others than the one who did it.
+    /// Changes the contents and notifies all stores except the one that made the change.
     func change<Result: Sendable>(
         _ id: SessionID, by changer: InMemoryRecords,
         _ body: (inout Contents) -> (result: Result, isChanged: Bool)
     ) -> Result {
-        // What is to be told is taken out under the lock and told outside: who listens may ask back.
+        // The listeners are copied under the lock and called outside it, because they may call back.
         let (result, listeners) = contents.withLock { contents -> (Result, [any RecordChangeDelegate]) in
             let (result, isChanged) = body(&contents)
             guard isChanged else { return (result, []) }
@@ -77,14 +77,14 @@ final class RecordServer: Sendable {
     }
 }
 
-/// The simplest record store that does what the protocol says, with switches for what can go wrong.
+/// The simplest record store that implements the protocol, with switches for failures.
 final class InMemoryRecords: SessionRecordStore {
     struct Switches {
-        /// Everything throws.
+        /// Every operation throws.
         var isUnavailable = false
-        /// Writes are done, and their answers are lost.
+        /// Writes are carried out, but their results are lost.
         var losesResponses = false
-        /// Awaited by each read, after the record was taken out and before it is given back.
+        /// Awaited by each read, after the record was fetched and before it is returned.
         var duringRead: (@Sendable () async -> Void)?
     }
 
@@ -100,7 +100,7 @@ final class InMemoryRecords: SessionRecordStore {
         switches.withLock { body(&$0) }
     }
 
-    /// Breaks or mends the link over which changes are told.
+    /// Breaks or restores the connection that delivers change notifications.
     func setLink(isUp: Bool) {
         let changes = changes.withLock { $0 }
         server.contents.withLock { $0.listeners[ObjectIdentifier(self)] = isUp ? changes : nil }

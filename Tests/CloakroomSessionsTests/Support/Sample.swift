@@ -4,9 +4,9 @@ import Testing
 
 @testable import CloakroomSessions
 
-/// Values that a session is made of, told apart by a number.
+/// Sample parts of a session, distinguished by a number.
 enum Sample {
-    /// Now, for servers go by their own clocks; in whole seconds.
+    /// The current time in whole seconds, because servers use their own clocks.
     static let start = Timestamp(seconds: Int64(Date().timeIntervalSince1970))
     static let configuration = SessionConfiguration(
         idleTimeout: .seconds(900), absoluteTimeout: .seconds(3_600), maxSessions: 10_000, localSessions: 1_000)
@@ -36,12 +36,12 @@ enum Sample {
 }
 
 extension SessionLookup {
-    /// The session, if there is a live one.
+    /// The session, if there is an active one.
     var session: Session? {
         if case .active(let session) = self { session } else { nil }
     }
 
-    /// Why there is none, if that is the answer.
+    /// The reason, if there is no session.
     var reason: UnauthorizedReason? {
         if case .missing(let reason) = self { reason } else { nil }
     }
@@ -59,14 +59,14 @@ extension SaveResult {
 }
 
 extension LeaseResult {
-    /// The lease, if it is held.
+    /// The lease, if it was acquired.
     var lease: RefreshLease? {
         if case .acquired(let lease) = self { lease } else { nil }
     }
 }
 
 extension SessionStore {
-    /// What a request would get: the local table, and where that cannot tell, the store itself.
+    /// The result for a request: from the cache, or from the store if the session is not cached.
     func lookup(_ ticket: SessionTicket, at now: Timestamp, slides: Bool = true) async throws -> SessionLookup {
         let lookup = lookup(ticket, now: now, slides: slides)
         guard case .notCached = lookup else { return lookup }

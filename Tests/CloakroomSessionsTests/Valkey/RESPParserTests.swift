@@ -4,9 +4,9 @@ import Testing
 
 @testable import CloakroomSessions
 
-@Suite("The parser of RESP")
+@Suite("The RESP parser")
 struct RESPParserTests {
-    /// All that is in these bytes, which come in two pieces.
+    /// Parses all values in these bytes, which arrive in two segments.
     private func parse(_ text: String, cutAt cut: Int? = nil, limits: RESPLimits = RESPLimits()) throws -> [RESPValue] {
         var parser = RESPParser(limits: limits)
         var values: [RESPValue] = []
@@ -38,25 +38,25 @@ struct RESPParserTests {
         .integer(7), .array([.integer(5), .integer(6)]), .null, .null,
     ]
 
-    @Test("Every type is read, and attributes are passed over")
+    @Test("All types are parsed, and attributes are skipped")
     func types() throws {
         #expect(try parse(Self.everything) == Self.all)
     }
 
-    @Test("Where the bytes are cut makes no difference")
+    @Test("The segmentation of the bytes makes no difference")
     func cuts() throws {
         for cut in 0...Self.everything.utf8.count {
             #expect(try parse(Self.everything, cutAt: cut) == Self.all, "cut at \(cut)")
         }
     }
 
-    @Test("Byte by byte gives the same")
+    @Test("Parsing byte by byte gives the same values")
     func bytes() {
         #expect(RESPFuzzing.read(Self.everything.utf8.map { [$0] }) == Self.all.count)
     }
 
     @Test(
-        "What is no RESP is a protocol error, and stays one",
+        "Malformed RESP is a protocol error, and the parser stays failed",
         arguments: [
             ("x\r\n", RESPProtocolError.Kind.unknownType), ("+a\n", .malformedLine), ("+a\rb\r\n", .malformedLine),
             ("\r\n", .unknownType), (":\r\n", .malformedNumber), (":1x\r\n", .malformedNumber),
@@ -80,7 +80,7 @@ struct RESPParserTests {
         #expect(throws: RESPProtocolError(kind: kind)) { try parser.next() }
     }
 
-    @Test("Members and bytes are bounded over all of a value, and counted anew for the next")
+    @Test("Members and bytes are limited over a whole value, and counted anew for the next")
     func bounds() throws {
         var limits = RESPLimits()
         limits.members = 4
@@ -93,7 +93,7 @@ struct RESPParserTests {
         }
     }
 
-    @Test("Any bytes are read or refused, the same in one piece and in many")
+    @Test("Arbitrary bytes are parsed or rejected identically in one segment and in many")
     func randomBytes() {
         var generator = SeededGenerator(seed: 4)
         let alphabet = Array("+-:$*%~>|_#,(!=.;?0123\r\n\r\n\r\nabt".utf8)
@@ -106,7 +106,7 @@ struct RESPParserTests {
         }
     }
 
-    @Test("Errors of scripts are told by the error inside, as Redis 6 wraps it")
+    @Test("Script errors are reported with their inner error code, which Redis 6 wraps")
     func scriptErrors() {
         let line =
             "ERR Error running script (call to f_ab12): @user_script:1: @user_script: 1: -OOM command not allowed when used"

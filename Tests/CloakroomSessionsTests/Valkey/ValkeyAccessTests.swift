@@ -8,13 +8,13 @@ import Testing
 
 @Suite("Users, passwords and TLS of the server", .serialized, .timeLimit(.minutes(3)))
 struct ValkeyAccessTests {
-    /// What a user has to be allowed. Operations.md has it too, and a test compares the two.
+    /// The permissions that a user needs. Operations.md lists them too, and a test compares both.
     static let permissions =
         "~cloakroom:* resetchannels -@all +hello +client|tracking +client|setname +ping +role +evalsha +eval"
         + " +exists +type +hset +hget +hmget +hgetall +hexists +hincrby +pexpire +pttl +del +get +set +time"
         + " +zadd +zrem +zrange +zscore +zremrangebyscore"
 
-    @Test("The permissions that are tried here are the documented ones, on one line")
+    @Test("The tested permissions are the documented ones, on one line")
     func documentedUser() throws {
         var directory = URL(fileURLWithPath: #filePath)
         for _ in 0..<4 { directory.deleteLastPathComponent() }
@@ -25,7 +25,7 @@ struct ValkeyAccessTests {
         #expect(lines == ["user cloakroom on >PASSWORD \(Self.permissions)"])
     }
 
-    @Test("A user with the documented permissions can do everything")
+    @Test("A user with the documented permissions can perform all operations")
     func minimalUser() async throws {
         let options = RedisServer.Options(configuration: ["user gate on >canary-password \(Self.permissions)"])
         try await withRedis(options) { server in
@@ -57,14 +57,14 @@ struct ValkeyAccessTests {
         }
     }
 
-    @Test("A wrong password is an error that says what to do, once, and not what the password was")
+    @Test("A wrong password is logged once, with a remedy and without the password")
     func wrongPassword() async throws {
         let options = RedisServer.Options(
             configuration: ["requirepass right-password"], password: "right-password")
         try await withRedis(options) { server in
             for (password, reason) in [(Secret("canary-password"), "wrongpass"), (nil, "noauth")] {
                 let replica = try Replica(ValkeyConfiguration(addresses: [server.address], password: password))
-                try await eventually("it says so") { !replica.log.lines("reason", reason).isEmpty }
+                try await eventually("the reason is logged") { !replica.log.lines("reason", reason).isEmpty }
                 await #expect(throws: SessionStoreError(.unavailable)) { try await replica.records.read(SessionID(1)) }
                 let line = try #require(replica.log.lines("reason", reason).first)
                 #expect(line["level"] == "error")
@@ -75,7 +75,7 @@ struct ValkeyAccessTests {
                 await replica.stop()
             }
             let replica = try Replica(ValkeyConfiguration(addresses: [server.address], password: Secret("later")))
-            try await eventually("it says so") { !replica.log.lines("reason", "wrongpass").isEmpty }
+            try await eventually("the reason is logged") { !replica.log.lines("reason", "wrongpass").isEmpty }
             try await server.ask("CONFIG", "SET", "requirepass", "later")
             try await replica.isUp()
             #expect(replica.log.lines("reason", "wrongpass").count == 1)
@@ -83,7 +83,7 @@ struct ValkeyAccessTests {
         }
     }
 
-    @Test("A command that the user may not use is an error that names it")
+    @Test("A command that the user is not allowed to run is an error that names it")
     func missingPermission() async throws {
         let permissions = Self.permissions.replacing(" +hgetall", with: "")
         let options = RedisServer.Options(configuration: [
@@ -104,14 +104,14 @@ struct ValkeyAccessTests {
             var blind = valkey
             blind.user = "blind"
             let other = try Replica(blind)
-            try await eventually("it says so") { !other.log.lines("reason", "noperm").isEmpty }
+            try await eventually("the reason is logged") { !other.log.lines("reason", "noperm").isEmpty }
             #expect(other.log.lines("reason", "noperm").first?["command"] == "CLIENT")
             #expect(!"\(other.log.all)".contains("canary-password"))
             await other.stop()
         }
     }
 
-    @Test("TLS works with a certificate that is trusted, and with no other")
+    @Test("TLS works with a trusted certificate only")
     func tls() async throws {
         let directory = FileManager.default.temporaryDirectory.appending(path: "redis-tls-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
@@ -128,7 +128,7 @@ struct ValkeyAccessTests {
         try await withRedis(options) { server in
             let named = ValkeyConfiguration(addresses: [HostAndPort(host: "localhost", port: server.port)])
             var configuration = trusting
-            // As the configuration for upstreams has it; a server would refuse what it does not speak.
+            // As upstream configurations list them; a server would reject protocols that it does not support.
             configuration.applicationProtocols = ["http/1.1"]
             for valkey in [named, ValkeyConfiguration(addresses: [server.address])] {
                 let replica = try await Replica.up(valkey, tls: configuration)
@@ -152,7 +152,7 @@ struct ValkeyAccessTests {
         }
     }
 
-    /// Makes a certificate for `localhost` and 127.0.0.1, signed with its own key.
+    /// Creates a certificate for `localhost` and 127.0.0.1, signed with its own key.
     private static func makeCertificate(_ certificate: String, _ key: String) throws {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/usr/bin/env")

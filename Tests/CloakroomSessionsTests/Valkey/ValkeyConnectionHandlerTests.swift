@@ -4,7 +4,7 @@ import Testing
 
 @testable import CloakroomSessions
 
-@Suite("The handler of a connection", .timeLimit(.minutes(3)))
+@Suite("The Valkey connection handler", .timeLimit(.minutes(3)))
 struct ValkeyConnectionHandlerTests {
     /// A connection on a loop whose clock the test drives.
     private struct Connection {
@@ -20,7 +20,7 @@ struct ValkeyConnectionHandlerTests {
             try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
         }
 
-        /// Why it ended, if it has.
+        /// The disconnect reason, if the connection has ended.
         var loss: ValkeyDisconnectReason? {
             get throws {
                 var loss: ValkeyDisconnectReason?
@@ -32,7 +32,7 @@ struct ValkeyConnectionHandlerTests {
             }
         }
 
-        /// All that was sent since it was last asked for.
+        /// All bytes sent since the last call.
         func sent() throws -> String {
             channel.embeddedEventLoop.run()
             var text = ""
@@ -59,7 +59,7 @@ struct ValkeyConnectionHandlerTests {
         return replies
     }
 
-    @Test("Commands go out at once, and answers come to them in order, pushes in between")
+    @Test("Commands are sent immediately, and replies arrive in order, with pushes in between")
     func order() async throws {
         let connection = try Connection()
         let replies = try await replies(["A", "B"], connection) {
@@ -69,7 +69,7 @@ struct ValkeyConnectionHandlerTests {
         #expect(replies == [.success(.simple("a")), .failure(.rejected(RESPError(line: "ERR b")))])
     }
 
-    @Test("The oldest command's deadline ends the connection, and all that wait have failed")
+    @Test("The oldest command's deadline ends the connection, and all pending commands fail")
     func deadline() async throws {
         let connection = try Connection()
         let replies = try await replies(["A", "B"], connection) {
@@ -83,7 +83,7 @@ struct ValkeyConnectionHandlerTests {
         #expect(replies == [.success(.simple("a")), .failure(.disconnected)])
     }
 
-    @Test("A connection that is idle is asked for a sign of life each half second, and closed without one")
+    @Test("An idle connection sends a ping every 500 ms, and is closed without a reply")
     func heartbeat() throws {
         let connection = try Connection(timeout: .seconds(20))
         #expect(connection.handler.activate(to: IgnoringDelegate()))
@@ -104,14 +104,14 @@ struct ValkeyConnectionHandlerTests {
         #expect(try connection.sent() == "")
     }
 
-    @Test("An answer that nobody waits for, and one that is no RESP, break the protocol", arguments: ["+OK\r\n", "x"])
+    @Test("An unexpected reply and malformed RESP are protocol errors", arguments: ["+OK\r\n", "x"])
     func broken(_ text: String) throws {
         let connection = try Connection()
         try connection.receive(text)
         #expect(try connection.loss == .protocolError)
     }
 
-    @Test("An error that says that the server is the wrong one is told, and ends the connection")
+    @Test("An error that identifies an unusable server is reported, and ends the connection")
     func unfit() async throws {
         let connection = try Connection()
         let replies = try await replies(["A", "B"], connection) {
@@ -121,7 +121,7 @@ struct ValkeyConnectionHandlerTests {
         #expect(replies == [.failure(.rejected(RESPError(line: "READONLY x"))), .failure(.disconnected)])
     }
 
-    @Test("After the end nothing is sent, and no more may wait than the bound")
+    @Test("After the end nothing is sent; the number of pending commands is limited")
     func bounds() async throws {
         let connection = try Connection()
         connection.handler.close(.closed)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import CloakroomSessions
 
-@Suite("Changes at other replicas", .serialized, .timeLimit(.minutes(3)))
+@Suite("Changes by other replicas", .serialized, .timeLimit(.minutes(3)))
 struct ValkeyInvalidationTests {
     private static let start = SessionRecord.start
 
@@ -16,7 +16,7 @@ struct ValkeyInvalidationTests {
         }
     }
 
-    @Test("Who has read a record is told that it was ended, at once; its ender is not")
+    @Test("A replica that has read a record is notified of its end immediately; the replica that ended it is not")
     func ended() async throws {
         try await withReplicas { a, b, _ in
             var slowest = Duration.zero
@@ -30,15 +30,16 @@ struct ValkeyInvalidationTests {
                 slowest = max(slowest, told - began)
                 #expect(try await b.records.read(record.id) == .ended(.signedOut))
             }
-            // Generous: a machine may be busy. The real figure is measured by Benchmarks/endurance.py replicas.
+            // Generous, because the machine may be busy. Benchmarks/endurance.py replicas measures the actual time.
             #expect(slowest < .seconds(1))
             #expect(!a.changes.events.contains { if case .changed = $0 { true } else { false } })
         }
     }
 
-    /// Each of these changes a record from A, which A is not told of, and the server forgets that A had read it.
+    /// Each of these changes a record through A, which gets no notification, and clears the server's tracking of A's
+    /// read.
     @Test(
-        "Who has changed a record goes on being told of it",
+        "A replica that has changed a record still gets notifications of it",
         arguments: ["insert", "replace", "touch", "old touch", "lease"])
     func ownChanges(_ change: String) async throws {
         try await withReplicas { a, b, _ in
@@ -75,7 +76,7 @@ struct ValkeyInvalidationTests {
         }
     }
 
-    @Test("A use that one replica notes is told to the others, which read the later time then")
+    @Test("A use that one replica records is sent to the others, which then read the later time")
     func touches() async throws {
         try await withReplicas { a, b, _ in
             let record = SessionRecord.sample()
@@ -92,7 +93,7 @@ struct ValkeyInvalidationTests {
         }
     }
 
-    @Test("What the server forgets by itself is told")
+    @Test("Records that the server expires are reported")
     func forgetting() async throws {
         try await withReplicas { a, b, server in
             let record = SessionRecord.sample()
@@ -104,7 +105,7 @@ struct ValkeyInvalidationTests {
         }
     }
 
-    @Test("An emptied database is told as such")
+    @Test("A flushed database is reported as such")
     func flush() async throws {
         try await withReplicas { a, _, server in
             _ = try await a.records.insert(.sample())

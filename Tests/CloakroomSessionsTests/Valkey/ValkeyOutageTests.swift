@@ -7,14 +7,14 @@ import Testing
 
 @testable import CloakroomSessions
 
-@Suite("Outages of the server", .serialized, .timeLimit(.minutes(3)))
+@Suite("Server outages", .serialized, .timeLimit(.minutes(3)))
 struct ValkeyOutageTests {
-    // Bounds here are there to end what waits without end, on a machine that is busy with other things. How long it takes
-    // is measured by Benchmarks/endurance.py replicas.
+    // Limits here only end waits that would never end, on a machine that may be busy. Benchmarks/endurance.py replicas
+    // measures the actual times.
     private static let soon = Duration.seconds(6)
     private static let atOnce = Duration.milliseconds(500)
 
-    @Test("A server that hangs is noticed within the timeout and half a second, and nothing waits longer")
+    @Test("A hanging server is detected within the timeout and 500 ms, and no command waits longer")
     func frozen() async throws {
         try await withRedis { server in
             let replica = try await Replica.up(server)
@@ -23,7 +23,7 @@ struct ValkeyOutageTests {
             await #expect(throws: SessionStoreError(.unavailable)) { try await replica.records.read(SessionID(1)) }
             #expect(ContinuousClock.now - began < Self.soon)
             try await replica.isDown()
-            // Down is said before anybody hears that a command failed, and from now on nothing waits.
+            // The disconnect is reported before any command fails, and from now on no command waits.
             let later = ContinuousClock.now
             await #expect(throws: SessionStoreError(.unavailable)) { try await replica.records.read(SessionID(1)) }
             #expect(ContinuousClock.now - later < Self.atOnce)
@@ -35,7 +35,7 @@ struct ValkeyOutageTests {
         }
     }
 
-    @Test("A server that hangs is noticed when nobody asks it for anything")
+    @Test("A hanging server is detected without any command")
     func frozenWhileIdle() async throws {
         try await withRedis { server in
             let replica = try await Replica.up(server)
@@ -48,7 +48,7 @@ struct ValkeyOutageTests {
         }
     }
 
-    @Test("kill -9 and a restart lose nothing that was acknowledged; the link comes back")
+    @Test("kill -9 and a restart lose no acknowledged write; the store reconnects")
     func persistence() async throws {
         try await withRedis(RedisServer.Options(isPersistent: true)) { server in
             let replica = try await Replica.up(server)
@@ -69,7 +69,7 @@ struct ValkeyOutageTests {
         }
     }
 
-    @Test("Commands that were sent when the server died have failed: whether they were done is not known")
+    @Test("Commands in flight when the server died have failed, with an unknown outcome")
     func dyingServer() async throws {
         try await withRedis { server in
             let replica = try await Replica.up(server)
@@ -85,11 +85,11 @@ struct ValkeyOutageTests {
         }
     }
 
-    @Test("A store that cannot be reached at the start says so once, and connects when it is there")
+    @Test("A store that is unreachable at the start is logged once, and connects when it is available")
     func absentAtStart() async throws {
         let port = try await RedisServer.freePort()
         let replica = try Replica(ValkeyConfiguration(addresses: [HostAndPort(host: "127.0.0.1", port: port)]))
-        try await eventually("it says so") { !replica.log.lines("reason", "unreachable").isEmpty }
+        try await eventually("the reason is logged") { !replica.log.lines("reason", "unreachable").isEmpty }
         await #expect(throws: SessionStoreError(.unavailable)) { try await replica.records.read(SessionID(1)) }
         try await withRedis(port: port) { _ in
             try await replica.isUp()
@@ -99,7 +99,7 @@ struct ValkeyOutageTests {
         await replica.stop()
     }
 
-    @Test("An outage makes no storm: attempts become rarer, at random")
+    @Test("An outage causes no reconnect storm: attempts back off with jitter")
     func attempts() async throws {
         let count = Mutex(0)
         let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
@@ -112,8 +112,8 @@ struct ValkeyOutageTests {
         let replicas = try (0..<10).map { _ in
             try Replica(ValkeyConfiguration(addresses: [HostAndPort(host: "127.0.0.1", port: port)]))
         }
-        // Waits of at most 50, 100, 200, 400, 800, 1,600, ... ms, half of it on average: some six attempts each in 3 s.
-        // Who tried without waiting would do so thousands of times.
+        // Delays of at most 50, 100, 200, 400, 800, 1,600, ... ms, half of it on average: about six attempts each in 3
+        // s. A client without delays would make thousands.
         let began = ContinuousClock.now
         try await eventually("each has tried three times") { count.withLock { $0 } >= 30 }
         try await Task.sleep(until: began + .seconds(3), clock: .continuous)
@@ -123,7 +123,7 @@ struct ValkeyOutageTests {
         try await listener.close()
     }
 
-    @Test("Waits double up to 5 s, lie anywhere below, and begin anew after a link that stood")
+    @Test("Delays double up to 5 s with full jitter, and start again after an established connection")
     func backoff() {
         var generator = SeededGenerator(seed: 1)
         var backoff = ExponentialBackoff()
@@ -140,7 +140,7 @@ struct ValkeyOutageTests {
         #expect(backoff.next(using: &generator) <= .milliseconds(50))
     }
 
-    @Test("A server that talks nonsense is left")
+    @Test("A server that violates the protocol is disconnected")
     func nonsense() async throws {
         let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .childChannelInitializer { channel in
@@ -151,14 +151,14 @@ struct ValkeyOutageTests {
             .bind(host: "127.0.0.1", port: 0).get()
         let port = try #require(listener.localAddress?.port)
         let replica = try Replica(ValkeyConfiguration(addresses: [HostAndPort(host: "127.0.0.1", port: port)]))
-        try await eventually("it says so") { !replica.log.lines("reason", "protocol_error").isEmpty }
+        try await eventually("the reason is logged") { !replica.log.lines("reason", "protocol_error").isEmpty }
         #expect(!replica.changes.events.contains(.up))
         await replica.stop()
         try await listener.close()
     }
 }
 
-/// Answers as a web server would.
+/// Responds as a web server would.
 private final class GarbageHandler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer

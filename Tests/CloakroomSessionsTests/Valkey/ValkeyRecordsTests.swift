@@ -17,7 +17,7 @@ struct ValkeyRecordStoreTests {
         }
     }
 
-    @Test("A record comes back as it was kept, once per name")
+    @Test("A record is read back unchanged, and inserted once per name")
     func insertAndRead() async throws {
         try await withStore { store, _ in
             let record = SessionRecord.sample()
@@ -33,7 +33,7 @@ struct ValkeyRecordStoreTests {
         }
     }
 
-    @Test("Extreme values come back as well")
+    @Test("Extreme values are read back unchanged")
     func extremes() async throws {
         try await withStore { store, _ in
             var record = SessionRecord.sample(.max, account: .max, version: .max)
@@ -47,7 +47,7 @@ struct ValkeyRecordStoreTests {
         }
     }
 
-    @Test("A change needs the version before it, and leaves the later time of use")
+    @Test("A replacement requires the previous version, and keeps the later time of use")
     func replace() async throws {
         try await withStore { store, _ in
             let record = SessionRecord.sample()
@@ -75,7 +75,7 @@ struct ValkeyRecordStoreTests {
         }
     }
 
-    @Test("One lease at a time; a later one shuts out an earlier one, and whoever has none")
+    @Test("One lease at a time; a later one invalidates earlier ones, and writes without a lease are rejected")
     func leases() async throws {
         try await withStore { store, _ in
             let record = SessionRecord.sample()
@@ -104,13 +104,13 @@ struct ValkeyRecordStoreTests {
         }
     }
 
-    @Test("A lease runs out by the server's clock, and its holder may still save while nobody else has it")
+    @Test("A lease expires by the server's clock, and its holder may still save until there is another lease")
     func leaseEnds() async throws {
         try await withStore { store, server in
             let record = SessionRecord.sample()
             _ = try await store.insert(record)
             _ = try await store.lease(record.id, for: .milliseconds(1), now: Self.start)
-            try await eventually("the lease is over") {
+            try await eventually("the lease has expired") {
                 try await server.ask("EXISTS", .text(store.keys.lease(record.id))) == .integer(0)
             }
             #expect(try await store.replace(.sample(version: 2), fence: 1, now: Self.start) == .done)
@@ -134,17 +134,17 @@ struct ValkeyRecordStoreTests {
         }
     }
 
-    @Test("Rule 24: a session is in its account's index before it is there, and stays while others end")
+    @Test("Rule 24: a session is in its account's index before its record exists, and stays while others end")
     func indexFirst() async throws {
         try await withStore { store, server in
-            // The record cannot be written: a name without a record is what a crash between the two leaves.
+            // The record cannot be written: a crash between the two writes leaves a name without a record.
             let record = SessionRecord.sample()
             try await server.ask("SET", .text(store.keys.session(record.id)), "foreign")
             #expect(try await store.insert(record) == false)
             try await server.ask("DEL", .text(store.keys.session(record.id)))
             try await server.ask("ZADD", .text(store.keys.sessions(of: 7)), "99999999999999", .text("\(record.id)"))
             #expect(try await store.records(of: 7, now: Self.start).isEmpty)
-            // The list does not clear the name away, because its record may be on its way.
+            // The list does not remove the name, because its record may still be written.
             #expect(try await store.insert(record))
             #expect(try await store.records(of: 7, now: Self.start) == [record])
             _ = try await store.insert(.sample(2))
@@ -153,7 +153,7 @@ struct ValkeyRecordStoreTests {
         }
     }
 
-    @Test("Names in the index are cleared away once the server has forgotten their records")
+    @Test("Names in the index are removed once the server has expired their records")
     func indexIsPruned() async throws {
         try await withStore { store, server in
             let index = store.keys.sessions(of: 7)
@@ -165,7 +165,7 @@ struct ValkeyRecordStoreTests {
         }
     }
 
-    @Test("The server forgets a record some minutes after it could be used last")
+    @Test("The server expires a record some minutes after the last possible use")
     func forgetting() async throws {
         try await withStore { store, server in
             let record = SessionRecord.sample()
@@ -182,7 +182,7 @@ struct ValkeyRecordStoreTests {
         }
     }
 
-    @Test("What ended is told the reason for a while; a reason of a later release is one too")
+    @Test("The end reason of a session is kept for 300 s; an unknown one of a later release is read as revoked")
     func tombstones() async throws {
         try await withStore { store, server in
             _ = try await store.insert(.sample())
@@ -222,7 +222,7 @@ struct ValkeyRecordStoreTests {
         }
     }
 
-    @Test("Scripts that the server does not know are spelled out to it, once")
+    @Test("Scripts that the server has not cached are sent with EVAL, once")
     func scriptsAreFlushed() async throws {
         try await withStore { store, server in
             _ = try await store.insert(.sample())
@@ -240,7 +240,7 @@ struct ValkeyRecordStoreTests {
         }
     }
 
-    @Test("A thousand commands at once are all answered, each with its own answer")
+    @Test("A thousand concurrent commands all get their own reply")
     func manyAtOnce() async throws {
         try await withStore { store, _ in
             let ok = try await withThrowingTaskGroup(of: Bool.self) { group in
@@ -258,7 +258,7 @@ struct ValkeyRecordStoreTests {
         }
     }
 
-    @Test("A server without memory is a full store for who signs in, and ends sessions all the same")
+    @Test("A server out of memory is a full store for sign-ins, and still ends sessions")
     func full() async throws {
         try await withStore { store, server in
             _ = try await store.insert(.sample())
@@ -273,7 +273,7 @@ struct ValkeyRecordStoreTests {
         }
     }
 
-    @Test("States of the throttle change only from what they were")
+    @Test("Throttle states are replaced only if the expected state is current")
     func throttle() async throws {
         try await withStore { store, server in
             let key = ThrottleKey(.account, hash: .max)
@@ -302,7 +302,7 @@ struct ValkeyRecordStoreTests {
         }
     }
 
-    @Test("Keys say what they are for, and everything about a session is in one slot")
+    @Test("Keys state their purpose, and all keys of a session are in one slot")
     func keys() {
         let keys = ValkeyKeys(prefix: "app:x")
         #expect(keys.session(SessionID(255)) == "app:x:{00000000000000ff}:session")

@@ -24,7 +24,7 @@ struct ValkeySentinelTests {
 
     private func failover(from primary: RedisServer, to replica: RedisServer, sentinel: RedisServer) async throws {
         let absent = try await RedisServer.freePort()
-        // One sentinel of the list is not there, which does not matter.
+        // One listed sentinel does not exist, which has no effect.
         let configuration = ValkeyConfiguration(
             addresses: [HostAndPort(host: "127.0.0.1", port: absent), sentinel.address], sentinelPrimary: "main")
         let gateway = try await Replica.up(configuration)
@@ -45,27 +45,27 @@ struct ValkeySentinelTests {
         await gateway.stop()
     }
 
-    @Test("A name that the sentinels do not know is no primary")
+    @Test("A name unknown to the sentinels is not a primary")
     func unknownName() async throws {
         let options = RedisServer.Options(program: "redis-sentinel")
         try await withRedis(options) { sentinel in
             let configuration = ValkeyConfiguration(addresses: [sentinel.address], sentinelPrimary: "other")
             let gateway = try Replica(configuration)
-            try await eventually("it says so") { !gateway.log.lines("reason", "no_primary").isEmpty }
+            try await eventually("the reason is logged") { !gateway.log.lines("reason", "no_primary").isEmpty }
             #expect(!gateway.changes.events.contains(.up))
             await gateway.stop()
         }
     }
 
-    @Test("A replica is not written to: the link waits for a primary")
+    @Test("A replica is not written to: the store waits for a primary")
     func replicaInstead() async throws {
         try await withRedis { server in
             let gateway = try await Replica.up(server)
             try await server.ask("REPLICAOF", "127.0.0.1", "1")
-            // A write is refused, so the connection is of no use any more.
+            // A write is rejected, so the connection is unusable.
             await #expect(throws: SessionStoreError(.unavailable)) { try await gateway.records.insert(.sample()) }
             try await gateway.isDown()
-            try await eventually("it says so") { !gateway.log.lines("reason", "readonly").isEmpty }
+            try await eventually("the reason is logged") { !gateway.log.lines("reason", "readonly").isEmpty }
             try await server.ask("REPLICAOF", "NO", "ONE")
             try await gateway.isUp()
             #expect(try await gateway.records.insert(.sample()))

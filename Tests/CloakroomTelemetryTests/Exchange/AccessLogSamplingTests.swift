@@ -3,7 +3,7 @@ import Testing
 
 @testable import CloakroomTelemetry
 
-@Suite("Which exchanges the access log tells of")
+@Suite("The exchanges that the access log includes")
 struct AccessLogSamplingTests {
     private func record(
         route: Int, id: UInt64, status: UInt16 = 200, error: ExchangeErrorType? = nil,
@@ -18,7 +18,7 @@ struct AccessLogSamplingTests {
         return record
     }
 
-    @Test("A ratio of 1 admits every id, 0 none, and what is beyond is the nearest of the two")
+    @Test("A ratio of 1 includes every id, 0 none, and a ratio out of range is clamped")
     func bounds() {
         let sampling = AccessLogSampling(ratios: [1, 0, 7, -1, .nan])
         for id: UInt64 in [0, 1, 0xffff_ffff, 0x1_0000_0000, .max] {
@@ -27,7 +27,7 @@ struct AccessLogSamplingTests {
         }
     }
 
-    @Test("A share of the ids is admitted, and the same id always or never")
+    @Test("A ratio includes its share of the ids, and the same id always or never")
     func share() {
         let sampling = AccessLogSampling(ratios: [0.25])
         var generator = SeededGenerator(seed: 7)
@@ -41,7 +41,7 @@ struct AccessLogSamplingTests {
         #expect(abs(admitted - 5_000) < 300)
     }
 
-    @Test("Failures are told of whatever the ratio")
+    @Test("Failures are logged with any ratio")
     func failures() {
         let sampling = AccessLogSampling(ratios: [0])
         #expect(sampling.shouldLog(record(route: 0, id: 9, status: 500)))
@@ -50,7 +50,7 @@ struct AccessLogSamplingTests {
         #expect(!sampling.shouldLog(record(route: 0, id: 9, status: 499)))
     }
 
-    @Test("What was refused as forged or not allowed is told of whatever the ratio, what lacks a session by its share")
+    @Test("Forged and forbidden requests are logged with any ratio, those without a session by the ratio")
     func rejections() {
         let sampling = AccessLogSampling(ratios: [0])
         let told = ExchangeDecision.allCases.filter { decision in
@@ -60,7 +60,7 @@ struct AccessLogSamplingTests {
         #expect(!sampling.shouldLog(record(route: 0, id: 9, status: 401, decision: .unauthenticated)))
     }
 
-    @Test("What no route matched, and routes without a ratio, are told of whole")
+    @Test("Requests without a matching route and routes without a ratio are logged completely")
     func unmatched() {
         let sampling = AccessLogSampling(ratios: [0])
         #expect(sampling.shouldLog(record(route: -1, id: .max)))

@@ -22,7 +22,7 @@ struct AccessLogTextTests {
         return record
     }
 
-    @Test("A line holds the same facts as the JSON line, the first ones in columns")
+    @Test("A line contains the same values as the JSON line, the first ones in columns")
     func everything() {
         #expect(
             lines([(record, "GET", "/videos/1?token=secret")]) == [
@@ -34,7 +34,7 @@ struct AccessLogTextTests {
             ])
     }
 
-    @Test("What an exchange did not have is left out, and its failure is named")
+    @Test("Absent values of an exchange are omitted, and its failure is named")
     func absentFields() {
         var record = ExchangeRecord()
         record.status = 400
@@ -45,7 +45,7 @@ struct AccessLogTextTests {
         for name in ["upstream", "session=", "tls=", "trace_id="] { #expect(!line.contains(name), "\(name)") }
     }
 
-    @Test("Columns stand one below the other")
+    @Test("Columns are aligned")
     func columns() {
         var records: [ExchangeRecord] = []
         for (method, nanoseconds) in [
@@ -62,7 +62,7 @@ struct AccessLogTextTests {
         #expect(Set(starts).count == 1 && starts[0] != nil)
     }
 
-    @Test("Nothing that a client sends makes another line, another fact or a control character")
+    @Test("No client input creates another line, another value or a control character")
     func hostile() {
         var record = record
         record.method = .other

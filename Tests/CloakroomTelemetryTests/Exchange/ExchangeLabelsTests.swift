@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Exchange labels")
 struct ExchangeLabelsTests {
-    @Test("Standard methods are told apart; everything else is _OTHER")
+    @Test("Standard methods have their own labels; all other methods are _OTHER")
     func methods() {
         for method in RequestMethod.allCases where method != .other {
             #expect(RequestMethod(Array(method.label.description.utf8).span) == method)
@@ -14,7 +14,7 @@ struct ExchangeLabelsTests {
         }
     }
 
-    @Test("Labels are what the metrics document says")
+    @Test("Labels are those that the metrics document lists")
     func decisions() {
         let counted = ExchangeDecision.allCases.filter(\.isAuthDecision).map(\.label.description)
         #expect(counted == ["forwarded", "public", "unauthenticated", "forbidden", "csrf_rejected"])

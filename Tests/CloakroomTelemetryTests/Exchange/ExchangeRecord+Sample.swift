@@ -1,7 +1,7 @@
 @testable import CloakroomTelemetry
 
 extension ExchangeRecord {
-    /// A request that was forwarded with a session, over HTTP/2 and TLS.
+    /// A forwarded request with a session, over HTTP/2 and TLS.
     static var sample: ExchangeRecord {
         var record = ExchangeRecord()
         record.routeIndex = 0

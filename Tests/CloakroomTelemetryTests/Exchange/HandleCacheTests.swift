@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Handle cache")
 struct HandleCacheTests {
-    @Test("What was put in is found again, through growth and collisions, and nothing else is")
+    @Test("Inserted entries are found after growth and collisions, and nothing else is")
     func growth() {
         var cache = HandleCache<GaugeHandle>()
         var handles: [UInt64: GaugeHandle] = [:]
@@ -19,7 +19,7 @@ struct HandleCacheTests {
         #expect(cache.count == 1_000)
     }
 
-    @Test("A full cache takes no more and still answers")
+    @Test("A full cache accepts no more entries, and lookups still work")
     func limit() {
         var cache = HandleCache<GaugeHandle>(limit: 10)
         for key: UInt64 in 0..<1_000 where cache[key] == nil { cache.insert(GaugeHandle(), for: key) }

@@ -39,7 +39,7 @@ struct LoopTelemetryTests {
         loop.requestCompleted(record, method: method.span, path: path.span)
     }
 
-    @Test("An exchange is one access-log line with everything known about it")
+    @Test("An exchange is one access-log line with all its values")
     func accessLog() async throws {
         let outcome = try await run { finish($0, Self.record, path: Array("/videos/1?token=secret".utf8)) }
         #expect(outcome.objects.count == 1)
@@ -55,7 +55,7 @@ struct LoopTelemetryTests {
         #expect(object == expected)
     }
 
-    @Test("What an exchange did not have is left out of its line")
+    @Test("Absent values of an exchange are omitted from its line")
     func absentFields() async throws {
         var record = ExchangeRecord()
         record.status = 400
@@ -72,7 +72,7 @@ struct LoopTelemetryTests {
         }
     }
 
-    @Test("Hostile paths come back as they were; what is not UTF-8 is replaced")
+    @Test("Hostile paths are logged unchanged; invalid UTF-8 is replaced")
     func hostilePaths() async throws {
         let paths: [([UInt8], String)] = [
             (Array("/\"},{\"status\":1,\"a\":\"".utf8), "/\"},{\"status\":1,\"a\":\""),
@@ -88,13 +88,13 @@ struct LoopTelemetryTests {
         #expect(outcome.objects.compactMap { $0["path"] as? String } == paths.map(\.1))
     }
 
-    @Test("A long path is cut at 1 KiB")
+    @Test("A long path is truncated at 1 KiB")
     func longPath() async throws {
         let outcome = try await run { finish($0, Self.record, path: [UInt8](repeating: 0x2f, count: 9_000)) }
         #expect((outcome.objects.first?["path"] as? String)?.count == 1_024)
     }
 
-    @Test("A path is told of up to its query or fragment, and what does not begin like one not at all")
+    @Test("A path is logged up to its query or fragment, and an invalid one is omitted")
     func secretsInTargets() async throws {
         let paths = [
             ("/a?token=s3cret", "/a"), ("/a#s3cret", "/a"), ("/a#b?s3cret", "/a"), ("*", "*"), ("?s3cret", ""),
@@ -106,7 +106,7 @@ struct LoopTelemetryTests {
         #expect(outcome.objects.compactMap { $0["path"] as? String } == paths.map(\.1))
     }
 
-    @Test("Metrics carry the configured names and the exchange's outcome")
+    @Test("Metrics have the configured names and the exchange's outcome")
     func metrics() async throws {
         var unauthorized = Self.record
         unauthorized.routeIndex = 1
@@ -145,7 +145,7 @@ struct LoopTelemetryTests {
         #expect(!outcome.exposition.contains(#"cloakroom_overhead_seconds_count{route="odd"#))
     }
 
-    @Test("Lines leave for the writer when the buffer is full, without a flush")
+    @Test("Lines are submitted to the writer when the buffer is full, without a flush")
     func fullBuffer() async throws {
         let pipe = try LinePipe()
         let metrics = GatewayMetrics(registry: PrometheusRegistry())
@@ -157,7 +157,7 @@ struct LoopTelemetryTests {
         #expect(count > 30 && count < 100)
     }
 
-    @Test("Of a route with a ratio of 0 only failures are written, and everything is counted")
+    @Test("A route with a ratio of 0 logs failures only, and counts everything")
     func sampled() async throws {
         let pipe = try LinePipe()
         var settings = TelemetrySettings()
@@ -174,7 +174,7 @@ struct LoopTelemetryTests {
         #expect(exposition.contains("cloakroom_auth_decisions_total{decision=\"forwarded\",route=\"video\"} 3\n"))
     }
 
-    @Test("Without metrics lines are written and no exchange is counted")
+    @Test("Without metrics lines are logged and no exchange is counted")
     func metricsOff() async throws {
         let pipe = try LinePipe()
         var settings = TelemetrySettings()
@@ -192,7 +192,7 @@ struct LoopTelemetryTests {
         }
     }
 
-    @Test("A route table may turn the access log on or off, whatever the settings say")
+    @Test("A route table can enable or disable the access log, independent of the settings")
     func accessLogOfTable() async throws {
         let pipe = try LinePipe()
         var settings = TelemetrySettings()
@@ -208,7 +208,7 @@ struct LoopTelemetryTests {
         #expect(try await pipe.objects().count == 1)
     }
 
-    @Test("Without an access log nothing is written and everything is counted")
+    @Test("Without an access log nothing is logged and everything is counted")
     func accessLogOff() async throws {
         let outcome = try await run(accessLog: false) { finish($0, Self.record, path: [0x2f]) }
         #expect(outcome.objects.isEmpty)

@@ -15,7 +15,7 @@ struct BoundedSeriesTests {
         return reading.families.reduce(0) { $0 + $1.value.count }
     }
 
-    @Test("100,000 different paths and methods, with a route or without one, add no series")
+    @Test("100,000 different paths and methods, with or without a route, add no series")
     func randomPaths() {
         let registry = PrometheusRegistry()
         let loop = LoopTelemetry(

@@ -12,7 +12,7 @@ struct ConfigMetricsTests {
             .filter { $0.hasPrefix("cloakroom_config_") }
     }
 
-    @Test("A start is a success that is no reload")
+    @Test("A start is a success that is not a reload")
     func start() {
         let metrics = GatewayMetrics(registry: PrometheusRegistry())
         metrics.recordStart(now: Self.start)
@@ -25,7 +25,7 @@ struct ConfigMetricsTests {
             ])
     }
 
-    @Test("A failed reload shows, and leaves the time of the last success; a later success clears it")
+    @Test("A failed reload is reported and keeps the time of the last success; a later success clears it")
     func reloads() {
         let metrics = GatewayMetrics(registry: PrometheusRegistry())
         metrics.recordStart(now: Self.start)

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Gateway metrics")
 struct GatewayMetricsTests {
-    @Test("Outcomes that are known in advance are exposed as zero from the start")
+    @Test("Outcomes known in advance are exposed as zero from the start")
     func zeros() {
         let metrics = GatewayMetrics(registry: PrometheusRegistry())
         let text = String(decoding: metrics.registry.exposition(), as: UTF8.self)
@@ -27,7 +27,7 @@ struct GatewayMetricsTests {
         }
     }
 
-    @Test("What is recorded shows under the documented names")
+    @Test("Recorded values are exposed under the documented names")
     func recording() {
         let metrics = GatewayMetrics(registry: PrometheusRegistry())
         metrics.recordSignIn(.success, durationNanoseconds: 30_000_000)

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Process metrics")
 struct ProcessMetricsTests {
-    @Test("A program's name with blanks and parentheses does not shift the fields")
+    @Test("A process name with blanks and parentheses does not shift the fields")
     func status() {
         let text = "7 (a) b (c) S 1 7 7 0 -1 4194560 100 0 0 0 250 50 0 0 20 0 3 0 9000 1000000 777 1 1 1\n"
         let status = ProcessStatus(text)
@@ -25,7 +25,7 @@ struct ProcessMetricsTests {
         #expect(ProcessMetrics.descriptorLimit("Max open files   unlimited  unlimited  files") == nil)
     }
 
-    @Test("This very process has memory, open files and a start time")
+    @Test("The current process has memory, open files and a start time")
     func live() {
         let registry = PrometheusRegistry()
         ProcessMetrics(registry: registry).update()

@@ -3,12 +3,12 @@ import Testing
 
 @testable import CloakroomTelemetry
 
-@Suite("Metrics of upstreams' circuits")
+@Suite("Metrics of upstream circuits")
 struct UpstreamCircuitMetricsTests {
     private let registry = PrometheusRegistry()
     private var metrics: GatewayMetrics { GatewayMetrics(registry: registry) }
 
-    /// The state that is shown for a target, and whether it counts as healthy.
+    /// The exposed state of a target, and whether it counts as healthy.
     private func shown(_ target: String) -> (states: [String], healthy: Double?) {
         func values(_ family: String) -> [(labels: [String: String], value: Double)] {
             registry.snapshot()[family].compactMap { series in
@@ -22,7 +22,7 @@ struct UpstreamCircuitMetricsTests {
         return (states.compactMap { $0.labels["state"] }, values("cloakroom_upstream_healthy").first?.value)
     }
 
-    @Test("One of the three states is shown, and only an open circuit is unhealthy")
+    @Test("Exactly one of the three states is exposed, and only an open circuit is unhealthy")
     func states() {
         let circuit = metrics.upstreamCircuit(upstream: "api", target: "http://a:1")
         #expect(shown("http://a:1") == (["closed"], 1))
@@ -34,14 +34,14 @@ struct UpstreamCircuitMetricsTests {
         #expect(registry.snapshot()["cloakroom_upstream_circuit_state"].count == 3)
     }
 
-    @Test("Asking for the handles again leaves the state as it is")
+    @Test("Requesting the handles again keeps the state")
     func again() {
         metrics.upstreamCircuit(upstream: "api", target: "http://a:1").set(.open)
         _ = metrics.upstreamCircuit(upstream: "api", target: "http://a:1")
         #expect(shown("http://a:1") == (["open"], 0))
     }
 
-    @Test("A target that is withdrawn is exposed no more, and the others are")
+    @Test("A withdrawn target is no longer exposed, and the others are")
     func withdraw() {
         let gone = metrics.upstreamCircuit(upstream: "api", target: "http://a:1")
         _ = metrics.upstreamCircuit(upstream: "api", target: "http://b:1")

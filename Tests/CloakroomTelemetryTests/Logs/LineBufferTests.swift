@@ -4,7 +4,7 @@ import Testing
 
 @testable import CloakroomTelemetry
 
-@Suite("Lines in the making")
+@Suite("The line buffer")
 struct LineBufferTests {
     private func text(_ body: (inout LineBuffer) -> Void) -> String {
         var line = LineBuffer(reserving: 1)
@@ -12,7 +12,7 @@ struct LineBufferTests {
         return line.text
     }
 
-    @Test("Numbers are written as they are, whatever their length")
+    @Test("Numbers are written in decimal at any length")
     func numbers() {
         var values: [UInt64] = Array(0...1_100) + [9_999, 10_000, 123_456_789, .max, .max - 1]
         for exponent in 0..<64 { values.append(1 << UInt64(exponent)) }
@@ -34,7 +34,7 @@ struct LineBufferTests {
         }
     }
 
-    @Test("Hexadecimal digits are all there, with zeros in front")
+    @Test("Hexadecimal values are written in full, with leading zeros")
     func hexadecimal() {
         for value: UInt64 in [0, 1, 0xabcd_ef01_2345_6789, .max] {
             let digits = String(value, radix: 16)
@@ -42,7 +42,7 @@ struct LineBufferTests {
         }
     }
 
-    @Test("What is escaped does not depend on where in the text it stands")
+    @Test("Escaping does not depend on the position in the text")
     func everyBytePosition() throws {
         for byte in UInt8.min...UInt8.max {
             for position in 0..<19 {
@@ -56,7 +56,7 @@ struct LineBufferTests {
         }
     }
 
-    @Test("Bytes of any kind are text in the end: what is UTF-8 as it was, what is not as one U+FFFD or several")
+    @Test("Any bytes result in valid text: UTF-8 is kept, invalid sequences become one or several U+FFFD")
     func anyBytes() throws {
         var generator = SeededGenerator(seed: 42)
         let likely: [UInt8] =
@@ -68,13 +68,13 @@ struct LineBufferTests {
             let json = text { $0.append(json: bytes.span) }
             let decoded = try JSONSerialization.jsonObject(with: Data(json.utf8), options: .fragmentsAllowed)
             let parts = (decoded as? String)?.unicodeScalars.split(separator: "\u{fffd}").map(String.init)
-            // How many stand for one broken sequence is anybody's choice.
+            // The number of U+FFFD per invalid sequence is unspecified.
             let expected = String(decoding: bytes, as: UTF8.self).unicodeScalars.split(separator: "\u{fffd}")
             #expect(parts == expected.map(String.init))
         }
     }
 
-    @Test("What breaks lines or turns text round is escaped; other characters are left alone")
+    @Test("Line breaks and bidirectional controls are escaped; other characters are kept")
     func layoutControls() {
         for scalar in Array(0x2028...0x202e) + Array(0x2066...0x2069) as [UInt32] {
             let character = Unicode.Scalar(scalar).map(String.init) ?? ""
@@ -85,7 +85,7 @@ struct LineBufferTests {
         }
     }
 
-    @Test("A buffer that was given away begins anew and grows as far as it must")
+    @Test("A buffer whose contents were taken is empty and grows as required")
     func growth() {
         var line = LineBuffer(reserving: 1)
         for _ in 0..<1_000 { line.append("0123456789") }

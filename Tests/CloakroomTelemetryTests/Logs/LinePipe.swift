@@ -1,7 +1,7 @@
 import Foundation
 import Glibc
 
-/// A pipe whose one end a ``LogWriter`` writes to.
+/// A pipe with a ``LogWriter`` at its write end.
 struct LinePipe: Sendable {
     let readEnd: Int32
     let writeEnd: Int32
@@ -23,7 +23,7 @@ struct LinePipe: Sendable {
         _ = fcntl(writeEnd, F_SETFL, fcntl(writeEnd, F_GETFL) | O_NONBLOCK)
     }
 
-    /// Everything until the write end is closed, read by a thread of its own; closes the read end.
+    /// All bytes until the write end is closed, read by a dedicated thread; closes the read end.
     func readToEnd() async -> [UInt8] {
         await withCheckedContinuation { continuation in
             Thread.detachNewThread { [readEnd] in
@@ -40,7 +40,7 @@ struct LinePipe: Sendable {
         }
     }
 
-    /// Lines as JSON objects, after the writer was shut down.
+    /// The lines as JSON objects, after the shutdown of the writer.
     func objects() async throws -> [[String: Any]] {
         closeWriteEnd()
         let lines = await readToEnd().split(separator: UInt8(ascii: "\n"))

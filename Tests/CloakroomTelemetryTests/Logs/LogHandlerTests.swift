@@ -37,7 +37,7 @@ struct LogHandlerTests {
         #expect(objects[1]["error"] as? String == "Failure()")
     }
 
-    @Test("Metadata may be nested; the event's goes before the logger's")
+    @Test("Metadata can be nested; the event's overrides the logger's")
     func metadata() async throws {
         let objects = try await jsonObjects { logger in
             logger[metadataKey: "a"] = "logger"
@@ -54,7 +54,7 @@ struct LogHandlerTests {
         #expect((list.last as? [String: String]) == ["k": "v"])
     }
 
-    @Test("Metadata cannot pass itself off as the line's own fields")
+    @Test("Metadata cannot override the line's own fields")
     func reservedKeys() async throws {
         let objects = try await jsonObjects {
             $0.info("true message", metadata: ["message": "other", "level": "none"])
@@ -65,7 +65,7 @@ struct LogHandlerTests {
         #expect(object["metadata_level"] as? String == "none")
     }
 
-    @Test("Metadata nested without end is cut")
+    @Test("Deeply nested metadata is truncated")
     func depth() async throws {
         var value: Logger.MetadataValue = "core"
         for _ in 0..<100 { value = ["n": value] }
@@ -73,7 +73,7 @@ struct LogHandlerTests {
         #expect(objects.first?["v"] is [String: Any])
     }
 
-    @Test("Lines inside a trace name it")
+    @Test("Lines inside a trace contain its id")
     func traceMetadata() async throws {
         let trace = TraceContext(traceID: ID128(high: 1, low: 2), spanID: 3, flags: 1)
         var context = ServiceContext.topLevel
@@ -87,7 +87,7 @@ struct LogHandlerTests {
         #expect(objects[1]["trace_id"] == nil)
     }
 
-    @Test("A text line stays one line and shows no control character")
+    @Test("A text line stays one line and contains no control character")
     func text() async throws {
         let pipe = try LinePipe()
         let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: CounterHandle())
@@ -145,7 +145,7 @@ struct AuditLogTests {
         #expect(objects.allSatisfy { $0["request_id"] as? String == "00000000000000000000000000000abc" })
     }
 
-    @Test("What the gateway finds out by itself names no peer and no request")
+    @Test("Events that the gateway detects itself name no peer and no request")
     func ownEvents() async throws {
         let pipe = try LinePipe()
         let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: CounterHandle())
@@ -159,7 +159,7 @@ struct AuditLogTests {
         #expect(objects.allSatisfy { $0["peer"] == nil && $0["request_id"] == nil })
     }
 
-    @Test("A reload is one event: success at notice, failure at error with what is wrong, cut to a bound")
+    @Test("A reload is one event: success at notice, failure at error with a bounded list of problems")
     func configReload() async throws {
         let pipe = try LinePipe()
         let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: CounterHandle())
@@ -181,7 +181,7 @@ struct AuditLogTests {
     }
 
     @Test(
-        "A call that the upstream refuses is an error that names call, reason and what to check, once in ten seconds and call"
+        "An identity request that the upstream rejects is an error with call, reason and remedy, once per 10 s and call"
     )
     func misconfiguredIdentity() async throws {
         let pipe = try LinePipe()
@@ -191,7 +191,7 @@ struct AuditLogTests {
             audit.identityMisconfigured(
                 .notFound, call: .signIn, origin: AuditContext(), now: Timestamp(seconds: second))
         }
-        // Sign-ins that fail do not hide that tokens cannot be renewed.
+        // Failed sign-ins do not suppress lines about failed refreshes.
         for second: Int64 in [111, 112] {
             audit.identityMisconfigured(
                 .invalidClient, call: .refresh, origin: AuditContext(), now: Timestamp(seconds: second))
@@ -213,7 +213,7 @@ struct AuditLogTests {
         #expect(objects[3]["upstream"] as? String == "api")
     }
 
-    @Test("Renewals that fail for the time being are told of once in ten seconds, with the number left out")
+    @Test("Transiently failed refreshes are logged once per 10 s, with the number of suppressed lines")
     func failedRefreshes() async throws {
         let pipe = try LinePipe()
         let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: CounterHandle())

@@ -9,7 +9,7 @@ import Testing
 struct LogWriterTests {
     private let line = [UInt8](repeating: UInt8(ascii: "x"), count: 1_023) + [UInt8(ascii: "\n")]
 
-    @Test("Shutting down writes everything that was submitted, in order")
+    @Test("A shutdown writes all submitted lines, in order")
     func shutdownFlushes() async throws {
         let pipe = try LinePipe()
         let dropped = CounterHandle()
@@ -22,7 +22,7 @@ struct LogWriterTests {
         #expect(dropped.value == 0)
     }
 
-    @Test("When nobody reads, submitting does not wait: what does not fit is dropped and counted")
+    @Test("Without a reader submitting does not block: lines that do not fit are dropped and counted")
     func fullPipe() async throws {
         let pipe = try LinePipe()
         let dropped = CounterHandle()
@@ -40,16 +40,16 @@ struct LogWriterTests {
     }
 
     @Test(
-        "A full pipe slows nobody who submits, and once somebody reads again every line is whole",
+        "A full pipe blocks no caller, and once it is read again every line is complete",
         .timeLimit(.minutes(1)))
     func readerComesBack() async throws {
         let pipe = try LinePipe()
         let dropped = CounterHandle()
-        // Room that no number of whole lines fills up: a short line always finds some.
+        // The limit is not a multiple of the line length, so that a short line always fits.
         let writer = LogWriter(fileDescriptor: pipe.writeEnd, pendingLimit: 64 << 10 + 100, dropped: dropped)
         let start = ContinuousClock.now
         for _ in 0..<20_000 { writer.submit(bytes: line, lines: 1) }
-        // Whoever waited for the pipe would wait for ever, for nobody reads.
+        // A caller that waited for the pipe would block forever, because nothing reads from it.
         #expect(ContinuousClock.now - start < .seconds(10))
         #expect(dropped.value > 19_000)
         let kept = 20_000 - Int(dropped.value)
@@ -65,7 +65,7 @@ struct LogWriterTests {
         #expect(Int(dropped.value) == 20_000 - kept)
     }
 
-    @Test("A stuck reader holds up the exit no longer than the bound")
+    @Test("A stuck reader delays the exit by at most the shutdown timeout")
     func stuckShutdown() throws {
         let pipe = try LinePipe()
         let dropped = CounterHandle()
@@ -78,7 +78,7 @@ struct LogWriterTests {
         pipe.closeWriteEnd()
     }
 
-    @Test("A reader that went away ends neither the process nor the writer, and its lines are counted")
+    @Test("A reader that closed its end stops neither the process nor the writer, and its lines are counted")
     func brokenPipe() throws {
         let pipe = try LinePipe()
         pipe.closeReadEnd()
@@ -90,7 +90,7 @@ struct LogWriterTests {
         pipe.closeWriteEnd()
     }
 
-    @Test("A descriptor that does not block is waited for")
+    @Test("A non-blocking descriptor is polled until it is writable")
     func nonBlocking() async throws {
         let pipe = try LinePipe()
         pipe.setNonBlocking()
@@ -104,7 +104,7 @@ struct LogWriterTests {
         #expect(dropped.value == 0)
     }
 
-    @Test("Nothing is accepted after the end")
+    @Test("Nothing is accepted after the shutdown")
     func closed() throws {
         let pipe = try LinePipe()
         let dropped = CounterHandle()
@@ -129,14 +129,14 @@ struct LogWriterTests {
     }
 
     @Test(
-        "Rule 51: with a reader that stalls under a flood of access lines every audit line arrives once it reads again",
+        "Rule 51: with a stalled reader and a flood of access lines every audit line is written once it reads again",
         .timeLimit(.minutes(1)))
     func eventsSurviveFlood() async throws {
         let pipe = try LinePipe()
         let (dropped, droppedEvents) = (CounterHandle(), CounterHandle())
         let writer = LogWriter(
             fileDescriptor: pipe.writeEnd, pendingLimit: 512 << 10, dropped: dropped, droppedEvents: droppedEvents)
-        // More than the limit and the reserve hold together: 8 MiB of traffic, 1.25 MiB of events.
+        // More than the limit and the reserve together: 8 MiB of traffic, 1.25 MiB of events.
         let access = [UInt8]((0..<8).flatMap { _ in line })
         for number in 0..<5_000 {
             if number < 1_000 { writer.submit(bytes: access, lines: 8) }
@@ -151,7 +151,7 @@ struct LogWriterTests {
         #expect(dropped.value == Int64(8_000 - traffic))
     }
 
-    @Test("Rule 51: traffic lines do not use the reserve, however many there are", .timeLimit(.minutes(1)))
+    @Test("Rule 51: any number of traffic lines leave the reserve unused", .timeLimit(.minutes(1)))
     func reserve() async throws {
         let pipe = try LinePipe()
         let (dropped, droppedEvents) = (CounterHandle(), CounterHandle())
@@ -169,7 +169,7 @@ struct LogWriterTests {
     }
 
     @Test(
-        "Rule 51: events beyond the reserve are counted separately, and a line reports them once somebody reads again",
+        "Rule 51: events beyond the reserve are counted separately, and a line reports them once the reader continues",
         .timeLimit(.minutes(1)))
     func tooManyEvents() async throws {
         let pipe = try LinePipe()
@@ -179,10 +179,10 @@ struct LogWriterTests {
         ) { Array("lost \($0)\n".utf8) }
         let start = ContinuousClock.now
         for number in 0..<20_000 { writer.submit(bytes: event(number), lines: 1, kind: .event) }
-        // Dropping an event costs no search through those that wait.
+        // Dropping an event does not search the queue.
         #expect(ContinuousClock.now - start < .seconds(5))
         let lost = Int(droppedEvents.value)
-        // 5 MiB of events; pipe, limit and reserve hold 1.2.
+        // 5 MiB of events; pipe, limit and reserve hold 1.2 MiB.
         #expect(lost > 14_000 && lost < 17_000)
         #expect(dropped.value == 0)
         async let received = pipe.readToEnd()
@@ -197,7 +197,7 @@ struct LogWriterTests {
     }
 
     @Test(
-        "Rule 51: audit lines, warnings and errors of a logger are events, lines up to level info and access lines are not"
+        "Rule 51: audit lines, warnings and errors are events; lines up to level info and access lines are not"
     )
     func levels() async throws {
         let pipe = try LinePipe()
@@ -206,7 +206,7 @@ struct LogWriterTests {
         settings.pendingLogLimit = 128 << 10
         settings.logLevel = .trace
         let telemetry = GatewayTelemetry(settings: settings)
-        // More than the pipe holds: it stays pending, and no other line of traffic fits.
+        // More than the pipe holds: the line stays pending, and no other traffic line fits.
         telemetry.logWriter.submit(bytes: [UInt8](repeating: 0x0a, count: 128 << 10), lines: 128 << 10)
         let logger = Logger(label: "test") { telemetry.makeLogHandler(label: $0) }
         logger.info("too much")
@@ -222,7 +222,7 @@ struct LogWriterTests {
         #expect(telemetry.metrics.droppedEvents.value == 0)
     }
 
-    @Test("The line that reports dropped events is JSON where the log is", arguments: [true, false])
+    @Test("The line that reports dropped events is JSON if the log is", arguments: [true, false])
     func notice(isJSON: Bool) throws {
         let line = DroppedEventsNotice(format: isJSON ? .json : .text).render(12)
         #expect(line.last == UInt8(ascii: "\n"))

@@ -3,7 +3,7 @@ import Testing
 
 @testable import CloakroomTelemetry
 
-@Suite("The level of log lines")
+@Suite("The log level")
 struct DynamicLogLevelTests {
     private func messages(
         _ format: TelemetrySettings.LogFormat, _ body: (GatewayTelemetry) -> Void
@@ -21,7 +21,7 @@ struct DynamicLogLevelTests {
     }
 
     @Test(
-        "A change reaches loggers that stand already, in both formats",
+        "A change applies to existing loggers, in both formats",
         arguments: [TelemetrySettings.LogFormat.json, .text])
     func change(format: TelemetrySettings.LogFormat) async throws {
         let lines = try await messages(format) { telemetry in
@@ -39,7 +39,7 @@ struct DynamicLogLevelTests {
         for (line, word) in zip(lines, ["two", "three", "five"]) { #expect(line.contains(word)) }
     }
 
-    @Test("A logger that was given a level of its own keeps it, and its copies' levels are theirs")
+    @Test("A logger with an explicit level keeps it, and its copies have their own levels")
     func ownLevel() async throws {
         let lines = try await messages(.json) { telemetry in
             let logger = Logger(label: "shared") { telemetry.makeLogHandler(label: $0) }
@@ -54,7 +54,7 @@ struct DynamicLogLevelTests {
         #expect(lines.first?.contains("two") == true)
     }
 
-    @Test("Every level can be set and is told back", arguments: Logger.Level.allCases)
+    @Test("Every level can be set and is returned", arguments: Logger.Level.allCases)
     func everyLevel(level: Logger.Level) {
         let shared = DynamicLogLevel(.info)
         shared.set(level)

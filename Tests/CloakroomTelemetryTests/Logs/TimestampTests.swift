@@ -5,7 +5,7 @@ import Testing
 @Suite("Timestamps")
 struct TimestampTests {
     @Test(
-        "Moments are rendered as RFC 3339 in UTC",
+        "Times are rendered as RFC 3339 in UTC",
         arguments: [
             (0, "1970-01-01T00:00:00.000Z"),
             (-1_000_000, "1969-12-31T23:59:59.999Z"),
@@ -21,7 +21,7 @@ struct TimestampTests {
         #expect(line.text == expected)
     }
 
-    @Test("The second that is kept does not leak into another")
+    @Test("The cached second does not affect other times")
     func caching() {
         var renderer = RFC3339Renderer()
         var line = LineBuffer()

@@ -5,9 +5,9 @@ import Testing
 @Suite("Exposition format by Accept")
 struct ExpositionFormatTests {
     @Test(
-        "OpenMetrics for whoever names it and does not prefer text",
+        "OpenMetrics if the client lists it and does not prefer text",
         arguments: [
-            // What Prometheus sends: 2.x, and 3.x with and without native histograms.
+            // The Accept fields of Prometheus 2.x, and of 3.x with and without native histograms.
             "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
                 + "text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
             "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,"
@@ -28,7 +28,7 @@ struct ExpositionFormatTests {
     }
 
     @Test(
-        "Text 0.0.4 for everybody else",
+        "Text 0.0.4 for all other clients",
         arguments: [
             nil, "", ",", ";", "*/*", "text/plain", "text/html,application/xhtml+xml,*/*;q=0.8",
             "application/json", "application/*",
@@ -46,7 +46,7 @@ struct ExpositionFormatTests {
         #expect(ExpositionFormat(accept: accept) == .text)
     }
 
-    @Test("The content type says which format it is")
+    @Test("The content type names the format")
     func contentTypes() {
         let registry = PrometheusRegistry()
         let plain = registry.exposition(accept: nil)

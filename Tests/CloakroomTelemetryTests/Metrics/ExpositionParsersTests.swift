@@ -5,12 +5,12 @@ import Testing
 
 @testable import CloakroomTelemetry
 
-/// What scrapers make of it: `promtool` and the parsers of `prometheus_client` read both formats.
-@Suite("Expositions as others read them")
+/// Parses expositions with scrapers' own code: `promtool` and the parsers of `prometheus_client` read both formats.
+@Suite("Expositions in third-party parsers")
 struct ExpositionParsersTests {
     private static let oddValue = "quote \" backslash \\ newline \n tab \t return \r {a=\"b\"} # é 漢 😀 \u{1}"
 
-    /// Whatever libraries may do, and values at the edges.
+    /// Metrics that libraries may create, and extreme values.
     private static func oddRegistry() -> PrometheusRegistry {
         let registry = PrometheusRegistry()
         Counter(label: "http.requests-in/é", dimensions: [("9 lives", oddValue), ("__name__", "y")], factory: registry)
@@ -37,7 +37,7 @@ struct ExpositionParsersTests {
         return registry
     }
 
-    @Test("The OpenMetrics parser reads names, types, units, labels and values back, odd ones too")
+    @Test("The OpenMetrics parser reads names, types, units, labels and values back, including unusual ones")
     func openMetrics() throws {
         let exposition = Self.oddRegistry().exposition(as: .openMetrics)
         let families = try PrometheusClientParser().parse(exposition, as: .openmetrics)
@@ -64,7 +64,7 @@ struct ExpositionParsersTests {
         #expect(families["emptied"] == nil)
     }
 
-    @Test("Both parsers read the text format, odd names and values too")
+    @Test("Both parsers read the text format with unusual names and values")
     func text() throws {
         let exposition = Self.oddRegistry().exposition(as: .text)
         let families = try PrometheusClientParser().parse(exposition, as: .text)
@@ -72,13 +72,13 @@ struct ExpositionParsersTests {
         #expect(families["special"]?.samples.map(\.value) == ["-inf", "nan", "5e-324", "inf"])
         #expect(families["__seconds"]?.type == "histogram")
         let (status, problems) = try Promtool().checkMetrics(exposition)
-        // 3: it reads them, and dislikes the names that were made for this test.
+        // 3: promtool parses the text, but reports the names made for this test.
         #expect(status == 3, "\(problems)")
         #expect(problems.contains("no help text"))
         #expect(!problems.contains("error while linting"))
     }
 
-    @Test("Nothing of the gateway's own is against a convention, and both formats tell the same")
+    @Test("The gateway's metrics follow all conventions, and both formats contain the same values")
     func own() throws {
         let registry = PrometheusRegistry()
         let metrics = GatewayMetrics(registry: registry)

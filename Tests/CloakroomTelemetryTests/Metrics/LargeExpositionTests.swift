@@ -9,7 +9,7 @@ struct LargeExpositionTests {
     private func fill(_ registry: PrometheusRegistry, routes: Int, statuses: Int) {
         let metrics = GatewayMetrics(registry: registry)
         var record = ExchangeRecord()
-        // Backwards, so that each series comes before those that are there.
+        // In descending order, so that each series is inserted before the existing ones.
         for route in (0..<routes).reversed() {
             for status in (0..<statuses).reversed() {
                 record.status = UInt16(200 + status)
@@ -20,7 +20,7 @@ struct LargeExpositionTests {
     }
 
     @Test(
-        "500 routes with 10 statuses each are all exposed, in order and in little time",
+        "500 routes with 10 statuses each are all exposed, sorted and quickly",
         arguments: [
             ExpositionFormat.text, .openMetrics,
         ])
@@ -46,7 +46,7 @@ struct LargeExpositionTests {
             })
     }
 
-    @Test("A family holds 10,000 series; what comes after works and is not exposed, but counted")
+    @Test("A family holds 10,000 series; further ones work and are not exposed, but counted")
     func cap() throws {
         let registry = PrometheusRegistry()
         fill(registry, routes: 1_000, statuses: 10)
@@ -65,7 +65,7 @@ struct LargeExpositionTests {
         #expect(count == 1)
     }
 
-    @Test("Scrapes and new series at the same time do not get in each other's way")
+    @Test("Scrapes and new series do not conflict when concurrent")
     func concurrentScrapes() async {
         let registry = PrometheusRegistry()
         await withTaskGroup(of: Void.self) { group in

@@ -9,7 +9,7 @@ struct MetricsFactoryTests {
         String(decoding: registry.exposition(), as: UTF8.self)
     }
 
-    @Test("Names and labels are fitted to Prometheus' alphabet")
+    @Test("Names and labels are mapped to Prometheus' alphabet")
     func names() {
         let registry = PrometheusRegistry()
         Counter(label: "http.requests-in/é", dimensions: [("9 lives", "x"), ("__name__", "y")], factory: registry)
@@ -44,7 +44,7 @@ struct MetricsFactoryTests {
         #expect(text(registry).contains(#"body_size_bucket{le_="mine",le="+Inf"} 3"# + "\n"))
     }
 
-    @Test("A counter with fractions keeps them")
+    @Test("A floating-point counter keeps its fraction")
     func floatingPointCounters() {
         let registry = PrometheusRegistry()
         let counter = FloatingPointCounter(label: "cost", factory: registry)
@@ -53,7 +53,7 @@ struct MetricsFactoryTests {
         #expect(text(registry).contains("cost_total 0.75\n"))
     }
 
-    @Test("A destroyed metric is exposed no more, and its name is free again")
+    @Test("A destroyed metric is no longer exposed, and its name is available again")
     func destroy() {
         let registry = PrometheusRegistry()
         let counter = Counter(label: "c_total", dimensions: [], factory: registry)

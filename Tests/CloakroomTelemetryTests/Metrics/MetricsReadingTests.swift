@@ -9,7 +9,7 @@ struct MetricsSnapshotTests {
         return value
     }
 
-    @Test("Counters and gauges are numbers, whatever they are kept as")
+    @Test("Counters and gauges are numbers, independent of their storage")
     func numbers() {
         let registry = PrometheusRegistry()
         registry.counter("c_total", help: "C.").increment(by: 3)
@@ -24,7 +24,7 @@ struct MetricsSnapshotTests {
         #expect(reading["nothing"].isEmpty)
     }
 
-    @Test("Labels are as they were given, and their order does not matter")
+    @Test("Labels are unchanged, and their order is not significant")
     func labels() {
         let registry = PrometheusRegistry()
         registry.gauge("g", help: "G.", labels: [("route", "a \"b\"\n\\"), ("empty", "")]).set(1)
@@ -35,7 +35,7 @@ struct MetricsSnapshotTests {
             ])
     }
 
-    @Test("A histogram comes with bounds in seconds and cumulative counts")
+    @Test("A histogram contains bounds in seconds and cumulative counts")
     func histograms() throws {
         let registry = PrometheusRegistry()
         let handle = registry.histogram("took_seconds", help: "Time.")
@@ -50,7 +50,7 @@ struct MetricsSnapshotTests {
         #expect(histogram.sum == 20.041)
     }
 
-    @Test("A reading does not change, and what is looked up is looked up for it")
+    @Test("A reading is immutable, and scrape handlers run for each reading")
     func moment() {
         let registry = PrometheusRegistry()
         let gauge = registry.gauge("g", help: "G.")

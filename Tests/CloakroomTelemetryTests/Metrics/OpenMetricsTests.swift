@@ -16,7 +16,7 @@ struct OpenMetricsTests {
         registry.counter("plain", help: "Plain.", labels: [("a", "1")]).increment()
         #expect(
             text(registry) == """
-                # HELP cloakroom_telemetry_dropped Telemetry that was not kept, by signal.
+                # HELP cloakroom_telemetry_dropped Dropped telemetry, by signal.
                 # TYPE cloakroom_telemetry_dropped counter
                 cloakroom_telemetry_dropped_total{signal="metrics"} 0
                 # HELP cpu_seconds Time \\"spent\\".
@@ -49,7 +49,7 @@ struct OpenMetricsTests {
         #expect(exposed.contains("sizes_bucket{x=\"y\",le=\"1e+06\"} 0\n"))
     }
 
-    @Test("Families that OpenMetrics would call by one name are not both exposed")
+    @Test("Of families with the same OpenMetrics name only one is exposed")
     func clash() {
         let registry = PrometheusRegistry()
         registry.counter("things_total", help: "T.").increment()

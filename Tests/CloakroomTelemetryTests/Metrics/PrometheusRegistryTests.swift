@@ -8,7 +8,7 @@ struct PrometheusRegistryTests {
         String(decoding: registry.exposition(), as: UTF8.self)
     }
 
-    @Test("The same name and labels give the same handle, whatever the labels' order")
+    @Test("The same name and labels return the same handle, for any order of the labels")
     func sameHandle() {
         let registry = PrometheusRegistry()
         let one = registry.counter("c_total", help: "C.", labels: [("a", "1"), ("b", "2")])
@@ -16,7 +16,7 @@ struct PrometheusRegistryTests {
         #expect(one === two)
     }
 
-    @Test("A series beyond the cap records, is not exposed and is counted")
+    @Test("A series beyond the limit records, is not exposed and is counted")
     func seriesCap() {
         let registry = PrometheusRegistry(seriesLimit: 2)
         for index in 0..<5 {
@@ -31,7 +31,7 @@ struct PrometheusRegistryTests {
         #expect(registry.counter("c_total", help: "C.", labels: [("i", "0")]).value == 1)
     }
 
-    @Test("The counts of what was dropped are not capped")
+    @Test("Counters of dropped telemetry are exempt from the limit")
     func droppedIsExempt() {
         let metrics = GatewayMetrics(registry: PrometheusRegistry(seriesLimit: 1))
         metrics.droppedLogs.increment(by: 3)
@@ -41,7 +41,7 @@ struct PrometheusRegistryTests {
         #expect(exposed.contains("cloakroom_telemetry_dropped_total{signal=\"traces\"} 4\n"))
     }
 
-    @Test("A name that another kind has taken gives a working handle that is not exposed")
+    @Test("A name that another kind uses returns a working handle that is not exposed")
     func kindClash() {
         let registry = PrometheusRegistry()
         registry.counter("thing", help: "T.").increment(by: 5)
@@ -56,7 +56,7 @@ struct PrometheusRegistryTests {
         #expect(text(registry).contains("{signal=\"metrics\"} 3\n"))
     }
 
-    @Test("A histogram's sample names cannot be taken by another family, in either order")
+    @Test("A histogram's sample names cannot be used by another family, in either order")
     func sampleNameClash() {
         let registry = PrometheusRegistry()
         _ = registry.histogram("a_seconds", help: "A.")
@@ -68,14 +68,14 @@ struct PrometheusRegistryTests {
         #expect(text(registry).contains("{signal=\"metrics\"} 2\n"))
     }
 
-    @Test("A counter's name ends in _total, whatever it was called")
+    @Test("A counter's name ends in _total, whatever name was given")
     func totalSuffix() {
         let registry = PrometheusRegistry()
         let one = registry.counter("requests", help: "R.")
         #expect(one === registry.counter("requests_total", help: "R."))
     }
 
-    @Test("Labels that only Unicode calls equal are two series")
+    @Test("Labels that are equal only under Unicode equivalence are two series")
     func canonicalEquivalence() {
         let registry = PrometheusRegistry()
         let composed = registry.gauge("g", help: "G.", labels: [("l", "\u{e9}")])
@@ -83,7 +83,7 @@ struct PrometheusRegistryTests {
         #expect(composed === registry.gauge("g", help: "G.", labels: [("l", "\u{e9}")]))
     }
 
-    @Test("Counters never fall")
+    @Test("Counters never decrease")
     func monotonic() {
         let registry = PrometheusRegistry()
         let whole = registry.counter("w_total", help: "W.")
@@ -97,7 +97,7 @@ struct PrometheusRegistryTests {
         #expect(fraction.value == 1.5)
     }
 
-    @Test("Recording from several threads at once loses nothing")
+    @Test("Recording from several threads concurrently loses nothing")
     func concurrentRecording() async {
         let registry = PrometheusRegistry()
         let (tasks, rounds) = (8, 5_000)

@@ -8,7 +8,7 @@ struct PrometheusTextFormatTests {
         String(decoding: registry.exposition(), as: UTF8.self)
     }
 
-    @Test("Families are grouped and sorted, and carry HELP and TYPE")
+    @Test("Families are grouped and sorted, and have HELP and TYPE")
     func golden() {
         let registry = PrometheusRegistry()
         registry.gauge("zoo", help: "Animals.").set(-3)
@@ -23,7 +23,7 @@ struct PrometheusTextFormatTests {
                 # TYPE app_requests_total counter
                 app_requests_total{a="0",b="2"} 1
                 app_requests_total{a="1",b="2"} 42
-                # HELP cloakroom_telemetry_dropped_total Telemetry that was not kept, by signal.
+                # HELP cloakroom_telemetry_dropped_total Dropped telemetry, by signal.
                 # TYPE cloakroom_telemetry_dropped_total counter
                 cloakroom_telemetry_dropped_total{signal="metrics"} 0
                 # HELP load Load.
@@ -74,7 +74,7 @@ struct PrometheusTextFormatTests {
         #expect(text(registry).contains(#"g{l="a\\b\"c\nd é"} 1"# + "\n"))
     }
 
-    @Test("Numbers that are none are written as Prometheus writes them")
+    @Test("Infinite and NaN values are written as Prometheus writes them")
     func specialNumbers() {
         let registry = PrometheusRegistry()
         registry.floatingPointGauge("g", help: "G.", labels: [("v", "nan")]).set(Double.nan)
@@ -83,7 +83,7 @@ struct PrometheusTextFormatTests {
         #expect(text(registry).contains("g{v=\"down\"} -Inf\ng{v=\"nan\"} NaN\ng{v=\"up\"} +Inf\n"))
     }
 
-    @Test("What is looked up and not recorded is looked up at each scrape")
+    @Test("Values set by scrape handlers are updated at each scrape")
     func collectors() {
         let registry = PrometheusRegistry()
         let scrapes = registry.gauge("scrapes", help: "Scrapes.")

@@ -3,11 +3,11 @@ import Tracing
 
 @testable import CloakroomTelemetry
 
-@Suite("Spans of what is over already")
+@Suite("Spans of completed operations")
 struct RecordFinishedTests {
     private let collector = SpanCollector()
 
-    @Test("It is a child of the current trace, with the times that were measured")
+    @Test("The span is a child of the current trace, with the measured times")
     func child() throws {
         let tracer = W3CTracer(sampler: .alwaysOn, exporter: collector)
         let context = tracer.withSpan("outer") { outer in
@@ -25,7 +25,7 @@ struct RecordFinishedTests {
         #expect(span.status?.code == .error)
     }
 
-    @Test("Without a current trace that is sampled there is none")
+    @Test("Without a sampled current trace no span is created")
     func none() {
         let always = W3CTracer(sampler: .alwaysOn, exporter: collector)
         always.recordFinished("read", kind: .client, start: 1, end: 2)

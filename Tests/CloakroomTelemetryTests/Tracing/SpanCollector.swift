@@ -2,7 +2,7 @@ import Synchronization
 
 @testable import CloakroomTelemetry
 
-/// Keeps the spans that it is given.
+/// Records the spans that it receives.
 final class SpanCollector: SpanExporter {
     private let spans = Mutex<[FinishedSpan]>([])
 

@@ -12,14 +12,14 @@ struct TraceContextTests {
     }
 
     @Test(
-        "Valid values are read",
+        "Valid values are parsed",
         arguments: [
             ("00-\(trace)-\(span)-01", 0x01),
             ("00-\(trace)-\(span)-00", 0x00),
             ("00-\(trace)-\(span)-03", 0x03),
-            // Flags that version 00 does not define are not passed on.
+            // Flags that version 00 does not define are not propagated.
             ("00-\(trace)-\(span)-ff", 0x03),
-            // A future version may be longer, and only its sampled flag is known.
+            // A future version may be longer, and only its sampled flag is defined.
             ("01-\(trace)-\(span)-01", 0x01),
             ("cc-\(trace)-\(span)-03-what-the-future-holds", 0x01),
             ("fe-\(trace)-\(span)-00-", 0x00),
@@ -33,7 +33,7 @@ struct TraceContextTests {
     }
 
     @Test(
-        "Anything else is refused",
+        "All other values are rejected",
         arguments: [
             "", "00", "00-\(trace)-\(span)-0", "00-\(trace)-\(span)-010", "00-\(trace)-\(span)-01-",
             " 00-\(trace)-\(span)-01",
@@ -47,7 +47,7 @@ struct TraceContextTests {
         #expect(parse(text) == nil)
     }
 
-    @Test("What is rendered is version 00 and is read back the same")
+    @Test("Rendered values are version 00 and are parsed back unchanged")
     func roundTrip() {
         let ids = TraceIDSource()
         for flags: UInt8 in [0, 1, 2, 3] {
@@ -59,7 +59,7 @@ struct TraceContextTests {
         #expect(known.traceparentText == "00-000000000000000100000000000000ab-000000000000000f-01")
     }
 
-    @Test("Ids are never zero and do not repeat, also when threads ask at the same time")
+    @Test("Ids are never zero and do not repeat, also across concurrent threads")
     func ids() async {
         let source = TraceIDSource()
         let made = await withTaskGroup(of: [ID128].self) { group in

@@ -24,7 +24,7 @@ struct TraceSamplerTests {
         }
     }
 
-    @Test("A ratio takes about that part of all traces", arguments: [0.0, 0.01, 0.25, 0.5, 1.0])
+    @Test("A ratio samples approximately that share of all traces", arguments: [0.0, 0.01, 0.25, 0.5, 1.0])
     func ratio(ratio: Double) {
         let source = TraceIDSource(seeds: (11, 13))
         let sampler = TraceSampler.traceIDRatio(ratio)
@@ -32,7 +32,7 @@ struct TraceSamplerTests {
         #expect(abs(Double(taken) / 20_000 - ratio) < 0.015)
     }
 
-    @Test("The lower 64 bits of the trace id decide, as the other SDKs decide")
+    @Test("The lower 64 bits of the trace id decide, as in the other SDKs")
     func boundary() {
         let half = TraceSampler.traceIDRatio(0.5)
         #expect(half.isSampled(traceID: ID128(high: .max, low: (1 << 63) - 1), parent: nil))
@@ -42,7 +42,7 @@ struct TraceSamplerTests {
         #expect(!TraceSampler.traceIDRatio(.nan).isSampled(traceID: id, parent: nil))
     }
 
-    @Test("A plan's share is read for a ratio alone, and a share outside of 0...1 is brought inside")
+    @Test("The configured ratio is used by ratio samplers only, and is clamped to 0...1")
     func configurations() {
         #expect(TraceSampler(SamplerConfiguration(root: .alwaysOn, ratio: 0, isParentBased: false)) == .alwaysOn)
         #expect(TraceSampler(SamplerConfiguration(root: .alwaysOff, ratio: 1, isParentBased: false)) == .alwaysOff)

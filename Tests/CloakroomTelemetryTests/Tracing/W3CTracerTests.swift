@@ -18,7 +18,7 @@ struct W3CTracerTests {
 
     private let collector = SpanCollector()
 
-    @Test("A span without a parent begins a trace; one inside it is its child")
+    @Test("A span without a parent starts a trace; a span inside it is its child")
     func parentAndChild() throws {
         let tracer = W3CTracer(sampler: .alwaysOn, exporter: collector)
         tracer.withSpan("outer", ofKind: .server) { _ in
@@ -36,7 +36,7 @@ struct W3CTracerTests {
         #expect(inner.endNanoseconds >= inner.startNanoseconds)
     }
 
-    @Test("A span that is not sampled keeps nothing and still passes its context on")
+    @Test("A span that is not sampled records nothing and still propagates its context")
     func unsampled() throws {
         let tracer = W3CTracer(sampler: .alwaysOff, exporter: collector)
         let span = tracer.startSpan("quiet", context: .topLevel)
@@ -51,7 +51,7 @@ struct W3CTracerTests {
         #expect(carrier["traceparent"]?.count == 55)
     }
 
-    @Test("What was extracted is continued, and injected with the new span's id")
+    @Test("An extracted context is continued, and injected with the new span's id")
     func propagation() throws {
         let tracer = W3CTracer(sampler: .alwaysOff.parentBased, exporter: collector)
         var context = ServiceContext.topLevel
@@ -70,7 +70,7 @@ struct W3CTracerTests {
         #expect(outgoing["traceparent"] == exported.context.traceparentText)
     }
 
-    @Test("An invalid traceparent takes its tracestate with it, and an unfit tracestate goes alone")
+    @Test("An invalid traceparent also discards its tracestate, and an invalid tracestate is discarded alone")
     func invalidCarriers() {
         let tracer = W3CTracer(sampler: .alwaysOn, exporter: collector)
         var context = ServiceContext.topLevel
@@ -85,7 +85,7 @@ struct W3CTracerTests {
         }
     }
 
-    @Test("An error leaves its type in the span and not its text")
+    @Test("An error records its type in the span and not its text")
     func errors() throws {
         let tracer = W3CTracer(sampler: .alwaysOn, exporter: collector)
         #expect(throws: Secret.self) {
@@ -109,7 +109,7 @@ struct W3CTracerTests {
         #expect(collector.finished.map(\.name) == ["renamed"])
     }
 
-    @Test("Events and links are bounded; links name their trace")
+    @Test("Events and links are limited in number; links name their trace")
     func bounds() throws {
         let tracer = W3CTracer(sampler: .alwaysOn, exporter: collector)
         let linked = tracer.startSpan("linked", context: .topLevel)

@@ -1,6 +1,6 @@
 import CloakroomWire
 
-/// Requests with bodies, good and malformed.
+/// Requests with bodies, valid and malformed.
 enum RequestBodyCorpus {
     static let all = lengths + codings + chunks + trailers
 
@@ -11,7 +11,7 @@ enum RequestBodyCorpus {
         post("RFC 9112 §6.3: neither length nor coding", "A: b", "", "{A=b}"),
         post("RFC 9112 §8: a body that breaks off", "Content-Length: 9", "hello", "{Content-Length=9} hello …"),
         .reads(
-            "RFC 9112 §6.2: what is behind the length is the next request",
+            "RFC 9112 §6.2: bytes after the length are the next request",
             "PUT / HTTP/1.1\r\nContent-Length: 2\r\n\r\nhiGET /2 HTTP/1.1\r\n\r\nGE",
             "PUT / 1.1 {Content-Length=2} hi", "GET /2 1.1 {}", leftover: "GE"),
         .reads(
@@ -51,13 +51,13 @@ enum RequestBodyCorpus {
         bad("RFC 9112 §6.3: chunked not last", "Transfer-Encoding: chunked, gzip", .transferCoding),
         bad("RFC 9112 §6.1: an empty coding", "Transfer-Encoding:", .transferCoding),
         bad("RFC 9112 §6.1: an empty list member", "Transfer-Encoding: ,chunked", .transferCoding),
-        bad("RFC 9112 §6.1: a coding that is no token", "Transfer-Encoding: chunk(ed)", .transferCoding),
+        bad("RFC 9112 §6.1: a coding that is not a token", "Transfer-Encoding: chunk(ed)", .transferCoding),
         bad("RFC 9112 §6.1: chunked with a parameter", "Transfer-Encoding: chunked;a=b", .transferCoding),
         bad("RFC 9112 §6.1: a coding in quotes", "Transfer-Encoding: \"chunked\"", .transferCoding),
         bad("RFC 9112 §6.1: an unknown coding", "Transfer-Encoding: gzip", .unknownCoding),
         bad("RFC 9112 §6.1: an unknown coding before chunked", "Transfer-Encoding: gzip, chunked", .unknownCoding),
-        bad("RFC 9112 §6.1: what only looks like chunked", "Transfer-Encoding: xchunked", .unknownCoding),
-        bad("RFC 9112 §7: identity is gone", "Transfer-Encoding: identity", .unknownCoding),
+        bad("RFC 9112 §6.1: a coding similar to chunked", "Transfer-Encoding: xchunked", .unknownCoding),
+        bad("RFC 9112 §7: identity was removed", "Transfer-Encoding: identity", .unknownCoding),
     ]
 
     private static let chunks: [WireCase] = [
@@ -74,7 +74,7 @@ enum RequestBodyCorpus {
         chunked("RFC 9112 §8: a chunk that breaks off", "3\r\nab", " ab …"),
         chunked("RFC 9112 §8: the last chunk breaks off", "3\r\nabc\r\n0\r\n", " abc …"),
         .reads(
-            "RFC 9112 §7.1: what is behind the chunks is the next request",
+            "RFC 9112 §7.1: bytes after the chunks are the next request",
             "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\nGET /2 HTTP/1.1\r\n\r\nx",
             post("{Transfer-Encoding=chunked} hi"), "GET /2 1.1 {}", leftover: "x"),
         badChunk("RFC 9112 §7.1: no size", "\r\n", .chunkSize),
@@ -82,35 +82,35 @@ enum RequestBodyCorpus {
         badChunk("RFC 9112 §7.1: a negative size", "-3\r\nabc\r\n", .chunkSize),
         badChunk("RFC 9112 §7.1: a prefix", "0x3\r\nabc\r\n", .chunkSize),
         badChunk("RFC 9112 §7.1: a space before the size", " 3\r\nabc\r\n", .chunkSize),
-        badChunk("RFC 9112 §7.1: a space behind the size", "3 \r\nabc\r\n", .chunkSize),
+        badChunk("RFC 9112 §7.1: a space after the size", "3 \r\nabc\r\n", .chunkSize),
         badChunk("RFC 9112 §7.1.1: a space before an extension", "3 ;a\r\nabc\r\n", .chunkSize),
-        badChunk("RFC 9112 §7.1: a size that is no number", "3g\r\nabc\r\n", .chunkSize),
+        badChunk("RFC 9112 §7.1: a size that is not a number", "3g\r\nabc\r\n", .chunkSize),
         badChunk("RFC 9112 §7.1: 17 digits", "00000000000000003\r\nabc\r\n", .chunkSize),
         badChunk("RFC 9112 §7.1: a size beyond 63 bits", "8000000000000000\r\n", .chunkSize),
         badChunk("RFC 9112 §7.1: the largest number of 64 bits", "ffffffffffffffff\r\n", .chunkSize),
-        badChunk("RFC 9112 §2.2: a bare LF behind a size", "3\nabc\r\n", .lineEnd),
-        badChunk("RFC 9112 §2.2: a bare CR behind a size", "3\rabc\r\n", .lineEnd),
-        badChunk("RFC 9112 §2.2: a bare LF behind an extension", "3;a\nabc\r\n", .lineEnd),
+        badChunk("RFC 9112 §2.2: a bare LF after a size", "3\nabc\r\n", .lineEnd),
+        badChunk("RFC 9112 §2.2: a bare CR after a size", "3\rabc\r\n", .lineEnd),
+        badChunk("RFC 9112 §2.2: a bare LF after an extension", "3;a\nabc\r\n", .lineEnd),
         badChunk("RFC 9112 §7.1.1: a control in an extension", "3;a\u{0}\r\nabc\r\n", .chunkExtension),
         badChunk("RFC 9112 §7.1.1: a bare semicolon", "3;\r\nabc\r\n", .chunkExtension),
         badChunk("RFC 9112 §7.1.1: two semicolons", "3;;a\r\nabc\r\n", .chunkExtension),
-        badChunk("RFC 9112 §7.1.1: a semicolon behind an extension", "3;a;\r\nabc\r\n", .chunkExtension),
+        badChunk("RFC 9112 §7.1.1: a semicolon after an extension", "3;a;\r\nabc\r\n", .chunkExtension),
         badChunk("RFC 9112 §7.1.1: white space before a name", "3; a\r\nabc\r\n", .chunkExtension),
-        badChunk("RFC 9112 §7.1.1: white space behind a name", "3;a \r\nabc\r\n", .chunkExtension),
+        badChunk("RFC 9112 §7.1.1: white space after a name", "3;a \r\nabc\r\n", .chunkExtension),
         badChunk("RFC 9112 §7.1.1: white space before a value", "3;a=\tb\r\nabc\r\n", .chunkExtension),
-        badChunk("RFC 9112 §7.1.1: a name that is no token", "3;a/b\r\nabc\r\n", .chunkExtension),
+        badChunk("RFC 9112 §7.1.1: a name that is not a token", "3;a/b\r\nabc\r\n", .chunkExtension),
         badChunk("RFC 9112 §7.1.1: a name beyond ASCII", "3;\u{e9}\r\nabc\r\n", .chunkExtension),
         badChunk("RFC 9112 §7.1.1: no name", "3;=b\r\nabc\r\n", .chunkExtension),
         badChunk("RFC 9112 §7.1.1: no value", "3;a=\r\nabc\r\n", .chunkExtension),
         badChunk("RFC 9112 §7.1.1: two values", "3;a=b=c\r\nabc\r\n", .chunkExtension),
-        badChunk("RFC 9112 §7.1.1: a value that is no token", "3;a=b,c\r\nabc\r\n", .chunkExtension),
+        badChunk("RFC 9112 §7.1.1: a value that is not a token", "3;a=b,c\r\nabc\r\n", .chunkExtension),
         badChunk("RFC 9112 §7.1.1: a quoted string that does not end", "3;a=\"b\r\nabc\r\n", .chunkExtension),
         badChunk("RFC 9112 §7.1.1: a backslash at the end", "3;a=\"b\\\r\nabc\r\n", .chunkExtension),
-        badChunk("RFC 9112 §7.1.1: text behind a quoted string", "3;a=\"b\"c\r\nabc\r\n", .chunkExtension),
+        badChunk("RFC 9112 §7.1.1: text after a quoted string", "3;a=\"b\"c\r\nabc\r\n", .chunkExtension),
         badChunk("RFC 9112 §7.1.1: a quote within a token", "3;a=b\"c\"\r\nabc\r\n", .chunkExtension),
-        badChunk("RFC 9112 §7.1: no line end behind the data", "3\r\nabc0\r\n\r\n", .chunkEnd, " abc …"),
-        badChunk("RFC 9112 §7.1: a bare LF behind the data", "3\r\nabc\n0\r\n\r\n", .chunkEnd, " abc …"),
-        badChunk("RFC 9112 §7.1: a bare CR behind the data", "3\r\nabc\r0\r\n\r\n", .chunkEnd, " abc …"),
+        badChunk("RFC 9112 §7.1: no line end after the data", "3\r\nabc0\r\n\r\n", .chunkEnd, " abc …"),
+        badChunk("RFC 9112 §7.1: a bare LF after the data", "3\r\nabc\n0\r\n\r\n", .chunkEnd, " abc …"),
+        badChunk("RFC 9112 §7.1: a bare CR after the data", "3\r\nabc\r0\r\n\r\n", .chunkEnd, " abc …"),
         badChunk(
             "RFC 9112 §7.1: data longer by one byte, and a bare LF", "3\r\nabcd\n0\r\n\r\n", .chunkEnd, " abc …"),
         badChunk("RFC 9112 §7.1: data longer than the size", "3\r\nabcd\r\n0\r\n\r\n", .chunkEnd, " abc …"),
@@ -124,7 +124,7 @@ enum RequestBodyCorpus {
             "RFC 9110 §5.5: blanks around a trailer's value do not belong to it", "0\r\nA: \t b c \t\r\n\r\n",
             " +{A=b c}"),
         .reads(
-            "RFC 9112 §7.1.2: what is behind the trailers is the next request",
+            "RFC 9112 §7.1.2: bytes after the trailers are the next request",
             "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nA: b\r\n\r\nGET /2 HTTP/1.1\r\n\r\nx",
             post("{Transfer-Encoding=chunked} +{A=b}"), "GET /2 1.1 {}", leftover: "x"),
         .reads(
@@ -132,14 +132,14 @@ enum RequestBodyCorpus {
             "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nA: b\r\nC: d",
             post("{Transfer-Encoding=chunked} a …"), leftover: "A: b\r\nC: d"),
         badChunk("RFC 9110 §5.5: a control in a trailer", "0\r\nA: \u{7f}\r\n\r\n", .trailer),
-        badChunk("RFC 9112 §7.1.2: a trailer whose name is no token", "0\r\nA(: b\r\n\r\n", .trailer),
+        badChunk("RFC 9112 §7.1.2: a trailer whose name is not a token", "0\r\nA(: b\r\n\r\n", .trailer),
         badChunk("RFC 9113 §8.1: a pseudo-field as a trailer", "0\r\n:path: /\r\n\r\n", .trailer),
         badChunk("RFC 9112 §7.1.2: a trailer without colon", "0\r\nA\r\n\r\n", .trailer),
         badChunk("RFC 9112 §7.1.2: a trailer without name", "0\r\n: b\r\n\r\n", .trailer),
         badChunk("RFC 9112 §7.1.2: a space before the colon", "0\r\nA : b\r\n\r\n", .trailer),
         badChunk("RFC 9112 §7.1.2: a folded trailer", "0\r\nA: b\r\n c\r\n\r\n", .trailer),
         badChunk("RFC 9112 §7.1.2: NUL in a trailer", "0\r\nA: \u{0}\r\n\r\n", .trailer),
-        badChunk("RFC 9112 §7.1.2: a bare LF behind a trailer", "0\r\nA: b\n\r\n", .lineEnd),
+        badChunk("RFC 9112 §7.1.2: a bare LF after a trailer", "0\r\nA: b\n\r\n", .lineEnd),
         badChunk("RFC 9112 §7.1.2: a bare CR in a trailer", "0\r\nA: b\rc\r\n\r\n", .lineEnd),
         badChunk("RFC 9112 §7.1.2: a bare LF at the end", "0\r\n\n", .lineEnd),
         badChunk("RFC 9112 §7.1.2: a bare CR at the end", "0\r\n\rGET", .lineEnd),
@@ -151,7 +151,7 @@ enum RequestBodyCorpus {
         .reads(name, "POST / HTTP/1.1\r\n\(field)\r\n\r\n\(body)", post(rest))
     }
 
-    /// The head is whole, but nothing can be believed of what is behind it.
+    /// The head is complete, but the bytes after it cannot be trusted.
     private static func bad(_ name: String, _ fields: String, _ error: WireError) -> WireCase {
         let texts = fields.split(separator: "\r\n").map { line in
             let parts = line.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)

@@ -1,6 +1,6 @@
 import CloakroomWire
 
-/// Requests without a body, good and malformed.
+/// Requests without a body, valid and malformed.
 enum RequestHeadCorpus {
     static let all = good + lines + fields
 
@@ -10,7 +10,7 @@ enum RequestHeadCorpus {
         .reads("RFC 9112 §2.3: version 1.0", "GET / HTTP/1.0\r\n\r\n", "GET / 1.0 {}"),
         .reads("RFC 9112 §2.3: version 1.2 counts as 1.1", "GET / HTTP/1.2\r\n\r\n", "GET / 1.1 {}"),
         .reads("RFC 9112 §2.3: version 1.9 counts as 1.1", "GET / HTTP/1.9\r\n\r\n", "GET / 1.1 {}"),
-        .reads("RFC 9110 §9.1: a method that nobody knows", "M-SEARCH * HTTP/1.1\r\n\r\n", "M-SEARCH * 1.1 {}"),
+        .reads("RFC 9110 §9.1: an unregistered method", "M-SEARCH * HTTP/1.1\r\n\r\n", "M-SEARCH * 1.1 {}"),
         .reads("RFC 9110 §9.1: a method in lower case", "get / HTTP/1.1\r\n\r\n", "get / 1.1 {}"),
         .reads(
             "RFC 9112 §3.2.2: absolute form", "GET http://a/b?c HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -49,9 +49,9 @@ enum RequestHeadCorpus {
         .rejects("RFC 9112 §3: no method", " / HTTP/1.1\r\n\r\n", .requestLine),
         .rejects("RFC 9112 §3: two spaces before the version", "GET /  HTTP/1.1\r\n\r\n", .requestLine),
         .rejects("RFC 9112 §3: a tab for a space", "GET\t/ HTTP/1.1\r\n\r\n", .requestLine),
-        .rejects("RFC 9112 §3: a tab behind the target", "GET /\tHTTP/1.1\r\n\r\n", .requestLine),
-        .rejects("RFC 9112 §3: a space behind the version", "GET / HTTP/1.1 \r\n\r\n", .requestLine),
-        .rejects("RFC 9112 §3: a method that is no token", "G(T / HTTP/1.1\r\n\r\n", .requestLine),
+        .rejects("RFC 9112 §3: a tab after the target", "GET /\tHTTP/1.1\r\n\r\n", .requestLine),
+        .rejects("RFC 9112 §3: a space after the version", "GET / HTTP/1.1 \r\n\r\n", .requestLine),
+        .rejects("RFC 9112 §3: a method that is not a token", "G(T / HTTP/1.1\r\n\r\n", .requestLine),
         .rejects("RFC 9112 §3: a control in the target", "GET /\u{1} HTTP/1.1\r\n\r\n", .requestLine),
         .rejects("RFC 9112 §3: DEL in the target", "GET /\u{7f} HTTP/1.1\r\n\r\n", .requestLine),
         .rejects("RFC 9112 §3: NUL in the target", "GET /\u{0} HTTP/1.1\r\n\r\n", .requestLine),
@@ -63,21 +63,21 @@ enum RequestHeadCorpus {
         .rejects("RFC 9112 §2.3: another protocol", "GET / ICAP/1.0\r\n\r\n", .requestLine),
         .rejects("RFC 9112 §2.3: a version of two digits", "GET / HTTP/1.10\r\n\r\n", .requestLine),
         .rejects("RFC 9112 §2.3: a version without point", "GET / HTTP/11\r\n\r\n", .requestLine),
-        .rejects("RFC 9112 §2.3: a version that is no number", "GET / HTTP/1.x\r\n\r\n", .requestLine),
+        .rejects("RFC 9112 §2.3: a version that is not a number", "GET / HTTP/1.x\r\n\r\n", .requestLine),
         .rejects("RFC 9112 §2.3: version 0.9 in the line", "GET / HTTP/0.9\r\n\r\n", .version),
         .rejects("RFC 9112 §2.3: version 2.0 in the line", "GET / HTTP/2.0\r\n\r\n", .version),
         .rejects("RFC 9113 §3.4: the preface of HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", .version),
-        .rejects("RFC 9112 §2.2: a bare LF behind the request line", "GET / HTTP/1.1\nA: b\r\n\r\n", .lineEnd),
-        .rejects("RFC 9112 §2.2: a bare CR behind the request line", "GET / HTTP/1.1\rA: b\r\n\r\n", .lineEnd),
-        .rejects("RFC 9112 §2.2: two CRs behind the request line", "GET / HTTP/1.1\r\r\n\r\n", .lineEnd),
+        .rejects("RFC 9112 §2.2: a bare LF after the request line", "GET / HTTP/1.1\nA: b\r\n\r\n", .lineEnd),
+        .rejects("RFC 9112 §2.2: a bare CR after the request line", "GET / HTTP/1.1\rA: b\r\n\r\n", .lineEnd),
+        .rejects("RFC 9112 §2.2: two CRs after the request line", "GET / HTTP/1.1\r\r\n\r\n", .lineEnd),
         .rejects("RFC 9112 §2.2: a bare LF before the request line", "\nGET / HTTP/1.1\r\n\r\n", .lineEnd),
         .rejects("RFC 9112 §2.2: a bare CR before the request line", "\rGET / HTTP/1.1\r\n\r\n", .lineEnd),
     ]
 
     private static let fields: [WireCase] = [
-        field("RFC 9112 §2.2: a bare LF behind a field", "A: b\nC: d\r\n\r\n", .lineEnd),
+        field("RFC 9112 §2.2: a bare LF after a field", "A: b\nC: d\r\n\r\n", .lineEnd),
         field("RFC 9112 §2.2: a bare CR within a value", "A: b\rC: d\r\n\r\n", .lineEnd),
-        field("RFC 9112 §2.2: a bare CR behind a value", "A: b\r\r\n\r\n", .lineEnd),
+        field("RFC 9112 §2.2: a bare CR after a value", "A: b\r\r\n\r\n", .lineEnd),
         field("RFC 9112 §2.2: a bare LF for the empty line", "A: b\r\n\n", .lineEnd),
         field("RFC 9112 §2.2: a bare CR for the empty line", "A: b\r\n\rX", .lineEnd),
         field("RFC 9112 §2.2: a bare LF in a name", "A\n: b\r\n\r\n", .lineEnd),
@@ -89,7 +89,7 @@ enum RequestHeadCorpus {
         field("RFC 9112 §5.1: a space within the name", "Transfer Encoding: chunked\r\n\r\n", .fieldName),
         field("RFC 9112 §5: no colon", "A\r\n\r\n", .fieldName),
         field("RFC 9110 §5.1: an empty name", ": b\r\n\r\n", .fieldName),
-        field("RFC 9110 §5.1: a name that is no token", "A(b): c\r\n\r\n", .fieldName),
+        field("RFC 9110 §5.1: a name that is not a token", "A(b): c\r\n\r\n", .fieldName),
         field("RFC 9110 §5.1: a name with a letter beyond ASCII", "Ä: c\r\n\r\n", .fieldName),
         field("RFC 9110 §5.1: a control in the name", "A\u{b}: c\r\n\r\n", .fieldName),
         field("RFC 9110 §5.1: NUL in the name", "A\u{0}: c\r\n\r\n", .fieldName),

@@ -1,6 +1,6 @@
 import CloakroomWire
 
-/// Responses, good and malformed.
+/// Responses, valid and malformed.
 enum ResponseCorpus {
     static let all = good + bodyless + malformed
 
@@ -24,7 +24,7 @@ enum ResponseCorpus {
             "1.1 200 (OK) {A=b} hi\r\n"),
         .reads("RFC 9112 §6.3: until close, with nothing", "HTTP/1.0 200 OK\r\n\r\n", "1.0 200 (OK) {}"),
         .reads(
-            "RFC 9110 §15.2: interim answers",
+            "RFC 9110 §15.2: interim responses",
             "HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\nHTTP/1.1 100\r\n\r\nHTTP/1.1 204 x\r\n\r\n",
             "1.1 103 (Early Hints) {Link=a}", "1.1 100 () {}", "1.1 204 (x) {}"),
         .reads(
@@ -32,7 +32,7 @@ enum ResponseCorpus {
             "1.1 200 (OK) {Content-Length=5} hi …"),
         .reads("RFC 9112 §8: a status line that breaks off", "HTTP/1.1 20", leftover: "HTTP/1.1 20"),
         .reads(
-            "RFC 9112 §9.3: bytes behind an answer", "HTTP/1.1 204 x\r\n\r\nHTTP", "1.1 204 (x) {}", leftover: "HTTP"),
+            "RFC 9112 §9.3: bytes after a response", "HTTP/1.1 204 x\r\n\r\nHTTP", "1.1 204 (x) {}", leftover: "HTTP"),
     ]
 
     private static let bodyless: [WireCase] = [

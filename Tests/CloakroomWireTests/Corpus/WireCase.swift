@@ -1,12 +1,12 @@
 import CloakroomWire
 import Testing
 
-/// Bytes of one connection, and what reading them must give.
+/// The bytes of one connection, and the expected result of parsing them.
 struct WireCase: Sendable, CustomTestStringConvertible {
-    /// The situation, with the section of the RFC that speaks of it.
+    /// The situation, with the relevant section of the RFC.
     let name: String
     let bytes: [UInt8]
-    /// The messages as text, a message that was begun and not finished with ` …` at its end.
+    /// The messages as text; an incomplete message has ` …` at its end.
     let messages: [String]
     let error: WireError?
     let leftover: [UInt8]

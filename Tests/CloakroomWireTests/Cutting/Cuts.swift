@@ -1,8 +1,8 @@
 import TestSupport
 
-/// Places to cut a run of bytes.
+/// Generates offsets at which input is split.
 enum ChunkBoundaries {
-    /// Up to eight ascending offsets; every offset is as likely as any other.
+    /// Returns up to eight ascending offsets, uniformly distributed.
     static func random(in count: Int, using generator: inout SeededGenerator) -> [Int] {
         guard count > 1 else { return [] }
         let pieces = Int.random(in: 1...8, using: &generator)

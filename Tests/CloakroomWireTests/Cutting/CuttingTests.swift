@@ -2,7 +2,7 @@ import CloakroomWire
 import TestSupport
 import Testing
 
-@Suite("Where the bytes are cut makes no difference")
+@Suite("Splitting the input makes no difference")
 struct SegmentationTests {
     @Test(
         "Requests: whole, byte by byte and in random pieces", arguments: RequestHeadCorpus.all + RequestBodyCorpus.all)
@@ -21,7 +21,7 @@ struct SegmentationTests {
         check(message.bytes, .requests, limits: HeadLimits(fields: 1, target: 3))
     }
 
-    @Test("All good requests in a row, in random pieces")
+    @Test("All valid requests in sequence, in random pieces")
     func pipelined() {
         let complete = (RequestHeadCorpus.all + RequestBodyCorpus.all).filter {
             $0.error == nil && $0.leftover.isEmpty && $0.messages.allSatisfy { !$0.hasSuffix("…") }

@@ -4,20 +4,20 @@ import Testing
 
 @Suite("Mutated messages")
 struct MutationTests {
-    /// Bytes that mean something on the wire.
+    /// Bytes with a meaning in HTTP.
     private static let telling = Array("\r\n\t :;,=/0159afAF+-_ \u{0}\u{7f}HTTP1.chunked".utf8)
 
-    @Test("never crash a reader, and are read alike however they are cut: requests")
+    @Test("never crash the parser, and give the same result for every split: requests")
     func requests() {
         run((RequestHeadCorpus.all + RequestBodyCorpus.all).map(\.bytes), .requests, seed: 1)
     }
 
-    @Test("never crash a reader, and are read alike however they are cut: responses")
+    @Test("never crash the parser, and give the same result for every split: responses")
     func responses() {
         run(ResponseCorpus.all.map(\.bytes), .responses(isToHead: false), seed: 2)
     }
 
-    /// At most 10,000 messages and about a second; the seed of a failure makes it come again.
+    /// At most 10,000 messages and about one second; the seed of a failure reproduces it.
     private func run(_ corpus: [[UInt8]], _ direction: MessageReader.Direction, seed first: UInt64) {
         let start = ContinuousClock.now
         let limits = HeadLimits(fields: 3, target: 20)

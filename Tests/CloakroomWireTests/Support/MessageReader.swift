@@ -1,21 +1,21 @@
 import CloakroomWire
 import NIOCore
 
-/// Reads all messages of one connection, in the way that connections do: heads, framing, bodies, one after the other.
+/// Parses all messages of one connection as the gateway does: heads, framing and bodies in sequence.
 struct MessageReader {
-    /// Whose messages are read.
+    /// The direction of the messages.
     enum Direction: Sendable {
         case requests
         case responses(isToHead: Bool)
     }
 
-    /// What came out: everything that may not depend on where the bytes were cut.
+    /// The result: everything that must not depend on how the input is split.
     struct Transcript: Equatable {
         /// Each message as text: start line, fields, body, trailers; see ``MessageReader/text(of:)``.
         var messages: [String] = []
-        /// Why the connection is at its end.
+        /// Why the connection ended.
         var error: WireError?
-        /// What has not been read, if there was no error.
+        /// The unconsumed bytes if there was no error.
         var leftover: [UInt8] = []
     }
 
@@ -34,12 +34,12 @@ struct MessageReader {
         self.parser = HeadParser(limits: limits)
     }
 
-    /// Reads the bytes in one piece.
+    /// Parses the bytes in one piece.
     static func read(_ bytes: [UInt8], _ direction: Direction, limits: HeadLimits = HeadLimits()) -> Transcript {
         read(bytes, direction, limits: limits, cuts: [])
     }
 
-    /// Reads the bytes in pieces that end at the given offsets, which ascend; then the connection is closed.
+    /// Parses the bytes in pieces that end at the given ascending offsets; then the connection is closed.
     static func read(
         _ bytes: [UInt8], _ direction: Direction, limits: HeadLimits = HeadLimits(), cuts: [Int],
         discards: Bool = false

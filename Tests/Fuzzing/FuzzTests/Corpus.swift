@@ -1,7 +1,7 @@
 import Foundation
 import FuzzTargets
 
-/// The inputs that are kept: examples of everything, and whatever once found something.
+/// The stored inputs: examples of each format, and inputs that once violated an invariant.
 enum Corpus {
     private static let directory = URL(fileURLWithPath: #filePath)
         .deletingLastPathComponent().deletingLastPathComponent().appendingPathComponent("Corpus")

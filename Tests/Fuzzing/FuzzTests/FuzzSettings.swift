@@ -1,12 +1,12 @@
 import Foundation
 import FuzzTargets
 
-/// What the environment says about how to fuzz.
+/// The fuzzing options of the environment.
 struct FuzzSettings {
-    /// How long each target takes; `nil` for as long as it usually does.
+    /// The time for each target; `nil` for the target's default.
     private let duration: Duration?
     let seed: UInt64
-    /// One input to try.
+    /// A single input to check.
     let input: (target: FuzzTarget, bytes: [UInt8])?
 
     static let current = FuzzSettings(ProcessInfo.processInfo.environment)
@@ -24,12 +24,12 @@ struct FuzzSettings {
         input = (target, Array(bytes))
     }
 
-    /// How long a target takes.
+    /// The time for a target.
     func duration(of target: FuzzTarget) -> Duration {
         duration ?? .seconds(target.usualSeconds)
     }
 
-    /// The command that tries an input again.
+    /// The command that checks an input again.
     static func replay(_ target: FuzzTarget, _ bytes: [UInt8]) -> String {
         "CLOAKROOM_FUZZ_INPUT=\(target.name):\(Data(bytes).base64EncodedString()) swift test --filter FuzzTests/replay"
     }

@@ -2,11 +2,12 @@ import FoundationEssentials
 import FuzzTargets
 import Testing
 
-/// The corpus, and inputs made from it. `CLOAKROOM_FUZZ_SECONDS` gives each target more time than the usual half second or two,
-/// `CLOAKROOM_FUZZ_SEED` other inputs; `CLOAKROOM_FUZZ_INPUT=TARGET:BASE64` tries one input, as a failure names it.
+/// Checks the corpus and mutations of it. `CLOAKROOM_FUZZ_SECONDS` sets the time for each target, by default 0.5 s or 2
+/// s; `CLOAKROOM_FUZZ_SEED` selects other mutations; `CLOAKROOM_FUZZ_INPUT=TARGET:BASE64` checks one input, in the
+/// format that a failure prints.
 @Suite("Fuzzing", .serialized)
 struct FuzzTests {
-    @Test("Every input of the corpus holds what its target promises", arguments: FuzzTarget.all)
+    @Test("Every input of the corpus satisfies the invariants of its target", arguments: FuzzTarget.all)
     func corpus(_ target: FuzzTarget) throws {
         let inputs = try Corpus.inputs(of: target)
         #expect(!inputs.isEmpty)
@@ -20,7 +21,7 @@ struct FuzzTests {
         #expect(try Corpus.directories() == FuzzTarget.all.map(\.name).sorted())
     }
 
-    @Test("Inputs made from the corpus hold it too, for a while", arguments: FuzzTarget.all)
+    @Test("Mutations of the corpus satisfy the invariants for the configured time", arguments: FuzzTarget.all)
     func mutations(_ target: FuzzTarget) throws {
         let settings = FuzzSettings.current
         let corpus = try Corpus.inputs(of: target).map(\.bytes)
@@ -44,14 +45,14 @@ struct FuzzTests {
     }
 
     @Test(
-        "Reading takes a time that grows no faster than the bytes",
+        "Parsing time grows at most linearly with the input",
         arguments: FuzzTarget.all.filter { !$0.times.isEmpty })
     func linearTime(_ target: FuzzTarget) {
         for time in target.times {
             for family in time.families {
                 do throws(Violation) {
                     let cost = try time.check(family)
-                    print("time of \(target.name), \(family): \(Int(cost)) ns a byte")
+                    print("time of \(target.name), \(family): \(Int(cost)) ns per byte")
                 } catch {
                     Issue.record("\(target.name): \(error)")
                 }
@@ -59,7 +60,7 @@ struct FuzzTests {
         }
     }
 
-    @Test("A time that grows with the square of the length, and a byte that costs too much, are found")
+    @Test("Quadratic time and an excessive time per byte are detected")
     func quadraticTime() {
         let run = LinearTime.Family.repeated("a run", "a")
         let quadratic = LinearTime([run]) { bytes in
@@ -78,14 +79,14 @@ struct FuzzTests {
         #expect(throws: Violation.self) { try slow.check(run) }
     }
 
-    @Test("The input that the environment names", .enabled(if: FuzzSettings.current.input != nil))
+    @Test("The input in CLOAKROOM_FUZZ_INPUT satisfies its invariants", .enabled(if: FuzzSettings.current.input != nil))
     func replay() throws {
         let (target, bytes) = try #require(FuzzSettings.current.input)
         let found = violation(of: target, bytes)
         #expect(found == nil)
     }
 
-    @Test("The same seed makes the same inputs, another one others")
+    @Test("The same seed gives the same mutations, another seed gives others")
     func determinism() {
         let corpus = [Array("GET / HTTP/1.1".utf8), Array("POST".utf8)]
         func inputs(_ seed: UInt64) -> [[UInt8]] {

@@ -2,7 +2,7 @@ import Foundation
 import FuzzTargets
 import Testing
 
-/// Keeps the input that is being tried in a file, for the one that takes the process down with it.
+/// Keeps the current input in a file, in case it crashes the process.
 struct Trial {
     private let url: URL
     private let file: FileHandle
@@ -11,7 +11,7 @@ struct Trial {
         url = FileManager.default.temporaryDirectory.appendingPathComponent("cloakroom-fuzz-last-\(target.name)")
         try #require(FileManager.default.createFile(atPath: url.path, contents: nil))
         file = try FileHandle(forWritingTo: url)
-        print("fuzzing \(target.name): should the process end here, \(url.path) holds the input that did it")
+        print("fuzzing \(target.name): if the process crashes, \(url.path) contains the input")
     }
 
     func begin(_ bytes: [UInt8]) {

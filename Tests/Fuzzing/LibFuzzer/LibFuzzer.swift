@@ -1,9 +1,10 @@
 import FuzzTargets
 import Glibc
 
-/// What libFuzzer calls with every input. It brings its own `main`; the target is named by `CLOAKROOM_FUZZ_TARGET`.
+/// The entry point that libFuzzer calls for each input. libFuzzer has its own `main`; `CLOAKROOM_FUZZ_TARGET` selects
+/// the target.
 ///
-/// The pointer is libFuzzer's interface; it is copied at once.
+/// The pointer is required by libFuzzer's interface; the bytes are copied immediately.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func testOneInput(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     let bytes = Array(UnsafeBufferPointer(start: start, count: count))
@@ -11,7 +12,7 @@ public func testOneInput(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
         try chosen.check(bytes)
     } catch {
         complain("\(chosen.name): \(error)")
-        // The one way to tell libFuzzer that the input is to be kept.
+        // Aborting is the only way to make libFuzzer store the input.
         abort()
     }
     return 0
@@ -20,13 +21,13 @@ public func testOneInput(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
 private let chosen: FuzzTarget = {
     let name = getenv("CLOAKROOM_FUZZ_TARGET").map { String(cString: $0) } ?? ""
     guard let target = FuzzTarget.named(name) else {
-        complain("CLOAKROOM_FUZZ_TARGET has to be one of \(FuzzTarget.all.map(\.name))")
+        complain("CLOAKROOM_FUZZ_TARGET must be one of \(FuzzTarget.all.map(\.name))")
         exit(2)
     }
     return target
 }()
 
-/// Writes a line that is not lost with the process, as what is printed would be.
+/// Writes an unbuffered line, which survives a crash.
 private func complain(_ text: String) {
     let line = Array("cloakroom-fuzz: \(text)\n".utf8)
     _ = write(STDERR_FILENO, line, line.count)

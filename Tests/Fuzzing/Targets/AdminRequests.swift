@@ -4,7 +4,7 @@ import CloakroomTelemetry
 import Foundation
 
 extension FuzzTarget {
-    /// The `Accept` of a scraper (RFC 9110 §12.5.1).
+    /// The `Accept` field of a scraper (RFC 9110 §12.5.1).
     static let accept = FuzzTarget(
         "accept",
         words: [
@@ -15,7 +15,7 @@ extension FuzzTarget {
         times: [
             LinearTime([
                 .repeated("commas", ","), .repeated("semicolons", ";", prefix: "a"), .repeated("blanks", " "),
-                .repeated("blanks around nothing", " ", prefix: "a", suffix: "b"), .repeated("quotes", "\""),
+                .repeated("blanks between letters", " ", prefix: "a", suffix: "b"), .repeated("quotes", "\""),
                 .repeated("escapes in quotes", "\\\"", prefix: "a;version=\""),
                 .repeated("elements", "application/openmetrics-text;version=1.0.0;q=0.1,"),
                 .repeated("parameters", ";version=1.0.0", prefix: "application/openmetrics-text"),
@@ -30,15 +30,15 @@ extension FuzzTarget {
         let text = String(decoding: bytes, as: UTF8.self)
         let isNamed = text.lowercased().contains("application/openmetrics-text")
         let isPreferred = TelemetryWire.prefersOpenMetrics(accept: text)
-        try require(!isPreferred || isNamed, "OpenMetrics for a scraper that did not name it")
-        // A further element that names it with full weight is all that it takes, if no quotation is open.
+        try require(!isPreferred || isNamed, "OpenMetrics for a scraper that does not list it")
+        // Appending an element that lists it with full weight must select it, unless a quoted string is open.
         guard !bytes.contains(UInt8(ascii: "\"")) else { return }
         try require(
             TelemetryWire.prefersOpenMetrics(accept: text + ",application/openmetrics-text"),
-            "no OpenMetrics for a scraper that names it")
+            "no OpenMetrics for a scraper that lists it")
     }
 
-    /// The body of a request to end sessions: what is accepted asks for one thing.
+    /// The body of a request to end sessions. An accepted body selects sessions in exactly one way.
     static let revocations = FuzzTarget(
         "revocations",
         words: [
@@ -47,7 +47,7 @@ extension FuzzTarget {
             "\"", "\\u0040", "\\\"", " ", "[", "]", "null", "\u{0}", "\u{feff}",
         ],
         usualSeconds: 0.5,
-        // Longer bodies are refused before.
+        // Longer bodies are rejected before they are parsed.
         times: [
             LinearTime(JSONTexts.families, shortest: 64) { _ = try? RevocationRequest(json: Data($0)) }
         ]
@@ -55,19 +55,19 @@ extension FuzzTarget {
         guard let target = try? RevocationRequest(json: Data(bytes)) else { return }
         guard let document = try? JSONSerialization.jsonObject(with: Data(bytes), options: []),
             let members = document as? [String: Any], members.count == 1, let text = members.values.first as? String
-        else { throw Violation("accepted, and it is no object with one member") }
-        // UTF-8 with one member: its name and its value, and no other quotation marks that are not escaped.
+        else { throw Violation("accepted, but not an object with one member") }
+        // The body must be UTF-8 with one member, and therefore contain exactly four unescaped quotation marks.
         var (quotes, isEscaped) = (0, false)
         for byte in bytes {
             if !isEscaped, byte == UInt8(ascii: "\"") { quotes += 1 }
             isEscaped = !isEscaped && byte == UInt8(ascii: "\\")
         }
-        try require(quotes == 4, "accepted with a member that is there twice")
+        try require(quotes == 4, "accepted with a duplicate member")
         switch target {
         case .user(let name):
             try require(
-                members["user"] != nil && name == text && (1...255).contains(text.utf8.count), "a user that is none")
-        case .session: try require(members["session"] != nil && text.utf8.count == 16, "a session that is none")
+                members["user"] != nil && name == text && (1...255).contains(text.utf8.count), "invalid user accepted")
+        case .session: try require(members["session"] != nil && text.utf8.count == 16, "invalid session accepted")
         }
     }
 }

@@ -2,8 +2,8 @@ import CloakroomWire
 import NIOCore
 
 extension FuzzTarget {
-    /// A request head made from names and values, as HTTP/2 brings them: method and target on the first two lines, then
-    /// names and values in turn. Whatever is written has to be read as the same.
+    /// A request head built from names and values, as for HTTP/2: method and target on the first two lines, then names
+    /// and values alternately. Parsing the built head must return the same fields.
     static let builtHeads = FuzzTarget(
         "built-heads",
         words: [
@@ -45,11 +45,11 @@ extension FuzzTarget {
         do throws(WireError) {
             isComplete = try parser.parse(&buffer, into: &read)
         } catch {
-            throw Violation("a head that was built is refused: \(error)")
+            throw Violation("a built head is rejected: \(error)")
         }
-        try require(isComplete && buffer.readableBytes == 0, "a head that was built has another end")
+        try require(isComplete && buffer.readableBytes == 0, "a built head ends at another position")
         try require(
             read.fields == built.fields && read.method == built.method && read.target == built.target
-                && read.minorVersion == built.minorVersion, "a head that was built is read differently")
+                && read.minorVersion == built.minorVersion, "a built head is parsed differently")
     }
 }

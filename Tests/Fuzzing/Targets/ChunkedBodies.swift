@@ -3,7 +3,7 @@ import CloakroomWire
 import NIOCore
 
 extension FuzzTarget {
-    /// One body in the chunked coding (RFC 9112 §7.1), read by the decoder and, plainly, once more.
+    /// A body in the chunked coding (RFC 9112 §7.1), parsed by the decoder and by a simple reference parser.
     static let chunks = FuzzTarget(
         "chunks",
         words: [
@@ -15,20 +15,20 @@ extension FuzzTarget {
         let whole = ChunkedReading(bytes, pieces: [bytes.count])
         for pieces in [Segments.single(in: bytes), Segments.random(in: bytes), Segments.random(in: bytes, turn: 1)] {
             try require(
-                ChunkedReading(bytes, pieces: pieces) == whole, "read differently when cut at \(pieces.prefix(16))")
+                ChunkedReading(bytes, pieces: pieces) == whole, "parsed differently when cut at \(pieces.prefix(16))")
         }
         let plain = PlainChunks(bytes)
         switch plain.end {
-        case .rejected: try require(whole.error != nil, "should have been refused")
+        case .rejected: try require(whole.error != nil, "should have been rejected")
         case .incomplete: try require(whole.error == nil && !whole.isComplete, "is not complete")
         case .complete(let count):
             try require(
                 whole.error == nil && whole.isComplete, "should have been accepted: \(String(describing: whole.error))")
             try require(whole.leftover == Array(bytes[count...]), "another end was found")
-            try require(whole.body == plain.body, "the body was read differently")
+            try require(whole.body == plain.body, "the body was parsed differently")
             try require(
                 whole.trailers.map { Array($0.bytes.readableBytesView) } ?? [] == plain.trailers,
-                "the trailers were read differently")
+                "the trailer section was parsed differently")
         }
         if let section = whole.trailers {
             try MessageChecks.checkTrailers(section, policy: TrailerPolicy(injectable: Forbidden.injectable))
@@ -36,7 +36,7 @@ extension FuzzTarget {
     }
 }
 
-/// What the decoder makes of the bytes.
+/// The result of the decoder.
 private struct ChunkedReading: Equatable {
     var body: [UInt8] = []
     var trailers: TrailerSection?
@@ -72,7 +72,7 @@ private struct ChunkedReading: Equatable {
     }
 }
 
-/// The chunked coding read in the plainest way: all bytes at hand, line by line.
+/// A reference parser of the chunked coding: it has all bytes, and parses line by line.
 private struct PlainChunks {
     enum End {
         case complete(Int)
@@ -92,7 +92,7 @@ private struct PlainChunks {
         while readChunk() {}
     }
 
-    /// - Returns: Whether there is another chunk.
+    /// - Returns: Whether another chunk follows.
     private mutating func readChunk() -> Bool {
         extensionCount += bytes[index...].prefix { $0 != 0x0d && $0 != 0x0a }.drop { $0 != UInt8(ascii: ";") }.count
         guard extensionCount <= 4_096 else {
@@ -137,7 +137,7 @@ private struct PlainChunks {
         if count > 100 || bytes.count - start >= 8_192 { end = .rejected }
     }
 
-    /// Takes a line and its end; without one it decides whether one could still become fit.
+    /// Consumes a line with its end. If the line is incomplete, checks whether a continuation could make it valid.
     private mutating func line(isAcceptable: (ArraySlice<UInt8>, Bool) -> Bool) -> ArraySlice<UInt8>? {
         let rest = bytes[index...]
         let line = rest.prefix { $0 != 0x0d && $0 != 0x0a }
@@ -159,7 +159,7 @@ private struct PlainChunks {
         guard digits.allSatisfy(isHexadecimal), digits.count <= 16, !isWhole && extensions.isEmpty || !digits.isEmpty
         else { return false }
         if !digits.isEmpty, Int(String(decoding: digits, as: UTF8.self), radix: 16) == nil { return false }
-        // What a beginning may lack is an end of one of these.
+        // The possible endings that an incomplete line may lack.
         let ends = isWhole ? [""] : ["", "a", "\"", "a\""]
         return ends.contains { isExtensions(Array(extensions) + $0.utf8) }
     }

@@ -4,7 +4,7 @@ import CloakroomWire
 import NIOCore
 
 extension FuzzTarget {
-    /// `X-Forwarded-For` of a trusted peer, one field in a line: who sent the request.
+    /// `X-Forwarded-For` of a trusted peer, one field a line: the client address.
     static let forwardedFor = FuzzTarget(
         "forwarded-for",
         words: [
@@ -18,7 +18,7 @@ extension FuzzTarget {
                 .repeated("colons", ":"), .repeated("brackets", "[", suffix: "]"), .repeated("dots", "."),
                 .repeated("digits", "1"), .repeated("zeros between colons", "0:"),
                 .repeated("addresses with ports", "[fd00::1]:80, "), .repeated("fields", "10.0.0.1\n"),
-                .repeated("bytes of no ASCII", "é"),
+                .repeated("bytes outside ASCII", "é"),
             ]) { bytes in
                 guard let head = FieldLines.head("X-Forwarded-For", bytes) else { return }
                 _ = ClientAddress.resolve(head, peer: "10.0.0.9", trusted: FieldLines.trusted)
@@ -27,19 +27,19 @@ extension FuzzTarget {
     ) { bytes throws(Violation) in
         guard let head = FieldLines.head("X-Forwarded-For", bytes) else { return }
         let found = ClientAddress.resolve(head, peer: "10.0.0.9", trusted: FieldLines.trusted)
-        try require(IPAddress.bytes(of: found) != nil, "\(found) is no address")
+        try require(IPAddress.bytes(of: found) != nil, "\(found) is not an address")
         let members = bytes.split { $0 == UInt8(ascii: ",") || $0 == 0x0a }.map { PlainHead.trimmed($0) }
             .filter { !$0.isEmpty }.map { String(decoding: $0, as: UTF8.self) }
         try require(
             found == "10.0.0.9"
                 || members.contains { $0 == found || $0.hasPrefix(found + ":") || $0.hasPrefix("[" + found + "]") },
-            "\(found) stands nowhere")
-        // What a stranger wrote before the address that counts changes nothing.
+            "\(found) is not in the input")
+        // Addresses before the first untrusted one must have no effect.
         guard let longer = FieldLines.head("X-Forwarded-For", Array("198.51.100.1\n".utf8) + bytes) else { return }
         let isTrusted = FieldLines.trusted.contains { $0.contains(found) }
         try require(
             isTrusted || ClientAddress.resolve(longer, peer: "10.0.0.9", trusted: FieldLines.trusted) == found,
-            "a stranger's word counts")
+            "an untrusted address changes the result")
     }
 
     /// `traceparent`, and the same bytes as lines of `tracestate` (W3C Trace Context §3).
@@ -64,12 +64,12 @@ extension FuzzTarget {
         ]
     ) { bytes throws(Violation) in
         if let context = TraceContext(traceparent: bytes.span) {
-            try require(!context.traceID.isZero && context.spanID != 0, "an id of zeros")
+            try require(!context.traceID.isZero && context.spanID != 0, "an id of zeros was accepted")
             let text = context.traceparentText
             try require(
-                TraceContext(traceparent: text.utf8.span) == context, "a context is read differently when written")
+                TraceContext(traceparent: text.utf8.span) == context, "a written context is parsed differently")
             try require(
-                bytes[2..<52].elementsEqual(Array(text.utf8)[2..<52]), "other ids were read than stand there")
+                bytes[2..<52].elementsEqual(Array(text.utf8)[2..<52]), "other ids were parsed than received")
         }
         guard let head = FieldLines.head("tracestate", bytes, also: FieldLines.parent) else { return }
         var buffer = ByteBuffer()
@@ -77,7 +77,7 @@ extension FuzzTarget {
         let lines = FieldLines.lines(bytes).map { PlainHead.trimmed($0) }.filter { !$0.isEmpty }
         let expected =
             lines.isEmpty ? [] : Array("tracestate: ".utf8) + Array(lines.joined(separator: [0x2c])) + [0x0d, 0x0a]
-        try require(Array(buffer.readableBytesView) == expected, "another trace state goes on than came")
+        try require(Array(buffer.readableBytesView) == expected, "another trace state is forwarded than received")
     }
 
     /// The value of `Origin` (RFC 6454 §7).
@@ -100,7 +100,7 @@ extension FuzzTarget {
     ) { bytes throws(Violation) in
         let text = String(decoding: bytes, as: UTF8.self)
         guard let origin = WebOrigin(text) else { return }
-        try require(WebOrigin(origin.description) == origin, "\(origin) is read differently when written")
+        try require(WebOrigin(origin.description) == origin, "the written form of \(origin) is parsed differently")
         try require(
             text.lowercased().hasPrefix(origin.isSecure ? "https://\(origin.host)" : "http://\(origin.host)"),
             "\(origin) was read")
@@ -109,7 +109,7 @@ extension FuzzTarget {
     }
 }
 
-/// Field lines made of an input.
+/// Field lines built from an input.
 private enum FieldLines {
     static let trusted = ["10.0.0.0/8", "fd00::/8"].compactMap(CIDRBlock.init)
     static let parent = "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\n"
@@ -118,7 +118,7 @@ private enum FieldLines {
         bytes.split(separator: 0x0a, omittingEmptySubsequences: false)
     }
 
-    /// A request with one field for each line of the input; `nil` if that is none.
+    /// A request with one field for each line of the input; `nil` if that is not a valid request.
     static func head(_ name: String, _ bytes: [UInt8], also field: String = "") -> RequestHead? {
         var buffer = ByteBuffer(string: "GET / HTTP/1.1\r\n" + field)
         for line in lines(bytes) {

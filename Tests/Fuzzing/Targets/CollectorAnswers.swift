@@ -2,15 +2,15 @@ import CloakroomCore
 import CloakroomTelemetry
 
 extension FuzzTarget {
-    /// A collector's answer to a batch of spans (`ExportTraceServiceResponse`, in protobuf).
+    /// A collector's response to a batch of spans (`ExportTraceServiceResponse`, in protobuf).
     static let collectorResponses = FuzzTarget(
         "collector-answers",
         words: ["\u{a}\u{2}\u{8}\u{5}", "\u{a}", "\u{8}", "\u{12}\u{3}bad", "\u{9}", "\u{d}", "\u{b}", "\u{7f}"],
         usualSeconds: 0.5,
         times: [
             LinearTime([
-                .repeated("runs of bits that go on", "\u{7f}"),
-                .made("numbers that do not end") { Array(repeating: 0xff, count: $0) },
+                .repeated("varints with continuation bits", "\u{7f}"),
+                .made("unterminated varints") { Array(repeating: 0xff, count: $0) },
                 .repeated("empty messages", "\u{a}\u{0}"),
                 .repeated("messages of another field", "\u{12}\u{2}\u{8}\u{5}"),
                 .repeated("numbers", "\u{8}\u{1}"),
@@ -20,8 +20,8 @@ extension FuzzTarget {
         ]
     ) { bytes throws(Violation) in
         let count = TelemetryWire.rejectedSpans(bytes)
-        try require(count == PlainProtobuf.rejectedSpans(bytes), "\(count) spans are said to be refused")
-        try require(count >= 0, "fewer spans than none")
+        try require(count == PlainProtobuf.rejectedSpans(bytes), "\(count) spans are reported as rejected")
+        try require(count >= 0, "a negative number of spans")
     }
 
     /// The value of `Retry-After` (RFC 9110 §10.2.3).
@@ -47,21 +47,21 @@ extension FuzzTarget {
         guard let pause = TelemetryWire.retryAfter(text, now: now) else {
             let digits = bytes.drop { $0 == 0x20 || $0 == 0x09 }
             try require(
-                digits.isEmpty || !digits.allSatisfy { (0x30...0x39).contains($0) }, "a number of seconds is refused")
+                digits.isEmpty || !digits.allSatisfy { (0x30...0x39).contains($0) }, "a number of seconds is rejected")
             return
         }
-        try require(pause >= .zero, "a pause that is over before it begins")
+        try require(pause >= .zero, "a negative delay")
         let trimmed = Array(text.drop { $0 == " " || $0 == "\t" }.utf8)
         if trimmed.allSatisfy({ (0x30...0x39).contains($0) }) {
             let seconds = UInt32(String(decoding: trimmed, as: UTF8.self)) ?? .max
-            try require(pause == .seconds(seconds), "\(seconds) s are read as \(pause)")
+            try require(pause == .seconds(seconds), "\(seconds) s are parsed as \(pause)")
         } else {
-            try require(trimmed.suffix(4) == Array(" GMT".utf8), "no date, and no number")
+            try require(trimmed.suffix(4) == Array(" GMT".utf8), "neither a date nor a number")
         }
     }
 }
 
-/// A message in protobuf, read plainly.
+/// A reference parser of a protobuf message.
 private enum PlainProtobuf {
     static func rejectedSpans(_ bytes: [UInt8]) -> Int {
         for field in fields(bytes) where field.number == 1 {
@@ -99,7 +99,7 @@ private enum PlainProtobuf {
         return fields
     }
 
-    /// At most ten bytes; what does not fit into 64 bits is cut off.
+    /// A varint of at most ten bytes; bits beyond 64 are dropped.
     private static func number(_ bytes: [UInt8], _ index: inout Int) -> UInt64? {
         let run = bytes[index...].prefix { $0 >= 0x80 }
         guard run.count < 10, index + run.count < bytes.count else { return nil }

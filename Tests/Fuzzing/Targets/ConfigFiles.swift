@@ -2,7 +2,7 @@ import CloakroomConfig
 import FoundationEssentials
 
 extension FuzzTarget {
-    /// A configuration file: whatever stands in it gives a plan or mistakes that say where they are.
+    /// A configuration file: any contents give either a configuration or problems with their positions.
     static let config = FuzzTarget(
         "config",
         words: [
@@ -15,27 +15,27 @@ extension FuzzTarget {
         ],
         times: [
             LinearTime(ConfigTexts.families, nanosecondsPerByte: 200_000) { _ = ConfigWire.entryCount(yaml: $0) },
-            // As a whole: much is looked up and said about each key.
+            // Loading is measured as a whole, because each key takes several lookups and diagnostics.
             LinearTime(ConfigTexts.wholeFamilies, shortest: 256, nanosecondsPerByte: 500_000) { bytes in
                 _ = ConfigFile(bytes)?.load()
             },
         ]
     ) { bytes throws(Violation) in
-        guard let file = ConfigFile(bytes) else { throw Violation("no file can be written") }
+        guard let file = ConfigFile(bytes) else { throw Violation("the file cannot be written") }
         let first = file.load()
         let second = file.load()
-        try require(first.problems.map(\.description) == second.problems.map(\.description), "loaded differently twice")
-        try require(first.values == second.values, "other values are in effect when loaded twice")
+        try require(first.problems.map(\.description) == second.problems.map(\.description), "two loads differ")
+        try require(first.values == second.values, "the values of two loads differ")
         let lineCount = bytes.split(separator: 0x0a, omittingEmptySubsequences: false).count
         for problem in first.problems {
-            try require(!problem.message.isEmpty && !problem.source.isEmpty, "a mistake that says nothing")
+            try require(!problem.message.isEmpty && !problem.source.isEmpty, "a problem without message or source")
             try require(
-                !problem.description.utf8.contains { $0 < 0x20 }, "a mistake of several lines: \(problem.description)")
-            // YAML knows line breaks besides LF, at most one in two bytes.
+                !problem.description.utf8.contains { $0 < 0x20 }, "a problem of several lines: \(problem.description)")
+            // YAML has line breaks other than LF; there is at most one in two bytes.
             try require(
                 (problem.line ?? 1) >= 1 && (problem.line ?? 1) <= max(lineCount, bytes.count) + 1,
-                "a line that is none")
-            try require((problem.column ?? 1) >= 1, "a column that is none")
+                "a line outside of the file")
+            try require((problem.column ?? 1) >= 1, "a column below 1")
         }
         for value in first.values where value.key.hasSuffix("apiToken.value") && value.origin != "default" {
             try require(value.value == "<redacted>", "a secret is shown as \(value.key)")
@@ -43,7 +43,7 @@ extension FuzzTarget {
     }
 }
 
-/// A file of the process's own; removed when it is let go of.
+/// A file that is deleted with its owner.
 private struct ConfigFile: ~Copyable {
     private let path: String
 
@@ -69,7 +69,7 @@ private struct ConfigFile: ~Copyable {
 private enum ConfigTexts {
     static let families: [LinearTime.Family] = [
         .numbered("many keys", separator: "\n") { "key\($0): \($0)" },
-        .numbered("many keys, one of them twice", suffix: "\nkey0: 1\n", separator: "\n") { "key\($0): \($0)" },
+        .numbered("many keys, one of them duplicate", suffix: "\nkey0: 1\n", separator: "\n") { "key\($0): \($0)" },
         .numbered("many routes", prefix: "routes:\n", separator: "\n") {
             "- path: /a\($0)\n  methods: [GET]"
         },

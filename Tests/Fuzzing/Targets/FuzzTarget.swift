@@ -1,12 +1,12 @@
-/// Something that reads bytes from outside, and what must hold of whatever it reads.
+/// A parser of untrusted bytes, and the invariants of its results.
 public struct FuzzTarget: Sendable, CustomStringConvertible {
-    /// The name, which is that of its folder in the corpus too.
+    /// The name, which is also that of its folder in the corpus.
     public let name: String
-    /// Pieces of input that mean something to it, for mutations.
+    /// Tokens of the format, inserted by mutations.
     public let words: [[UInt8]]
-    /// How long it is usually tried, in seconds.
+    /// The default time for the target, in seconds.
     public let usualSeconds: Double
-    /// What its parser is timed with; the parsers of whole messages are not timed here.
+    /// The time limits of the parser; parsers of complete messages have none here.
     public let times: [LinearTime]
     private let invariants: @Sendable ([UInt8]) throws(Violation) -> Void
 
@@ -21,8 +21,8 @@ public struct FuzzTarget: Sendable, CustomStringConvertible {
         self.invariants = invariants
     }
 
-    /// Reads an input and checks what must hold.
-    /// - Throws: ``Violation`` if something does not.
+    /// Parses an input and checks the invariants.
+    /// - Throws: ``Violation`` if an invariant is violated.
     public func check(_ bytes: [UInt8]) throws(Violation) {
         try invariants(bytes)
     }
@@ -30,22 +30,22 @@ public struct FuzzTarget: Sendable, CustomStringConvertible {
     /// The name.
     public var description: String { name }
 
-    /// Every target.
+    /// All targets.
     public static let all: [FuzzTarget] = [
         .requests, .responses, .chunks, .cookies, .requestTargets, .proxyHeaders, .builtHeads, .webSockets, .config,
         .serverReplies, .json, .signIns, .tokenResponses, .userDocuments, .collectorResponses, .retryAfter, .accept,
         .revocations, .forwardedFor, .traceContexts, .origins,
     ]
 
-    /// The target of the given name.
+    /// The target with a name.
     public static func named(_ name: String) -> FuzzTarget? {
         all.first { $0.name == name }
     }
 }
 
-/// An invariant that does not hold.
+/// A violated invariant.
 public struct Violation: Error, CustomStringConvertible {
-    /// Which one, and for what.
+    /// The invariant and the evidence.
     public let description: String
 
     init(_ description: String) {

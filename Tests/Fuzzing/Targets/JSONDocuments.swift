@@ -2,7 +2,8 @@ import CloakroomIdentity
 import Foundation
 
 extension FuzzTarget {
-    /// A JSON document (RFC 8259) of a client or an upstream. Foundation reads it too; whatever both accept is the same.
+    /// A JSON document (RFC 8259) of a client or an upstream. Foundation parses it too, and the results must be equal
+    /// if both accept it.
     static let json = FuzzTarget(
         "json",
         words: [
@@ -14,29 +15,29 @@ extension FuzzTarget {
         times: [LinearTime(JSONTexts.families) { _ = JSONValue(document: $0) }]
     ) { bytes throws(Violation) in
         let value = JSONValue(document: bytes)
-        try require(JSONValue(document: bytes) == value, "read differently when read twice")
+        try require(JSONValue(document: bytes) == value, "parsing twice gives different results")
         let foundation = try? JSONSerialization.jsonObject(with: Data(bytes), options: .fragmentsAllowed)
         guard let value else {
             try require(
                 foundation == nil || JSONTexts.mayBeRejected(bytes, foundation),
-                "refused, and there is nothing wrong with it")
+                "a valid document is rejected")
             return
         }
         guard let foundation else {
-            // A number may be too large for Foundation, and infinite for others.
-            return try require(JSONTexts.hasInfiniteNumber(value), "accepted, and Foundation refuses it")
+            // A number may be too large for Foundation, and be infinite here.
+            return try require(JSONTexts.hasInfiniteNumber(value), "accepted, and Foundation rejects it")
         }
-        // Which of two members with the same name counts is not said anywhere (RFC 8259 §4).
+        // RFC 8259 §4 does not define which of two members with the same name is used.
         guard !JSONTexts.hasDoubledName(bytes, foundation) else { return }
         try require(
-            JSONTexts.isSame(value, foundation), "read differently than Foundation does: \(value) and \(foundation)")
-        try require(String(validating: bytes, as: UTF8.self) != nil, "accepted, and it is not UTF-8")
+            JSONTexts.isSame(value, foundation), "Foundation parses it differently: \(value) and \(foundation)")
+        try require(String(validating: bytes, as: UTF8.self) != nil, "accepted, but not UTF-8")
     }
 }
 
-/// JSON texts, looked at plainly.
+/// Test inputs and simple checks of JSON texts.
 enum JSONTexts {
-    /// What is expensive in a JSON parser that does too much.
+    /// Inputs that are expensive for a JSON parser that does superfluous work.
     static let families: [LinearTime.Family] = [
         .made("nesting") {
             Array(repeating: UInt8(ascii: "["), count: $0 / 2) + Array(repeating: UInt8(ascii: "]"), count: $0 / 2)
@@ -55,7 +56,7 @@ enum JSONTexts {
         .repeated("one long exponent", "1", prefix: "1e"),
         .repeated("escapes", #"\""#, prefix: "\"", suffix: "\""),
         .repeated("escaped characters", #"\u00e9"#, prefix: "\"", suffix: "\""),
-        .repeated("halves of characters", #"\ud83d"#, prefix: "\"", suffix: "\""),
+        .repeated("unpaired surrogates", #"\ud83d"#, prefix: "\"", suffix: "\""),
         .repeated("combining marks", "\u{301}", prefix: "\"e", suffix: "\""),
         .repeated("a name of combining marks", "\u{301}\u{316}", prefix: "{\"e", suffix: "\":0}"),
         .repeated("backslashes", #"\"#, prefix: "\""),
@@ -63,7 +64,7 @@ enum JSONTexts {
         .repeated("strings", #""a","#, prefix: "[", suffix: "0]"),
         .repeated("one name", #""a":0,"#, prefix: "{", suffix: #""a":0}"#),
         .numbered("many names", prefix: "{", suffix: "}", separator: ",") { #""name\#($0)":\#($0)"# },
-        .numbered("names with one beginning", prefix: "{", suffix: "}", separator: ",") {
+        .numbered("names with a common prefix", prefix: "{", suffix: "}", separator: ",") {
             "\"" + String(repeating: "a", count: 40) + "\($0)\":null"
         },
         .repeated("blanks", " ", suffix: "0"),
@@ -74,9 +75,9 @@ enum JSONTexts {
         String(repeating: "[", count: depth) + String(repeating: "]", count: depth)
     }
 
-    /// Whether a document that Foundation takes has something in it that others need not take: another encoding, a byte
-    /// order mark, zeros, lists 32 deep, a comma with nothing behind it, a name that is there twice, a number beyond what
-    /// a floating-point number holds, half of a pair of surrogates.
+    /// Whether a document that Foundation accepts may be rejected by other parsers. The reasons are: another encoding,
+    /// a byte order mark, zero bytes, lists 32 deep, a trailing comma, a duplicate name, a number outside the range of
+    /// floating point, an unpaired surrogate.
     static func mayBeRejected(_ bytes: [UInt8], _ value: Any?) -> Bool {
         if bytes.contains(0) || bytes.contains(0xef) || bytes.first ?? 0 >= 0xfe { return true }
         guard let value else { return true }
@@ -106,7 +107,7 @@ enum JSONTexts {
         outsideStrings(bytes).count { $0 == UInt8(ascii: ":") } != memberCount(value)
     }
 
-    /// What stands outside of strings, without white space.
+    /// The bytes outside of strings, without white space.
     private static func outsideStrings(_ bytes: [UInt8]) -> [UInt8] {
         var outside: [UInt8] = []
         var isInString = false
@@ -134,7 +135,7 @@ enum JSONTexts {
         return 0
     }
 
-    /// The scalars of a text without byte order marks, which Foundation leaves out here and there.
+    /// The scalars of a text without byte order marks, some of which Foundation drops.
     private static func withoutMarks(_ text: String) -> [Unicode.Scalar] {
         text.unicodeScalars.filter { $0.value != 0xfeff }
     }

@@ -1,18 +1,18 @@
 import Glibc
 
-/// Inputs that are made to be expensive, and what reading them may cost: time per byte does not grow with the length, and
-/// stays below a limit.
+/// Limits for the parsing time of expensive inputs: the time per byte must not grow with the length, and has an upper
+/// bound.
 ///
-/// Time is that of the thread on its processor, so other work on the machine hardly changes it, and of several runs the
-/// shortest counts.
+/// Measures the CPU time of the thread, so that other work on the machine has little effect, and uses the shortest of
+/// several runs.
 public struct LinearTime: Sendable {
     /// Inputs of one kind, of any length.
     public struct Family: Sendable, CustomStringConvertible {
-        /// What they are full of.
+        /// The repeated part of the inputs.
         public let name: String
         fileprivate let make: @Sendable (Int) -> [UInt8]
 
-        /// The given text again and again between a beginning and an end.
+        /// Repeats a text between a prefix and a suffix.
         package static func repeated(_ name: String, _ text: String, prefix: String = "", suffix: String = "") -> Family
         {
             Family(name: name) { count in
@@ -23,7 +23,7 @@ public struct LinearTime: Sendable {
             }
         }
 
-        /// Elements that differ by their number, with something between them.
+        /// Numbered elements with a separator.
         package static func numbered(
             _ name: String, prefix: String = "", suffix: String = "", separator: String,
             _ element: @escaping @Sendable (Int) -> String
@@ -40,7 +40,7 @@ public struct LinearTime: Sendable {
             }
         }
 
-        /// An input that depends on the length in a way of its own.
+        /// Inputs from a function of the length.
         package static func made(_ name: String, _ make: @escaping @Sendable (Int) -> [UInt8]) -> Family {
             Family(name: name, make: make)
         }
@@ -49,25 +49,25 @@ public struct LinearTime: Sendable {
         public var description: String { name }
     }
 
-    /// The length of the shortest inputs, in bytes; the others are four and sixteen times as long.
+    /// The length of the shortest inputs, in bytes; the others are 4 and 16 times as long.
     let shortest: Int
-    /// What a byte may cost in a debug build, in nanoseconds. Release builds are many times faster.
+    /// The limit per byte in a debug build, in nanoseconds. Release builds are many times faster.
     let nanosecondsPerByte: Double
     /// The kinds of input.
     public let families: [Family]
     private let read: @Sendable ([UInt8]) -> Void
 
-    /// How much more a byte of the longest input may cost than one of the shortest. Sixteen times as long, it would cost
-    /// sixteen times as much if time grew with the square of the length.
+    /// The limit for the time per byte of the longest input, relative to the shortest. With quadratic time the factor
+    /// would be 16.
     private static let growth = 4.0
-    /// Runs that are shorter say nothing about growth, in nanoseconds.
+    /// Shorter runs are not used for the growth, in nanoseconds.
     private static let shortestMeasured = 200_000.0
-    /// Whatever one run costs besides what its bytes cost, in nanoseconds.
+    /// The fixed cost allowed for a run, in nanoseconds.
     private static let allowance = 2_000_000.0
     private static let runs = 5
-    /// One run of this length is enough if it is not too long, in nanoseconds.
+    /// A single run of this length is enough if it is within the limit, in nanoseconds.
     private static let longMeasured = 20_000_000.0
-    /// No input is tried again after this, in nanoseconds.
+    /// After this total time an input is not run again, in nanoseconds.
     private static let longestMeasured = 3_000_000_000.0
 
     package init(
@@ -80,9 +80,9 @@ public struct LinearTime: Sendable {
         self.read = read
     }
 
-    /// Reads inputs of one kind.
-    /// - Returns: What a byte of the longest input costs, in nanoseconds.
-    /// - Throws: ``Violation`` if time grows faster than the length, or a byte costs too much.
+    /// Measures the parsing time of inputs of one kind.
+    /// - Returns: The time per byte of the longest input, in nanoseconds.
+    /// - Throws: ``Violation`` if the time grows faster than the length, or the time per byte exceeds the limit.
     @discardableResult
     public func check(_ family: Family) throws(Violation) -> Double {
         var first: Double?
@@ -96,17 +96,17 @@ public struct LinearTime: Sendable {
             last = time / count
             try require(
                 time <= limit,
-                "\(family): \(input.count) bytes take \(Int(time / 1_000)) µs, which is \(Int(last)) ns for each")
+                "\(family): \(input.count) bytes take \(Int(time / 1_000)) µs, which is \(Int(last)) ns per byte")
             try require(
                 time <= growthLimit,
-                "\(family): a byte costs \(Int(last)) ns among \(input.count), and \(Int(first ?? 0)) ns among fewer")
-            // What is too short to be measured counts as much as could have been.
+                "\(family): \(Int(last)) ns per byte with \(input.count) bytes, and \(Int(first ?? 0)) ns with fewer")
+            // Runs that are too short to be measured count with the shortest measurable time.
             if first == nil { first = max(time, Self.shortestMeasured / 16) / count }
         }
         return last
     }
 
-    /// The shortest of several runs; fewer if they are long, and more only where none was short enough.
+    /// The shortest of several runs; fewer if they are long, and more only if none was within the limit.
     private func fastest(_ input: [UInt8], enough: Double) -> Double {
         var best = Double.infinity
         var total = 0.0
@@ -122,7 +122,7 @@ public struct LinearTime: Sendable {
         return best
     }
 
-    /// How long this thread has run, in nanoseconds.
+    /// The CPU time of this thread, in nanoseconds.
     private static func threadTime() -> Double {
         var time = timespec()
         guard clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time) == 0 else { return 0 }

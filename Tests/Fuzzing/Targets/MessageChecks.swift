@@ -2,23 +2,23 @@ import CloakroomCore
 import CloakroomWire
 import NIOCore
 
-/// What must hold of messages in either direction.
+/// Invariants of requests and responses.
 enum MessageChecks {
-    /// Reads a connection whole and in pieces.
-    /// - Throws: ``Violation`` if the pieces make a difference.
+    /// Parses a connection as a whole and in pieces.
+    /// - Throws: ``Violation`` if the results differ.
     static func read<Head: WireHead>(
         _ bytes: [UInt8], limits: HeadLimits = HeadLimits(), isToHead: Bool = false, as: Head.Type
     ) throws(Violation) -> MessageStream<Head> {
         let whole = MessageStream<Head>(bytes, limits: limits, isToHead: isToHead, pieces: [bytes.count])
         for pieces in [Segments.single(in: bytes), Segments.random(in: bytes), Segments.random(in: bytes, turn: 1)] {
             let other = MessageStream<Head>(bytes, limits: limits, isToHead: isToHead, pieces: pieces)
-            try require(other.matches(whole), "read differently when cut at \(pieces.prefix(16))")
+            try require(other.matches(whole), "parsed differently when cut at \(pieces.prefix(16))")
         }
         return whole
     }
 
-    /// Compares framing with what the fields say, read plainly (RFC 9112 §6.3).
-    /// - Parameter hasBody: Whether the message may have a body at all.
+    /// Compares the framing with the fields as a reference parser reads them (RFC 9112 §6.3).
+    /// - Parameter hasBody: Whether the message may have a body.
     /// - Parameter isResponse: Whether a body without length ends with the connection.
     static func checkFraming(
         _ framing: BodyFraming, of head: PlainHead, hasBody: Bool, isResponse: Bool
@@ -30,7 +30,7 @@ enum MessageChecks {
         try require(codings.allSatisfy { $0 == "chunked" }, "a coding other than chunked was accepted")
         try require(
             lengths.allSatisfy { !$0.isEmpty && $0.utf8.allSatisfy { (0x30...0x39).contains($0) } && Int($0) != nil },
-            "a length that is none was accepted")
+            "an invalid length was accepted")
         let expected: BodyFraming
         if !hasBody {
             expected = .none
@@ -44,7 +44,7 @@ enum MessageChecks {
         try require(framing == expected, "framing is \(framing), and should be \(expected)")
     }
 
-    /// The lines of a head that policy left.
+    /// The lines of a head that the header policy keeps.
     static func keptLines(_ head: some WireHead) -> [UInt8] {
         var lines: [UInt8] = []
         for index in head.fields.indices where !head.fields[index].isStripped {
@@ -56,7 +56,7 @@ enum MessageChecks {
         return lines
     }
 
-    /// A body as it is passed on: by its length, or chunked.
+    /// A body in its forwarded form: with a length, or chunked.
     static func body<Head>(_ message: MessageStream<Head>.Message, policy: TrailerPolicy) -> (
         field: String, bytes: [UInt8]
     ) {
@@ -75,7 +75,7 @@ enum MessageChecks {
         return ("Transfer-Encoding: chunked\r\n", Array(buffer.readableBytesView))
     }
 
-    /// Checks what is kept of trailers, and that nothing of it would be dropped the next time.
+    /// Checks the filtered trailer fields, and that filtering them again drops none.
     static func checkTrailers(_ section: TrailerSection, policy: TrailerPolicy) throws(Violation) {
         let plain = try PlainHead.fields(ofTrailers: section.bytes)
         try PlainHead.check(section.fields, in: section.bytes, are: plain)
@@ -85,16 +85,17 @@ enum MessageChecks {
         do throws(WireError) {
             again = try TrailerSection(lines: kept)
         } catch {
-            throw Violation("the trailers that were kept are refused: \(error)")
+            throw Violation("the filtered trailer fields are rejected: \(error)")
         }
-        try require(policy.filter(again) == kept, "the trailers that were kept are not kept again")
+        try require(policy.filter(again) == kept, "filtering the trailer fields again drops some")
         for field in try PlainHead.fields(ofTrailers: kept) {
             try require(!Forbidden.inTrailers(field.name), "the trailer \(field.name) was kept")
         }
     }
 }
 
-/// Names that must never go on, judged without the policies' own tables: whatever an upstream would fold to them counts.
+/// Names that must never be forwarded, checked without the tables of the policies. Includes names that an upstream
+/// would fold to them.
 enum Forbidden {
     static let injectable = ["X-API-TOKEN"]
 

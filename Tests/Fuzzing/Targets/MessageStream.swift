@@ -1,7 +1,7 @@
 import CloakroomWire
 import NIOCore
 
-/// A head of either direction, as far as the checks have to do with it.
+/// The parts of a request or response head that the checks need.
 protocol WireHead {
     var bytes: ByteBuffer { get }
     var fields: [FieldSlice] { get set }
@@ -35,7 +35,7 @@ extension ResponseHead: WireHead {
     }
 }
 
-/// Reads all messages of a connection, as connections do.
+/// Parses all messages of a connection, as the gateway's connections do.
 struct MessageStream<Head: WireHead> {
     struct Message {
         var head: Head
@@ -47,7 +47,7 @@ struct MessageStream<Head: WireHead> {
 
     private(set) var messages: [Message] = []
     private(set) var error: WireError?
-    /// What has not been read, if there was no error.
+    /// The bytes that were not parsed, if there was no error.
     private(set) var leftover: [UInt8] = []
 
     private let isToHead: Bool
@@ -56,7 +56,7 @@ struct MessageStream<Head: WireHead> {
     private var decoder: BodyDecoder?
     private var buffer = ByteBuffer()
 
-    /// Reads the bytes in pieces that end at the given offsets; then the connection is closed.
+    /// Parses the bytes in pieces that end at the given offsets; then the connection is closed.
     init(_ bytes: [UInt8], limits: HeadLimits, isToHead: Bool = false, pieces: [Int]) {
         self.isToHead = isToHead
         self.parser = HeadParser(limits: limits)
@@ -106,7 +106,7 @@ struct MessageStream<Head: WireHead> {
         if decoder?.close() == true { finish() }
     }
 
-    /// Everything that may not depend on where the bytes were cut.
+    /// The results that must not depend on where the bytes were cut.
     func matches(_ other: MessageStream) -> Bool {
         error == other.error && leftover == other.leftover && messages.count == other.messages.count
             && zip(messages, other.messages).allSatisfy { left, right in

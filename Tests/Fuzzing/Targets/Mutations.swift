@@ -1,14 +1,14 @@
 import TestSupport
 
-/// Inputs made from those of a corpus: the same ones again for the same seed and turn.
+/// Mutations of the inputs of a corpus, reproducible by seed and turn.
 public struct Mutations: Sendable {
     private let corpus: [[UInt8]]
     private let words: [[UInt8]]
     private let seed: UInt64
-    /// Longer inputs find nothing that shorter ones do not, and take their time.
+    /// The maximum length: longer inputs take more time and find nothing else.
     private static let longest = 8_192
 
-    /// Makes a source of inputs.
+    /// Creates a source of inputs.
     public init(of corpus: [[UInt8]], words: [[UInt8]], seed: UInt64) {
         self.corpus = corpus.isEmpty ? [[]] : corpus
         self.words = words

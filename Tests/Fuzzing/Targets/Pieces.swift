@@ -1,8 +1,8 @@
 import TestSupport
 
-/// Ways to cut an input, the same ones each time it comes: an input that finds something finds it again.
+/// Ways to cut an input. They depend on the input only, so that a violation can be reproduced.
 enum Segments {
-    /// The offsets where pieces end, in ascending order; the last is that of the end.
+    /// The end offsets of the pieces, in ascending order; the last one is the length of the input.
     static func random(in bytes: [UInt8], turn: UInt64 = 0) -> [Int] {
         guard bytes.count > 1 else { return [bytes.count] }
         var generator = SeededGenerator(seed: hash(bytes) &+ turn)
@@ -11,7 +11,7 @@ enum Segments {
         return cuts.sorted() + [bytes.count]
     }
 
-    /// Every byte by itself. Of a long input only the first bytes: lines that are not done are read again with each.
+    /// One byte in each piece. Only the first 2,048 bytes, because an incomplete line is parsed again with each byte.
     static func single(in bytes: [UInt8]) -> [Int] {
         Array(bytes.indices.prefix(2_048)) + [bytes.count]
     }

@@ -1,12 +1,12 @@
 import CloakroomWire
 import NIOCore
 
-/// A second, slow reading of a head that was accepted: cut into lines, lines cut at the first colon.
+/// A slow reference parser for an accepted head: splits it into lines, and lines at the first colon.
 struct PlainHead {
     let startLine: [UInt8]
     private(set) var fields: [(name: String, value: [UInt8])] = []
 
-    /// - Throws: ``Violation`` for what should have been refused.
+    /// - Throws: ``Violation`` if the head should have been rejected.
     init(_ head: ByteBuffer) throws(Violation) {
         let bytes = Array(head.readableBytesView)
         var lines = try Self.lines(bytes)
@@ -26,7 +26,7 @@ struct PlainHead {
         var fields: [(name: String, value: [UInt8])] = []
         for line in lines {
             guard let colon = line.firstIndex(of: UInt8(ascii: ":")) else { throw Violation("a line without colon") }
-            try require(colon > 0 && line[..<colon].allSatisfy(isToken), "a field name that is no token")
+            try require(colon > 0 && line[..<colon].allSatisfy(isToken), "a field name that is not a token")
             let value = trimmed(line[(colon + 1)...])
             try require(!value.contains { $0 < 0x20 && $0 != 0x09 || $0 == 0x7f }, "a control in a field value")
             fields.append((String(decoding: line[..<colon], as: UTF8.self).lowercased(), value))
@@ -34,7 +34,7 @@ struct PlainHead {
         return fields
     }
 
-    /// Lines without their ends. What is behind the last line end counts as a line.
+    /// Lines without their ends. Bytes after the last line end count as a line.
     private static func lines(_ bytes: [UInt8]) throws(Violation) -> [[UInt8]] {
         var lines: [[UInt8]] = []
         var start = 0
@@ -70,12 +70,12 @@ struct PlainHead {
         return Array(bytes)
     }
 
-    /// The values of all fields of a name in lower case.
+    /// The values of all fields with a name, which is given in lower case.
     func values(_ name: String) -> [String] {
         fields.filter { $0.name == name }.map { String(decoding: $0.value, as: UTF8.self) }
     }
 
-    /// Whether an index says the same of the head.
+    /// Checks that the parsed fields equal those of the reference parser.
     func check(_ index: [FieldSlice], in head: ByteBuffer) throws(Violation) {
         try Self.check(index, in: head, are: fields)
     }
@@ -83,14 +83,14 @@ struct PlainHead {
     static func check(
         _ index: [FieldSlice], in bytes: ByteBuffer, are fields: [(name: String, value: [UInt8])]
     ) throws(Violation) {
-        try require(index.count == fields.count, "\(index.count) fields were read where \(fields.count) stand")
+        try require(index.count == fields.count, "\(index.count) fields were parsed, \(fields.count) are present")
         for (entry, field) in zip(index, fields) {
             let name = text(entry.nameRange, bytes).lowercased()
-            try require(name == field.name, "a name was read as \(name) and is \(field.name)")
+            try require(name == field.name, "a name was parsed as \(name) and is \(field.name)")
             try require(
                 bytes.getBytes(at: bytes.readerIndex + entry.valueRange.start, length: entry.valueRange.count)
-                    == field.value, "the value of \(name) was read differently")
-            try require(entry.name == known[name] ?? .other, "\(name) was taken for \(entry.name)")
+                    == field.value, "the value of \(name) was parsed differently")
+            try require(entry.name == known[name] ?? .other, "\(name) was identified as \(entry.name)")
         }
     }
 

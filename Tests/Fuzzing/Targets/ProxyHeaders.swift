@@ -2,7 +2,7 @@ import CloakroomWire
 import NIOCore
 
 extension FuzzTarget {
-    /// The header of the PROXY protocol, versions 1 and 2, and what stands behind it.
+    /// The header of the PROXY protocol, versions 1 and 2, and the bytes after it.
     static let proxyHeaders = FuzzTarget(
         "proxy-headers",
         words: [
@@ -31,22 +31,22 @@ extension FuzzTarget {
         let whole = ProxyReading(bytes, pieces: [bytes.count])
         for pieces in [Segments.single(in: bytes), Segments.random(in: bytes)] {
             try require(
-                ProxyReading(bytes, pieces: pieces) == whole, "read differently when cut at \(pieces.prefix(16))")
+                ProxyReading(bytes, pieces: pieces) == whole, "parsed differently when cut at \(pieces.prefix(16))")
         }
         guard let header = whole.header else { return }
         let count = bytes.count - whole.leftover.count
-        try require(Array(bytes.dropFirst(count)) == whole.leftover, "bytes behind the header were taken")
+        try require(Array(bytes.dropFirst(count)) == whole.leftover, "bytes after the header were consumed")
         let isBinary = bytes.starts(with: [0x0d, 0x0a, 0x0d, 0x0a, 0, 0x0d, 0x0a] + Array("QUIT\n".utf8))
         let isLine = bytes.starts(with: "PROXY ".utf8) && bytes[..<count].suffix(2) == [0x0d, 0x0a] && count <= 107
-        try require(isBinary && count >= 16 || isLine, "something was accepted that is no header")
+        try require(isBinary && count >= 16 || isLine, "an invalid header was accepted")
         guard let source = header.source else { return }
         guard let address = source.ipAddress, let port = source.port else {
-            throw Violation("a source that is no address")
+            throw Violation("the source is not an address")
         }
         let family = source.protocol == .inet6 ? "TCP6" : "TCP4"
         let line = Array("PROXY \(family) \(address) \(address) \(port) \(port)\r\n".utf8)
         try require(
-            ProxyReading(line, pieces: [line.count]).header == header, "the source is read differently when written")
+            ProxyReading(line, pieces: [line.count]).header == header, "the written source is parsed differently")
     }
 }
 

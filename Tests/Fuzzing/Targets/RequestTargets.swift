@@ -14,7 +14,7 @@ extension FuzzTarget {
             LinearTime([
                 .repeated("slashes", "/"), .repeated("segments", "/a"), .repeated("dots", "/."),
                 .repeated("ways back", "/.."),
-                .repeated("ways there and back", "/a/.."), .repeated("escaped dots", "/%2e"),
+                .repeated("dot segments", "/a/.."), .repeated("escaped dots", "/%2e"),
                 .repeated("escapes", "%41", prefix: "/"),
                 .repeated("escaped slashes", "%2f", prefix: "/"), .repeated("percent signs", "%", prefix: "/"),
                 .repeated("escaped percent signs", "%25", prefix: "/"), .repeated("question marks", "?", prefix: "/"),
@@ -25,7 +25,7 @@ extension FuzzTarget {
     ) { bytes throws(Violation) in
         guard let (target, path) = TargetChecks.parse(bytes) else { return }
         if target.isAsterisk {
-            try require(bytes == [UInt8(ascii: "*")], "an asterisk that is none")
+            try require(bytes == [UInt8(ascii: "*")], "an invalid asterisk form")
             return
         }
         try TargetChecks.checkPath(path)
@@ -34,18 +34,18 @@ extension FuzzTarget {
         try require(!query.contains { $0 <= 0x20 || $0 >= 0x7f || $0 == UInt8(ascii: "#") }, "a query with controls")
         if let authority = target.authority {
             let text = Array(bytes[authority.start..<authority.end])
-            try require(Authority.isValid(text.span) && !text.contains(UInt8(ascii: "@")), "an authority that is none")
+            try require(Authority.isValid(text.span) && !text.contains(UInt8(ascii: "@")), "an invalid authority")
         } else {
             try require(bytes.first == UInt8(ascii: "/"), "a path that does not begin with a slash")
         }
-        // The upstream is sent this, and must understand the same.
+        // The upstream receives the normal form, and must parse the same.
         let sent = (path.isEmpty ? [UInt8(ascii: "/")] : path) + query
-        guard let (again, secondPath) = TargetChecks.parse(sent) else { throw Violation("the normal form is refused") }
+        guard let (again, secondPath) = TargetChecks.parse(sent) else { throw Violation("the normal form is rejected") }
         try require(
             secondPath == (path.isEmpty ? [UInt8(ascii: "/")] : path), "the normal form has another normal form")
         try require(
             Array(sent[again.query.start..<again.query.end]) == query && again.authority == nil,
-            "the query of the normal form is another")
+            "the normal form has another query")
     }
 }
 
@@ -58,8 +58,8 @@ private enum TargetChecks {
 
     static func checkPath(_ path: [UInt8]) throws(Violation) {
         try require(path.isEmpty || path.first == UInt8(ascii: "/"), "a path that does not begin with a slash")
-        try require(path.allSatisfy { $0 > 0x20 && $0 < 0x7f && !"#?;\\".utf8.contains($0) }, "a character in a path")
-        // What readers may do: decode once, decode twice, fold separators. None of it may change the segments.
+        try require(path.allSatisfy { $0 > 0x20 && $0 < 0x7f && !"#?;\\".utf8.contains($0) }, "an invalid character")
+        // An upstream may decode once, decode twice, or fold separators. None of it may change the segments.
         let segments = path.dropFirst().split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
         try require(segments.dropLast().allSatisfy { !$0.isEmpty }, "two slashes in a row")
         for segment in segments {

@@ -3,7 +3,7 @@ import CloakroomWire
 import NIOCore
 
 extension FuzzTarget {
-    /// An upstream's connection: answers one after the other, and what the client would be sent of them.
+    /// An upstream connection: a sequence of responses, and their forwarded form.
     static let responses = FuzzTarget(
         "responses",
         words: FuzzDictionary.all + [
@@ -36,16 +36,16 @@ private enum ResponseChecks {
         let text = String(decoding: line, as: UTF8.self)
         try require(text.hasPrefix("HTTP/1.") && line.count >= 12, "the status line \(text.debugDescription)")
         try require(
-            String(decoding: line[9..<12], as: UTF8.self) == "\(head.status)", "the status was read differently")
+            String(decoding: line[9..<12], as: UTF8.self) == "\(head.status)", "the status was parsed differently")
         try require((100...999).contains(head.status), "the status \(head.status)")
         let bytes = Array(head.bytes.readableBytesView)
         try require(
             Array(bytes[head.reason.start..<head.reason.end]) == Array(line.dropFirst(13)),
-            "the reason was read differently")
+            "the reason was parsed differently")
         try require(!line.contains { $0 < 0x20 && $0 != 0x09 || $0 == 0x7f }, "a control in a status line")
     }
 
-    /// Writes an answer as it goes back, reads that as a client would, and compares.
+    /// Writes a response in its forwarded form, parses that as a client would, and compares both.
     static func forward(
         _ message: MessageStream<ResponseHead>.Message, _ plain: PlainHead, isToHead: Bool
     ) throws(Violation) {
@@ -57,17 +57,17 @@ private enum ResponseChecks {
         let sent = head + Array((body.field + "\r\n").utf8) + body.bytes
         let received = MessageStream<ResponseHead>(
             sent, limits: HeadLimits(head: 65_535, fields: 101), isToHead: isToHead, pieces: [sent.count])
-        try require(received.error == nil, "what is sent back is refused: \(received.error.map { "\($0)" } ?? "")")
+        try require(received.error == nil, "forwarded response rejected: \(received.error.map { "\($0)" } ?? "")")
         guard let again = received.messages.first, received.messages.count == 1, received.leftover.isEmpty else {
-            throw Violation("one answer was read, and \(received.messages.count) are sent back")
+            throw Violation("one response was parsed, and \(received.messages.count) are forwarded")
         }
-        try require(again.isComplete && again.body == message.body, "the body is not the same behind us")
+        try require(again.isComplete && again.body == message.body, "the forwarded body differs")
         var second = again.head
         _ = policy.apply(&second)
-        try require(MessageChecks.keptLines(second) == kept, "what went back would not go back again")
+        try require(MessageChecks.keptLines(second) == kept, "parsing a forwarded response drops lines")
         for field in try PlainHead(again.head.bytes).fields where field.name == "set-cookie" {
             let name = String(decoding: field.value, as: UTF8.self).drop { $0 == "=" || $0 == " " || $0 == "\t" }
-            try require(!name.hasPrefix("__Host-cloakroom="), "an upstream set our cookie")
+            try require(!name.hasPrefix("__Host-cloakroom="), "an upstream set the session cookie")
         }
         if let section = message.trailers { try MessageChecks.checkTrailers(section, policy: trailers) }
     }

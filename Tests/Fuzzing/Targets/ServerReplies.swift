@@ -1,7 +1,7 @@
 import CloakroomSessions
 
 extension FuzzTarget {
-    /// What a Valkey or Redis server sends (RESP3).
+    /// Replies of a Valkey or Redis server (RESP3).
     static let serverReplies = FuzzTarget(
         "server-replies",
         words: [
@@ -39,7 +39,7 @@ extension FuzzTarget {
                 defer { start = end }
                 return Array(bytes[start..<end])
             }
-            try require(RESPFuzzing.read(pieces) == whole, "read differently when cut at \(cuts.prefix(16))")
+            try require(RESPFuzzing.read(pieces) == whole, "parsed differently when cut at \(cuts.prefix(16))")
         }
         guard let whole else { return }
         try require(whole <= bytes.count, "more values than bytes")

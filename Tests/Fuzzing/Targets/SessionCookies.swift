@@ -31,22 +31,22 @@ extension FuzzTarget {
         let cookie = SessionCookie(CookieConfiguration())
         let ours = values.flatMap(CookieChecks.pairs).filter { $0.name == CookieChecks.name }.map(\.value)
         switch cookie.read(head) {
-        case .absent: try require(ours.isEmpty, "our cookie is there, and was not seen")
+        case .absent: try require(ours.isEmpty, "the session cookie is present, and was not found")
         case .invalid:
-            try require(!ours.isEmpty, "there is nothing of our cookie's name")
+            try require(!ours.isEmpty, "no session cookie is present")
             let distinct = Set(ours)
             try require(
                 distinct.count > 1 || distinct.contains { $0.count != 43 || !CookieChecks.isTicket($0) },
-                "one ticket was refused")
+                "a valid ticket was rejected")
         case .ticket(let ticket):
-            try require(Set(ours) == [Array(ticket.cookieValue.utf8)], "another ticket was read than stands there")
+            try require(Set(ours) == [Array(ticket.cookieValue.utf8)], "another ticket was parsed than received")
             try require(
                 cookie.setsSessionCookie(by: Array(cookie.setCookieValue(ticket).utf8).span),
-                "what sets our cookie is not known to do so")
+                "a written session cookie is not detected")
         }
         try CookieChecks.checkOthers(head, values, cookie)
         for value in values where String(decoding: value, as: UTF8.self).hasPrefix("__Host-cloakroom=") {
-            try require(cookie.setsSessionCookie(by: value.span), "what sets our cookie is not seen")
+            try require(cookie.setsSessionCookie(by: value.span), "a received session cookie is not detected")
         }
     }
 }
@@ -56,7 +56,7 @@ private enum CookieChecks {
     static let families: [LinearTime.Family] = [
         .repeated("semicolons", ";"), .repeated("equals signs", "="), .repeated("blanks", " ", prefix: "a=b;"),
         .repeated("blanks between", "; "), .repeated("pairs", "a=b; "), .repeated("names", "a;"),
-        .repeated("beginnings of ours", "__Host-cloakroo="), .repeated("ours", "__Host-cloakroom=a; "),
+        .repeated("session cookie prefixes", "__Host-cloakroo="), .repeated("session cookies", "__Host-cloakroom=a; "),
         .repeated("tickets", "__Host-cloakroom=" + String(repeating: "A", count: 43) + "; "),
         .repeated("one long value", "a", prefix: "__Host-cloakroom="), .repeated("fields", "__Host-cloakroom=a\n"),
         .repeated("quotes", "\"", prefix: "a="), .repeated("commas", ","),
@@ -79,7 +79,7 @@ private enum CookieChecks {
         return head
     }
 
-    /// The pairs of a value, read plainly. A pair without equals sign has no value.
+    /// The pairs of a value, by a reference parser. A pair without equals sign has no value.
     static func pairs(_ value: [UInt8]) -> [(name: [UInt8], value: [UInt8])] {
         value.split(separator: UInt8(ascii: ";")).map { PlainHead.trimmed($0) }.filter { !$0.isEmpty }.map { pair in
             guard let equals = pair.firstIndex(of: UInt8(ascii: "=")) else { return (pair, []) }
@@ -87,14 +87,14 @@ private enum CookieChecks {
         }
     }
 
-    /// 32 bytes in base64url: the last of 43 characters carries only four bits.
+    /// 32 bytes in base64url: the last of the 43 characters carries only four bits.
     static func isTicket(_ value: [UInt8]) -> Bool {
         let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
         guard let last = value.last.flatMap({ alphabet.firstIndex(of: $0) }) else { return false }
         return value.allSatisfy(alphabet.contains) && last.isMultiple(of: 4)
     }
 
-    /// What goes on holds all other pairs, in their order, and ours not.
+    /// The forwarded field must contain all other pairs in their order, and no session cookie.
     static func checkOthers(_ head: RequestHead, _ values: [[UInt8]], _ cookie: SessionCookie) throws(Violation) {
         var buffer = ByteBuffer()
         var hasWritten = false
@@ -102,20 +102,20 @@ private enum CookieChecks {
             hasWritten = cookie.writeOtherCookies(
                 of: field, from: head.bytes.readableBytesUInt8Span, into: &buffer, hasWritten: hasWritten)
         }
-        try require(hasWritten == (buffer.readableBytes > 0), "writing is not told")
+        try require(hasWritten == (buffer.readableBytes > 0), "the result does not match the written bytes")
         let expected = values.flatMap(pairs).filter { $0.name != name }
         guard hasWritten else {
-            try require(expected.isEmpty, "other cookies got lost")
+            try require(expected.isEmpty, "other cookies were dropped")
             return
         }
-        try require(buffer.readString(length: 8) == "Cookie: ", "what goes on is no Cookie field")
+        try require(buffer.readString(length: 8) == "Cookie: ", "the forwarded line is not a Cookie field")
         let line = Array(buffer.readableBytesView)
         let kept = pairs(line)
         try require(
             kept.count == expected.count
                 && zip(kept, expected).allSatisfy { $0.name == $1.name && $0.value == $1.value },
             "other cookies were changed")
-        guard let again = Self.head([line]) else { throw Violation("the Cookie field that goes on is refused") }
-        try require(cookie.read(again) == .absent, "our cookie goes on")
+        guard let again = Self.head([line]) else { throw Violation("the forwarded Cookie field is rejected") }
+        try require(cookie.read(again) == .absent, "the session cookie is forwarded")
     }
 }

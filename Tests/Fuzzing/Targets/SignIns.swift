@@ -3,7 +3,7 @@ import CloakroomIdentity
 import Foundation
 
 extension FuzzTarget {
-    /// What a client signs in with, read as a form, as JSON, and as `Authorization: Basic`.
+    /// The credentials of a sign-in, parsed as a form, as JSON and as `Authorization: Basic`.
     static let signIns = FuzzTarget(
         "sign-ins",
         words: [
@@ -24,25 +24,25 @@ extension FuzzTarget {
         ]
     ) { bytes throws(Violation) in
         let form = IdentityWire.form(bytes)
-        try require(form == SignInTexts.plainForm(bytes), "a form was read as \(form ?? [:])")
+        try require(form == SignInTexts.plainForm(bytes), "a form was parsed as \(form ?? [:])")
         if let form {
             let written = form.sorted { $0.key.text < $1.key.text }
                 .map { SignInTexts.escaped($0.key.text) + "=" + SignInTexts.escaped($0.value) }.joined(separator: "&")
-            try require(IdentityWire.form(Array(written.utf8)) == form, "a form is read differently when written again")
+            try require(IdentityWire.form(Array(written.utf8)) == form, "a written form is parsed differently")
         }
         try SignInTexts.checkBasic(bytes)
         for type in ["application/x-www-form-urlencoded", "application/json", "text/plain"] {
             guard let credentials = IdentityWire.signIn(body: bytes, contentType: type, now: Timestamp(seconds: 0))
             else { continue }
-            try require(type != "text/plain", "something was read that is of no kind that is taken")
+            try require(type != "text/plain", "credentials of an unsupported type were accepted")
             let email = Array(credentials.email.utf8)
             try require(
                 email.count <= 254 && email.count { $0 == UInt8(ascii: "@") } == 1
                     && !email.contains { $0 <= 0x20 || $0 == 0x7f || ":;,\"\\<>".utf8.contains($0) },
-                "a name that is no e-mail address")
+                "a name that is not an email address")
             try require(
                 !credentials.password.isEmpty && !credentials.password.bytes.contains { $0 < 0x20 || $0 == 0x7f },
-                "a password with control characters, or none")
+                "a password that is empty or has control characters")
         }
     }
 }
@@ -56,10 +56,10 @@ private enum SignInTexts {
         .repeated("plus signs", "+"),
         .repeated("one name", "a=b&"),
         .numbered("many names", separator: "&") { "name\($0)=\($0)" },
-        .numbered("names with one beginning", separator: "&") { String(repeating: "a", count: 40) + "\($0)" },
+        .numbered("names with a common prefix", separator: "&") { String(repeating: "a", count: 40) + "\($0)" },
         .repeated("one long value", "a", prefix: "email=a@b.c&password="),
         .repeated("combining marks", "\u{301}", prefix: "email=e"),
-        // Compared as text they would have to be brought into one order first.
+        // Comparing them as `String` would require Unicode normalization first.
         .repeated("a name of combining marks", "\u{301}\u{316}", suffix: "=a"),
         .repeated("an address of combining marks", "\u{301}\u{316}", prefix: "email=", suffix: "@b.c&password=p"),
         .repeated("at signs", "@", prefix: "email="),
@@ -69,7 +69,7 @@ private enum SignInTexts {
         .repeated("blanks", " "),
     ]
 
-    /// A form read plainly.
+    /// A reference parser of a form.
     static func plainForm(_ bytes: [UInt8]) -> [JSONMemberName: String]? {
         var fields: [JSONMemberName: String] = [:]
         for pair in bytes.split(separator: UInt8(ascii: "&")) {
@@ -105,18 +105,18 @@ private enum SignInTexts {
     static func checkBasic(_ bytes: [UInt8]) throws(Violation) {
         let isBasic = String(decoding: bytes.prefix { $0 != 0x20 }, as: UTF8.self).lowercased() == "basic"
         guard let reading = IdentityWire.basic(bytes) else {
-            try require(!isBasic, "Basic is taken for another scheme")
+            try require(!isBasic, "Basic is parsed as another scheme")
             return
         }
-        try require(isBasic, "another scheme is taken for Basic")
+        try require(isBasic, "another scheme is parsed as Basic")
         guard let reading else { return }
         try require(!reading.name.utf8.contains(UInt8(ascii: ":")), "a name with a colon")
         let pair = Array((reading.name + ":").utf8) + reading.password
         try require(String(validating: pair, as: UTF8.self) != nil, "credentials that are not UTF-8")
         let again = IdentityWire.basic(Array("Basic \(Data(pair).base64EncodedString())".utf8))
-        guard case .some(.some(let second)) = again else { throw Violation("Basic is refused when written again") }
+        guard case .some(.some(let second)) = again else { throw Violation("written Basic credentials are rejected") }
         try require(
             second.name == reading.name && second.password == reading.password,
-            "Basic is read differently when written again")
+            "written Basic credentials are parsed differently")
     }
 }

@@ -2,7 +2,7 @@ import CloakroomCore
 import CloakroomIdentity
 
 extension FuzzTarget {
-    /// An upstream's answer to a sign-in or a renewal: whatever it is, tokens that come out of it are fit for a header.
+    /// An upstream's response to a sign-in or a token refresh: every accepted token must be valid in a header field.
     static let tokenResponses = FuzzTarget(
         "token-answers",
         words: [
@@ -31,15 +31,16 @@ extension FuzzTarget {
             {
                 try require(
                     (1...16_384).contains(token.count) && token.allSatisfy { (0x21...0x7e).contains($0) },
-                    "a token that does not fit into a header field")
+                    "a token that is invalid in a header field")
             }
             try require(
-                tokens.accessTokenExpiresAt.map { $0 >= Tokens.now } ?? true, "a token that ended before it was given")
+                tokens.accessTokenExpiresAt.map { $0 >= Tokens.now } ?? true,
+                "a token that expired before it was issued")
             try require(tokens.issuedAt == Tokens.now, "another time")
         }
     }
 
-    /// What an upstream says about a user: none of the tokens goes to the client with it, however it is written.
+    /// An upstream's user document: no token may reach the client in it, in any spelling.
     static let userDocuments = FuzzTarget(
         "user-documents",
         words: [
@@ -53,10 +54,10 @@ extension FuzzTarget {
                 JSONTexts.families + [
                     .repeated("beginnings of a token", "a", prefix: #"{"a":""#, suffix: #""}"#)
                 ],
-                // Longer documents are not kept.
+                // Longer documents are not stored.
                 shortest: 1_000
             ) { bytes in
-                // The token is as long as the document, and nearly in it everywhere.
+                // The token is as long as the document, and nearly matches at every position.
                 let token = Array(repeating: UInt8(ascii: "a"), count: bytes.count / 2) + [UInt8(ascii: "b")]
                 _ = IdentityWire.user(
                     bytes,
@@ -68,9 +69,9 @@ extension FuzzTarget {
         guard let document = IdentityWire.user(bytes, tokens: Tokens.tokens) else { return }
         try require(document.count <= 16_384, "a document that is too long")
         guard let value = JSONValue(document: bytes), case .object = value else {
-            throw Violation("a document that is no JSON object")
+            throw Violation("a document that is not a JSON object")
         }
-        try require(JSONValue(document: document) == value, "a document that says something else")
+        try require(JSONValue(document: document) == value, "a document with another value")
         try require(!document.contains { $0 < 0x20 }, "a document with line breaks")
         for text in Tokens.texts(value) {
             for token in ["access/token/0123456789", "refresh.0123456789"] {
@@ -91,7 +92,7 @@ private enum Tokens {
         authorization: Secret("Bearer access/token/0123456789"), refreshToken: Secret("refresh.0123456789"),
         obtainedAt: now)
 
-    /// Every string in a value, the names of members too.
+    /// Every string in a value, with the names of members.
     static func texts(_ value: JSONValue) -> [String] {
         switch value {
         case .string(let text): [text]

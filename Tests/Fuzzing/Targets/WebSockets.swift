@@ -2,7 +2,7 @@ import CloakroomWire
 import NIOCore
 
 extension FuzzTarget {
-    /// The frames of a WebSocket, one after the other (RFC 6455 §5.2): where each ends, wherever the bytes are cut.
+    /// The frames of a WebSocket connection (RFC 6455 §5.2): their ends must be found however the bytes are cut.
     static let webSockets = FuzzTarget(
         "websockets",
         words: ["\u{1}\u{5}hello", "\u{8}\u{0}", "\u{1}\u{7e}\u{0}\u{2}hi", "\u{2}\u{7f}", "\u{0}\u{0}\u{0}\u{0}"]
@@ -10,25 +10,25 @@ extension FuzzTarget {
         let ends = WebSocketFrames.ends(bytes)
         var single = WebSocketFrameTracker()
         for index in bytes.indices {
-            try require(single.isAtFrameBoundary == ends.contains(index), "a frame ends at \(index), or is said to")
+            try require(single.isAtFrameBoundary == ends.contains(index), "wrong frame boundary at \(index)")
             single.advance(over: ByteBuffer(bytes: bytes[index...index]))
         }
-        try require(single.isAtFrameBoundary == ends.contains(bytes.count), "the last frame")
+        try require(single.isAtFrameBoundary == ends.contains(bytes.count), "wrong state after the last frame")
         for turn in UInt64(0)..<3 {
             var scan = WebSocketFrameTracker()
             var start = 0
             for end in Segments.random(in: bytes, turn: turn) {
                 scan.advance(over: ByteBuffer(bytes: bytes[start..<end]))
                 start = end
-                try require(scan.isAtFrameBoundary == ends.contains(end), "the cut at \(end) makes a difference")
+                try require(scan.isAtFrameBoundary == ends.contains(end), "wrong frame boundary with a cut at \(end)")
             }
-            try require(scan == single, "the cuts make a difference")
+            try require(scan == single, "the cuts change the result")
         }
     }
 }
 
 private enum WebSocketFrames {
-    /// Where frames end, read plainly; 0 is the first of these places.
+    /// The ends of frames, by a reference parser; 0 is the first one.
     static func ends(_ bytes: [UInt8]) -> Set<Int> {
         var ends: Set<Int> = []
         var start = 0

@@ -1,4 +1,4 @@
-/// Words that mean something in HTTP/1.1 messages.
+/// Tokens with a meaning in HTTP/1.1 messages.
 enum FuzzDictionary {
     static let all = [
         "\r\n", "\r", "\n", "\r\n\r\n", ":", " ", "\t", ",", ";", "=", "\"", "\u{0}", "\u{7f}", "HTTP/1.1", "HTTP/1.0",

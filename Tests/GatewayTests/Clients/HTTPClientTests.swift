@@ -4,7 +4,7 @@ import Testing
 
 @testable import cloakroom
 
-/// Clients of HTTP that are not ours, each in its own best protocol.
+/// Third-party HTTP clients, each with the newest protocol version it supports.
 @Suite("curl, nghttp and h2load", .serialized, .timeLimit(.minutes(3)))
 struct HTTPClientTests {
     private func serving(_ body: (GatewayProcess, RunningMockAPI) async throws -> Void) async throws {
@@ -19,14 +19,14 @@ struct HTTPClientTests {
         }
     }
 
-    /// The version of HTTP and the status that curl saw.
+    /// The HTTP version and the status that curl reports.
     private func protocolAndStatus(_ arguments: [String]) async throws -> String {
         let result = try await Curl().run(["-sk", "-o", "/dev/null", "-w", "%{http_version} %{http_code}"] + arguments)
         #expect(result.ending.status == 0, "\(result.errors)")
         return result.output
     }
 
-    @Test("curl speaks HTTP/2 by ALPN, HTTP/1.1 where it wants to, and HTTP/1.0 if it must (RFC 7301)")
+    @Test("curl uses HTTP/2 by ALPN, and HTTP/1.1 or HTTP/1.0 on request (RFC 7301)")
     func curlOverTLS() async throws {
         try await serving { gateway, _ in
             let address = try #require(gateway.tls) + "/episodes"
@@ -40,7 +40,7 @@ struct HTTPClientTests {
         }
     }
 
-    @Test("curl speaks HTTP/2 in clear with prior knowledge, and is not upgraded without (RFC 9113 §3.1, §3.3)")
+    @Test("curl uses cleartext HTTP/2 with prior knowledge, and is not upgraded otherwise (RFC 9113 §3.1, §3.3)")
     func curlInClear() async throws {
         try await serving { gateway, _ in
             let address = gateway.clear + "/episodes"
@@ -53,7 +53,7 @@ struct HTTPClientTests {
         }
     }
 
-    @Test("A whole scenario is the same over HTTP/2: sign in, protected route, upload, sign out")
+    @Test("Sign-in, protected route, upload and sign-out work the same over HTTP/2")
     func scenario() async throws {
         try await serving { gateway, _ in
             let curl = try Curl()
@@ -83,7 +83,7 @@ struct HTTPClientTests {
         }
     }
 
-    @Test("nghttp gets many streams of one connection answered (RFC 9113 §5.1)")
+    @Test("nghttp gets a response on every stream of one connection (RFC 9113 §5.1)")
     func nghttp() async throws {
         try await serving { gateway, _ in
             let nghttp = try Executables.onPath("nghttp", package: "nghttp2-client")
@@ -100,7 +100,7 @@ struct HTTPClientTests {
     }
 
     @Test(
-        "h2load gets every answer, in HTTP/2 and in HTTP/1.1, in clear and over TLS",
+        "h2load gets every response, over HTTP/2 and HTTP/1.1, with and without TLS",
         arguments: [true, false], [true, false])
     func h2load(isHTTP2: Bool, hasTLS: Bool) async throws {
         try await serving { gateway, mock in

@@ -1,6 +1,6 @@
 import Foundation
 
-/// Python's `websockets`, which is not ours, as a server and as a client.
+/// The third-party Python package `websockets`, as a server and as a client.
 struct PythonWebSockets {
     private let interpreter: URL
     private let directory: TemporaryDirectory
@@ -12,7 +12,7 @@ struct PythonWebSockets {
         interpreter = try await Executables.python(with: "websockets")
     }
 
-    /// Serves an echo for as long as `body` takes, and passes everything but handshakes on to an API.
+    /// Runs an echo server while `body` runs; requests that are no WebSocket handshakes are forwarded to the API.
     func serving<R>(before api: String, _ body: (_ address: String) async throws -> R) async throws -> R {
         try await ChildProgram.running(interpreter, [directory.path(of: "server.py"), "\(api.port)"]) { program in
             let port = try await program.waits(for: "the server's port") { $0.lines.first.flatMap { Int($0) } }
@@ -20,17 +20,17 @@ struct PythonWebSockets {
         }
     }
 
-    /// What a client is to do once it is connected.
+    /// What a client does after it has connected.
     enum Task: String {
-        /// Say something of every kind, hear it again, and close.
+        /// Sends messages of every kind, expects their echoes, and closes.
         case talk
-        /// Say nothing until the other side closes.
+        /// Sends nothing until the server closes.
         case listen
-        /// Say something all the time until the other side closes.
+        /// Sends messages continuously until the server closes.
         case chatter
     }
 
-    /// Runs a client for as long as `body` takes.
+    /// Runs a client while `body` runs.
     func connecting<R>(
         to address: String, _ task: Task, cookie: String? = nil, body: (ChildProgram) async throws -> R
     ) async throws -> R {

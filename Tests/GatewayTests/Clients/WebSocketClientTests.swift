@@ -4,7 +4,7 @@ import Testing
 
 @testable import cloakroom
 
-/// A client and a server of WebSockets that are not ours, with the gateway between them.
+/// A third-party WebSocket client and server, with the gateway between them.
 @Suite("Python's websockets at both ends (RFC 6455)", .serialized, .timeLimit(.minutes(3)))
 struct WebSocketClientTests {
     private func serving(
@@ -25,7 +25,7 @@ struct WebSocketClientTests {
         }
     }
 
-    @Test("Texts, bytes, pings and closes of every size get through, in clear and over TLS", arguments: [false, true])
+    @Test("Texts, bytes, pings and closes of every size are forwarded, with and without TLS", arguments: [false, true])
     func talk(hasTLS: Bool) async throws {
         try await serving(hasTLS: hasTLS) { gateway, python in
             let address = try hasTLS ? #require(gateway.tls) : gateway.clear
@@ -37,7 +37,7 @@ struct WebSocketClientTests {
         }
     }
 
-    @Test("Without a session there is no handshake; with one the server gets the token")
+    @Test("Without a session the handshake fails; with a session the server receives the token")
     func session() async throws {
         try await serving { gateway, python in
             try await python.connecting(to: gateway.clear + "/chat", .talk) { client in
@@ -56,7 +56,7 @@ struct WebSocketClientTests {
         }
     }
 
-    /// Whose session ends is told 1008 soon after.
+    /// Expects the close code 1008 soon after `end` has ended the session.
     private func ends(
         set: [String] = [], _ task: PythonWebSockets.Task, by end: (WebClient) async throws -> Void
     ) async throws {
@@ -74,7 +74,7 @@ struct WebSocketClientTests {
         }
     }
 
-    @Test("Rule 28: signing out closes it with 1008, busy or not", arguments: ["listen", "chatter"])
+    @Test("Rule 28: signing out closes the WebSocket with 1008, idle or busy", arguments: ["listen", "chatter"])
     func signOut(task: String) async throws {
         try await ends(try #require(PythonWebSockets.Task(rawValue: task))) { browser in
             let response = try await browser.send("DELETE", "/auth")
@@ -82,17 +82,17 @@ struct WebSocketClientTests {
         }
     }
 
-    @Test("Rule 28: so does a session that was not used for too long")
+    @Test("Rule 28: an idle session timeout closes the WebSocket with 1008")
     func idleTimeout() async throws {
         try await ends(set: ["session.idleTimeout=2s"], .listen) { _ in }
     }
 
-    @Test("Rule 28: so does one that reaches its end, however much is said")
+    @Test("Rule 28: the absolute session timeout closes the WebSocket with 1008, also under traffic")
     func absoluteTimeout() async throws {
         try await ends(set: ["session.idleTimeout=3s", "session.absoluteTimeout=3s"], .chatter) { _ in }
     }
 
-    @Test("A gateway that is told to stop closes it with 1001, and ends well")
+    @Test("A gateway that shuts down closes the WebSocket with 1001 and exits with 0")
     func drain() async throws {
         try await serving { gateway, python in
             try await python.connecting(to: gateway.clear + "/lobby", .listen) { client in

@@ -2,10 +2,10 @@ import Foundation
 import Glibc
 import Testing
 
-/// The commands that read a configuration and send nothing.
+/// The commands that read a configuration and open no connection.
 @Suite("Commands", .serialized, .timeLimit(.minutes(3)))
 struct CommandTests {
-    /// A gateway's file with five mistakes.
+    /// A configuration with five mistakes.
     static let mistaken = """
         listeners:
           - address: 127.0.0.1
@@ -34,7 +34,8 @@ struct CommandTests {
             try Executables.cloakroom(), arguments, directory: directory, environment: environment)
     }
 
-    @Test("check-config tells five mistakes in five lines and ends with 1, and serve refuses with the same lines")
+    @Test(
+        "check-config reports five mistakes in five lines and exits with 1; serve rejects the file with the same lines")
     func fiveValueErrors() async throws {
         let directory = try TemporaryDirectory()
         try directory.write(Self.mistaken, to: "five.yaml")
@@ -53,7 +54,7 @@ struct CommandTests {
         #expect(serve.output == "")
     }
 
-    @Test("The configuration that comes with the project is good")
+    @Test("The configuration that is shipped with the project is valid")
     func referenceConfiguration() async throws {
         let check = try await cloakroom(
             "check-config", "--config", "config/cloakroom.yaml", directory: Executables.packageDirectory)
@@ -61,7 +62,7 @@ struct CommandTests {
         #expect(check.output.hasPrefix("config/cloakroom.yaml: ok"))
     }
 
-    @Test("A file that is not there is said to be so")
+    @Test("A missing file is reported as missing")
     func missingFile() async throws {
         let directory = try TemporaryDirectory()
         for command in ["check-config", "serve", "print-config"] {
@@ -71,7 +72,7 @@ struct CommandTests {
         }
     }
 
-    @Test("print-config says what is in effect and why: flags before environment before secret files before the file")
+    @Test("print-config shows the effective values and their sources: flags, environment, secret files, file")
     func printConfig() async throws {
         let directory = try TemporaryDirectory()
         var configuration = GatewayYAML(upstream: "http://127.0.0.1:9000")
@@ -97,7 +98,7 @@ struct CommandTests {
         #expect(!result.output.contains("canary"))
     }
 
-    @Test("explain tells what would become of a request")
+    @Test("explain shows how a request would be routed")
     func explain() async throws {
         let directory = try TemporaryDirectory()
         try directory.write(GatewayYAML(upstream: "http://127.0.0.1:9000").yaml, to: "gateway.yaml")
@@ -112,12 +113,12 @@ struct CommandTests {
         #expect(unlisted.output.contains("404"), "\(unlisted.output)")
     }
 
-    @Test("routes lists the table, and ends with 3 when something became public")
+    @Test("routes lists the route table, and exits with 3 if a route became public")
     func routes() async throws {
         let directory = try TemporaryDirectory()
         let yaml = GatewayYAML(upstream: "http://127.0.0.1:9000").yaml
         try directory.write(yaml, to: "old.yaml")
-        // The last route but one loses its lock.
+        // The last route but one no longer requires a session.
         let name = try #require(yaml.range(of: "name: user"))
         let lock = try #require(yaml.range(of: "requiresAuthorization: true", range: name.upperBound..<yaml.endIndex))
         try directory.write(
@@ -134,7 +135,7 @@ struct CommandTests {
         #expect(closed.ending.status == 0, "\(closed.output)")
     }
 
-    @Test("A command line that makes no sense is refused with a hint")
+    @Test("An invalid command line is rejected with a hint")
     func usage() async throws {
         let unknown = try await cloakroom("serv")
         #expect(unknown.ending.status == 64)
@@ -144,7 +145,7 @@ struct CommandTests {
         #expect(incomplete.errors.contains("--config"))
     }
 
-    @Test("mock-api says where it listens, wants its API token, and ends well on SIGTERM")
+    @Test("mock-api prints its address, requires its API token, and exits with 0 on SIGTERM")
     func mockAPI() async throws {
         let program = try Executables.cloakroom()
         try await ChildProgram.running(program, ["mock-api", "--port", "0", "--api-token", "t0ken"]) { program in
@@ -156,7 +157,7 @@ struct CommandTests {
             #expect(rejected.status == 403)
             let served = try await client.get("/episodes", [("X-API-TOKEN", "t0ken")])
             #expect(served.status == 200)
-            // Nothing of what it has seen can be looked at unless that is asked for.
+            // Recorded requests are not exposed unless the option for it is set.
             let hidden = try await client.get("/__mock/requests", [("X-API-TOKEN", "t0ken")])
             #expect(hidden.status == 404)
             program.send(SIGTERM)

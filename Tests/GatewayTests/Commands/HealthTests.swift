@@ -10,7 +10,7 @@ import Testing
 
 @testable import cloakroom
 
-/// `cloakroom health`, and `serve --log-level`.
+/// `cloakroom health`, and the option `--log-level` of `serve`.
 @Suite("Health", .serialized, .timeLimit(.minutes(3)))
 struct HealthTests {
     private func health(
@@ -19,7 +19,7 @@ struct HealthTests {
         try await ChildProgram.run(try Executables.cloakroom(), ["health"] + arguments, environment: environment)
     }
 
-    @Test("A gateway that is ready is said to be so, and one that has gone is not")
+    @Test("health reports a ready gateway as ready, and a stopped one as not ready")
     func readyAndGone() async throws {
         let address = try await GatewayProcess.running(GatewayYAML(upstream: "http://127.0.0.1:9")) { gateway in
             let address = String(gateway.admin.dropFirst("http://".count))
@@ -34,19 +34,19 @@ struct HealthTests {
         }
         let gone = try await health(["--address", address])
         #expect(gone.ending == ChildProgram.Ending(status: 1))
-        #expect(gone.output.hasPrefix("\(address) does not answer: "), "\(gone.output)")
+        #expect(gone.output.hasPrefix("\(address) does not respond: "), "\(gone.output)")
     }
 
-    @Test("A port on which something else answers is no gateway")
+    @Test("A port of another service is not accepted as an admin listener")
     func somethingElse() async throws {
         let response = try await MockAPI.withServer(.withTwoUsers) { mock in
             try await health(["--address", String(mock.baseURL.dropFirst("http://".count))])
         }
         #expect(response.ending == ChildProgram.Ending(status: 1))
-        #expect(response.output.contains("is no admin listener"), "\(response.output)")
+        #expect(response.output.contains("is not an admin listener"), "\(response.output)")
     }
 
-    @Test("Whoever sends on to another address is no gateway, even if that one is ready")
+    @Test("A redirect is not followed, even to an address that is ready")
     func redirected() async throws {
         let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .childChannelInitializer { channel in
@@ -56,30 +56,30 @@ struct HealthTests {
         let address = HostAndPort(host: "127.0.0.1", port: listener.localAddress?.port ?? 0)
         let response = await HealthCheck.ask(address)
         #expect(!response.isReady)
-        #expect(response.text == "\(address) is no admin listener: 302 Found")
+        #expect(response.text == "\(address) is not an admin listener: 302 Found")
         try await listener.close()
     }
 
-    @Test("Something that takes the question and says nothing is waited for no longer than 2 seconds")
+    @Test("health waits at most 2 seconds for a server that accepts the request and does not respond")
     func silence() async throws {
         let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .bind(host: "127.0.0.1", port: 0).get()
         let start = ContinuousClock.now
         let response = try await health(["--address", "127.0.0.1:\(listener.localAddress?.port ?? 0)"])
         #expect(response.ending == ChildProgram.Ending(status: 1))
-        #expect(response.output.contains("does not answer"), "\(response.output)")
+        #expect(response.output.contains("does not respond"), "\(response.output)")
         #expect((Duration.seconds(2)...Duration.seconds(20)).contains(start.duration(to: .now)))
         try await listener.close()
     }
 
-    @Test("An address that is none is refused with what to write", arguments: ["nonsense", "127.0.0.1:0", ":80", ""])
+    @Test("An invalid address is rejected with a hint", arguments: ["nonsense", "127.0.0.1:0", ":80", ""])
     func badAddress(_ address: String) async throws {
         let response = try await health(["--address", address])
         #expect(response.ending == ChildProgram.Ending(status: 64))
         #expect(response.errors.contains("write --address 127.0.0.1:9464"), "\(response.errors)")
     }
 
-    @Test("serve --log-level goes before the file, and a level that is none is refused")
+    @Test("serve --log-level overrides the file, and an invalid level is rejected")
     func logLevel() async throws {
         let directory = try TemporaryDirectory()
         try directory.write(GatewayYAML(upstream: "http://127.0.0.1:9").yaml, to: "cloakroom.yaml")
@@ -87,10 +87,12 @@ struct HealthTests {
         let program = try Executables.cloakroom()
         let wrong = try await ChildProgram.run(program, ["serve", "--config", file, "--log-level", "loud"])
         #expect(wrong.ending == ChildProgram.Ending(status: 1))
-        #expect(wrong.errors.hasPrefix("--set: logging.level: \"loud\" is not one of the choices"), "\(wrong.errors)")
+        #expect(
+            wrong.errors.hasPrefix("--set: logging.level: must be one of the allowed values, not \"loud\""),
+            "\(wrong.errors)")
         let arguments = ["serve", "--config", file, "--set", "logging.level=critical", "--log-level", "notice"]
         try await ChildProgram.running(program, arguments) { program in
-            // A machine with few descriptors has a warning before it.
+            // On a machine with a low descriptor limit a warning is logged before this line.
             let address = try await program.waits(for: "a line of that level") { program in
                 program.logLines.first { $0.message?.hasPrefix("listening") == true }?.address
             }
@@ -99,7 +101,7 @@ struct HealthTests {
     }
 }
 
-/// Sends `/ready` on to a place where all is well.
+/// Redirects `/ready` to a path that responds with 200.
 private final class Redirecting: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer

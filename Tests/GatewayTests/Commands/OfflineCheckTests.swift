@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// `check-config --offline` in a pipeline, which has neither the secrets nor the certificates of where it deploys to.
+/// `check-config --offline` in a build pipeline, where the secrets and certificates of the deployment are missing.
 @Suite("Offline checks", .serialized, .timeLimit(.minutes(2)))
 struct OfflineCheckTests {
     private func check(_ file: String, _ flags: String...) async throws -> (
@@ -12,7 +12,7 @@ struct OfflineCheckTests {
             directory: Executables.packageDirectory)
     }
 
-    /// The file in the shipped ConfigMap.
+    /// The configuration file in the shipped ConfigMap.
     private func configMap() throws -> String {
         let text = try String(
             contentsOf: Executables.packageDirectory.appending(path: "deploy/kubernetes/configmap.yaml"),
@@ -22,7 +22,7 @@ struct OfflineCheckTests {
             .map { String($0.dropFirst(4)) }.joined(separator: "\n")
     }
 
-    @Test("The configurations for Compose, systemd and Kubernetes pass as they are shipped, and only offline")
+    @Test("The shipped configurations for Compose, systemd and Kubernetes are valid with --offline, and only with it")
     func shipped() async throws {
         let directory = try TemporaryDirectory()
         try directory.write(try configMap(), to: "config-map.yaml")
@@ -38,7 +38,7 @@ struct OfflineCheckTests {
         }
     }
 
-    @Test("A mistake in one of them is found all the same")
+    @Test("A mistake in a shipped configuration is found with --offline too")
     func valueError() async throws {
         let directory = try TemporaryDirectory()
         try directory.write(try configMap().replacing("path: /user", with: "pth: /user"), to: "config-map.yaml")

@@ -2,10 +2,10 @@ import Foundation
 import MockAPI
 import Testing
 
-/// What a newcomer does, with the program and the curl that a newcomer has.
+/// The first steps of a new user, with the real program and curl.
 @Suite("The demo, with curl", .serialized, .timeLimit(.minutes(3)))
 struct DemoTests {
-    @Test("The list of episodes is there for everybody")
+    @Test("The list of episodes needs no session")
     func episodes() async throws {
         try await RunningDemo.running { demo in
             let response = try await Curl()("\(demo.gateway)/episodes")
@@ -15,7 +15,7 @@ struct DemoTests {
         }
     }
 
-    @Test("A video without a session is a problem in the route's own words")
+    @Test("A video without a session is a problem document with the route's own message")
     func videoWithoutSession() async throws {
         try await RunningDemo.running { demo in
             let response = try await Curl()("\(demo.gateway)/videos/1")
@@ -30,7 +30,7 @@ struct DemoTests {
         }
     }
 
-    @Test("Signing in gives the user, a cookie with all its flags, and no token")
+    @Test("A sign-in returns the user and a cookie with all its attributes, and no token")
     func signIn() async throws {
         try await RunningDemo.running { demo in
             let curl = try Curl()
@@ -53,7 +53,7 @@ struct DemoTests {
         }
     }
 
-    @Test("A client's own credentials never arrive at the API")
+    @Test("A client's own credentials never reach the API")
     func forgedCredentials() async throws {
         try await RunningDemo.running { demo in
             let curl = try Curl()
@@ -87,7 +87,7 @@ struct DemoTests {
         }
     }
 
-    @Test("What the API saw, passwords and tokens among it, is not to be had from the gateway")
+    @Test("The requests recorded by the API, with passwords and tokens, cannot be read through the gateway")
     func observations() async throws {
         try await RunningDemo.running { demo in
             let curl = try Curl()
@@ -107,7 +107,7 @@ struct DemoTests {
         }
     }
 
-    @Test("Signing out ends the session, and not just the cookie")
+    @Test("Signing out ends the session on the server, not only the cookie")
     func signOut() async throws {
         try await RunningDemo.running { demo in
             let curl = try Curl()
@@ -131,7 +131,7 @@ struct DemoTests {
         }
     }
 
-    @Test("The lines that it offers work when they are pasted")
+    @Test("The command lines printed by the demo work when pasted")
     func pasteable() async throws {
         try await RunningDemo.running { demo in
             let directory = try TemporaryDirectory()
@@ -152,7 +152,7 @@ struct DemoTests {
     }
 }
 
-/// A number or a text.
+/// A JSON number or string.
 enum JSONScalar: Decodable, Equatable {
     case number(Double)
     case text(String)

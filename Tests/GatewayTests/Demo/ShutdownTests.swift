@@ -2,16 +2,16 @@ import Foundation
 import Glibc
 import Testing
 
-/// How the program ends when it is told to.
+/// How the program reacts to signals.
 @Suite("Signals", .serialized, .timeLimit(.minutes(3)))
 struct ShutdownTests {
-    @Test("On SIGTERM a slow answer is finished, nobody new is let in, and the end is a good one")
+    @Test("On SIGTERM a slow response is completed, new connections are refused, and the exit status is 0")
     func drain() async throws {
         try await RunningDemo.running { demo in
             let curl = try Executables.onPath("curl", package: "curl")
             let slow = ["-sk", "-N", "--max-time", "60", "\(demo.gateway)/__mock/slow?seconds=4"]
             try await ChildProgram.running(curl, slow) { client in
-                try await client.waits(for: "the first part of the answer") { $0.lines == ["waiting"] }
+                try await client.waits(for: "the first part of the response") { $0.lines == ["waiting"] }
                 #expect(try await WebClient(demo.admin).get("/ready").status == 200)
                 demo.program.send(SIGTERM)
                 try await demo.program.drains()
@@ -30,20 +30,20 @@ struct ShutdownTests {
                 #expect(try await client.ending() == ChildProgram.Ending(status: 0))
                 #expect(client.output == "waiting\ndone\n")
             }
-            // Well before the drain limit of 30 seconds: nothing is left to wait for.
+            // Well within the drain limit of 30 seconds, since no request is left.
             let ending = try await demo.program.ending(within: .seconds(20))
             #expect(ending == ChildProgram.Ending(status: 0))
             #expect(demo.program.errors == "")
         }
     }
 
-    @Test("A second SIGTERM ends it at once, and not well")
+    @Test("A second SIGTERM ends the program immediately, with exit status 143")
     func secondSignal() async throws {
         try await RunningDemo.running { demo in
             let curl = try Executables.onPath("curl", package: "curl")
             let slow = ["-sk", "-N", "--max-time", "60", "\(demo.gateway)/__mock/slow?seconds=60"]
             try await ChildProgram.running(curl, slow) { client in
-                try await client.waits(for: "the first part of the answer") { $0.lines == ["waiting"] }
+                try await client.waits(for: "the first part of the response") { $0.lines == ["waiting"] }
                 demo.program.send(SIGTERM)
                 try await demo.program.drains()
                 demo.program.send(SIGTERM)
@@ -53,7 +53,7 @@ struct ShutdownTests {
         }
     }
 
-    @Test("Ctrl-C ends an idle demo well")
+    @Test("Ctrl-C ends an idle demo with exit status 0")
     func interrupt() async throws {
         try await RunningDemo.running { demo in
             demo.program.send(SIGINT)
@@ -63,7 +63,7 @@ struct ShutdownTests {
         }
     }
 
-    @Test("An idle gateway ends well on SIGTERM, although clients keep their connections")
+    @Test("An idle gateway exits with 0 on SIGTERM, although clients keep connections open")
     func idleConnections() async throws {
         try await GatewayProcess.running { gateway, _ in
             let client = gateway.client
@@ -78,12 +78,12 @@ struct ShutdownTests {
 }
 
 extension ChildProgram {
-    /// Waits until it has said that it drains.
+    /// Waits until the program has logged that it drains.
     func drains() async throws {
-        try await waits(for: "it drains") { program in program.logLines.contains { $0.message == "draining" } }
+        try await waits(for: "draining") { program in program.logLines.contains { $0.message == "draining" } }
     }
 
-    /// Waits until something is true of what it says.
+    /// Waits until a condition on the program's output is true.
     func waits(for what: String, isTrue find: (ChildProgram) throws -> Bool) async throws {
         _ = try await waits(for: what) { try find($0) ? true : nil } as Bool
     }

@@ -1,10 +1,10 @@
 import MockAPI
 import Testing
 
-/// The rules about what is served to whom, from outside.
+/// Which requests are forwarded and with what, tested through the running program.
 @Suite("Policy", .serialized, .timeLimit(.minutes(3)))
 struct PolicyTests {
-    @Test("Rule 23: when we answer 401, the API has seen nothing")
+    @Test("Rule 23: if the gateway responds with 401, the API has not received the request")
     func nothingUpstreamOn401() async throws {
         try await GatewayProcess.running { gateway, mock in
             let client = gateway.client
@@ -24,7 +24,7 @@ struct PolicyTests {
         }
     }
 
-    @Test("Routes and methods that are not listed are refused, with a session too")
+    @Test("Routes and methods that are not configured are rejected, also with a session")
     func unlisted() async throws {
         try await GatewayProcess.running { gateway, mock in
             let client = gateway.client
@@ -53,7 +53,7 @@ struct PolicyTests {
         }
     }
 
-    @Test("Rule 33: with another prefix and a public /*, the API's token calls stay out of reach, however spelled")
+    @Test("Rule 33: with another prefix and a public /*, the API's token endpoints are unreachable in every spelling")
     func tokenCalls() async throws {
         let routes = ["name=all", "methods=GET,POST", "path=/*", "requiresAuthorization=false", "inject=apiToken"]
         try await GatewayProcess.running(set: ["accounts.prefix=/session"] + routes.map { "routes.4.\($0)" }) {
@@ -70,7 +70,7 @@ struct PolicyTests {
         }
     }
 
-    @Test("A path that could be read in two ways is refused, and the API sees nothing of it")
+    @Test("Ambiguous paths are rejected, and the API receives none of them")
     func ambiguousPaths() async throws {
         try await GatewayProcess.running { gateway, mock in
             let rejected = [
@@ -88,7 +88,7 @@ struct PolicyTests {
         }
     }
 
-    @Test("Answers of the gateway's own are not stored by anybody")
+    @Test("Local responses are never cacheable")
     func noStore() async throws {
         try await GatewayProcess.running { gateway, _ in
             let client = gateway.client
@@ -103,7 +103,7 @@ struct PolicyTests {
         }
     }
 
-    @Test("What a session chose is private unless the API says so itself, and varies by cookie")
+    @Test("Responses that depend on a session are private unless the API sets Cache-Control, and vary by Cookie")
     func privateResponses() async throws {
         try await GatewayProcess.running { gateway, _ in
             let client = gateway.client
@@ -113,23 +113,23 @@ struct PolicyTests {
             #expect(echo.body == "mine")
             #expect(echo.values(of: "Cache-Control") == ["private"])
             #expect(echo.values(of: "Vary") == ["Cookie"])
-            // Here the API has said what it wants.
+            // Here the API sets `Cache-Control`.
             let video = try await client.get("/videos/1")
             #expect(video.values(of: "Cache-Control") == ["no-store"])
             #expect(video.values(of: "Vary") == ["Cookie"])
-            // And here nothing depends on the session.
+            // Here the response does not depend on a session.
             let episodes = try await client.get("/episodes")
             #expect(episodes.values(of: "Cache-Control") == [])
             #expect(episodes.values(of: "Vary") == [])
         }
     }
 
-    @Test("Operators have a listener of their own that changes nothing, and clients see nothing of it")
+    @Test("The admin listener is read-only, and its pages are not served to clients")
     func adminListener() async throws {
         try await GatewayProcess.running { gateway, mock in
             let client = gateway.client
             let admin = WebClient(gateway.admin)
-            // The first two are the status page and what it is made of.
+            // The first two are the status page and its resources.
             for path in ["/", "/status.json", "/status.css", "/metrics", "/live", "/ready"] {
                 let own = try await admin.get(path)
                 #expect(own.status == 200, "\(path)")

@@ -5,7 +5,7 @@ import Synchronization
 
 @testable import cloakroom
 
-/// A configuration in a folder of its own, and what would put another one to use, driven by hand: no signal, no time.
+/// A configuration in a temporary folder and the reloader for it, driven by the test: no signals and no timers.
 struct ReloadFixture: ~Copyable {
     let directory: TemporaryDirectory
     let state: ReloadState
@@ -31,21 +31,21 @@ struct ReloadFixture: ~Copyable {
         await reloader.handle(trigger)
     }
 
-    /// Two looks, the second of which finds what the first one found.
+    /// Polls twice: the second poll confirms the change that the first one found.
     mutating func settle() async {
         for _ in 0..<2 { await handle(.poll) }
     }
 
     func write(_ text: String, to name: String = "cloakroom.yaml") throws { try directory.write(text, to: name) }
 
-    /// The outcomes so far: for each, what is wrong, without the path of the folder.
+    /// The outcomes so far: the problems of each, without the path of the folder.
     var outcomes: [[String]] {
         gateway.outcomes.map { outcome in
             outcome.problems.map { $0.replacing(directory.url.path + "/", with: "") }
         }
     }
 
-    /// A configuration whose route is on its line 7.
+    /// A configuration whose only route is on line 7.
     static func yaml(path: String = "/episodes", token: String = "value: demo") -> String {
         """
         listeners: [{ address: "127.0.0.1:0" }]
@@ -60,7 +60,7 @@ struct ReloadFixture: ~Copyable {
     }
 }
 
-/// Takes plans over as a gateway would, and remembers what it was told.
+/// Accepts configurations as a gateway would, and records the calls.
 final class FakeGateway: Sendable {
     struct Rejection: Error, CustomStringConvertible {
         let description: String
@@ -74,12 +74,12 @@ final class FakeGateway: Sendable {
 
     private let state = Mutex(State())
 
-    /// The plans put to use.
+    /// The configurations that were applied.
     var plannedResponses: [GatewayConfiguration] { state.withLock { $0.plannedResponses } }
 
     var outcomes: [ReloadOutcome] { state.withLock { $0.outcomes } }
 
-    /// From here on every plan is refused for this reason; `nil` for none.
+    /// Rejects every configuration from now on for this reason; `nil` accepts them again.
     func reject(_ reason: String?) {
         state.withLock { $0.rejection = reason.map(Rejection.init) }
     }

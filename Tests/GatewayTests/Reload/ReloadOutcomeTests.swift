@@ -3,16 +3,16 @@ import Glibc
 import MockAPI
 import Testing
 
-/// What a reload leaves behind in a running `cloakroom serve`, and what operators are shown of it.
+/// The effect of a reload on a running `cloakroom serve`, and what it shows to operators.
 @Suite("Outcome of a reload", .serialized, .timeLimit(.minutes(2)))
 struct ReloadOutcomeTests {
-    /// A gateway that reads its file again on SIGHUP only.
+    /// A gateway that reloads its file on SIGHUP only.
     private struct Served {
         let program: ChildProgram
         let client: WebClient
         let operators: WebClient
         let directory: TemporaryDirectory
-        /// What it started with.
+        /// The configuration it was started with.
         let yaml: String
 
         static func running(_ body: (Served) async throws -> Void) async throws {
@@ -30,7 +30,7 @@ struct ReloadOutcomeTests {
                         }
                     }
                     let client = WebClient("http://\(try await address("listening"))")
-                    let operators = WebClient("http://\(try await address("listening for operators"))")
+                    let operators = WebClient("http://\(try await address("admin listener started"))")
                     try await body(
                         Served(program: program, client: client, operators: operators, directory: directory, yaml: yaml)
                     )
@@ -38,14 +38,14 @@ struct ReloadOutcomeTests {
             }
         }
 
-        /// Lets it read another file, and waits until it has counted what came of it.
+        /// Reloads another file, and waits until the metrics contain the outcome.
         func reload(_ yaml: String, until counter: String) async throws {
             try directory.write(yaml, to: "cloakroom.yaml")
             program.send(SIGHUP)
             try await eventually(counter) { try await metrics().contains(counter) }
         }
 
-        /// The lines about the configuration that no time is in.
+        /// The log lines about the configuration, without their times.
         func metrics() async throws -> [String] {
             try await operators.get("/metrics").body.split(separator: "\n").map(String.init)
                 .filter { $0.hasPrefix("cloakroom_config_") && !$0.contains("_timestamp_") }
@@ -56,7 +56,7 @@ struct ReloadOutcomeTests {
         }
     }
 
-    /// As much of `/status.json` as is looked at here.
+    /// The members of `/status.json` that these tests check.
     private struct Status: Decodable {
         struct Config: Decodable {
             struct Reload: Decodable {
@@ -79,7 +79,7 @@ struct ReloadOutcomeTests {
         ]
     }
 
-    @Test("A refused reload shows in the metrics and on the status page until a good one puts it right")
+    @Test("A rejected reload shows in the metrics and on the status page until a reload succeeds")
     func rejected() async throws {
         try await Served.running { served in
             #expect(try await Set(served.metrics()) == counters(failures: 0, successes: 0, last: 1))
@@ -110,7 +110,7 @@ struct ReloadOutcomeTests {
         }
     }
 
-    @Test("Another level of the log is in effect from the reload on")
+    @Test("A changed log level applies from the reload on")
     func logLevel() async throws {
         try await Served.running { served in
             #expect(try await served.client.signIn().status == 200)
@@ -121,7 +121,7 @@ struct ReloadOutcomeTests {
             #expect(try await served.client.signIn().status == 200)
             served.program.send(SIGTERM)
             #expect(try await served.program.ending() == ChildProgram.Ending(status: 0))
-            // The access log has no level.
+            // The access log is written at every log level.
             let lines = served.program.logLines.filter { ["access", "cloakroom"].contains($0.logger) }
             let told = lines.compactMap { $0.status.map(String.init) ?? $0.message }
             let expected = [

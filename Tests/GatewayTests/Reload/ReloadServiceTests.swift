@@ -5,14 +5,14 @@ import Testing
 
 @testable import cloakroom
 
-/// What becomes of a running configuration when its files change.
+/// How a running configuration changes with its files.
 @Suite("Reload", .timeLimit(.minutes(1)))
 struct ReloadServiceTests {
     private func paths(_ bench: borrowing ReloadFixture) -> [String] {
         bench.gateway.plannedResponses.map { $0.routes[0].pattern.description }
     }
 
-    @Test("A file that has not changed is left alone by a look, and put to use again by a signal")
+    @Test("An unchanged file is skipped by a poll, and applied again by a signal")
     func unchanged() async throws {
         var bench = try ReloadFixture()
         await bench.handle(.poll)
@@ -21,13 +21,13 @@ struct ReloadServiceTests {
         await bench.handle(.signal)
         #expect(bench.outcomes == [[]])
         #expect(paths(bench) == ["/episodes"])
-        // Written anew with what it held.
+        // Rewritten with the same contents.
         try bench.write(ReloadFixture.yaml())
         await bench.settle()
         #expect(bench.outcomes == [[]])
     }
 
-    @Test("A file that has changed is put to use once, and the status says so")
+    @Test("A changed file is applied once, and the status shows it")
     func changed() async throws {
         var bench = try ReloadFixture()
         let before = bench.state.status
@@ -48,13 +48,13 @@ struct ReloadServiceTests {
         #expect(bench.state.configuration == ReloadConfiguration(watchesFiles: false, interval: .seconds(1)))
     }
 
-    @Test("A broken file keeps the old configuration and says where the mistake is: once, but to every signal")
+    @Test("An invalid file keeps the old configuration; its mistake is reported once by polls, and on every signal")
     func broken() async throws {
         var bench = try ReloadFixture()
         let before = bench.state.status
         try bench.write(ReloadFixture.yaml().replacing("GET", with: "get"))
         for _ in 0..<3 { await bench.handle(.poll) }
-        let valueError = "cloakroom.yaml:7:33: routes.0.methods.0: \"get\" is not upper case (write GET)"
+        let valueError = "cloakroom.yaml:7:33: routes.0.methods.0: must be upper case, not \"get\" (write GET)"
         #expect(bench.outcomes == [[valueError]])
         await bench.handle(.signal)
         await bench.handle(.signal)
@@ -68,21 +68,21 @@ struct ReloadServiceTests {
         try bench.write(ReloadFixture.yaml().replacing("GET", with: "geT"))
         await bench.settle()
         #expect(bench.outcomes.count == 4)
-        // Back to what is in effect: the failure is over.
+        // Back to the configuration in effect: the failure is over.
         try bench.write(ReloadFixture.yaml())
         await bench.settle()
         #expect(bench.outcomes.last == [])
         #expect(bench.state.status.lastReload?.problems == [])
     }
 
-    @Test("A file that is half written is not put to use, even if it has no mistake")
+    @Test("A half-written file is not applied, even if it is valid")
     func halfWritten() async throws {
         var bench = try ReloadFixture()
         let whole = ReloadFixture.yaml(path: "/films")
         let route = try #require(ReloadFixture.yaml().split(separator: "\n").last)
         let second = route.replacing("episodes", with: "cinemas") + "\n"
         let third = second.replacing("cinemas", with: "theatres")
-        // One route of three, two, in the middle of a line, and at last all of them.
+        // The first of three routes, two routes, a line that is cut off, and finally all three routes.
         for text in [whole, whole + second, String((whole + second).dropLast(30)), whole + second + third] {
             try bench.write(text)
             await bench.handle(.poll)
@@ -93,7 +93,7 @@ struct ReloadServiceTests {
         #expect(bench.gateway.plannedResponses.map(\.routes.count) == [3])
     }
 
-    @Test("What changes and changes back between looks is no change")
+    @Test("A change that is reverted between polls has no effect")
     func changedBack() async throws {
         var bench = try ReloadFixture()
         for _ in 0..<2 {
@@ -103,13 +103,13 @@ struct ReloadServiceTests {
             await bench.handle(.poll)
         }
         #expect(bench.outcomes == [])
-        // A signal does not wait for a second one.
+        // A signal applies a change without a second poll.
         try bench.write(ReloadFixture.yaml(path: "/films"))
         await bench.handle(.signal)
         #expect(paths(bench) == ["/films"])
     }
 
-    @Test("A file of a secret that only the new configuration names is complete too before it is put to use")
+    @Test("A secret file that only the new configuration names must be complete too before it is applied")
     func newSecretFile() async throws {
         var bench = try ReloadFixture()
         try bench.write(ReloadFixture.yaml(token: "valueFile: later"))
@@ -122,7 +122,7 @@ struct ReloadServiceTests {
         #expect(bench.gateway.plannedResponses.map { $0.upstreams[0].apiToken?.value } == [Secret("secret")])
     }
 
-    @Test("A file that has gone is said to be so, once")
+    @Test("A missing file is reported once")
     func vanished() async throws {
         var bench = try ReloadFixture()
         let path = bench.directory.path(of: "cloakroom.yaml")
@@ -131,11 +131,11 @@ struct ReloadServiceTests {
         await bench.settle()
         #expect(bench.outcomes.count == 1)
         #expect(bench.outcomes[0].count == 1)
-        #expect(bench.gateway.outcomes[0].problems[0].hasPrefix("\(path): there is no file"))
+        #expect(bench.gateway.outcomes[0].problems[0].hasPrefix("\(path): must be an existing file"))
         #expect(paths(bench) == [])
     }
 
-    @Test("A change that takes a restart is refused as a whole, key by key")
+    @Test("A change that requires a restart is rejected as a whole, key by key")
     func restart() async throws {
         var bench = try ReloadFixture()
         try bench.write(
@@ -152,7 +152,7 @@ struct ReloadServiceTests {
         #expect(bench.outcomes[0].allSatisfy { $0.contains("restart the gateway") })
     }
 
-    @Test("What the gateway cannot put to use stays out, and is tried again until it can")
+    @Test("A configuration that the gateway fails to apply is rejected, and retried until it succeeds")
     func rejected() async throws {
         var bench = try ReloadFixture()
         bench.gateway.reject("/nowhere/tls.crt cannot be read")
@@ -167,7 +167,7 @@ struct ReloadServiceTests {
         #expect(paths(bench) == ["/films"])
     }
 
-    @Test("What only trying tells is tried before anything is put to use")
+    @Test("Problems that only a trial finds are found before anything is applied")
     func checked() async throws {
         let key = ["upstreams", "api", "targets"]
         let finding = ConfigFinding(key: key, message: "no good", suggestion: "write another")
@@ -177,7 +177,7 @@ struct ReloadServiceTests {
         #expect(paths(bench) == [])
     }
 
-    @Test("What is only a warning does not keep a configuration from being put to use, and is told with its outcome")
+    @Test("A warning does not prevent a configuration from being applied, and is reported with the outcome")
     func warnings() async throws {
         let key = ["upstreams", "api", "targets"]
         let warning = ConfigFinding(key: key, message: "old", suggestion: "renew it", isWarning: true)
@@ -189,7 +189,7 @@ struct ReloadServiceTests {
         #expect(told.allSatisfy { $0.hasSuffix("cloakroom.yaml:3:19: warning: upstreams.api.targets: old (renew it)") })
     }
 
-    @Test("A secret that changes in its file is a change, also where a link is swapped as Kubernetes does")
+    @Test("A change of a secret file is a change, also if a symbolic link is swapped as Kubernetes does")
     func secretFiles() async throws {
         let yaml = ReloadFixture.yaml(token: "valueFile: mounted/token")
         let directory = try TemporaryDirectory()
@@ -213,7 +213,7 @@ struct ReloadServiceTests {
         await bench.settle()
         #expect(bench.outcomes == [[]])
         #expect(bench.gateway.plannedResponses.map { $0.upstreams[0].apiToken?.value } == [Secret("second")])
-        // A file that comes to be where it was missed is found without the configuration changing.
+        // A file that was missing and is created is found without a change of the configuration.
         try bench.write(ReloadFixture.yaml(token: "valueFile: later"))
         await bench.settle()
         #expect(bench.gateway.outcomes.last?.isSuccess == false)
@@ -224,7 +224,7 @@ struct ReloadServiceTests {
         #expect(bench.gateway.plannedResponses.last?.upstreams[0].apiToken?.value == Secret("third"))
     }
 
-    @Test("Triggers are answered one after the other, in their order")
+    @Test("Triggers are handled one after the other, in order")
     func serialized() async throws {
         let directory = try TemporaryDirectory()
         try directory.write(ReloadFixture.yaml(), to: "cloakroom.yaml")
@@ -237,7 +237,7 @@ struct ReloadServiceTests {
             state: ReloadState(sources, running: running, now: Timestamp(milliseconds: 1)), triggers: triggers,
             now: { Timestamp(milliseconds: 2) },
             apply: { configuration in
-                // An attempt that takes its time; the next one waits for its end.
+                // An attempt that takes some time; the next attempt waits until it has finished.
                 for _ in 0..<100 { await Task.yield() }
                 #expect(gateway.plannedResponses.count == gateway.outcomes.count)
                 try gateway.apply(configuration)

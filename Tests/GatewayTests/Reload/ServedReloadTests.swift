@@ -3,10 +3,10 @@ import Glibc
 import MockAPI
 import Testing
 
-/// `cloakroom serve` whose configuration changes under it.
+/// A running `cloakroom serve` whose configuration file changes.
 @Suite("Served reload", .serialized, .timeLimit(.minutes(2)))
 struct ServedReloadTests {
-    /// Serves a configuration that can be changed for as long as `body` takes.
+    /// Serves a configuration that can be changed while `body` runs.
     private func serving(
         set: [String], body: (ChildProgram, WebClient, _ write: (String) throws -> Void, String) async throws -> Void
     ) async throws {
@@ -26,14 +26,14 @@ struct ServedReloadTests {
         }
     }
 
-    @Test("A route is locked by SIGHUP, and a broken file after that changes nothing and is told")
+    @Test("After SIGHUP a route requires a session; an invalid file then changes nothing and is reported")
     func signal() async throws {
         try await serving(set: ["reload.watch=false"]) { program, client, write, yaml in
             #expect(try await client.get("/episodes").status == 200)
             let locked = yaml.replacing("requiresAuthorization: false", with: "requiresAuthorization: true")
             try write(locked)
             program.send(SIGHUP)
-            try await eventually("the route is locked") { try await client.get("/episodes").status == 401 }
+            try await eventually("the route requires a session") { try await client.get("/episodes").status == 401 }
 
             try write(yaml.replacing("path: /episodes", with: "path: episodes"))
             program.send(SIGHUP)
@@ -46,11 +46,11 @@ struct ServedReloadTests {
         }
     }
 
-    @Test("A file that is watched needs no signal")
+    @Test("A watched file is reloaded without a signal")
     func watched() async throws {
         try await serving(set: ["reload.interval=100ms"]) { _, client, write, yaml in
             try write(yaml.replacing("requiresAuthorization: false", with: "requiresAuthorization: true"))
-            try await eventually("the route is locked") { try await client.get("/episodes").status == 401 }
+            try await eventually("the route requires a session") { try await client.get("/episodes").status == 401 }
         }
     }
 }

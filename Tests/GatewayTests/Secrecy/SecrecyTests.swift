@@ -3,7 +3,7 @@ import Glibc
 import MockAPI
 import Testing
 
-/// Where secrets must not be found: in anything that the gateway says to anybody.
+/// Where secrets must not appear: in any output of the gateway.
 @Suite("Secrecy", .serialized, .timeLimit(.minutes(3)))
 struct SecrecyTests {
     private static let password = "canary-password-5f1d"
@@ -19,8 +19,8 @@ struct SecrecyTests {
             exposeObservations: true)
     }
 
-    /// Everything that can be said of a session, good and bad.
-    /// - Returns: All answers, and all tickets that were given out.
+    /// Runs every kind of session request, with valid and invalid input.
+    /// - Returns: All responses, and all tickets that were issued.
     private func scenario(
         _ gateway: GatewayProcess, _ mock: RunningMockAPI
     ) async throws -> (responses: [TestResponse], tickets: [String]) {
@@ -68,13 +68,13 @@ struct SecrecyTests {
         return (client.responses, tickets)
     }
 
-    /// The tokens that the API gave out, as far as it saw them again.
+    /// The access and refresh tokens that the API received as bearer tokens.
     private func tokens(_ mock: RunningMockAPI) -> Set<String> {
         let values = mock.observations.snapshot().recent.flatMap { $0.values(of: "Authorization") }
         return Set(values.filter { $0.hasPrefix("Bearer ") }.map { String($0.dropFirst(7)) })
     }
 
-    @Test("Rule 11: no answer of ours leads anywhere, whatever a client asks for")
+    @Test("Rule 11: no local response redirects, whatever a client requests")
     func noLocation() async throws {
         try await GatewayProcess.running(before: Self.settings) { gateway, mock in
             let (responses, _) = try await scenario(gateway, mock)
@@ -101,18 +101,18 @@ struct SecrecyTests {
         }
     }
 
-    @Test("Rule 18: no endpoint ever answers with a token")
+    @Test("Rule 18: no endpoint ever returns a token")
     func noTokenInResponses() async throws {
         try await GatewayProcess.running(before: Self.settings) { gateway, mock in
             let (responses, _) = try await scenario(gateway, mock)
             let tokens = tokens(mock)
-            // Two sessions' access tokens and the refresh tokens of those that were made void.
+            // The access tokens of two sessions, and the refresh tokens that were revoked.
             #expect(tokens.count >= 4)
             #expect(responses.count >= 18)
             for response in responses {
                 let text = response.fields.map { "\($0.name): \($0.value)" }.joined(separator: "\n") + response.body
                 for token in tokens { #expect(!text.contains(token)) }
-                // How every JWT begins. A ticket may begin so by chance.
+                // Every JWT starts with these characters. A ticket may do so by chance.
                 #expect(!response.textWithoutTicket.contains("eyJ"))
                 #expect(!text.lowercased().contains("accesstoken"))
             }
@@ -120,7 +120,7 @@ struct SecrecyTests {
     }
 
     @Test(
-        "Rule 22: no secret is in any line of the log at level trace, in any span, metric, answer or store",
+        "Rule 22: no secret is in any log line at level trace, in any span, metric, response or store",
         arguments: SessionStoreFixture.Kind.allCases)
     func canaries(kind: SessionStoreFixture.Kind) async throws {
         try await SessionStoreFixture.with(kind) { place in try await canaries(in: place) }
@@ -131,12 +131,12 @@ struct SecrecyTests {
         try await GatewayProcess.running(before: Self.settings, set: set) { gateway, mock in
             let (responses, tickets) = try await scenario(gateway, mock)
             let metrics = try await WebClient(gateway.admin).get("/metrics").body
-            // While there is a session: what is written of one that has ended may be gone from the files.
+            // Read the store while a session is active: records of ended sessions may be deleted from its files.
             let lasting = gateway.client
             #expect(try await lasting.signIn(password: Self.password).status == 200)
             #expect(try await lasting.get("/videos/1").status == 200)
             let kept = Data(try place.contents())
-            // Signing out shows the mock its refresh token.
+            // Signing out sends the refresh token to the mock, which records it.
             let ticket = lasting.cookie ?? ""
             #expect(try await lasting.send("DELETE", "/auth").status == 204)
             gateway.program.send(SIGTERM)
@@ -156,15 +156,15 @@ struct SecrecyTests {
             }
             let places = [
                 "output": gateway.program.output, "errors": gateway.program.errors, "metrics": metrics,
-                "answers": responses.map(\.textWithoutTicket).joined(separator: "\n"),
+                "responses": responses.map(\.textWithoutTicket).joined(separator: "\n"),
             ]
             for (place, text) in places {
                 for (index, secret) in secrets.enumerated() {
-                    // Not the secret itself in the message of a failure.
+                    // A failure message must not contain the secret itself.
                     #expect(!text.contains(secret), "secret \(index) is in the \(place)")
                 }
             }
-            // And there was something to look through.
+            // The log is not empty, so the checks above are effective.
             #expect(places["output"]?.contains(#""logger":"span""#) == true)
             #expect(places["output"]?.contains(#""logger":"access""#) == true)
             #expect(places["output"]?.contains(#""event":"sign_in""#) == true)

@@ -1,13 +1,13 @@
 import Foundation
 
-/// Every key that holds a secret, as the reference of all keys lists them: a new one is among them by itself.
+/// Every configuration key that holds a secret, from the reference of all keys: new keys are covered automatically.
 struct SecretKey: Sendable {
-    /// With dots: `upstreams.api.apiToken.value`.
+    /// The path with dots: `upstreams.api.apiToken.value`.
     let name: String
     let variable: String
     let isList: Bool
 
-    /// The keys in the reference that `cloakroom config-reference` prints.
+    /// The secret keys in the reference that `cloakroom config-reference` prints.
     static func all(in reference: String) -> [SecretKey] {
         var keys: [SecretKey] = []
         for section in reference.components(separatedBy: "\n#### `").dropFirst() {
@@ -28,14 +28,14 @@ struct SecretKey: Sendable {
     }
 }
 
-/// Where a secret is given.
+/// The source of a secret.
 enum SecretSource: String, CaseIterable, Sendable {
     case flag, variable, file, yaml
 }
 
-/// A configuration whose secrets all come from one source, each with a text of its own that is found wherever it shows.
+/// A configuration whose secrets all come from one source. Each secret is a unique marker that can be searched for.
 struct CanaryConfiguration {
-    /// What every marker begins with.
+    /// The common prefix of all markers.
     static let prefix = "canary-41"
 
     let directory: TemporaryDirectory
@@ -73,7 +73,7 @@ struct CanaryConfiguration {
             case .yaml: tree = Self.setting(path, to: key.isList ? [text(key)] : text(key), in: tree)
             }
         }
-        // JSON is YAML.
+        // JSON is valid YAML.
         yaml = String(decoding: try JSONSerialization.data(withJSONObject: tree), as: UTF8.self).replacing(
             "\\/", with: "/")
         try directory.write(yaml, to: "cloakroom.yaml")
@@ -93,7 +93,7 @@ struct CanaryConfiguration {
             "session": [
                 "cookie": ["secure": false], "valkey": ["addresses": ["a:1"], "sentinelPrimary": "a"],
             ],
-            // A collector that is not there: what the exporter has to say of that is looked through, too.
+            // The collector does not exist: the exporter's failure messages are searched too.
             "tracing": [
                 "exporter": "otlp", "ratio": 1,
                 "otlp": ["endpoint": "http://127.0.0.1:1/v1/traces", "interval": "100ms", "timeout": "100ms"],

@@ -5,7 +5,7 @@ import Testing
 
 @testable import cloakroom
 
-/// Secrets of the configuration, from wherever they come, in anything that any command says at its loudest.
+/// Secrets of the configuration, from every source, in the output of every command at its most verbose level.
 @Suite("Secrets of the configuration", .serialized, .timeLimit(.minutes(4)))
 struct SecretSourceTests {
     private static func keys() async throws -> [SecretKey] {
@@ -14,14 +14,14 @@ struct SecretSourceTests {
         return SecretKey.all(in: reference.output)
     }
 
-    /// Not the secret itself in the message of a failure.
+    /// A failure message must not contain the secret itself.
     private func expectNoMarker(_ text: String, _ place: String, sourceLocation: SourceLocation = #_sourceLocation) {
         let found = text.matches(of: /canary-41-[a-z]+-[A-Za-z-]+/).prefix(3).map { String($0.output) }
         #expect(found == [], "a secret is in \(place)", sourceLocation: sourceLocation)
         #expect(!text.contains(CanaryConfiguration.prefix), "a secret is in \(place)", sourceLocation: sourceLocation)
     }
 
-    @Test("The reference of all keys names the secrets there are")
+    @Test("The reference of all keys lists exactly the secret keys")
     func discovery() async throws {
         let names = try await Self.keys().map(\.name)
         #expect(
@@ -32,7 +32,7 @@ struct SecretSourceTests {
     }
 
     @Test(
-        "Rule 41: no secret of the configuration comes out of any command at any level, whatever its source",
+        "Rule 41: no command prints a secret of the configuration at any level, whatever its source",
         arguments: SecretSource.allCases)
     func canaries(_ source: SecretSource) async throws {
         let keys = try await Self.keys()
@@ -54,21 +54,21 @@ struct SecretSourceTests {
             ("check-config", []), ("check-config", ["--strict"]), ("check-config", ["--offline"]), ("print-config", []),
             ("explain", ["GET", "/videos/1"]), ("routes", []),
             ("routes", ["--diff", canary.directory.path(of: "cloakroom.yaml")]),
-            // Commands that are given wrongly.
+            // Invalid command lines.
             ("print-config", ["--set", canary.marker("admin.token")]), ("serve", ["--log-level", "loud"]),
         ] as [(String, [String])] {
             let result = try await ChildProgram.run(
                 program, [command] + canary.arguments + more, environment: canary.environment)
             let said = result.output + result.errors
             #expect(!said.isEmpty)
-            expectNoMarker(said, "what \(command) \(more.first ?? "") says")
+            expectNoMarker(said, "the output of \(command) \(more.first ?? "")")
             if command == "print-config", more.isEmpty {
                 #expect(said.split(separator: "\n").count { $0.contains("<redacted>") } >= canary.keys.count, "\(said)")
             }
         }
     }
 
-    /// Starts a gateway at its loudest, for as long as `body` takes.
+    /// Runs a gateway at its most verbose level while `body` runs.
     private func running(
         _ canary: CanaryConfiguration,
         _ body: (ChildProgram, _ client: WebClient, _ admin: WebClient) async throws -> Void
@@ -83,7 +83,7 @@ struct SecretSourceTests {
                 }
             }
             let client = WebClient("http://\(try await address("listening"))")
-            try await body(program, client, WebClient("http://\(try await address("listening for operators"))"))
+            try await body(program, client, WebClient("http://\(try await address("admin listener started"))"))
         }
     }
 
@@ -92,7 +92,7 @@ struct SecretSourceTests {
             expectNoMarker(program.commandLine, "the command line")
             #expect(program.commandLine.contains("reload.watch=false"))
             #expect(program.commandLine.contains("admin.token=*") == (canary.source == .flag))
-            // Secrets that came from the command line work all the same.
+            // Secrets from the command line are effective nevertheless.
             #expect(try await client.get("/episodes").status == 200)
             #expect(try await client.signIn(password: "wrong").status == 401)
             #expect(try await client.signIn().status == 200)
@@ -113,7 +113,7 @@ struct SecretSourceTests {
                 try Executables.cloakroom(), ["health", "--address", String(admin.base.dropFirst("http://".count))],
                 environment: canary.environment)
             #expect(health.ending.status == 0)
-            expectNoMarker(health.output + health.errors, "what health says")
+            expectNoMarker(health.output + health.errors, "the output of health")
 
             program.send(SIGHUP)
             _ = try await program.waits(for: "a reload") { $0.output.contains("configuration reloaded") ? true : nil }
@@ -122,7 +122,7 @@ struct SecretSourceTests {
             try canary.directory.write(broken, to: "cloakroom.yaml")
             program.send(SIGHUP)
             _ = try await program.waits(for: "a failed reload") {
-                $0.output.contains("configuration not reloaded") ? true : nil
+                $0.output.contains("configuration reload rejected") ? true : nil
             }
             for page in ["/status.json", "/"] { responses.append(try await admin.get(page)) }
             program.send(SIGTERM)
@@ -132,14 +132,14 @@ struct SecretSourceTests {
             expectNoMarker(program.output, "the log")
             expectNoMarker(program.errors, "standard error")
             expectNoMarker(
-                (responses + client.responses).map { "\($0.fields) \($0.body)" }.joined(separator: "\n"), "an answer")
-            // And there was something to look through.
+                (responses + client.responses).map { "\($0.fields) \($0.body)" }.joined(separator: "\n"), "a response")
+            // The output is not empty, so the checks above are effective.
             #expect(program.output.contains("\"level\":\"debug\""))
             #expect(program.output.contains("Starting service"))
         }
     }
 
-    /// What a process says that crashes: Swift's backtrace, with what registers point to.
+    /// The output of a process that crashes: Swift's backtrace, with the memory that registers point to.
     private func crash(_ canary: CanaryConfiguration) async throws {
         var canary = canary
         canary.environment["SWIFT_BACKTRACE"] = "enable=yes,symbolicate=off,threads=all,color=no,interactive=no"
@@ -153,7 +153,7 @@ struct SecretSourceTests {
         }
     }
 
-    @Test("What stands for a secret on the command line is found in both ways to write a flag, and only there")
+    @Test("A secret on the command line is found in both spellings of a flag, and nothing else is")
     func flags() {
         func hidden(_ argument: String, after previous: String) -> String? {
             CommandLineSecrets.secret(in: argument, after: previous).map {

@@ -2,10 +2,10 @@ import Glibc
 import MockAPI
 import Testing
 
-/// `accessLogRatio` of a route, in a gateway that serves.
+/// The route option `accessLogRatio` in a running gateway.
 @Suite("Thinned access log", .serialized, .timeLimit(.minutes(1)))
 struct AccessLogRatioTests {
-    @Test("A route with a ratio of 0 has no lines but those of failures; other routes have all of theirs")
+    @Test("With a ratio of 0 only failed requests are logged; other routes log all requests")
     func zero() async throws {
         try await GatewayProcess.running(set: ["routes.0.accessLogRatio=0"]) { gateway, mock in
             let client = gateway.client
@@ -14,7 +14,7 @@ struct AccessLogRatioTests {
             mock.faults.failNext("GET", "/episodes", statuses: [503])
             #expect(try await client.get("/episodes").status == 503)
             #expect(try await client.get("/episodes").status == 200)
-            // Every line is written before the end.
+            // All lines are written before the process exits.
             gateway.program.send(SIGTERM)
             let ending = try await gateway.program.ending()
             #expect(ending == ChildProgram.Ending(status: 0))

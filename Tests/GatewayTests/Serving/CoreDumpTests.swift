@@ -3,13 +3,13 @@ import Glibc
 import MockAPI
 import Testing
 
-/// What the system says of a running gateway. Run as root the gateway gets a user of its own: what belongs to root is told
-/// apart only then.
+/// The core dump settings of a running gateway as the kernel reports them. If the tests run as root, the gateway runs as
+/// another user: root owns the files in `/proc` of a process that is not dumpable, and of every process of root.
 @Suite("Core dumps of a running gateway", .serialized, .timeLimit(.minutes(3)))
 struct CoreDumpTests {
     private static let user: uid_t = 65_534
 
-    /// The limit of a core dump's size, and who owns the process's memory in `/proc`, once it serves.
+    /// The core dump size limit, and the owner of the process's memory in `/proc`, once the gateway serves.
     private func look(_ command: [String], waitingFor text: String) async throws -> (limit: String, owner: UInt32) {
         var executable = try Executables.cloakroom()
         var arguments = command
@@ -33,17 +33,17 @@ struct CoreDumpTests {
         let directory = try TemporaryDirectory()
         try directory.write(GatewayYAML(upstream: "http://127.0.0.1:9").yaml, to: "cloakroom.yaml")
         return try await look(
-            ["serve", "--config", directory.path(of: "cloakroom.yaml")] + flags, waitingFor: "listening for operators")
+            ["serve", "--config", directory.path(of: "cloakroom.yaml")] + flags, waitingFor: "admin listener started")
     }
 
-    @Test("Rule 50: serve leaves no core dump, and its memory cannot be read by other processes of its user")
+    @Test("Rule 50: serve writes no core dump, and other processes of its user cannot read its memory")
     func serve() async throws {
         let found = try await serve([])
         #expect(found.limit == "0 0 bytes")
         #expect(found.owner == 0)
     }
 
-    @Test("Rule 50: neither does demo")
+    @Test("Rule 50: demo writes no core dump, and other processes of its user cannot read its memory")
     func demo() async throws {
         let found = try await look(
             ["demo", "--port", "0", "--clear-port", "0", "--admin-port", "0", "--api-port", "0"], waitingFor: "curl")
@@ -51,7 +51,7 @@ struct CoreDumpTests {
         #expect(found.owner == 0)
     }
 
-    @Test("For debugging serve can be told to allow them")
+    @Test("An option of serve allows core dumps for debugging")
     func allowed() async throws {
         let found = try await serve(["--allow-core-dumps"])
         #expect(found.owner == (getuid() == 0 ? Self.user : getuid()))

@@ -5,10 +5,10 @@ import Testing
 
 @testable import cloakroom
 
-/// `cloakroom serve` with what it finds on disk and on the network.
+/// `cloakroom serve` with files and sockets of the real system.
 @Suite("Serving", .serialized, .timeLimit(.minutes(3)))
 struct ServeTests {
-    @Test("A configuration, its secret and its certificate come from files")
+    @Test("Configuration, secret and certificate are read from files")
     func filesOnDisk() async throws {
         try await MockAPI.withServer(MockAPISettings(apiToken: "from-a-file")) { mock in
             let certificate = try DemoCertificate()
@@ -31,7 +31,7 @@ struct ServeTests {
         }
     }
 
-    @Test("A port that is taken is named, and the end is 1")
+    @Test("A port in use is named, and the exit status is 1")
     func portInUse() async throws {
         try await ScriptedUpstream.running { _, port in
             let program = try Executables.cloakroom()
@@ -60,7 +60,7 @@ struct ServeTests {
         }
     }
 
-    @Test("A certificate that is none is named, and the end is 1")
+    @Test("An invalid certificate is named, and the exit status is 1")
     func brokenCertificate() async throws {
         let directory = try TemporaryDirectory()
         try directory.write("-----BEGIN CERTIFICATE-----\nnonsense\n-----END CERTIFICATE-----\n", to: "tls.crt")
@@ -74,7 +74,7 @@ struct ServeTests {
         #expect(result.errors.contains("tls."), "\(result.errors)")
     }
 
-    @Test("Every line of the log is one JSON object, and every request has one")
+    @Test("Every log line is one JSON object, and every request has one line")
     func accessLog() async throws {
         try await GatewayProcess.running { gateway, _ in
             let client = gateway.client
@@ -105,7 +105,7 @@ struct ServeTests {
         }
     }
 
-    @Test("A trace context reaches the API: ours, or that of a trusted peer carried on")
+    @Test("The API receives a trace context: a new one, or that of a trusted peer")
     func traceContext() async throws {
         let theirs = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
         for (trusted, set) in [(false, []), (true, ["trustedPeers=127.0.0.0/8"])] {
@@ -132,7 +132,7 @@ struct ServeTests {
         }
     }
 
-    @Test("The metrics of a whole scenario pass promtool")
+    @Test("The metrics of a complete scenario pass promtool")
     func promtool() async throws {
         let promtool = try Executables.onPath("promtool", package: "prometheus")
         try await GatewayProcess.running { gateway, mock in

@@ -5,7 +5,7 @@ import Testing
 
 @testable import cloakroom
 
-/// A gateway that cannot start says why, in a line for each cause and in words that its operator can act on.
+/// A gateway that cannot start prints one line for each cause, with the action that its operator can take.
 @Suite("Failures at the start", .serialized, .timeLimit(.minutes(3)))
 struct StartFailureTests {
     private func serve(
@@ -16,14 +16,14 @@ struct StartFailureTests {
             try Executables.cloakroom(), ["serve", "--config", directory.path(of: "gateway.yaml")] + more)
     }
 
-    /// Words of libraries that no operator needs.
+    /// Words of libraries that an operator cannot act on.
     private func expectPlain(_ text: String, sourceLocation: SourceLocation = #_sourceLocation) {
         for word in ["CancellationError", "bind(", "descriptor:", "errno", "cut off", "Already closed", "IOError"] {
             #expect(!text.contains(word), "\(text)", sourceLocation: sourceLocation)
         }
     }
 
-    @Test("Ports in use are told one a line, with the line of the configuration and what to do")
+    @Test("Each port in use is one line, with the position in the configuration and what to do")
     func ports() async throws {
         try await ScriptedUpstream.running { _, port in
             let directory = try TemporaryDirectory()
@@ -47,7 +47,7 @@ struct StartFailureTests {
                 admin.errors.contains("gateway.yaml:4:19: admin.address: address already in use"), "\(admin.errors)")
             expectPlain(admin.errors + admin.output)
 
-            // Another address of the same port: two causes, two lines.
+            // Another address with the same port: two causes, two lines.
             try await ScriptedUpstream.running { _, other in
                 taken.address = "127.0.0.1:\(other)"
                 let both = try await serve(taken, directory: directory)
@@ -58,14 +58,14 @@ struct StartFailureTests {
         }
     }
 
-    @Test("A port that takes a permission is told with what grants it")
+    @Test("A port that requires a permission is reported with the way to grant it")
     func permission() async throws {
         let setpriv = try Executables.onPath("setpriv", package: "util-linux")
         let directory = try TemporaryDirectory()
         var low = GatewayYAML(upstream: "http://127.0.0.1:9000")
         low.address = "127.0.0.1:443"
         try directory.write(low.yaml, to: "gateway.yaml")
-        // What root may do all the same is taken from it.
+        // Drops the capability that root would have.
         let result = try await ChildProgram.run(
             setpriv,
             [
@@ -81,7 +81,7 @@ struct StartFailureTests {
         expectPlain(result.errors + result.output)
     }
 
-    @Test("An address that this machine does not have, and a name that nobody knows, are told as such")
+    @Test("An address that this machine does not have and an unknown host name are reported as such")
     func addresses() async throws {
         let directory = try TemporaryDirectory()
         var strange = GatewayYAML(upstream: "http://127.0.0.1:9000")
@@ -94,7 +94,7 @@ struct StartFailureTests {
         expectPlain(result.errors + result.output)
     }
 
-    @Test("A key of another certificate is told with both files and its line, by check-config in the same words")
+    @Test("A key that does not match its certificate is reported with both files and its line, also by check-config")
     func otherKey() async throws {
         let (first, second) = (try DemoCertificate(), try DemoCertificate())
         defer {
@@ -116,7 +116,7 @@ struct StartFailureTests {
         #expect(check.output.contains(result.errors), "\(check.output)")
     }
 
-    @Test("Warnings are logged at the start and at a reload, and check-config shows the same lines")
+    @Test("Warnings are logged at start and reload, and check-config prints the same lines")
     func warnings() async throws {
         let directory = try TemporaryDirectory()
         try directory.write("some-token", to: "token")

@@ -3,10 +3,10 @@ import Glibc
 import MockAPI
 import Testing
 
-/// A second `cloakroom serve` on the addresses of a first.
+/// A second `cloakroom serve` on the addresses of a running one.
 @Suite("Taking over", .serialized, .timeLimit(.minutes(3)))
 struct TakeOverTests {
-    @Test("Rule 47: a second gateway on the same port does not start unless it is asked to take over")
+    @Test("Rule 47: a second gateway on the same port starts only with --take-over")
     func second() async throws {
         try await GatewayProcess.running { first, _ in
             let directory = try TemporaryDirectory()
@@ -18,7 +18,7 @@ struct TakeOverTests {
                 program, ["serve", "--config", directory.path(of: "second.yaml")])
             #expect(rejected.ending == ChildProgram.Ending(status: 1))
             #expect(rejected.errors.contains("--take-over"), "\(rejected.errors)")
-            // Every request still reaches the first, whose upstream answers.
+            // All requests still reach the first gateway, whose upstream responds.
             for _ in 0..<20 { #expect(try await WebClient(first.clear).get("/episodes").status == 200) }
 
             let arguments = ["serve", "--take-over", "--config", directory.path(of: "second.yaml")]
@@ -26,16 +26,16 @@ struct TakeOverTests {
                 _ = try await second.waits(for: "the second listens") { program in
                     program.logLines.contains { $0.message == "listening" } ? true : nil
                 }
-                #expect(second.output.contains("another gateway listens on this address too"), "\(second.output)")
+                #expect(second.output.contains("address is shared with another process"), "\(second.output)")
                 first.program.send(SIGTERM)
                 #expect(try await first.program.ending(within: .seconds(20)).status == 0)
-                // Its upstream is nowhere: the answer is its own.
+                // The upstream of the second gateway does not exist: it returns a local response.
                 #expect(try await WebClient(first.clear).get("/episodes").status == 502)
             }
         }
     }
 
-    @Test("A gateway that takes over needs an address of its own for operators, and is told so")
+    @Test("With --take-over, an admin address that is in use is rejected with a hint")
     func admin() async throws {
         try await GatewayProcess.running { first, _ in
             let directory = try TemporaryDirectory()
@@ -48,7 +48,8 @@ struct TakeOverTests {
             #expect(rejected.ending == ChildProgram.Ending(status: 1))
             #expect(rejected.errors.split(separator: "\n").count == 1, "\(rejected.errors)")
             #expect(
-                rejected.errors.contains("a gateway that takes over needs an address of its own"), "\(rejected.errors)")
+                rejected.errors.contains("a gateway started with --take-over needs its own admin address"),
+                "\(rejected.errors)")
             #expect(try await WebClient(first.clear).get("/episodes").status == 200)
         }
     }

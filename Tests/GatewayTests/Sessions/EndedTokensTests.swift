@@ -1,10 +1,10 @@
 import MockAPI
 import Testing
 
-/// What happens upstream to the tokens of sessions that end by their names, from outside.
+/// Which tokens are revoked upstream when sessions are ended by id, tested through the running program.
 @Suite("The tokens of ended sessions", .serialized, .timeLimit(.minutes(4)))
 struct EndedTokensTests {
-    @Test("Rule 40: ended by name, all others, evicted or by an operator: the memory store has them revoked upstream")
+    @Test("Rule 40: the memory store revokes tokens upstream, whether a user, an operator or eviction ends the session")
     func memory() async throws {
         let set = ["session.maxSessionsPerAccount=2", "admin.token=an-admin-token-of-24-bytes"]
         try await GatewayProcess.running(set: set) { gateway, mock in
@@ -32,7 +32,7 @@ struct EndedTokensTests {
     }
 
     @Test(
-        "Rule 40: a store that keeps sessions sealed cannot, and the audit line says so",
+        "Rule 40: a store with sealed sessions cannot revoke them, and the audit line reports that",
         arguments: [SessionStoreFixture.Kind.sqlite, .valkey])
     func sealed(kind: SessionStoreFixture.Kind) async throws {
         try await SessionStoreFixture.with(kind) { place in

@@ -2,15 +2,16 @@ import Glibc
 import MockAPI
 import Testing
 
-/// Whose tokens go where once the configuration names another upstream, from outside.
+/// Which upstream receives the tokens of a session after the configuration names another one, tested through the
+/// running program.
 @Suite("The source of a session", .serialized, .timeLimit(.minutes(4)))
 struct SessionSourceTests {
-    /// Two upstreams that could both sign people in.
+    /// Two upstreams that both support sign-in.
     private struct File {
         let a: String
         let b: String
         var accounts = "a"
-        /// What `a` is called.
+        /// The name of upstream `a`.
         var name = "a"
         var source: String?
 
@@ -44,7 +45,7 @@ struct SessionSourceTests {
         let client: WebClient
         let write: (String) throws -> Void
 
-        /// Puts another configuration to use.
+        /// Applies another configuration.
         func reload(_ file: File) async throws {
             let before = reloads
             try write(file.yaml)
@@ -82,14 +83,14 @@ struct SessionSourceTests {
         }
     }
 
-    /// The values of `Authorization` that a mock has seen.
+    /// The values of `Authorization` that a mock has received.
     private func authorizations(_ mock: RunningMockAPI) -> [String] {
         mock.observations.snapshot().recent.flatMap(\.headers)
             .filter { $0.name.lowercased() == "authorization" }.map(\.value)
     }
 
     @Test(
-        "Rule 34: after a reload to another upstream that one sees no token of the one before, and the session is revoked",
+        "Rule 34: after a reload the new upstream receives no token of the previous one, and the session is revoked",
         arguments: SessionStoreFixture.Kind.allCases)
     func reload(kind: SessionStoreFixture.Kind) async throws {
         try await SessionStoreFixture.with(kind) { place in
@@ -107,15 +108,16 @@ struct SessionSourceTests {
                     let video = try await clients[0].get("/videos/1")
                     #expect(video.status == 401)
                     #expect(video.problem?.reason == "revoked")
-                    // Again: now it has been ended.
+                    // A second time: the session has ended now.
                     #expect(try await clients[0].get("/videos/1").problem?.reason == "revoked")
                     #expect(try await clients[1].get("/auth").problem?.reason == "revoked")
-                    // A route for everybody is served, without a bearer.
+                    // A route without a required session is served, without a bearer token.
                     #expect(try await clients[2].get("/episodes").status == 200)
                     #expect(try await clients[3].send("DELETE", "/auth").status == 204)
                     #expect(try await clients[4].get("/auth/sessions").problem?.reason == "revoked")
                     #expect(authorizations(b).isEmpty)
-                    // Signing in anew at the other one ends the session that is presented, and revokes nothing there.
+                    // A new sign-in at the other upstream ends the presented session, and revokes nothing at the new
+                    // upstream.
                     #expect(try await clients[5].signIn().status == 200)
                     #expect(try await clients[5].get("/videos/1").status == 200)
                     let ofA = Set(authorizations(a).filter { $0.hasPrefix("Bearer ") })
@@ -130,7 +132,7 @@ struct SessionSourceTests {
     }
 
     @Test(
-        "Rule 34: the source outlives the process: after a restart with another upstream the session is revoked",
+        "Rule 34: the source is stored: after a restart with another upstream the session is revoked",
         arguments: [SessionStoreFixture.Kind.sqlite, .valkey])
     func restart(kind: SessionStoreFixture.Kind) async throws {
         try await SessionStoreFixture.with(kind) { place in
@@ -151,7 +153,7 @@ struct SessionSourceTests {
         }
     }
 
-    @Test("An upstream that is renamed keeps its sessions by its sessionSource, and ends them by a new one")
+    @Test("A renamed upstream keeps its sessions with the same sessionSource, and ends them with another one")
     func renamed() async throws {
         try await withMocks { _, _, file in
             try await serving(file) { gateway async throws in

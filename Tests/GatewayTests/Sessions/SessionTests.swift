@@ -1,10 +1,10 @@
 import MockAPI
 import Testing
 
-/// How long sessions live and how many there may be, from outside.
+/// Lifetimes and limits of sessions, tested through the running program.
 @Suite("Sessions", .serialized, .timeLimit(.minutes(3)))
 struct SessionTests {
-    @Test("Who am I tells the user and the session's times, and nobody without one")
+    @Test("GET /auth returns the user and the session's times, and 401 without a session")
     func whoAmI() async throws {
         try await GatewayProcess.running { gateway, mock in
             let client = gateway.client
@@ -24,12 +24,12 @@ struct SessionTests {
         }
     }
 
-    @Test("A session that nobody uses ends as expired_idle; asking who one is does not count as use")
+    @Test("An unused session ends as expired_idle; GET /auth does not count as use")
     func idleTimeout() async throws {
         try await GatewayProcess.running(set: ["session.idleTimeout=2s"]) { gateway, _ in
             let client = gateway.client
             _ = try await client.signIn()
-            // If asking were use, this would go on for eight hours.
+            // If `GET /auth` counted as use, this would take eight hours.
             let end = try await eventually("the session ends") {
                 let response = try await client.get("/auth")
                 return response.status == 200 ? nil : response
@@ -43,7 +43,7 @@ struct SessionTests {
         }
     }
 
-    @Test("A session in use ends as expired_absolute")
+    @Test("A session in continuous use ends as expired_absolute")
     func absoluteTimeout() async throws {
         let set = ["session.idleTimeout=2s", "session.absoluteTimeout=2s"]
         try await GatewayProcess.running(set: set) { gateway, mock in
@@ -62,7 +62,7 @@ struct SessionTests {
         }
     }
 
-    @Test("When there is no room, sign-ins are 503 with Retry-After, and who is signed in stays so")
+    @Test("At the session limit, sign-ins are 503 with Retry-After, and existing sessions stay valid")
     func noRoom() async throws {
         try await GatewayProcess.running(set: ["session.maxSessions=1"]) { gateway, mock in
             let first = gateway.client
@@ -75,7 +75,7 @@ struct SessionTests {
             let retryAfter = try #require(rejected.values(of: "Retry-After").first)
             #expect((Int(retryAfter) ?? 0) > 0)
             #expect(second.cookie == nil)
-            // The tokens that nobody will use are void.
+            // The tokens that were not stored are revoked.
             #expect(mock.observations.snapshot().count("POST", "/auth/revoke") == 1)
             let video = try await first.get("/videos/1")
             #expect(video.status == 200)
@@ -87,7 +87,7 @@ struct SessionTests {
         }
     }
 
-    @Test("Signing out takes effect although the API cannot be told")
+    @Test("Signing out takes effect although the revocation at the API fails")
     func signOutWithoutAPI() async throws {
         try await GatewayProcess.running { gateway, mock in
             let client = gateway.client
@@ -105,7 +105,7 @@ struct SessionTests {
         }
     }
 
-    @Test("Two different tickets, or something that is none, are no session")
+    @Test("Two different tickets, or an invalid one, are no session")
     func oddCookies() async throws {
         try await GatewayProcess.running { gateway, mock in
             let client = gateway.client

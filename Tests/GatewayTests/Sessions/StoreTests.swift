@@ -2,10 +2,10 @@ import Foundation
 import MockAPI
 import Testing
 
-/// What each store is for, seen from outside.
+/// Properties of every session store, tested through the running program.
 @Suite("Sessions in every store", .serialized, .timeLimit(.minutes(4)))
 struct StoreTests {
-    @Test("Sign in, use, sign out, and the ticket opens nothing any more", arguments: SessionStoreFixture.Kind.allCases)
+    @Test("After sign-in, use and sign-out the ticket is invalid", arguments: SessionStoreFixture.Kind.allCases)
     func wholeLife(kind: SessionStoreFixture.Kind) async throws {
         try await SessionStoreFixture.with(kind) { place in
             try await GatewayProcess.running(set: place.settings()) { gateway, mock in
@@ -24,7 +24,7 @@ struct StoreTests {
         }
     }
 
-    @Test("A session outlives kill -9 of the gateway", arguments: [SessionStoreFixture.Kind.sqlite, .valkey])
+    @Test("A session survives kill -9 of the gateway", arguments: [SessionStoreFixture.Kind.sqlite, .valkey])
     func killed(kind: SessionStoreFixture.Kind) async throws {
         try await SessionStoreFixture.with(kind) { place in
             try await MockAPI.withServer(.withTwoUsers) { mock in
@@ -45,9 +45,7 @@ struct StoreTests {
         }
     }
 
-    @Test(
-        "A gateway secret is rotated without signing anybody out",
-        arguments: [SessionStoreFixture.Kind.sqlite, .valkey])
+    @Test("A gateway secret is rotated without ending sessions", arguments: [SessionStoreFixture.Kind.sqlite, .valkey])
     func rotation(kind: SessionStoreFixture.Kind) async throws {
         let old = "an old secret of the gateway's and long enough"
         let new = "a new secret of the gateway's and long enough"
@@ -64,7 +62,7 @@ struct StoreTests {
                     gateway async throws in
                     let client = gateway.client.other(cookie: ticket)
                     #expect(try await client.get("/videos/1").status == 200)
-                    // Sealed anew by its use; what was written under the old secret is found by the new one too.
+                    // Sealed again by its use; records written under the old secret are found with the new one too.
                     try await eventually("it is listed under the new secret") {
                         try await client.get("/auth/sessions").body.contains("\"current\":true")
                     }
@@ -80,7 +78,7 @@ struct StoreTests {
     }
 
     @Test(
-        "A record that cannot be opened is a session that is gone, with a line in the audit log, and nothing else",
+        "A record that cannot be opened ends its session with one audit line, and has no other effect",
         arguments: [SessionStoreFixture.Kind.sqlite, .valkey])
     func unreadable(kind: SessionStoreFixture.Kind) async throws {
         try await SessionStoreFixture.with(kind) { place in
@@ -108,7 +106,7 @@ struct StoreTests {
         }
     }
 
-    @Test("A store that is away at the start: it says so, is not ready, signs nobody in, and comes to be ready")
+    @Test("If the store is unavailable at start, the gateway logs it, is not ready, rejects sign-ins, and recovers")
     func awayAtStart() async throws {
         let place = SessionStoreFixture(
             kind: .valkey, directory: try TemporaryDirectory(), port: try await SessionStoreFixture.freePort())
@@ -125,17 +123,17 @@ struct StoreTests {
             #expect(rejected.values(of: "Retry-After") != [])
             let stranger = gateway.client.other(cookie: String(repeating: "A", count: 43))
             #expect(try await stranger.get("/videos/1").status == 503)
-            try await eventually("a line that says so") {
+            try await eventually("a log line with the address") {
                 gateway.program.output.contains("127.0.0.1:\(place.port)")
             }
             try await place.withServer {
-                try await eventually("it is ready") { try await admin.get("/ready").status == 200 }
+                try await eventually("the gateway is ready") { try await admin.get("/ready").status == 200 }
                 #expect(try await gateway.client.signIn().status == 200)
             }
         }
     }
 
-    @Test("One's own sessions are listed, ended one by one and all but this one, on every replica")
+    @Test("A user's sessions can be listed and ended, one or all others, on every replica")
     func selfService() async throws {
         struct Listed: Decodable {
             struct Entry: Decodable {
@@ -184,7 +182,7 @@ struct StoreTests {
         }
     }
 
-    @Test("An operator ends sessions by user and by the id that stands in the log, with a token and not without")
+    @Test("An operator ends sessions by user and by the id in the log, only with a token")
     func adminRevoke() async throws {
         let token = "an-operators-token-for-tests"
         try await GatewayProcess.running(set: ["admin.token=\(token)"]) { gateway, _ in
@@ -215,7 +213,7 @@ struct StoreTests {
         }
     }
 
-    @Test("Failures at one replica count at the other")
+    @Test("Failed sign-ins at one replica count at the other")
     func sharedThrottle() async throws {
         try await SessionStoreFixture.with(.valkey) { place in
             try await MockAPI.withServer(.withTwoUsers) { mock in
@@ -238,7 +236,7 @@ struct StoreTests {
     }
 
     @Test(
-        "Rule 25: a user who was changed at the API shows once the tokens are renewed",
+        "Rule 25: a user changed at the API is shown after the tokens are refreshed",
         arguments: SessionStoreFixture.Kind.allCases)
     func changedUser(kind: SessionStoreFixture.Kind) async throws {
         try await SessionStoreFixture.with(kind) { place in
@@ -257,7 +255,7 @@ struct StoreTests {
         }
     }
 
-    @Test("The sixth wrong password in a row is 429 with Retry-After, in whatever spelling the account is written")
+    @Test("The sixth wrong password in a row is 429 with Retry-After, in every spelling of the account name")
     func throttle() async throws {
         try await GatewayProcess.running { gateway, mock in
             let client = gateway.client
@@ -270,7 +268,7 @@ struct StoreTests {
             #expect(sixth.problem?.code == "throttled")
             #expect(Int(sixth.values(of: "Retry-After").first ?? "") ?? 0 >= 1)
             #expect(mock.observations.snapshot().count("POST", "/auth") == asked)
-            // Others are not held up by it.
+            // Other accounts are not delayed.
             #expect(try await client.signIn(email: "mia@example.com", password: "geheim").status == 200)
         }
     }

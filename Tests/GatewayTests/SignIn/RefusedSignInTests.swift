@@ -2,8 +2,8 @@ import Foundation
 import MockAPI
 import Testing
 
-/// What an API's refusals of a sign-in become, from outside.
-@Suite("A sign-in that the API refuses", .serialized, .timeLimit(.minutes(3)))
+/// Responses to sign-ins that the API rejects, tested through the running program.
+@Suite("Sign-ins that the API rejects", .serialized, .timeLimit(.minutes(3)))
 struct RejectedSignInTests {
     private func running(
         set: [String] = [], _ body: (GatewayProcess, ScriptedUpstream) async throws -> Void
@@ -14,7 +14,7 @@ struct RejectedSignInTests {
         }
     }
 
-    @Test("Rule 32: a wrong password is 401 whatever refusal the API has for it, and then 429")
+    @Test("Rule 32: a wrong password is 401 with every rejection status of the API, and then 429")
     func rejected() async throws {
         try await running { gateway, upstream in
             let rejections = [
@@ -32,7 +32,7 @@ struct RejectedSignInTests {
         }
     }
 
-    @Test("Rule 32: a refusal of the call itself is 502, counts as an attempt, and the log says what to check")
+    @Test("Rule 32: a rejected API call is 502, counts as an attempt, and the log names what to check")
     func misconfigured() async throws {
         try await running { gateway, upstream in
             upstream.response("POST /auth", with: ScriptedUpstream.json("{}", status: "404 Not Found"))
@@ -57,7 +57,7 @@ struct RejectedSignInTests {
     }
 
     @Test(
-        "Rule 32: signing in again and again with the right password comes to an end, at the bound of the configuration"
+        "Rule 32: repeated sign-ins with the right password end at the configured limit"
     )
     func successes() async throws {
         try await GatewayProcess.running(set: ["accounts.signInsPerAddress=3"]) { gateway, mock in
@@ -70,7 +70,7 @@ struct RejectedSignInTests {
         }
     }
 
-    @Test("Rule 31: forty bodies of nested brackets are refused without delay, and /live answers meanwhile")
+    @Test("Rule 31: forty bodies of nested brackets are rejected without delay, and /live responds meanwhile")
     func nested() async throws {
         try await GatewayProcess.running { gateway, mock in
             let client = gateway.client

@@ -3,7 +3,7 @@ import MockAPI
 import TestSupport
 import Testing
 
-/// An upstream with two targets: what requests and identity calls know of them is the same.
+/// An upstream with two targets: requests and identity calls share their state.
 @Suite("Sign-ins and the targets of the upstream", .serialized, .timeLimit(.minutes(5)))
 struct SignInTargetsTests {
     private struct Status: Decodable {
@@ -20,7 +20,7 @@ struct SignInTargetsTests {
         try await WebClient(gateway.admin).get("/status.json").json(as: Status.self).upstreams[0].targets.map(\.circuit)
     }
 
-    /// Serves before two targets, the first of which takes connections and never accepts them.
+    /// Serves with two targets; the first one has a full accept queue and never accepts connections.
     private func withDeafTarget(_ body: (GatewayProcess, RunningMockAPI) async throws -> Void) async throws {
         let deaf = try await BlackholePort(.isDeaf)
         defer { deaf.release() }
@@ -31,7 +31,7 @@ struct SignInTargetsTests {
         }
     }
 
-    /// How long it takes until a request is answered with 200.
+    /// The time until a request gets a response with 200.
     private func time(_ request: () async throws -> TestResponse) async throws -> Duration {
         let start = ContinuousClock.now
         let response = try await request()
@@ -39,7 +39,7 @@ struct SignInTargetsTests {
         return ContinuousClock.now - start
     }
 
-    @Test("Sign-ins take turns over the targets, each with its user at the same target")
+    @Test("Sign-ins alternate between the targets, each with its user call at the same target")
     func turns() async throws {
         try await MockAPI.withServer(.withTwoUsers) { one in
             try await MockAPI.withServer(.withTwoUsers) { other in
@@ -60,12 +60,12 @@ struct SignInTargetsTests {
         try await withDeafTarget { gateway, mock in
             let first = try await time { try await gateway.client.signIn() }
             #expect(first > .milliseconds(2_500) && first < .seconds(10), "\(first)")
-            // Found out by a sign-in, known to requests and shown to operators.
+            // Found by a sign-in, used by requests and shown to operators.
             let request = try await time { try await gateway.client.get("/episodes") }
             #expect(request < .milliseconds(1_400), "\(request)")
             #expect(try await circuits(gateway).first != "closed")
             #expect(try await circuits(gateway).last == "closed")
-            // Two of them at most find its back-off over, which lasts 1 s and then 2 s.
+            // At most two of them find its back-off expired, which is 1 s and then 2 s.
             var others = Duration.zero
             for _ in 0..<10 { others += try await time { try await gateway.client.signIn() } }
             #expect(others < .seconds(12), "\(others)")
@@ -73,7 +73,7 @@ struct SignInTargetsTests {
         }
     }
 
-    @Test("A target that requests found out to be down is not tried by sign-ins")
+    @Test("A target that requests found to be down is not tried by sign-ins")
     func knownFromRequests() async throws {
         try await withDeafTarget { gateway, _ in
             let request = try await time { try await gateway.client.get("/episodes") }

@@ -2,7 +2,7 @@ import Foundation
 import MockAPI
 import Testing
 
-/// Signing in, from outside.
+/// Sign-ins, tested through the running program.
 @Suite("Signing in", .serialized, .timeLimit(.minutes(3)))
 struct SignInTests {
     private let json = [("Content-Type", "application/json; charset=utf-8")]
@@ -19,7 +19,7 @@ struct SignInTests {
         return "email=\(escape(email))&password=\(escape(password))"
     }
 
-    @Test("Credentials are taken as Basic, as JSON and as a form")
+    @Test("Credentials are accepted as Basic, JSON and form")
     func dialects() async throws {
         try await GatewayProcess.running { gateway, _ in
             let basic = try await gateway.client.signIn()
@@ -35,7 +35,7 @@ struct SignInTests {
         }
     }
 
-    @Test("A wrong password and an unknown user get the same answer")
+    @Test("A wrong password and an unknown user get the same response")
     func wrongCredentials() async throws {
         try await GatewayProcess.running { gateway, _ in
             let client = gateway.client
@@ -52,7 +52,7 @@ struct SignInTests {
         }
     }
 
-    @Test("An address with two @, a control character or a NUL is 422, and the API hears nothing of it")
+    @Test("An email address with two @, a control character or a NUL is 422 and is not sent to the API")
     func impossibleAddresses() async throws {
         let addresses = [
             "jo@@example.com", "jo@example.com@evil.example", "evil@example.com,jo@example.com",
@@ -80,7 +80,7 @@ struct SignInTests {
         }
     }
 
-    @Test("What cannot be read is 400, and what is neither JSON nor a form 415")
+    @Test("A malformed body is 400, and a body that is neither JSON nor a form is 415")
     func unreadable() async throws {
         try await GatewayProcess.running { gateway, mock in
             let client = gateway.client
@@ -96,7 +96,7 @@ struct SignInTests {
         }
     }
 
-    @Test("A body of more than 1 KiB is 413, whether its length is told or not")
+    @Test("A body of more than 1 KiB is 413, with and without a declared length")
     func tooLarge() async throws {
         try await GatewayProcess.running { gateway, mock in
             let curl = try Curl()
@@ -124,7 +124,7 @@ struct SignInTests {
         }
     }
 
-    @Test("A planted cookie is not kept, and what is signed in with it opens nothing")
+    @Test("A planted cookie is replaced, and is invalid after the sign-in")
     func plantedCookie() async throws {
         try await GatewayProcess.running { gateway, _ in
             let planted = String(repeating: "A", count: 43)
@@ -139,7 +139,7 @@ struct SignInTests {
         }
     }
 
-    @Test("Signing in again gives a new cookie and ends the session that came with it")
+    @Test("A second sign-in sets a new cookie and ends the presented session")
     func signInAgain() async throws {
         try await GatewayProcess.running { gateway, mock in
             let client = gateway.client
@@ -155,7 +155,7 @@ struct SignInTests {
                     #expect(stale.problem?.reason == "revoked")
                 }
                 cookies.append(cookie)
-                // The old session's tokens are of no use any more either.
+                // The tokens of the old session are revoked too.
                 #expect(mock.observations.snapshot().count("POST", "/auth/revoke") == round - 1)
             }
             let video = try await client.get("/videos/1")
@@ -163,7 +163,7 @@ struct SignInTests {
         }
     }
 
-    @Test("A sign-in that fails leaves the session that came with it alone")
+    @Test("A failed sign-in keeps the presented session")
     func failedSignInAgain() async throws {
         try await GatewayProcess.running { gateway, _ in
             let client = gateway.client
@@ -175,7 +175,7 @@ struct SignInTests {
         }
     }
 
-    @Test("Two people who sign in at the same time never see each other")
+    @Test("Simultaneous sign-ins of two users never return each other's data")
     func twoPeople() async throws {
         try await GatewayProcess.running { gateway, _ in
             let people = [("jo@example.com", "secret"), ("mia@example.com", "geheim")]

@@ -3,23 +3,23 @@ import Logging
 import MockAPI
 import Testing
 
-/// What becomes of sign-ins and sessions when the API is not itself.
+/// Sign-ins and sessions while the API fails.
 @Suite("An API that fails", .serialized, .timeLimit(.minutes(3)))
 struct UpstreamFailureTests {
-    /// An address of this machine that nobody else takes while the API is down: the system gives out ports of 127.0.0.1.
+    /// A loopback address that no other process is given while the API is down: the system assigns ports of 127.0.0.1.
     private static var ownAddress: String {
         let id = ProcessInfo.processInfo.processIdentifier
         return "127.\(64 + (id >> 16) & 63).\((id >> 8) & 255).\(max(id & 255, 1))"
     }
 
-    @Test("While the API is down nobody is signed out")
+    @Test("An outage of the API ends no session")
     func apiIsDown() async throws {
         var settings = MockAPISettings.withTwoUsers
         settings.host = Self.ownAddress
         settings.port = 9_000
         let silent = Logger(label: "mock") { _ in SwiftLogNoOpLogHandler() }
         let mock = MockAPI(settings: settings, logger: silent)
-        /// Runs the API until `body` is through; its tokens outlive that.
+        /// Runs the API while `body` runs; its tokens outlive it.
         func whileUp(_ body: () async throws -> Void) async throws {
             try await mock.whileServing { _ in try await body() }
         }
@@ -53,7 +53,7 @@ struct UpstreamFailureTests {
         }
     }
 
-    @Test("A sign-in that the API answers with nonsense is invalid_response, and nothing of the nonsense gets through")
+    @Test("A sign-in with an invalid response of the API is invalid_response, and no part of it reaches the client")
     func nonsense() async throws {
         let tokens = #"{"accessToken":"canary-access","refreshToken":"canary-refresh"}"#
         let signIns = [
@@ -102,7 +102,7 @@ struct UpstreamFailureTests {
         }
     }
 
-    @Test("A sign-in that the API fails with 500 is unreachable, and can be tried again")
+    @Test("A sign-in that the API fails with 500 is unreachable, and can be retried")
     func internalError() async throws {
         try await GatewayProcess.running { gateway, mock in
             for path in [("POST", "/auth"), ("GET", "/user")] {
@@ -118,7 +118,7 @@ struct UpstreamFailureTests {
         }
     }
 
-    @Test("What the API answers on a forwarded route passes through untouched")
+    @Test("A response of the API on a forwarded route is forwarded unchanged")
     func untouched() async throws {
         try await GatewayProcess.running { gateway, mock in
             let client = gateway.client
@@ -127,7 +127,7 @@ struct UpstreamFailureTests {
                 mock.faults.failNext("GET", "/videos/1", statuses: [status])
                 let response = try await client.get("/videos/1")
                 #expect(response.status == status)
-                #expect(response.body == #"{"error":"The mock was told to fail this request."}"#)
+                #expect(response.body == #"{"error":"This failure was injected by the mock."}"#)
                 #expect(response.values(of: "Set-Cookie") == [])
             }
             let missing = try await client.get("/videos/4711")
@@ -137,7 +137,7 @@ struct UpstreamFailureTests {
     }
 }
 
-/// Statuses in the order in which they came.
+/// Statuses in the order they are returned.
 private final class Statuses {
     private(set) var all: [Int] = []
 

@@ -1,9 +1,9 @@
 import Testing
 
-/// The status page as a browser shows it, on a desk and in a hand, by day and by night.
+/// The status page in a browser, at desktop and phone sizes, in light and dark colours.
 @Suite("Status page in a browser")
 struct StatusPageTests {
-    @Test("A demo with traffic shows it, in every size and scheme, without a complaint of the browser's")
+    @Test("A demo with traffic is displayed in every size and scheme, without console messages of the browser")
     func demo() async throws {
         try await RunningDemo.running { demo in
             let curl = try Curl()
@@ -13,7 +13,7 @@ struct StatusPageTests {
             for (name, look) in looks {
                 #expect(look.title == "Ready · Cloakroom", "\(name)")
                 for fact in [
-                    "Ready", "episodes", "video", "api", "Closed", "localhost", "memory", "None since the start",
+                    "Ready", "episodes", "video", "api", "Closed", "localhost", "memory", "None since start",
                 ] {
                     #expect(look.text.contains(fact), "\(name): \(fact)")
                 }
@@ -22,16 +22,16 @@ struct StatusPageTests {
         }
     }
 
-    @Test("A gateway in trouble says what it is, in every size and scheme")
+    @Test("A gateway with problems names them, in every size and scheme")
     func trouble() async throws {
         try await AdminWithFailures.running { address in
             let looks = try await Self.looks(at: address, waitingFor: "Not ready")
             for (name, look) in looks {
                 #expect(look.title == "Not ready · Cloakroom", "\(name)")
                 for fact in [
-                    "the valkey store cannot be reached", "The upstream “videos” cannot be reached.", "Open",
+                    "the valkey store cannot be reached", "The upstream “videos” is unreachable.", "Open",
                     "Half open", "connection refused", "<script>alert(1)</script>", "Expired", "In 5 days",
-                    "there is no upstream “vidoes”", ">\u{202F}10\u{202F}s", "Refused", "Down", "1\u{202F}284",
+                    "unknown upstream “vidoes”", ">\u{202F}10\u{202F}s", "Rejected", "Down", "1\u{202F}284",
                 ] {
                     #expect(look.text.contains(fact), "\(name): \(fact)")
                 }
@@ -39,7 +39,7 @@ struct StatusPageTests {
         }
     }
 
-    @Test("Every table can be scrolled by keyboard where it is wider than the screen, and has a caption and heads")
+    @Test("Every table wider than the screen can be scrolled by keyboard, and has a caption and header cells")
     func accessibility() async throws {
         try await AdminWithFailures.running { address in
             let run = try await BrowserSession().run([
@@ -51,7 +51,7 @@ struct StatusPageTests {
         }
     }
 
-    /// What is wrong with the page's structure, line by line.
+    /// The structural mistakes of the page, one a line.
     private static let flaws = """
         const flaws = [];
         const each = (selector, isRight, flaw) => document.querySelectorAll(selector).forEach(element => {
@@ -73,7 +73,7 @@ struct StatusPageTests {
         return flaws.join('\\n');
         """
 
-    /// Looks at the page in every size and scheme, and checks what holds for each of them.
+    /// Captures the page in every size and scheme, and checks the common properties.
     private static func looks(at address: String, waitingFor text: String) async throws -> [String: BrowserRun.Snapshot]
     {
         let sizes = [(width: 1280, height: 900), (width: 390, height: 844)]

@@ -1,8 +1,8 @@
 import Testing
 
-@Suite("What the status page keeps to itself")
+@Suite("Data that the status page does not show")
 struct StatusSecrecyTests {
-    @Test("Rule 19: the status page is on the operators' listener only, read-only and without anything of a session")
+    @Test("Rule 19: the status page is on the admin listener only, read-only and without session data")
     func sessions() async throws {
         try await GatewayProcess.running { gateway, _ in
             let client = gateway.client
@@ -24,7 +24,7 @@ struct StatusSecrecyTests {
         }
     }
 
-    @Test("It follows what happens: sessions, sign-ins and requests are there at the next look")
+    @Test("The page is current: sessions, sign-ins and requests appear in the next response")
     func following() async throws {
         try await GatewayProcess.running { gateway, _ in
             let operators = WebClient(gateway.admin)

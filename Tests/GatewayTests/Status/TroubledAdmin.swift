@@ -4,9 +4,9 @@ import CloakroomTelemetry
 import Foundation
 import Logging
 
-/// The admin listener of a gateway that is made up, and in trouble of every kind.
+/// The admin listener of a simulated gateway that has every kind of problem.
 enum AdminWithFailures {
-    /// Serves on a free port of loopback for as long as `body` takes.
+    /// Serves on a free loopback port while `body` runs.
     static func running<R>(_ body: (_ address: String) async throws -> R) async throws -> R {
         let (ports, bound) = AsyncStream.makeStream(of: Int.self)
         let server = AdminServer(
@@ -25,14 +25,14 @@ enum AdminWithFailures {
         ReadinessProbe(name: "session store") {
             ReadinessCheck(
                 name: "session store", isReady: false,
-                detail: "the valkey store cannot be reached; the log says why")
+                detail: "the valkey store cannot be reached; see the log for the cause")
         },
     ]
 
     private static var source: StatusDataSource {
         let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
         let problems = [
-            "/etc/cloakroom/cloakroom.yaml:41:5: routes.2.upstream: there is no upstream “vidoes”: name one of api, videos",
+            "/etc/cloakroom/cloakroom.yaml:41:5: routes.2.upstream: unknown upstream “vidoes”: name one of api, videos",
             "/etc/cloakroom/cloakroom.yaml:58:18: session.idleTimeout: “15 minutes” is no duration: write 15m",
         ]
         return StatusDataSource(
@@ -75,7 +75,7 @@ enum AdminWithFailures {
             }, store: "valkey", version: "0.1.0", commit: "4f2c91a")
     }
 
-    /// Something of everything has happened.
+    /// Metrics with at least one sample of every family.
     private static func registry() -> PrometheusRegistry {
         let registry = PrometheusRegistry()
         let milliseconds: UInt64 = 1_000_000

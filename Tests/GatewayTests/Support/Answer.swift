@@ -1,12 +1,12 @@
 import Foundation
 
-/// An HTTP answer as a client gets it.
+/// An HTTP response as a client receives it.
 struct TestResponse: Sendable {
     var status: Int
     var fields: [(name: String, value: String)]
     var body: String
 
-    /// Reads what `curl -i` prints. Interim answers are passed over.
+    /// Parses the output of `curl -i`. Interim responses are skipped.
     init(printed text: String) throws {
         var rest = text[...]
         repeat {
@@ -40,20 +40,20 @@ struct TestResponse: Sendable {
         try JSONDecoder().decode(type, from: Data(body.utf8))
     }
 
-    /// The problem document in it; `nil` if it says to be something else.
+    /// The problem document in the body; `nil` with another content type.
     var problem: ProblemBody? {
         guard values(of: "Content-Type") == ["application/problem+json"] else { return nil }
         return try? json()
     }
 
-    /// The value of the cookie that it sets.
+    /// The value of the cookie that the response sets.
     var cookie: String? {
         guard let field = values(of: "Set-Cookie").first, let start = field.firstIndex(of: "=") else { return nil }
         let value = field[field.index(after: start)...].prefix { $0 != ";" }
         return value.isEmpty ? nil : String(value)
     }
 
-    /// All of it but the line that gives a client its ticket.
+    /// All of the response except the field line that sets the ticket.
     var textWithoutTicket: String {
         fields.filter { $0.name.lowercased() != "set-cookie" }.map { "\($0.name): \($0.value)\n" }.joined() + body
     }
@@ -74,7 +74,7 @@ struct ProblemBody: Decodable, Equatable {
     var request_id: String
 }
 
-/// What a sign-in and a who-am-I answer.
+/// The body of a sign-in response and of `GET /auth`.
 struct WhoAmI: Decodable, Equatable {
     struct User: Decodable, Equatable {
         var email: String

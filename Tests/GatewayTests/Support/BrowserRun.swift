@@ -1,32 +1,32 @@
-/// What a browser saw while it did as it was told.
+/// The recorded results of a browser script.
 struct BrowserRun: Decodable {
     let snapshots: [String: Snapshot]
-    /// What the scripts returned, one after the other.
+    /// The results of the scripts, in their order.
     let values: [String?]
-    /// What the browser and the page complained about, violations of the Content-Security-Policy among it.
+    /// Messages of the browser and the page, with violations of the Content-Security-Policy.
     let console: [ConsoleLine]
 
-    /// A page at one moment.
+    /// The state of a page at one moment.
     struct Snapshot: Decodable {
         let title: String
-        /// What a reader sees.
+        /// The visible text.
         let text: String
-        /// CSS pixels; larger than ``clientWidth`` if the page can be scrolled sideways.
+        /// CSS pixels; larger than ``clientWidth`` if the page scrolls horizontally.
         let scrollWidth: Double
         let clientWidth: Double
-        /// Elements that stand out beyond the right edge, outside of what scrolls for itself; ten at most.
+        /// Elements beyond the right edge that are not in a scrollable element; at most ten.
         let beyondRightEdge: [String]
-        /// What stands behind the body's text, as `#rrggbb`.
+        /// The background colour of the body's text, as `#rrggbb`.
         let background: String
-        /// The lowest contrast of any text on the page against what is behind it (WCAG 2.2, section 1.4.3).
+        /// The lowest contrast of any text on the page against its background (WCAG 2.2, section 1.4.3).
         let lowestContrast: Double
         let lowestContrastText: String
-        /// How many `script` elements there are.
+        /// The number of `script` elements.
         let scripts: Int
         let cookies: [Cookie]
     }
 
-    /// A cookie of the page's, without its value.
+    /// A cookie of the page, without its value.
     struct Cookie: Decodable, Equatable {
         let name: String
         let httpOnly: Bool

@@ -1,20 +1,20 @@
 import Foundation
 
-/// A real Chromium without a window, driven by Selenium: a profile of its own, gone when the steps are done.
+/// A real headless Chromium, driven by Selenium: its profile is removed after the last step.
 struct BrowserSession {
-    /// Whether it takes every certificate, as that of the demo.
+    /// Whether every certificate is accepted, as needed for the demo.
     private let acceptsAnyCertificate: Bool
-    /// Seconds that one step may take, loading and waiting included.
+    /// The time limit of one step in seconds, loading and waiting included.
     private let stepLimit = 20
-    /// Seconds that all of it may take.
+    /// The time limit of all steps in seconds.
     private let wholeLimit = 90
 
     init(acceptsAnyCertificate: Bool = false) {
         self.acceptsAnyCertificate = acceptsAnyCertificate
     }
 
-    /// Does one step after the other.
-    /// - Throws: ``Failed`` with the first step that cannot be done.
+    /// Runs the steps in order.
+    /// - Throws: ``Failed`` with the first step that fails.
     func run(_ steps: [BrowserStep]) async throws -> BrowserRun {
         let directory = try TemporaryDirectory()
         let script = Script(
@@ -25,7 +25,7 @@ struct BrowserSession {
         try directory.write(String(decoding: try JSONEncoder().encode(script), as: UTF8.self), to: "script.json")
         let driver = Executables.packageDirectory.appending(path: "Tests/GatewayTests/Support/browser.py").path
         let arguments = [driver, directory.path(of: "script.json")]
-        // It ends by itself in time; killing it would leave the browser behind.
+        // The script ends by its own time limit; killing it would leave the browser running.
         let limit = Duration.seconds(wholeLimit + 30)
         return try await ChildProgram.running(try await Executables.python(with: "selenium"), arguments) { program in
             let ending = try await program.ending(within: limit)

@@ -1,27 +1,27 @@
 import Foundation
 
-/// One thing that a browser is told to do. Selectors are CSS; what has to be there first is waited for.
+/// One step of a browser script. Selectors are CSS; a step waits until its element exists.
 enum BrowserStep: Encodable {
     /// The viewport, in CSS pixels.
     case size(width: Int, height: Int)
-    /// What `prefers-color-scheme` says.
+    /// The value of `prefers-color-scheme`.
     case scheme(Scheme)
-    /// Goes to an address and waits until the page is loaded.
+    /// Opens an address and waits until the page is loaded.
     case open(String)
     case click(String)
-    /// Replaces what stands in a field.
+    /// Replaces the contents of a field.
     case type(String, into: String)
-    /// Presses a key where the focus is: `enter`, `tab`, `escape`.
+    /// Presses a key on the focused element: `enter`, `tab`, `escape`.
     case press(String)
     case waitForText(String)
-    /// Waits until an element is shown.
+    /// Waits until an element is visible.
     case waitFor(String)
-    /// Waits until no such element is shown any more.
+    /// Waits until no such element is visible.
     case waitUntilGone(String)
-    /// Runs the body of a function; what it returns, a text, is in ``BrowserRun/values``.
+    /// Runs the body of a function; its result, a string, is added to ``BrowserRun/values``.
     case evaluate(String)
     case deleteCookies
-    /// Notes what the page looks like now, under a name of ``BrowserRun/looks``.
+    /// Records the state of the page under a name of ``BrowserRun/looks``.
     case snapshot(String)
 
     enum Scheme: String, Encodable, CaseIterable {

@@ -2,10 +2,10 @@ import Foundation
 import Glibc
 import Synchronization
 
-/// A program in a process of its own. What it says goes into files, so that neither side ever waits for the other; it
-/// ends with the test that started it, however that ends.
+/// A child process. Its output goes into files, so that it never blocks on a full pipe. It is killed when the test that
+/// started it ends, for any reason.
 final class ChildProgram: Sendable {
-    /// How it ended.
+    /// How the process ended.
     struct Ending: Sendable, Equatable {
         /// The exit status, or the number of the signal.
         var status: Int32
@@ -30,7 +30,7 @@ final class ChildProgram: Sendable {
         process.executableURL = executable
         process.arguments = arguments
         if let directory { process.currentDirectoryURL = directory }
-        // Nothing else of this environment: proxies and settings of whoever runs the tests are not part of them.
+        // Only `PATH` is inherited: proxies and other settings of the developer do not apply.
         process.environment = environment.merging(["PATH": Executables.searchPath]) { given, _ in given }
         process.standardInput = FileHandle.nullDevice
         try files.write("", to: "output")
@@ -44,7 +44,7 @@ final class ChildProgram: Sendable {
         try process.run()
     }
 
-    /// Runs a program for as long as `body` takes.
+    /// Runs a program while `body` runs.
     static func running<R>(
         _ executable: URL, _ arguments: [String], directory: URL? = nil, environment: [String: String] = [:],
         body: (ChildProgram) async throws -> R
@@ -60,7 +60,7 @@ final class ChildProgram: Sendable {
         }
     }
 
-    /// Runs a program to its end.
+    /// Runs a program until it exits.
     static func run(
         _ executable: URL, _ arguments: [String], directory: URL? = nil, environment: [String: String] = [:]
     ) async throws -> (ending: Ending, output: String, errors: String) {
@@ -70,13 +70,13 @@ final class ChildProgram: Sendable {
         }
     }
 
-    /// What it has said so far.
+    /// The standard output so far.
     var output: String { files.text(of: "output") }
 
-    /// What it has complained about so far.
+    /// The standard error output so far.
     var errors: String { files.text(of: "errors") }
 
-    /// The whole lines of what it has said so far.
+    /// The complete lines of the standard output so far.
     var lines: [Substring] {
         let output = self.output
         guard let end = output.lastIndex(of: "\n") else { return [] }
@@ -85,7 +85,7 @@ final class ChildProgram: Sendable {
 
     var processIdentifier: Int32 { process.processIdentifier }
 
-    /// The arguments as the system shows them to every user of the machine, one a line.
+    /// The arguments as every user of the machine can read them, one a line.
     var commandLine: String {
         let data = FileManager.default.contents(atPath: "/proc/\(process.processIdentifier)/cmdline") ?? Data()
         return String(decoding: data, as: UTF8.self).replacing("\0", with: "\n")
@@ -97,15 +97,15 @@ final class ChildProgram: Sendable {
         if isRunning { _ = Glibc.kill(process.processIdentifier, signal) }
     }
 
-    /// Waits for its end.
+    /// Waits until the process has exited.
     func ending(within limit: Duration = .seconds(40)) async throws -> Ending {
         try await eventually("\(process.arguments ?? []) ends", within: limit) { self.state.withLock { $0.ending } }
     }
 
-    /// Waits for something it says.
+    /// Waits for something in its output.
     func waits<R>(for what: String, _ find: (ChildProgram) throws -> R?) async throws -> R {
         try await eventually(what) {
-            // In this order: what a program says before it ends is there once it has ended.
+            // The order matters: output written before the exit is complete once the process has ended.
             let isRunning = self.isRunning
             if let found = try find(self) { return found }
             guard isRunning else { throw ExitedEarly(what: what, said: self.output + self.errors) }
@@ -113,7 +113,7 @@ final class ChildProgram: Sendable {
         }
     }
 
-    /// Ends it for good, if it has not ended, and waits until it is gone.
+    /// Kills the process if it is running, and waits until it has exited.
     private func kill() async {
         send(SIGKILL)
         _ = await withCheckedContinuation { continuation in
@@ -138,6 +138,6 @@ final class ChildProgram: Sendable {
         let what: String
         let said: String
 
-        var description: String { "it ended before this: \(what)\n\(said)" }
+        var description: String { "the process exited before: \(what)\n\(said)" }
     }
 }

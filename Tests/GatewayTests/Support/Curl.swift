@@ -1,6 +1,6 @@
 import Foundation
 
-/// The real curl, with a folder of its own for its cookie jars.
+/// The real curl, with a temporary folder for its cookie jars.
 struct Curl: Sendable {
     let directory: TemporaryDirectory
 
@@ -17,7 +17,7 @@ struct Curl: Sendable {
         return try TestResponse(printed: result.output)
     }
 
-    /// `curl …`, whatever comes of it.
+    /// `curl …`, with any exit status.
     func run(
         _ arguments: [String]
     ) async throws -> (ending: ChildProgram.Ending, output: String, errors: String) {

@@ -1,5 +1,5 @@
-/// Waits until something has happened, and fails when it does not. The limit is for machines with much else to do: who
-/// waits goes on as soon as it has come true.
+/// Polls until a result exists, and throws if there is none within the limit. The limit allows for loaded machines; the
+/// function returns as soon as there is a result.
 func eventually<R>(
     _ what: String, within limit: Duration = .seconds(40), _ look: () async throws -> R?
 ) async throws -> R {
@@ -11,7 +11,7 @@ func eventually<R>(
     }
 }
 
-/// The same for a condition.
+/// Polls until a condition is true.
 func eventually(
     _ what: String, within limit: Duration = .seconds(40), isTrue look: () async throws -> Bool
 ) async throws {
@@ -21,5 +21,5 @@ func eventually(
 struct NeverHappened: Error, CustomStringConvertible {
     let what: String
 
-    var description: String { "never happened: \(what)" }
+    var description: String { "not within the time limit: \(what)" }
 }

@@ -1,12 +1,13 @@
 import Foundation
 
-/// Where the programs are that the tests run.
+/// Finds the programs that the tests run.
 enum Executables {
     struct NotFound: Error, CustomStringConvertible {
         let description: String
     }
 
-    /// The gateway's own program. The build puts it next to the tests; how deep these are packed depends on the system.
+    /// The gateway's executable. The build puts it next to the test bundle; how deep that is nested depends on the
+    /// system.
     static func cloakroom() throws -> URL {
         let starts = [
             URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath(),
@@ -30,7 +31,7 @@ enum Executables {
         throw NotFound(description: "the program cloakroom is not next to the tests: \(starts.map(\.path))")
     }
 
-    /// A program of the system.
+    /// A program on `PATH`.
     static func onPath(_ name: String, package: String) throws -> URL {
         for directory in searchPath.split(separator: ":") {
             let candidate = "\(directory)/\(name)"
@@ -39,7 +40,7 @@ enum Executables {
         throw NotFound(description: "\(name) is not on PATH: install Debian's package \(package)")
     }
 
-    /// A Python that knows a module; a system's own has the system's packages.
+    /// A Python interpreter with a module; system packages are installed for the system's interpreter.
     static func python(with module: String) async throws -> URL {
         let own = try? onPath("python3", package: "python3")
         for candidate in [own, URL(fileURLWithPath: "/usr/bin/python3")].compactMap({ $0 }) {
@@ -48,14 +49,14 @@ enum Executables {
             if result.ending.status == 0 { return candidate }
         }
         throw NotFound(
-            description: "no python3 knows \(module): pip install --requirement Tests/requirements.txt")
+            description: "no python3 has the module \(module): pip install --requirement Tests/requirements.txt")
     }
 
     static var searchPath: String {
         ProcessInfo.processInfo.environment["PATH"] ?? "/usr/local/bin:/usr/bin:/bin"
     }
 
-    /// The folder of the package, for the files that stand in it.
+    /// The root folder of the package, for its files.
     static let packageDirectory = URL(fileURLWithPath: #filePath)
         .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
 }

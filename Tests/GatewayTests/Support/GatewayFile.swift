@@ -1,16 +1,16 @@
-/// A configuration for the mock API behind a gateway: a clear-text listener, and one with TLS where there is a
-/// certificate.
+/// A configuration for a gateway with the mock API as its upstream: a cleartext listener, and a TLS listener if there
+/// is a certificate.
 struct GatewayYAML {
     /// Scheme, host and port.
     var upstream: String
     var apiToken = "demo-api-token"
-    /// A file that holds the API token, in place of the token itself.
+    /// A file that holds the API token, instead of the token itself.
     var apiTokenFile: String?
     var certificate: (file: String, keyFile: String)?
     var minimumTLSVersion = "1.2"
-    /// Whether the clear-text listener speaks HTTP/2 with who knows it does.
+    /// Whether the cleartext listener supports HTTP/2 with prior knowledge.
     var hasClearHTTP2 = false
-    /// Whether there are two routes to WebSockets, one of them for who is signed in.
+    /// Whether there are two WebSocket routes, one of which requires a session.
     var hasChat = false
     var address = "127.0.0.1:0"
     var adminAddress = "127.0.0.1:0"

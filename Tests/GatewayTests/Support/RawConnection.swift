@@ -1,18 +1,18 @@
 import NIOCore
 import NIOPosix
 
-/// Bytes on a socket, for what no HTTP client would send.
+/// Sends raw bytes that no HTTP client would send.
 enum RawConnection {
     /// Sends bytes.
-    /// - Parameter hangsUp: Whether to close right after that; otherwise the other side has to.
-    /// - Returns: All that came back.
+    /// - Parameter hangsUp: Whether to close the connection after sending; otherwise the peer has to.
+    /// - Returns: All bytes received.
     static func exchange(_ bytes: [UInt8], port: Int, hangsUp: Bool = false) async throws -> String {
         let channel = try await connect(port: port)
         let collector = try await channel.eventLoop.submit {
             NIOLoopBound(
                 try channel.pipeline.syncOperations.handler(type: Collector.self), eventLoop: channel.eventLoop)
         }.get()
-        // The other side may have closed already.
+        // The peer may have closed the connection already.
         try? await channel.writeAndFlush(ByteBuffer(bytes: bytes))
         if hangsUp { try? await channel.close() }
         let timeout = channel.eventLoop.scheduleTask(in: .seconds(40)) { channel.close(promise: nil) }
@@ -21,7 +21,7 @@ enum RawConnection {
         return try await channel.eventLoop.submit { String(buffer: collector.value.received) }.get()
     }
 
-    /// Whether nobody listens there.
+    /// Whether no process listens on the port.
     static func isRejected(port: Int) async -> Bool {
         guard let channel = try? await connect(port: port) else { return true }
         try? await channel.close()

@@ -2,12 +2,12 @@ import NIOCore
 import NIOPosix
 import NIOSSL
 
-/// Listens somewhere and passes all bytes on to a port of loopback: gives the mock API other addresses, and TLS.
+/// Forwards all bytes from a listener to a loopback port: gives the mock API other addresses, and TLS.
 enum Relay {
-    /// Listens for as long as `body` takes.
+    /// Listens while `body` runs.
     /// - Parameters:
-    ///   - place: Where, if not on a free port of loopback.
-    ///   - tls: Speaks TLS with this.
+    /// - place: The address to listen on; a free loopback port by default.
+    /// - tls: The TLS context of the listener; `nil` for cleartext.
     static func running<R: Sendable>(
         to target: Int, at place: SocketAddress? = nil, tls: NIOSSLContext? = nil, body: (_ port: Int) async throws -> R
     ) async throws -> R {

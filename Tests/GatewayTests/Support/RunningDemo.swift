@@ -12,7 +12,7 @@ struct RunningDemo {
     static func running<R>(_ body: (RunningDemo) async throws -> R) async throws -> R {
         let flags = ["--port", "--clear-port", "--admin-port", "--api-port"].flatMap { [$0, "0"] }
         return try await ChildProgram.running(try Executables.cloakroom(), ["demo"] + flags) { program in
-            _ = try await program.waits(for: "the last line of what to try") { program in
+            _ = try await program.waits(for: "the last suggested command line") { program in
                 program.lines.contains { $0.contains("-X DELETE") } ? true : nil
             }
             return try await body(try RunningDemo(program))
@@ -32,7 +32,7 @@ struct RunningDemo {
         api = try address("mock API")
     }
 
-    /// The lines that it offers to be pasted.
+    /// The command lines that the demo prints for pasting.
     var pasteable: [String] {
         program.lines.map { $0.trimmingCharacters(in: .whitespaces) }.filter { $0.hasPrefix("curl ") }
     }

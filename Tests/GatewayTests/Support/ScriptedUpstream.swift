@@ -2,11 +2,11 @@ import NIOCore
 import NIOPosix
 import Synchronization
 
-/// An upstream that answers with the bytes it was told to, sense or nonsense.
+/// An upstream that responds with given bytes, valid or invalid.
 final class ScriptedUpstream: Sendable {
     private let script = Mutex<[String: String]>([:])
 
-    /// Listens for as long as `body` takes.
+    /// Listens while `body` runs.
     static func running<R>(_ body: (ScriptedUpstream, _ port: Int) async throws -> R) async throws -> R {
         let upstream = ScriptedUpstream()
         let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
@@ -26,12 +26,12 @@ final class ScriptedUpstream: Sendable {
         }
     }
 
-    /// What to answer to a method and a path, as it goes over the wire. The connection is closed after it.
+    /// The response to a method and a path, as sent on the wire. The connection is closed after it.
     func response(_ request: String, with bytes: String) {
         script.withLock { $0[request] = bytes }
     }
 
-    /// A whole answer with a JSON body.
+    /// A complete response with a JSON body.
     static func json(_ body: String, status: String = "200 OK") -> String {
         "HTTP/1.1 \(status)\r\nContent-Type: application/json\r\nContent-Length: \(body.utf8.count)\r\n"
             + "Connection: close\r\n\r\n\(body)"

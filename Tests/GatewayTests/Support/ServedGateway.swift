@@ -12,8 +12,8 @@ struct GatewayProcess {
 
     var client: WebClient { WebClient(clear) }
 
-    /// Serves what stands in a configuration for as long as `body` takes.
-    /// - Parameter set: What goes before it, as `key=value`.
+    /// Serves a configuration while `body` runs.
+    /// - Parameter set: Overrides of the configuration, as `key=value`.
     static func running<R>(
         _ configuration: GatewayYAML, set: [String] = [], body: (GatewayProcess) async throws -> R
     ) async throws -> R {
@@ -25,7 +25,7 @@ struct GatewayProcess {
         }
     }
 
-    /// The same with the mock API behind it.
+    /// Serves a configuration with the mock API as its upstream.
     static func running<R: Sendable>(
         before settings: MockAPISettings = .withTwoUsers, set: [String] = [],
         body: (GatewayProcess, RunningMockAPI) async throws -> R
@@ -45,7 +45,7 @@ struct GatewayProcess {
         }
         let clear = try await address("clients can connect") { $0.message == "listening" && $0.tls == "false" }
         self.clear = "http://\(clear)"
-        admin = "http://\(try await address("operators can connect") { $0.message == "listening for operators" })"
+        admin = "http://\(try await address("operators can connect") { $0.message == "admin listener started" })"
         guard isTLS else {
             tls = nil
             return
@@ -55,7 +55,7 @@ struct GatewayProcess {
     }
 }
 
-/// A line of the log, as far as tests look at it.
+/// The members of a log line that the tests check.
 struct LogLine: Decodable {
     var time: String
     var logger: String
@@ -71,14 +71,14 @@ struct LogLine: Decodable {
 }
 
 extension ChildProgram {
-    /// Those of its lines that are log lines.
+    /// The lines that are log lines.
     var logLines: [LogLine] {
         lines.compactMap { try? JSONDecoder().decode(LogLine.self, from: Data($0.utf8)) }
     }
 }
 
 extension MockAPISettings {
-    /// Two people can sign in, and what the API sees can be looked at.
+    /// A mock API with two users that exposes the requests it recorded.
     static var withTwoUsers: MockAPISettings {
         MockAPISettings(
             users: [

@@ -2,7 +2,7 @@ import Foundation
 import NIOCore
 import NIOPosix
 
-/// Where a gateway under test keeps its sessions, and what it is told of it. Several gateways may share one.
+/// The session store of a gateway under test, and its configuration. Several gateways may share one.
 struct SessionStoreFixture {
     enum Kind: String, Sendable, CaseIterable {
         case memory, sqlite, valkey
@@ -15,8 +15,8 @@ struct SessionStoreFixture {
     /// The port of the Redis server, if there is one.
     let port: Int
 
-    /// What goes before the configuration.
-    /// - Parameter secrets: Other ones than the usual; none of them may hold a comma.
+    /// The overrides of the configuration.
+    /// - Parameter secrets: Gateway secrets instead of the default; none of them may contain a comma.
     func settings(secrets: [String] = []) -> [String] {
         let known = secrets.isEmpty ? [Self.secret] : secrets
         var settings = ["session.store=\(kind.rawValue)", "session.secrets=\(known.joined(separator: ","))"]
@@ -28,7 +28,7 @@ struct SessionStoreFixture {
         return settings
     }
 
-    /// Everything that the store has written down.
+    /// All bytes that the store has persisted.
     func contents() throws -> [UInt8] {
         let files = FileManager.default.enumerator(at: directory.url, includingPropertiesForKeys: nil)
         var bytes: [UInt8] = []
@@ -39,7 +39,7 @@ struct SessionStoreFixture {
         return bytes
     }
 
-    /// Has a store of a kind for as long as `body` takes.
+    /// Provides a store of a kind while `body` runs.
     static func with<R>(_ kind: Kind, body: (SessionStoreFixture) async throws -> R) async throws -> R {
         let directory = try TemporaryDirectory()
         guard kind == .valkey else {
@@ -49,7 +49,7 @@ struct SessionStoreFixture {
         return try await place.withServer { try await body(place) }
     }
 
-    /// Runs the Redis server of this place, which writes down everything at once, for as long as `body` takes.
+    /// Runs the Redis server of this store while `body` runs; it persists every write immediately.
     func withServer<R>(body: () async throws -> R) async throws -> R {
         let server = try Executables.onPath("redis-server", package: "redis-server")
         let arguments = [
@@ -65,7 +65,7 @@ struct SessionStoreFixture {
         }
     }
 
-    /// A port of loopback that nobody listens on.
+    /// A loopback port on which no process listens.
     static func freePort() async throws -> Int {
         let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .bind(host: "127.0.0.1", port: 0).get()

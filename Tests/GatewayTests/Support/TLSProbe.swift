@@ -5,15 +5,16 @@ import NIOSSL
 import NIOTLS
 import Synchronization
 
-/// A TLS server that keeps what its clients offer, and what they send once the handshake is complete. It answers nothing.
+/// A TLS server that records the offers of its clients and the bytes they send after the handshake. It sends no
+/// response.
 final class TLSProbe: Sendable {
-    /// What the server supports.
+    /// The protocol versions and cipher suites that the server supports.
     enum Kind: String, Sendable, CaseIterable {
         /// TLS 1.2 with AES-GCM.
         case current
         /// TLS 1.1 and below.
         case tls11
-        /// TLS 1.2 with CBC alone.
+        /// TLS 1.2 with CBC only.
         case cbc
     }
 
@@ -25,14 +26,14 @@ final class TLSProbe: Sendable {
 
     private let state = Mutex(State())
 
-    /// The first bytes of each connection, as far as they have come.
+    /// The first bytes received on each connection.
     var hellos: [ClientHello] { state.withLock { $0.hellos }.compactMap(ClientHello.init) }
-    /// How many handshakes were completed.
+    /// The number of completed handshakes.
     var handshakes: Int { state.withLock { $0.handshakes } }
-    /// Bytes that came after a handshake.
+    /// The number of bytes received after a handshake.
     var received: Int { state.withLock { $0.received } }
 
-    /// Listens on a free port of loopback for as long as `body` takes.
+    /// Listens on a free loopback port while `body` runs.
     static func running<R: Sendable>(
         _ kind: Kind, certificateFile: String, keyFile: String,
         body: (_ port: Int, _ probe: TLSProbe) async throws -> R
@@ -87,7 +88,7 @@ final class TLSProbe: Sendable {
         }
     }
 
-    /// Connects as a client that accepts everything, to show that a probe can be talked to.
+    /// Connects as a client that accepts everything, to verify that the probe works.
     static func connectLeniently(port: Int) async throws {
         var configuration = TLSConfiguration.makeClientConfiguration()
         configuration.certificateVerification = .none
@@ -149,14 +150,14 @@ final class TLSProbe: Sendable {
     }
 }
 
-/// What a client offers at the start of a handshake (RFC 8446 §4.1.2).
+/// The offer of a client at the start of a handshake (RFC 8446 §4.1.2).
 struct ClientHello: Sendable {
     private(set) var suites: [UInt16] = []
-    /// What `supported_versions` lists; the version of the message itself where that is missing.
+    /// The versions in `supported_versions`; the version of the message itself without that extension.
     private(set) var versions: [UInt16] = []
     private(set) var protocols: [String] = []
 
-    /// - Returns: `nil` unless the bytes begin with a record that holds the whole message.
+    /// - Returns: `nil` unless the bytes begin with a record that contains the complete message.
     init?(_ bytes: [UInt8]) {
         var reader = ByteBuffer(bytes: bytes)
         guard reader.readInteger(as: UInt8.self) == 22, reader.readInteger(as: UInt16.self) != nil,

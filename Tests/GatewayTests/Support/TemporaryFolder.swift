@@ -1,6 +1,6 @@
 import Foundation
 
-/// A folder of its own for as long as a test needs it.
+/// A temporary folder with the lifetime of its owner.
 final class TemporaryDirectory: Sendable {
     let url: URL
 
@@ -21,7 +21,7 @@ final class TemporaryDirectory: Sendable {
         try Data(text.utf8).write(to: url.appending(path: name))
     }
 
-    /// What stands in a file; nothing if there is none.
+    /// The contents of a file; empty if the file does not exist.
     func text(of name: String) -> String {
         guard let data = try? Data(contentsOf: url.appending(path: name)) else { return "" }
         return String(decoding: data, as: UTF8.self)

@@ -4,9 +4,9 @@ import NIOCore
 import NIOHTTP1
 import Synchronization
 
-/// A client of the gateway that keeps its cookie and remembers every answer.
+/// A client of the gateway that stores its cookie and records every response.
 final class WebClient: Sendable {
-    /// The name of the session cookie where clear text is spoken.
+    /// The name of the session cookie over cleartext.
     static let cookieName = "cloakroom"
 
     private struct State {
@@ -25,7 +25,7 @@ final class WebClient: Sendable {
 
     var cookie: String? { state.withLock { $0.cookie } }
 
-    /// Everything that was answered so far.
+    /// All responses so far.
     var responses: [TestResponse] { state.withLock { $0.responses } }
 
     func get(_ path: String, _ fields: [(String, String)] = []) async throws -> TestResponse {
@@ -40,7 +40,7 @@ final class WebClient: Sendable {
         "Basic " + Data("\(email):\(password)".utf8).base64EncodedString()
     }
 
-    /// Sends a request with the cookie that was set last, and keeps the one that the answer sets.
+    /// Sends a request with the stored cookie, and stores the cookie that the response sets.
     func send(
         _ method: String, _ path: String, _ fields: [(String, String)] = [], body: String? = nil
     ) async throws -> TestResponse {
@@ -61,7 +61,7 @@ final class WebClient: Sendable {
         return recorded
     }
 
-    /// Another client, with a cookie that somebody gave it.
+    /// Another client, with a given cookie.
     func other(cookie: String? = nil) -> WebClient {
         let client = WebClient(base, http: http)
         client.state.withLock { $0.cookie = cookie }

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""Drives a real, headless Chromium through a script of steps and says, as JSON, what it saw.
+"""Drives a real, headless Chromium through a script of steps and prints the results as JSON.
 
     browser.py SCRIPT.json
 
-BrowserSession.swift writes the script and reads the answer, and BrowserStep.swift says what the steps are; .ci/pictures
-takes screenshots besides. A step that fails ends the script; what was seen until then is in the answer, with the reason
-under "error".
+BrowserSession.swift writes the script and reads the results, and BrowserStep.swift defines the steps; .ci/pictures also
+takes screenshots. A step that fails ends the script; the results up to it are printed, with the reason under "error".
 """
 
 import base64
@@ -22,8 +21,8 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-# Facts about the page as it is laid out now. The contrast is WCAG 2's, of every element with text of its own against
-# the colours behind it.
+# Properties of the current layout of the page. The contrast follows WCAG 2, for every element with its own text against
+# its background colours.
 FACTS = r"""
 const root = document.documentElement;
 const parse = text => {
@@ -120,7 +119,7 @@ class Browser:
         getattr(self, "step_" + kind)(value)
 
     def step_size(self, value):
-        # Not the window's size, which has a least width, but the viewport's.
+        # The size of the viewport: a window has a minimum width.
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
             "width": value["width"], "height": value["height"], "deviceScaleFactor": 1,
             "mobile": False})
@@ -150,7 +149,7 @@ class Browser:
         self.found(value)
 
     def step_waitUntilGone(self, value):
-        self.wait(f"{value} is gone", lambda: not self.shown(value))
+        self.wait(f"{value} is not shown", lambda: not self.shown(value))
 
     def step_evaluate(self, value):
         self.values.append(self.driver.execute_script(value))
@@ -187,13 +186,13 @@ class Browser:
             try:
                 result = look()
             except WebDriverException:
-                # The page changed while it was looked at.
+                # The page changed during the call.
                 result = None
             if result:
                 return result
             if time.monotonic() > end:
                 text = self.driver.find_element(By.TAG_NAME, "body").text
-                raise StepFailed(f"never happened: {what}; the page says:\n{text[:2000]}")
+                raise StepFailed(f"not within the time limit: {what}; text of the page:\n{text[:2000]}")
             time.sleep(0.02)
 
     def answer(self, error):
@@ -203,14 +202,14 @@ class Browser:
 
 
 def give_up(number, frame):
-    raise StepFailed("the whole took too long")
+    raise StepFailed("the script exceeded its time limit")
 
 
 def main():
     with open(sys.argv[1], encoding="utf-8") as file:
         script = json.load(file)
     os.environ.setdefault("HOME", script["profile"])
-    # The browser is a process of its own and would outlive this one if this were killed.
+    # Without these handlers the browser process would keep running if this process were killed.
     for number in (signal.SIGALRM, signal.SIGTERM, signal.SIGINT):
         signal.signal(number, give_up)
     signal.alarm(script["wholeLimit"])

@@ -6,8 +6,8 @@ import NIOHTTP1
 import NIOSSL
 import ThinClient
 
-/// Carries the client's requests over TLS and trusts one certificate. Foundation on Linux trusts those of the system
-/// only, and a test does not change the system; its cookie storage is used as it is.
+/// Sends the client's requests over TLS and trusts one certificate. Foundation on Linux trusts the system's
+/// certificates only, and a test does not change the system; Foundation's cookie storage is used unchanged.
 final class CheckedTransport: Transport {
     let storage: HTTPCookieStorage
     private let http: HTTPClient
@@ -17,7 +17,7 @@ final class CheckedTransport: Transport {
         self.storage = storage
     }
 
-    /// Has one for as long as `body` takes.
+    /// Provides a transport while `body` runs.
     static func with<R: Sendable>(
         _ gateway: SampleAppGateway, body: (EpisodesClient, CheckedTransport) async throws -> R
     ) async throws -> R {
@@ -46,7 +46,7 @@ final class CheckedTransport: Transport {
         let response = try await http.execute(outgoing, timeout: .seconds(60))
         let bytes = try await response.body.collect(upTo: 1 << 22)
         var fields: [String: String] = [:]
-        // HTTP/2 has lower-case names, and Foundation looks for `Set-Cookie`.
+        // HTTP/2 field names are lower case, and Foundation searches for `Set-Cookie`.
         for (name, value) in response.headers { fields[name.capitalized] = value }
         storage.setCookies(
             HTTPCookie.cookies(withResponseHeaderFields: fields, for: url), for: url, mainDocumentURL: nil)

@@ -3,18 +3,18 @@ import MockAPI
 
 @testable import cloakroom
 
-/// A `cloakroom serve` with TLS and the demo's routes, before a mock API that the test holds in its hands.
+/// A `cloakroom serve` with TLS and the demo's routes, with a mock API that the test controls.
 struct SampleAppGateway {
     let program: ChildProgram
     /// `https://localhost:…`
     let address: String
-    /// For who wants to check the certificate.
+    /// For clients that verify the certificate.
     let certificateFile: String
 
-    /// Serves for as long as `body` takes.
+    /// Serves while `body` runs.
     /// - Parameters:
-    ///   - api: Where the API is, if it is not where the page is.
-    ///   - set: What goes before the configuration, as `key=value`.
+    /// - api: The address of the API, if it differs from that of the page.
+    /// - set: Overrides of the configuration, as `key=value`.
     static func running<R: Sendable>(
         before settings: MockAPISettings = .withTwoUsers, api: String? = nil, set: [String] = [],
         body: (SampleAppGateway, RunningMockAPI) async throws -> R

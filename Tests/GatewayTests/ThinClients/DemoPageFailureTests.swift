@@ -3,12 +3,12 @@ import Glibc
 import MockAPI
 import Testing
 
-/// What the page says when something is wrong, each kind in its own words.
-@Suite("The page in a browser, when something is wrong", .serialized, .timeLimit(.minutes(5)))
+/// The messages of the page for each kind of failure.
+@Suite("Failures on the page in a browser", .serialized, .timeLimit(.minutes(5)))
 struct DemoPageFailureTests {
     private let browser = BrowserSession(acceptsAnyCertificate: true)
 
-    @Test("What is no e-mail address is refused at the form, and the fields say so")
+    @Test("An invalid email address is rejected by the form, and its fields are marked invalid")
     func invalidInput() async throws {
         try await SampleAppGateway.running { gateway, mock in
             let run = try await browser.run(
@@ -23,7 +23,7 @@ struct DemoPageFailureTests {
         }
     }
 
-    @Test("After too many wrong passwords it says so, counts down, and lets nobody press the button")
+    @Test("After too many wrong passwords the page shows a countdown and disables the button")
     func throttled() async throws {
         try await SampleAppGateway.running { gateway, _ in
             let run = try await browser.run(
@@ -36,7 +36,7 @@ struct DemoPageFailureTests {
         }
     }
 
-    @Test("What the API itself fails at is said in the page's words, and trying again helps")
+    @Test("A failure of the API is shown with the page's message, and a retry works")
     func upstreamError() async throws {
         try await SampleAppGateway.running { gateway, mock in
             mock.faults.failNext("GET", "/episodes", statuses: [500])
@@ -45,11 +45,11 @@ struct DemoPageFailureTests {
                 .snapshot("failed"),
                 .click("#retry"), .waitFor(".episode"), .waitUntilGone("#message"),
             ])
-            #expect(!(try #require(run.snapshots["failed"]).text.contains("The mock was told")))
+            #expect(!(try #require(run.snapshots["failed"]).text.contains("injected by the mock")))
         }
     }
 
-    @Test("An API that cannot be reached, and one that makes no sense, are said in the routes' words")
+    @Test("An unreachable API and an invalid response are shown with the routes' messages")
     func badUpstream() async throws {
         try await ScriptedUpstream.running { upstream, port in
             upstream.response("GET /episodes", with: "nonsense\r\n\r\n")
@@ -76,7 +76,7 @@ struct DemoPageFailureTests {
         }
     }
 
-    @Test("When the gateway is gone, it says that there is no network")
+    @Test("If the gateway is stopped, the page reports that there is no network")
     func network() async throws {
         try await SampleAppGateway.running { gateway, mock in
             async let watched = browser.run([
@@ -92,7 +92,7 @@ struct DemoPageFailureTests {
         }
     }
 
-    @Test("A session that was ended elsewhere ends here too, with the route's sentence")
+    @Test("A session that was ended elsewhere ends on the page too, with the route's message")
     func endedElsewhere() async throws {
         try await SampleAppGateway.running { gateway, mock in
             let run = try await browser.run(

@@ -1,4 +1,4 @@
-/// What tests ask of the page from the inside.
+/// Scripts that the tests run in the page.
 enum Scripts {
     struct Playback: Decodable {
         let readyState: Int
@@ -7,7 +7,7 @@ enum Scripts {
         let width: Int
     }
 
-    /// Waits until the film runs, and says how.
+    /// Waits until the video plays, and returns its state.
     static let playback = """
         const video = document.querySelector('video');
         return new Promise(resolve => {
@@ -21,7 +21,7 @@ enum Scripts {
         });
         """
 
-    /// All that a script on the page can lay hands on: stores, the document, bodies and fields of all answers.
+    /// Everything that a script on the page can read: storage, the document, bodies and header fields of all responses.
     static let everythingVisible = """
         return (async () => {
             let seen = `cookie=[${document.cookie}] local=${localStorage.length} session=${sessionStorage.length}\\n`;
@@ -36,7 +36,7 @@ enum Scripts {
         })();
         """
 
-    /// Fails to sign in, and waits as long as it is told, until it is told to wait for 8 seconds.
+    /// Signs in with a wrong password, waiting as long as each response requires, until the wait is 8 seconds.
     static let wrongPasswords = """
         return (async () => {
             const body = JSON.stringify({ email: 'jo@example.com', password: 'wrong' });
@@ -50,6 +50,6 @@ enum Scripts {
         })();
         """
 
-    /// Plays the first episode again and again.
+    /// Plays the first episode repeatedly.
     static let keepsPlaying = "setInterval(() => document.querySelector('.play')?.click(), 100)"
 }

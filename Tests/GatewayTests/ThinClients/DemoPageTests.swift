@@ -9,7 +9,7 @@ import ThinClient
 struct DemoPageTests {
     private let browser = BrowserSession(acceptsAnyCertificate: true)
 
-    @Test("The demo serves it: who is not signed in sees the list, and is told why nothing plays")
+    @Test("Without a session the demo page shows the list and the reason why nothing plays")
     func signedOut() async throws {
         try await RunningDemo.running { demo in
             let run = try await browser.run(
@@ -30,7 +30,7 @@ struct DemoPageTests {
         }
     }
 
-    @Test("Who signs in sees the episode that was asked for, and no script sees more than that")
+    @Test("After sign-in the requested episode plays, and scripts can read nothing beyond it")
     func signedIn() async throws {
         try await SampleAppGateway.running { gateway, mock in
             let run = try await browser.run(
@@ -69,7 +69,7 @@ struct DemoPageTests {
         }
     }
 
-    @Test("Who signs out can play nothing any more, and the API is not asked")
+    @Test("After sign-out nothing plays, and the API receives no request")
     func signOut() async throws {
         try await SampleAppGateway.running { gateway, mock in
             let run = try await browser.run(
@@ -86,7 +86,7 @@ struct DemoPageTests {
         }
     }
 
-    @Test("Sessions elsewhere are listed and can be ended from here")
+    @Test("Other sessions are listed and can be ended from the page")
     func sessions() async throws {
         try await SampleAppGateway.running { gateway, _ in
             try await CheckedTransport.with(gateway) { client, _ in
@@ -105,7 +105,7 @@ struct DemoPageTests {
         }
     }
 
-    @Test("It fits a phone and a desk, in light and in dark", arguments: BrowserStep.Scheme.allCases)
+    @Test("The page fits a phone and a desktop, in light and dark colours", arguments: BrowserStep.Scheme.allCases)
     func layout(scheme: BrowserStep.Scheme) async throws {
         try await SampleAppGateway.running { gateway, _ in
             var steps: [BrowserStep] = [.scheme(scheme), .open("\(gateway.address)/"), .waitFor(".episode")]
@@ -126,13 +126,13 @@ struct DemoPageTests {
     }
 }
 
-/// Fills the form in and sends it.
+/// Fills in the form and submits it.
 func signIn(email: String = "jo@example.com", password: String = "secret") -> [BrowserStep] {
     [.type(email, into: "#email"), .type(password, into: "#password"), .press("enter")]
 }
 
 extension BrowserRun {
-    /// What the browser complained about, but for answers that say no: those are what is tested.
+    /// Console messages, except for the 4xx responses that the tests provoke.
     var unexpectedProblems: [String] {
         console.filter { ["SEVERE", "WARNING"].contains($0.level) }
             .filter { !($0.source == "network" && $0.text.contains("the server responded with a status of 4")) }

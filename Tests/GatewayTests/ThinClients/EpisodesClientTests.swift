@@ -4,10 +4,10 @@ import MockAPI
 import Testing
 import ThinClient
 
-/// What an app does with the Swift client, over real sockets.
+/// Use of the Swift client by an app, over real sockets.
 @Suite("The Swift client", .serialized, .timeLimit(.minutes(3)))
 struct EpisodesClientTests {
-    @Test("Over TLS it signs in, lists, gets a video and signs out, and all that it has is a cookie")
+    @Test("Over TLS the client signs in, lists, gets a video and signs out, and holds only a cookie")
     func whole() async throws {
         try await SampleAppGateway.running { gateway, mock in
             try await CheckedTransport.with(gateway) { client, transport in
@@ -33,7 +33,7 @@ struct EpisodesClientTests {
                 #expect(cookies.map(\.isSecure) == [true])
 
                 try await client.signOut()
-                // Foundation on Linux keeps what Max-Age=0 should remove, but without the ticket.
+                // Foundation on Linux keeps a cookie that `Max-Age=0` should remove, but without the ticket.
                 let left = (transport.storage.cookies ?? []).map(\.value).joined()
                 #expect(left.isEmpty)
                 let rejection = await clientError { try await client.video(id: first.videoID) }
@@ -45,7 +45,7 @@ struct EpisodesClientTests {
         }
     }
 
-    @Test("With a URLSession and its cookie storage it does the same")
+    @Test("The client works with a URLSession and its cookie storage")
     func session() async throws {
         try await GatewayProcess.running { gateway, _ in
             let client = EpisodesClient(gateway: try #require(URL(string: gateway.clear)))
@@ -64,7 +64,7 @@ struct EpisodesClientTests {
         }
     }
 
-    @Test("A certificate that the system does not trust is no connection, and no password leaves")
+    @Test("With an untrusted certificate there is no connection, and no password is sent")
     func untrusted() async throws {
         try await SampleAppGateway.running { gateway, mock in
             let client = EpisodesClient(gateway: try #require(URL(string: gateway.address)))
@@ -75,7 +75,7 @@ struct EpisodesClientTests {
         }
     }
 
-    @Test("Wrong credentials, no credentials and too many attempts are told apart, in sentences for people")
+    @Test("Wrong credentials, no credentials and too many attempts are distinct errors with messages for users")
     func rejections() async throws {
         try await SampleAppGateway.running { gateway, _ in
             try await CheckedTransport.with(gateway) { client, transport in
@@ -87,8 +87,8 @@ struct EpisodesClientTests {
                     #expect(wrong?.code == .unauthorized)
                     #expect(wrong?.userMessage == "The email/password combination is invalid.")
                 }
-                // The first wait is a second; a machine with much else to do may let it pass, and the next one is longer.
-                let throttled = try await eventually("it is throttled") {
+                // The first delay is 1 s; a loaded machine may let it pass, and the next one is longer.
+                let throttled = try await eventually("the sign-in is throttled") {
                     let rejection = await clientError {
                         try await client.signIn(email: "jo@example.com", password: "no")
                     }
@@ -101,7 +101,7 @@ struct EpisodesClientTests {
         }
     }
 
-    @Test("Tokens are renewed underneath, before they end and when they are refused, and the client notices nothing")
+    @Test("Tokens are refreshed before they expire and when they are rejected, without any effect on the client")
     func refresh() async throws {
         var settings = MockAPISettings.withTwoUsers
         settings.accessTokenLifetime = .seconds(1)
@@ -109,7 +109,7 @@ struct EpisodesClientTests {
             try await CheckedTransport.with(gateway) { client, transport in
                 _ = try await client.signIn(email: "jo@example.com", password: "secret")
                 let ticket = transport.storage.cookies?.first?.value
-                try await eventually("tokens are renewed three times") { () async throws in
+                try await eventually("tokens are refreshed three times") { () async throws in
                     #expect(try await client.video(id: 1).duration == 279)
                     return mock.observations.snapshot().refreshes >= 3
                 }
@@ -121,12 +121,12 @@ struct EpisodesClientTests {
         }
     }
 
-    @Test("A session that was not used for too long is unauthorized, with the reason")
+    @Test("A session that was unused for too long is unauthorized, with the reason")
     func expired() async throws {
         try await SampleAppGateway.running(set: ["session.idleTimeout=1s"]) { gateway, mock in
             try await CheckedTransport.with(gateway) { client, _ in
                 _ = try await client.signIn(email: "jo@example.com", password: "secret")
-                // Asking who one is does not keep a session alive.
+                // `GET /auth` does not count as use.
                 let over = try await eventually("the session is over") { await clientError { try await client.me() } }
                 #expect(over.code == .unauthorized)
                 #expect(over.reason == "expired_idle")
@@ -138,7 +138,7 @@ struct EpisodesClientTests {
         }
     }
 
-    @Test("An API that fails, is not there or makes no sense, and a gateway that is gone, are told apart")
+    @Test("An API that fails, is down or returns invalid responses and a stopped gateway are distinct errors")
     func failures() async throws {
         try await SampleAppGateway.running { gateway, mock in
             try await CheckedTransport.with(gateway) { client, _ in
@@ -175,7 +175,7 @@ struct EpisodesClientTests {
     }
 }
 
-/// What a call throws, if it does.
+/// The error that a call throws; `nil` for none.
 func clientError<R>(of call: () async throws -> R) async -> ClientError? {
     do {
         _ = try await call()

@@ -2,7 +2,7 @@ import Foundation
 
 /// A span as the gateway writes it into its log.
 struct SpanLine: Decodable, Equatable {
-    /// A text or a number.
+    /// A JSON string or number.
     enum Value: Decodable, Equatable {
         case text(String)
         case number(Int)
@@ -26,20 +26,20 @@ struct SpanLine: Decodable, Equatable {
     var attributes: [String: Value]?
     var links: [String]?
 
-    /// What an upstream is told to continue from.
+    /// The start of the `traceparent` that an upstream receives for this span.
     var traceparent: String { "00-\(trace_id)-\(span_id)-" }
 
     subscript(attribute: String) -> Value? { attributes?[attribute] }
 }
 
 extension GatewayProcess {
-    /// The spans so far, in the order of their ends.
+    /// The spans so far, in the order in which they ended.
     var spans: [SpanLine] {
         program.lines.filter { $0.contains(#""logger":"span""#) }
             .compactMap { try? JSONDecoder().decode(SpanLine.self, from: Data($0.utf8)) }
     }
 
-    /// Waits for a span: it is written shortly after the answer.
+    /// Waits for a span: it is written shortly after the response.
     func span(_ what: String, where isMeant: @escaping (SpanLine) -> Bool) async throws -> SpanLine {
         try await program.waits(for: what) { _ in spans.first(where: isMeant) }
     }

@@ -3,7 +3,7 @@ import MockAPI
 import TestSupport
 import Testing
 
-/// What a trace says of a request, from outside.
+/// The spans of a request, tested through the running program.
 @Suite("Traces", .serialized, .timeLimit(.minutes(3)))
 struct TraceTests {
     private static let settings = ["tracing.exporter=log", "tracing.ratio=1", "trustedPeers=127.0.0.1"]
@@ -13,7 +13,7 @@ struct TraceTests {
     }
 
     @Test(
-        "A request is a server's span below its client's, a client's span below that, and the upstream goes on from there"
+        "A request is a server span below the client's span, with a client span below it that the upstream continues"
     )
     func request() async throws {
         try await GatewayProcess.running(set: Self.settings) { gateway, mock in
@@ -38,7 +38,7 @@ struct TraceTests {
         }
     }
 
-    @Test("A status of 500 and up is an error of the server's span; what a client did wrong is not")
+    @Test("Statuses of 500 and above are errors of the server span; client errors are not")
     func errors() async throws {
         try await GatewayProcess.running(set: Self.settings) { gateway, mock in
             let client = gateway.client
@@ -46,7 +46,7 @@ struct TraceTests {
             _ = try await client.signIn()
             mock.faults.failNext("GET", "/videos/2", statuses: [503])
             #expect(try await client.get("/videos/2").status == 503)
-            let rejected = try await gateway.span("the refused request") {
+            let rejected = try await gateway.span("the rejected request") {
                 $0["http.response.status_code"] == .number(401)
             }
             #expect(rejected.kind == "server")
@@ -59,7 +59,7 @@ struct TraceTests {
         }
     }
 
-    @Test("A sign-in is a span below its request's, its calls are below that, and the upstream goes on from each")
+    @Test("A sign-in is a span below that of its request, with a client span for each call that the upstream continues")
     func signIn() async throws {
         try await GatewayProcess.running(set: Self.settings) { gateway, mock in
             let client = gateway.client
@@ -76,13 +76,13 @@ struct TraceTests {
                 #expect(try seen(mock, path).values(of: "traceparent") == [call.traceparent + "03"])
             }
             #expect(try await client.signIn(password: "wrong").status == 401)
-            let rejected = try await gateway.span("the refusal") { $0["cloakroom.outcome"] == .text("rejected") }
+            let rejected = try await gateway.span("the rejection") { $0["cloakroom.outcome"] == .text("rejected") }
             #expect(rejected.status == nil)
             #expect(!gateway.program.output.contains("jo@example.com"))
         }
     }
 
-    @Test("A trace that its client did not have recorded leaves no span, and is carried on all the same")
+    @Test("A trace that the client did not sample leaves no span, and its context is propagated nevertheless")
     func unsampled() async throws {
         try await GatewayProcess.running(set: Self.settings) { gateway, mock in
             let client = gateway.client
@@ -102,7 +102,7 @@ struct TraceTests {
         }
     }
 
-    @Test("Spans go to a collector, and the last of them at the end")
+    @Test("Spans are sent to a collector, and the last ones at shutdown")
     func collector() async throws {
         try await OTLPReceiver.run { collector in
             let settings = [
@@ -117,7 +117,7 @@ struct TraceTests {
                 return try await gateway.program.ending()
             }
             #expect(ending == ChildProgram.Ending(status: 0))
-            // With an hour between batches, all of them come in the one that the end sends.
+            // With an hour between batches, all spans are in the batch that the shutdown sends.
             let batches = try await collector.receives(requests: 1)
             #expect(batches.count == 1)
             let names = batches.names

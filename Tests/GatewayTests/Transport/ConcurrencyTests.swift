@@ -5,7 +5,7 @@ import Testing
 /// Many clients at the same time.
 @Suite("Many clients", .timeLimit(.minutes(3)))
 struct ConcurrencyTests {
-    @Test("Two hundred clients that keep their connections are served without an error")
+    @Test("Two hundred clients with persistent connections are served without an error")
     func twoHundredClients() async throws {
         try await RunningDemo.running { demo in
             var configuration = HTTPClient.Configuration()
@@ -25,7 +25,7 @@ struct ConcurrencyTests {
             #expect(total >= 400)
             #expect(statuses[200] == statuses[401])
 
-            // The gateway has counted as we have.
+            // The gateway's counts equal those of the test.
             let counted = try await eventually("all requests are counted") {
                 let metrics = try await WebClient(demo.admin).get("/metrics").body
                 let counts = metrics.split(separator: "\n")
@@ -38,8 +38,8 @@ struct ConcurrencyTests {
         }
     }
 
-    /// Asks for something public and something protected in turn, for two seconds and at least once each.
-    /// - Returns: How many answers there were of each status.
+    /// Requests a public and a protected path alternately, for two seconds and at least once each.
+    /// - Returns: The number of responses by status.
     private func hammer(_ demo: RunningDemo, _ http: HTTPClient) async throws -> [Int: Int] {
         try await withThrowingTaskGroup(of: [Int].self) { group in
             let end = ContinuousClock.now + .seconds(2)

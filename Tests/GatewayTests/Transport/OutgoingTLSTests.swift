@@ -4,15 +4,15 @@ import Testing
 
 @testable import cloakroom
 
-/// The TLS of every connection that the gateway opens, seen from its other end.
-@Suite("TLS of the gateway's own connections", .serialized, .timeLimit(.minutes(5)))
+/// The TLS offers of every outgoing connection of the gateway, seen from the server.
+@Suite("TLS of outgoing connections", .serialized, .timeLimit(.minutes(5)))
 struct OutgoingTLSTests {
-    /// What opens a connection.
+    /// The component that opens a connection.
     enum Client: String, CaseIterable, Sendable {
         case request, signIn, store, collector
     }
 
-    /// Has a client connect to a port of `localhost`, again and again until `body` has seen enough.
+    /// Makes a client connect to a port of `localhost` repeatedly until `body` returns.
     private func connecting(
         _ client: Client, to port: Int, trusting caFile: String, _ body: () async throws -> Void
     ) async throws {
@@ -63,7 +63,7 @@ struct OutgoingTLSTests {
     ]
 
     @Test(
-        "Rule 38: each client offers TLS 1.2 and 1.3 with AEAD suites and nothing else, and is served by a server that has them",
+        "Rule 38: each client offers TLS 1.2 and 1.3 with AEAD suites only, and works with a server that supports them",
         arguments: Client.allCases)
     func offers(client: Client) async throws {
         let certificate = try DemoCertificate()
@@ -84,7 +84,7 @@ struct OutgoingTLSTests {
     }
 
     @Test(
-        "Rule 38: a server that has only TLS 1.1 or only CBC suites gets nothing but a refusal from each client",
+        "Rule 38: each client rejects a server that has only TLS 1.1 or only CBC suites, and sends it no data",
         arguments: Client.allCases, [TLSProbe.Kind.tls11, .cbc])
     func rejects(client: Client, kind: TLSProbe.Kind) async throws {
         let certificate = try DemoCertificate()
@@ -97,14 +97,14 @@ struct OutgoingTLSTests {
             }
             #expect(probe.handshakes == 0)
             #expect(probe.received == 0)
-            // It is the client that refuses: another one is served.
+            // The rejection comes from the gateway's client: another client is served.
             try await TLSProbe.connectLeniently(port: port)
             try await eventually("a handshake") { probe.handshakes == 1 }
         }
     }
 
     @Test(
-        "Rule 38: a certificate for the address of a server that is given by name, or by an unknown authority, gets nothing",
+        "Rule 38: a server given by name with a certificate for its address, or of an unknown authority, gets no data",
         arguments: Client.allCases, [true, false])
     func verifies(client: Client, isTrusted: Bool) async throws {
         let directory = try TemporaryDirectory()

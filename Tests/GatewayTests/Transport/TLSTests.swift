@@ -4,7 +4,7 @@ import Testing
 
 @testable import cloakroom
 
-/// Handshakes by curl's TLS, which is not ours.
+/// Handshakes with curl, a third-party TLS implementation.
 @Suite("TLS", .serialized, .timeLimit(.minutes(3)))
 struct TLSTests {
     private func serving(
@@ -24,12 +24,12 @@ struct TLSTests {
 
     private let version12 = ["-skv", "-o", "/dev/null", "--tlsv1.2", "--tls-max", "1.2"]
     private let version13 = ["-skv", "-o", "/dev/null", "--tlsv1.3"]
-    /// With the lowest demands, or it would not be the server that refuses.
+    /// With the lowest security level, so that the server rejects the handshake and not curl.
     private let version11 = [
         "-skv", "-o", "/dev/null", "--tlsv1.1", "--tls-max", "1.1", "--ciphers", "DEFAULT@SECLEVEL=0",
     ]
 
-    @Test("TLS 1.2 and 1.3 are spoken, with HTTP/2 by ALPN, and 1.1 is refused")
+    @Test("TLS 1.2 and 1.3 are supported, with HTTP/2 by ALPN, and 1.1 is rejected")
     func versions() async throws {
         try await serving { address, _ in
             let curl = try Curl()
@@ -48,7 +48,7 @@ struct TLSTests {
         }
     }
 
-    @Test("Where 1.3 is the least, 1.2 is refused")
+    @Test("With a minimum of TLS 1.3, TLS 1.2 is rejected")
     func minimumVersion() async throws {
         try await serving(minimumVersion: "1.3") { address, _ in
             let curl = try Curl()
@@ -59,7 +59,7 @@ struct TLSTests {
         }
     }
 
-    @Test("The certificate is the one that was given, and a client that checks it is content")
+    @Test("The configured certificate is served, and a client that verifies it connects")
     func certificate() async throws {
         let certificate = try DemoCertificate()
         defer { certificate.remove() }
@@ -77,7 +77,7 @@ struct TLSTests {
         }
     }
 
-    @Test("Plain HTTP on the TLS port, TLS on the clear port and garbage on both end nothing but those connections")
+    @Test("Plain HTTP on the TLS port, TLS on the cleartext port and garbage on both end only their own connections")
     func garbage() async throws {
         try await serving { address, gateway in
             let curl = try Curl()
@@ -102,7 +102,7 @@ struct TLSTests {
                 let bytes = (0..<length).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
                 for port in [address.port, gateway.clear.port] {
                     _ = try await RawConnection.exchange(bytes, port: port, hangsUp: true)
-                    // The beginning of a handshake, and then something else.
+                    // The beginning of a handshake, followed by other bytes.
                     _ = try await RawConnection.exchange([0x16, 3, 1, 2, 0] + bytes, port: port, hangsUp: true)
                 }
             }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import cloakroom
 
-/// Sign-ins and forwarded requests reach the same targets in the same way.
+/// Sign-ins and forwarded requests use the same targets with the same settings.
 @Suite("Targets of the upstream", .serialized, .timeLimit(.minutes(3)))
 struct UpstreamTargetTests {
     private func servingTLS(
@@ -39,7 +39,7 @@ struct UpstreamTargetTests {
     }
 
     @Test(
-        "With a certificate that the given authority signed people sign in and requests are forwarded",
+        "With a certificate of the configured authority, sign-ins and forwarded requests work",
         arguments: [
             ("localhost", ["upstreams.api.tls.caFile=CA"]), ("127.0.0.1", ["upstreams.api.tls.caFile=CA"]),
             ("127.0.0.1", ["upstreams.api.tls.caFile=CA", "upstreams.api.tls.serverName=localhost"]),
@@ -53,7 +53,7 @@ struct UpstreamTargetTests {
     }
 
     @Test(
-        "An upstream that cannot prove who it is gets neither passwords nor tokens, and whoever signs in a 502",
+        "An upstream that cannot prove its identity receives neither passwords nor tokens, and sign-ins are 502",
         arguments: [[], ["upstreams.api.tls.caFile=CA", "upstreams.api.tls.serverName=other.test"]])
     func untrusted(set: [String]) async throws {
         try await servingTLS(set) { gateway, mock in
@@ -66,7 +66,7 @@ struct UpstreamTargetTests {
         }
     }
 
-    @Test("Through a socket of this machine people sign in and requests are forwarded")
+    @Test("Sign-ins and forwarded requests work through a Unix domain socket")
     func unixSocket() async throws {
         let directory = try TemporaryDirectory()
         let path = directory.path(of: "api.sock")

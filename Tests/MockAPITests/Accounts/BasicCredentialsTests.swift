@@ -9,7 +9,7 @@ struct BasicCredentialsTests {
         BasicCredentials(HTTPFields(values.map { HTTPField(name: .authorization, value: $0) }))
     }
 
-    @Test("the first colon separates, so a password may hold colons")
+    @Test("the first colon is the separator, so a password may contain colons")
     func firstColon() {
         let read = credentials(.basic("jo@example.com", "a:b:"))
         #expect(read?.email == "jo@example.com")
@@ -23,14 +23,14 @@ struct BasicCredentialsTests {
         #expect(read?.password == "pässwörd🔑")
     }
 
-    @Test("the scheme is compared without regard to case and may be followed by several spaces")
+    @Test("the scheme is case-insensitive and may be followed by several spaces")
     func scheme() {
         let encoded = Data("a:b".utf8).base64EncodedString()
         #expect(credentials("bAsIc   \(encoded)")?.password == "b")
     }
 
     @Test(
-        "what is not one proper field of Basic credentials is none",
+        "malformed Basic credentials are ignored",
         arguments: [
             "", "Basic", "Basic ", "Basic !!!", "Bearer YTpi", "Basic bm9jb2xvbg==", "Basic /zr/", "YTpi",
         ])
@@ -38,7 +38,7 @@ struct BasicCredentialsTests {
         #expect(credentials(value) == nil)
     }
 
-    @Test("two Authorization fields are none, even if they are the same")
+    @Test("two Authorization fields are ignored, even if they are equal")
     func doubled() {
         #expect(credentials("Basic YTpi", "Basic YTpi") == nil)
         #expect(credentials("Basic YTpi") != nil)

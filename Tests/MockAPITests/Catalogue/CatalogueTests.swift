@@ -3,7 +3,7 @@ import Testing
 @testable import MockAPI
 
 struct CatalogueTests {
-    @Test("there are at least 20 episodes, each with its own id, title and text")
+    @Test("there are at least 20 episodes, each with a unique id, title and text")
     func episodes() {
         let episodes = Catalogue.episodes
         #expect(episodes.count >= 20)
@@ -13,7 +13,7 @@ struct CatalogueTests {
         #expect(Set(episodes.map(\.imageURL)).count == episodes.count)
     }
 
-    @Test("every episode has a video of its own with a plausible length")
+    @Test("every episode has a unique video with a plausible length")
     func videos() throws {
         var urls: Set<String> = []
         for episode in Catalogue.episodes {
@@ -24,7 +24,7 @@ struct CatalogueTests {
         #expect(urls.count == Catalogue.episodes.count)
     }
 
-    @Test("an id has one spelling", arguments: ["0", "01", "+1", "-1", " 1", "1 ", "25", "101", "", "x", "१"])
+    @Test("an id has only one notation", arguments: ["0", "01", "+1", "-1", " 1", "1 ", "25", "101", "", "x", "१"])
     func unknownVideos(id: String) {
         #expect(Catalogue.video(withID: id) == nil)
     }

@@ -8,14 +8,14 @@ struct ErrorScheduleTests {
         return (1...count).filter { _ in schedule.nextFails() }
     }
 
-    @Test("the share that fails is the rate, evenly spread")
+    @Test("the fraction of failures equals the rate, and failures are evenly distributed")
     func share() {
         #expect(failures(of: 0.25, in: 12) == [4, 8, 12])
         #expect(failures(of: 0.5, in: 6) == [2, 4, 6])
         #expect(failures(of: 0.3, in: 1000).count == 300)
     }
 
-    @Test("a rate of 0 fails none and of 1 all, and what is beyond counts as the nearer end")
+    @Test("a rate of 0 fails no requests and a rate of 1 all; other values are clamped")
     func ends() {
         #expect(failures(of: 0, in: 50).isEmpty)
         #expect(failures(of: -1, in: 50).isEmpty)
@@ -24,7 +24,7 @@ struct ErrorScheduleTests {
         #expect(failures(of: .infinity, in: 50).count == 50)
     }
 
-    @Test("another seed fails other requests, the same seed the same")
+    @Test("different seeds fail different requests, the same seed fails the same ones")
     func seed() {
         #expect(failures(of: 0.25, seed: 3, in: 8) == [1, 5])
         #expect(failures(of: 0.25, seed: 3, in: 8) == failures(of: 0.25, seed: 3, in: 8))

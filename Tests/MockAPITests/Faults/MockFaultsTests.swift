@@ -4,7 +4,7 @@ import Testing
 @testable import MockAPI
 
 struct MockFaultsTests {
-    @Test("the error rate fails that share of requests with 500")
+    @Test("the error rate is the fraction of requests that fail with 500")
     func errorRate() async throws {
         try await MockAPI.withServer(MockAPISettings(errorRate: 0.5)) { mock in
             var statuses: [Int] = []
@@ -13,7 +13,7 @@ struct MockFaultsTests {
         }
     }
 
-    @Test("a request without the API token gets its 403 and does not use up a failure")
+    @Test("a request without the API token gets 403 and does not consume a failure")
     func keyFirst() async throws {
         try await MockAPI.withServer(MockAPISettings(errorRate: 1)) { mock async throws in
             #expect(try await mock.send(.GET, "/episodes", apiToken: nil).status == 403)
@@ -43,7 +43,7 @@ struct MockFaultsTests {
         }
     }
 
-    @Test("an answer is held back for the latency")
+    @Test("a response is delayed by the latency")
     func latency() async throws {
         try await MockAPI.withServer(MockAPISettings(latency: .milliseconds(60))) { mock async throws in
             let started = ContinuousClock.now

@@ -9,7 +9,7 @@ struct RequestRecorderTests {
         RecordedRequest(method: "GET", path: path, query: nil, headers: [])
     }
 
-    @Test("only the last 1,000 requests are remembered, oldest first, and all are counted")
+    @Test("only the last 1,000 requests are recorded, oldest first, and all are counted")
     func bound() {
         let observations = RequestRecorder()
         for number in 0..<2_500 { observations.record(request("/\(number)")) }
@@ -21,7 +21,7 @@ struct RequestRecorderTests {
         #expect(observations.snapshot().count("GET", "/0") == 2)
     }
 
-    @Test("a reset forgets everything")
+    @Test("a reset deletes all records and counts")
     func reset() {
         let observations = RequestRecorder()
         observations.record(request("/a"))
@@ -50,7 +50,7 @@ struct RequestRecorderTests {
         }
     }
 
-    @Test("every request is recorded, also one that is refused, unknown or made to fail")
+    @Test("every request is recorded, also rejected, unknown and deliberately failed ones")
     func everything() async throws {
         try await MockAPI.withServer { mock in
             mock.faults.failNext("GET", "/user")
@@ -63,7 +63,7 @@ struct RequestRecorderTests {
         }
     }
 
-    @Test("over HTTP there is the same to see, and looking is not seen, delayed or made to fail")
+    @Test("the HTTP endpoint returns the same records, and its requests are not recorded, delayed or failed")
     func overHTTP() async throws {
         try await MockAPI.withServer(MockAPISettings(errorRate: 1, exposeObservations: true)) { mock in
             _ = try await mock.send(.GET, "/episodes")
@@ -78,7 +78,7 @@ struct RequestRecorderTests {
     }
 
     @Test(
-        "without the setting the mock's own paths do not exist",
+        "without the setting, the observation and test paths are 404",
         arguments: ["/__mock/requests", "/__mock/slow?seconds=0", "/__mock/bytes?count=1"])
     func optIn(path: String) async throws {
         try await MockAPI.withServer { mock async throws in

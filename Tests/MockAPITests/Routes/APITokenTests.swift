@@ -13,7 +13,7 @@ struct APITokenTests {
     ]
 
     @Test(
-        "every path answers 403 without the right API token",
+        "every path is 403 without the right API token",
         arguments: [nil, "", "wrong", "demo-api-toke", "demo-api-token2", "DEMO-API-TOKEN"])
     func forbidden(apiToken: String?) async throws {
         try await MockAPI.withServer(MockAPISettings(exposeObservations: true)) { mock in
@@ -25,7 +25,7 @@ struct APITokenTests {
         }
     }
 
-    @Test("two API token headers are not the right one")
+    @Test("two API token headers are 403")
     func doubled() async throws {
         try await MockAPI.withServer { mock in
             let response = try await mock.send(.GET, "/episodes", headers: [("x-api-token", "demo-api-token")])

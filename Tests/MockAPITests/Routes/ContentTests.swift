@@ -29,7 +29,7 @@ struct ContentTests {
         let createdAt: Date
     }
 
-    @Test("everybody gets at least 20 episodes, and who is signed in the video of each")
+    @Test("at least 20 episodes are public, and the video of each is served to signed-in users")
     func episodesAndVideos() async throws {
         try await MockAPI.withServer { mock in
             let response = try await mock.send(.GET, "/episodes")
@@ -57,7 +57,7 @@ struct ContentTests {
         }
     }
 
-    @Test("an unknown video is 404, but only for who is signed in", arguments: ["0", "999", "abc", "01", "%31x"])
+    @Test("an unknown video is 404, but only with an access token", arguments: ["0", "999", "abc", "01", "%31x"])
     func unknownVideo(id: String) async throws {
         try await MockAPI.withServer { mock in
             let bearer = "Bearer \(try await mock.signIn().accessToken)"
@@ -66,7 +66,7 @@ struct ContentTests {
         }
     }
 
-    @Test("without a good access token videos and user are 401 with a challenge", arguments: ["/videos/1", "/user"])
+    @Test("without a valid access token, videos and user are 401 with a challenge", arguments: ["/videos/1", "/user"])
     func protected(path: String) async throws {
         try await MockAPI.withServer { mock in
             let pair = try await mock.signIn()
@@ -89,7 +89,7 @@ struct ContentTests {
         }
     }
 
-    @Test("an access token expires by the clock of the settings")
+    @Test("access token expiry uses the clock of the settings")
     func expiry() async throws {
         let clock = TestClock()
         try await MockAPI.withServer(MockAPISettings(now: clock.now)) { mock in
@@ -103,7 +103,7 @@ struct ContentTests {
         }
     }
 
-    @Test("issued access tokens can be rejected before they expire, and a refresh helps")
+    @Test("issued access tokens can be rejected before they expire, and a refresh returns a valid one")
     func rejected() async throws {
         try await MockAPI.withServer { mock in
             let pair = try await mock.signIn()
@@ -114,7 +114,7 @@ struct ContentTests {
         }
     }
 
-    @Test("a user is shown with the time of creation in ISO 8601, and a change of the name shows")
+    @Test("a user has a creation time in ISO 8601, and a changed name is returned")
     func user() async throws {
         try await MockAPI.withServer { mock in
             let bearer = "Bearer \(try await mock.signIn().accessToken)"
@@ -134,7 +134,7 @@ struct ContentTests {
         }
     }
 
-    @Test("two users see each themselves")
+    @Test("each of two users gets their own data")
     func twoUsers() async throws {
         let users = [
             MockUser(email: "a@example.com", password: "1", name: "A", isNewUser: true),

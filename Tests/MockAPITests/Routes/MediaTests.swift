@@ -6,7 +6,7 @@ import Testing
 @testable import MockAPI
 
 struct MediaTests {
-    @Test("every picture that the catalogue names is there for everybody, and no two are alike")
+    @Test("every picture of the catalogue is public, and all are different")
     func images() async throws {
         try await MockAPI.withServer { mock in
             var pictures: Set<String> = []
@@ -25,7 +25,7 @@ struct MediaTests {
         }
     }
 
-    @Test("every video that the catalogue names is there for who is signed in, and nobody may keep it")
+    @Test("every video of the catalogue requires an access token and must not be stored")
     func videos() async throws {
         try await MockAPI.withServer { mock in
             let bearer = "Bearer \(try await mock.signIn().accessToken)"
@@ -44,7 +44,7 @@ struct MediaTests {
         }
     }
 
-    @Test("a part of a video is what stands at that place in the whole")
+    @Test("a partial response contains the requested range of the video")
     func ranges() async throws {
         try await MockAPI.withServer { mock in
             let bearer = "Bearer \(try await mock.signIn().accessToken)"

@@ -7,7 +7,7 @@ import Testing
 
 struct PageTests {
     @Test(
-        "the page, its script and its style are there for everybody, with a policy that allows nothing from elsewhere",
+        "the page, its script and its style are public, with a policy that allows no external sources",
         arguments: [
             ("/", "text/html; charset=utf-8"), ("/app.js", "text/javascript; charset=utf-8"),
             ("/app.css", "text/css; charset=utf-8"),
@@ -24,7 +24,7 @@ struct PageTests {
         }
     }
 
-    @Test("nothing in the page is inline or from elsewhere, and its script keeps nothing")
+    @Test("the page has no inline or external resources, and its script stores nothing")
     func selfContained() throws {
         let page = String(decoding: PackageResources.index_html, as: UTF8.self)
         let script = String(decoding: PackageResources.app_js, as: UTF8.self)

@@ -9,7 +9,7 @@ struct ProbeTests {
     private let settings = MockAPISettings(exposeObservations: true)
 
     @Test(
-        "bytes come chunked, as many as asked for, each what its offset says",
+        "the requested number of bytes is sent chunked, each determined by its offset",
         arguments: [0, 1, 251, 16_064, 100_000])
     func bytes(count: Int) async throws {
         try await MockAPI.withServer(settings) { mock in
@@ -21,7 +21,7 @@ struct ProbeTests {
         }
     }
 
-    @Test("an echo is the body that was sent, with its type")
+    @Test("an echo returns the request body with its content type")
     func echo() async throws {
         try await MockAPI.withServer(settings) { mock in
             let sent = ByteBuffer(bytes: (0..<300_000).map(BytePattern.byte(at:)))
@@ -52,7 +52,7 @@ struct ProbeTests {
         }
     }
 
-    @Test("a slow answer comes whole, and is cut off when the mock stops")
+    @Test("a slow response is complete, and is aborted when the mock stops")
     func slow() async throws {
         try await MockAPI.withServer(settings) { mock in
             let response = try await mock.send(.GET, "/__mock/slow?seconds=0.01")
@@ -67,7 +67,7 @@ struct ProbeTests {
     }
 
     @Test(
-        "a number that makes no sense is 400",
+        "an invalid number is 400",
         arguments: [
             "slow", "slow?seconds=", "slow?seconds=-1", "slow?seconds=nan", "slow?seconds=601", "bytes",
             "bytes?count=-1", "bytes?count=1.5", "bytes?count=99999999999999999999",

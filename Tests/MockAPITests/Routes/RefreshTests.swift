@@ -5,7 +5,7 @@ import Testing
 @testable import MockAPI
 
 struct RefreshTests {
-    @Test("a refresh yields a new pair that works")
+    @Test("a refresh returns a new valid pair")
     func refreshed() async throws {
         try await MockAPI.withServer { mock in
             let first = try await mock.signIn()
@@ -22,7 +22,7 @@ struct RefreshTests {
         }
     }
 
-    @Test("a spent refresh token is 401 and its family's refresh tokens are dead, while access tokens live on")
+    @Test("a spent refresh token is 401 and its family's refresh tokens are revoked, while access tokens stay valid")
     func reuse() async throws {
         try await MockAPI.withServer { mock in
             let bystander = try await mock.signIn()
@@ -37,7 +37,7 @@ struct RefreshTests {
         }
     }
 
-    @Test("of many refreshes with one token at once exactly one gets through")
+    @Test("of many concurrent refreshes with one token exactly one succeeds")
     func race() async throws {
         try await MockAPI.withServer { mock in
             let pair = try await mock.signIn()
@@ -61,7 +61,7 @@ struct RefreshTests {
         }
     }
 
-    @Test("what is not a refresh token is 401 with a challenge", arguments: ["/auth/refresh", "/auth/revoke"])
+    @Test("an unknown refresh token is 401 with a challenge", arguments: ["/auth/refresh", "/auth/revoke"])
     func wrongKind(path: String) async throws {
         try await MockAPI.withServer { mock in
             let pair = try await mock.signIn()
@@ -78,7 +78,7 @@ struct RefreshTests {
         }
     }
 
-    @Test("revoking is 204, twice too, and the family is dead")
+    @Test("a revocation is 204, also if repeated, and revokes the family")
     func revoke() async throws {
         try await MockAPI.withServer { mock in
             let bystander = try await mock.signIn()

@@ -4,7 +4,7 @@ import Testing
 @testable import MockAPI
 
 struct SignInTests {
-    @Test("signing in yields a pair that is not to be stored by anybody on the way")
+    @Test("a sign-in returns a pair in a response that caches must not store")
     func pair() async throws {
         try await MockAPI.withServer { mock in
             let response = try await mock.send(.POST, "/auth", authorization: .basic("jo@example.com", "secret"))
@@ -39,7 +39,7 @@ struct SignInTests {
         }
     }
 
-    @Test("e-mail and password may be any UTF-8, the password with colons; the e-mail's case does not matter")
+    @Test("email and password may be any UTF-8, the password with colons; the email is case-insensitive")
     func utf8() async throws {
         let user = MockUser(email: "Zoë@example.com", password: "pä:ss:wörd🔑", name: "Zoë")
         try await MockAPI.withServer(MockAPISettings(users: [user])) { mock in
@@ -48,7 +48,7 @@ struct SignInTests {
         }
     }
 
-    @Test("the older dialect answers with an access token and nothing else, and that token does not expire")
+    @Test("the older dialect returns only an access token, which does not expire")
     func olderDialect() async throws {
         let clock = TestClock()
         try await MockAPI.withServer(MockAPISettings(now: clock.now)) { mock in

@@ -3,7 +3,7 @@ import Testing
 @testable import MockAPI
 
 struct MockAPISettingsTests {
-    @Test("the defaults are those that the demo prints")
+    @Test("the defaults match the output of the demo")
     func defaults() {
         let settings = MockAPISettings()
         #expect(settings.host == "127.0.0.1")
@@ -19,7 +19,7 @@ struct MockAPISettingsTests {
         #expect(settings.signingKey != MockAPISettings().signingKey)
     }
 
-    @Test("no secret shows when settings, users, tokens or headers are printed or dumped")
+    @Test("printed or dumped settings, users, tokens and headers contain no secrets")
     func redaction() {
         let settings = MockAPISettings(
             apiToken: "canary-key", users: [MockUser(email: "a@example.com", password: "canary-password", name: "A")])
@@ -43,13 +43,13 @@ struct MockAPISettingsTests {
         }
     }
 
-    @Test("a port that does not exist is refused and not bound", arguments: [-1, 65_536])
+    @Test("an invalid port is rejected and not bound", arguments: [-1, 65_536])
     func portRange(port: Int) async {
         let api = MockAPI(settings: MockAPISettings(port: port), logger: .silent)
         await #expect(throws: MockAPIError.portOutOfRange(port)) { try await api.run() }
     }
 
-    @Test("an address that cannot be bound is an error of withServer, not a wait")
+    @Test("if an address cannot be bound, withServer throws and does not wait")
     func unboundAddress() async {
         await #expect(throws: (any Error).self) {
             try await MockAPI.withServer(MockAPISettings(host: "192.0.2.1")) { _ in }

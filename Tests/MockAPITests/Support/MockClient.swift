@@ -4,7 +4,7 @@ import MockAPI
 import NIOCore
 import NIOHTTP1
 
-/// An answer, read to its end.
+/// A complete response.
 struct TestResponse {
     let status: Int
     let headers: HTTPHeaders
@@ -23,7 +23,7 @@ struct TokenResponse: Decodable, Equatable {
 }
 
 extension RunningMockAPI {
-    /// Sends a request with the mock's API token, unless another one or none is asked for, and reads the answer.
+    /// Sends a request with the mock's API token, another token or none, and reads the response.
     func send(
         _ method: HTTPMethod,
         _ path: String,
@@ -45,7 +45,7 @@ extension RunningMockAPI {
             body: try await response.body.collect(upTo: 1 << 24))
     }
 
-    /// Whether a new connection is still accepted. Tried once: the shared client would go on trying until its timeout.
+    /// Whether a new connection is accepted. Connects once; the shared client would retry until its timeout.
     func isListening() async throws -> Bool {
         var configuration = HTTPClient.Configuration()
         configuration.connectionPool.retryConnectionEstablishment = false

@@ -1,7 +1,7 @@
 import FoundationEssentials
 import Synchronization
 
-/// A clock that stands still until it is moved.
+/// A clock that changes only when it is advanced.
 final class TestClock: Sendable {
     private let time = Mutex(Date(timeIntervalSince1970: 1_750_000_000))
 

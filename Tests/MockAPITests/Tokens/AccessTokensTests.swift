@@ -13,7 +13,7 @@ struct AccessTokensTests {
         return try JSONDecoder().decode(AccessTokenClaims.self, from: Data(payload))
     }
 
-    @Test("a token says for whom it is and when it was issued and expires")
+    @Test("a token contains its subject, the time of issue and the expiry")
     func claims() throws {
         let tokens = AccessTokens(key: key, lifetime: .seconds(300))
         let claims = try claims(of: tokens.issue(to: "usr_1", now: now))
@@ -22,7 +22,7 @@ struct AccessTokensTests {
         #expect(claims.exp == 1_750_000_300)
     }
 
-    @Test("two tokens of one moment have different ids")
+    @Test("two tokens issued at the same time have different ids")
     func uniqueID() throws {
         let tokens = AccessTokens(key: key, lifetime: .seconds(300))
         let first = try claims(of: tokens.issue(to: "usr_1", now: now))
@@ -30,7 +30,7 @@ struct AccessTokensTests {
         #expect(first.jti != second.jti)
     }
 
-    @Test("a token is good up to the second before exp and not at exp")
+    @Test("a token is valid until one second before exp and invalid at exp")
     func expiry() throws {
         let tokens = AccessTokens(key: key, lifetime: .seconds(300))
         let token = try tokens.issue(to: "usr_1", now: now)
@@ -46,7 +46,7 @@ struct AccessTokensTests {
         #expect(tokens.accountID(for: token, now: now.addingTimeInterval(1e9)) == "usr_1")
     }
 
-    @Test("a token that another key signed, or that was changed, is not good")
+    @Test("a token that was signed with another key, or that was changed, is invalid")
     func forged() throws {
         let tokens = AccessTokens(key: key, lifetime: .seconds(300))
         let token = try tokens.issue(to: "usr_1", now: now)
@@ -66,7 +66,7 @@ struct AccessTokensTests {
         #expect(tokens.accountID(for: token, now: now) == "usr_1")
     }
 
-    @Test("rejecting what was issued leaves what is issued later")
+    @Test("rejecting issued tokens does not affect tokens issued later")
     func rejection() throws {
         let tokens = AccessTokens(key: key, lifetime: .seconds(300))
         let old = try tokens.issue(to: "usr_1", now: now)
@@ -76,7 +76,7 @@ struct AccessTokensTests {
         #expect(tokens.accountID(for: new, now: now) == "usr_1")
     }
 
-    @Test("a signature is the HMAC of RFC 7515 appendix A.1's construction")
+    @Test("a signature is an HMAC as in RFC 7515 appendix A.1")
     func interoperability() throws {
         let token = try AccessTokenSigner(key: key).sign(
             AccessTokenClaims(sub: "a", iat: 1, exp: 2, jti: "j", era: 0))

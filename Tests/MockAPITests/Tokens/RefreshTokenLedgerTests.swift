@@ -15,7 +15,7 @@ struct RefreshTokenStoreTests {
 
     private struct Unexpected: Error {}
 
-    @Test("a token is good once, and each time there is a new one")
+    @Test("a token can be used once, and each use returns a new one")
     func rotation() throws {
         var ledger = RefreshTokenStore(lifetime: .seconds(60))
         let first = ledger.issue(to: "usr_1", now: now)
@@ -24,7 +24,7 @@ struct RefreshTokenStoreTests {
         #expect(Set([first, second, third]).count == 3)
     }
 
-    @Test("a spent token that comes back kills its family and no other")
+    @Test("reuse of a spent token revokes its family and no other")
     func reuse() throws {
         var ledger = RefreshTokenStore(lifetime: .seconds(60))
         let bystander = ledger.issue(to: "usr_1", now: now)
@@ -35,7 +35,7 @@ struct RefreshTokenStoreTests {
         #expect(throws: Never.self) { try successor(ledger.rotate(bystander, now: now)) }
     }
 
-    @Test("a token expires by its own issue, not by that of its family")
+    @Test("expiry depends on the issue of the token, not of its family")
     func expiry() throws {
         var ledger = RefreshTokenStore(lifetime: .seconds(60))
         let first = ledger.issue(to: "usr_1", now: now)
@@ -44,7 +44,7 @@ struct RefreshTokenStoreTests {
         #expect(ledger.rotate(third, now: now.addingTimeInterval(178)) == .rejected)
     }
 
-    @Test("revoking any token of a family, a spent one too, kills the family")
+    @Test("revoking any token of a family, also a spent one, revokes the family")
     func revocation() throws {
         var ledger = RefreshTokenStore(lifetime: .seconds(60))
         let first = ledger.issue(to: "usr_1", now: now)
@@ -55,7 +55,7 @@ struct RefreshTokenStoreTests {
         #expect(ledger.revoke("unknown") == false)
     }
 
-    @Test("what has expired is forgotten when the ledger grows, and what lives is kept")
+    @Test("expired tokens are deleted when the ledger grows, and valid ones are kept")
     func sweep() throws {
         var ledger = RefreshTokenStore(lifetime: .seconds(60))
         let old = ledger.issue(to: "usr_1", now: now)

@@ -1,9 +1,9 @@
 import CloakroomCore
 
-/// How steps look in a trace: names and numbers only.
+/// Descriptions of steps in a trace: names and numbers only.
 func describe(_ action: TokenRefreshStateMachine.Action) -> String {
     switch action {
-    case .lease: "ask for the lease"
+    case .lease: "request the lease"
     case .read: "read"
     case .wait(let pause): "wait \(pause.wholeMilliseconds) ms"
     case .refresh(let session): "spend p\(Names.pair(session)) (v\(session.version))"

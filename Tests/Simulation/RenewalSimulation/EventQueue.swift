@@ -1,44 +1,44 @@
-/// What happens at some moment. Numbers are indices into the world's rows.
+/// An event at a point in time. Numbers are indices into the arrays of `World`.
 enum Event {
-    /// A client sends a request, and will send another one later.
+    /// A client sends a request and schedules its next one.
     case request(client: Int)
-    /// A request reaches a replica. A probe comes near the end, when all has been well for a while, and has to succeed.
+    /// A request reaches a replica. Probes arrive near the end, after a period without faults, and have to succeed.
     case arrive(session: Int, replica: Int, isProbe: Bool)
     /// A call reaches the store.
     case atStore(call: Int)
-    /// The store's answer reaches the replica.
+    /// The store's reply reaches the replica.
     case storeReply(call: Int, response: Int)
     /// A call reaches the upstream.
     case atUpstream(call: Int)
-    /// The upstream's answer reaches the replica.
+    /// The upstream's reply reaches the replica.
     case upstreamReply(call: Int, response: Int)
-    /// The replica has waited long enough for an answer.
+    /// The replica's timeout of a call expires.
     case callTimeout(call: Int)
-    /// A replica is told that a session was changed by somebody else.
+    /// A replica is notified that another process changed a session.
     case notice(replica: Int, session: Int)
-    /// A flight has waited long enough.
+    /// The wait of a refresh is over.
     case wake(flight: Int)
-    /// A flight's replica goes on after a pause between deciding and doing.
+    /// The replica of a refresh resumes after a pause between a decision and its execution.
     case carryOut(flight: Int)
-    /// The user's data have come, and are to be saved under the flight's lease.
+    /// The user profile has been fetched and is to be saved under the lease of the refresh.
     case userFetched(flight: Int)
-    /// A replica goes on after a pause.
+    /// A replica resumes after a pause.
     case resume(replica: Int)
-    /// A replica is there again after a crash.
+    /// A replica restarts after a crash.
     case restart(replica: Int, life: Int)
-    /// A replica notices that it has no link to the store.
+    /// A replica detects that its connection to the store is lost.
     case linkDown(replica: Int, link: Int)
-    /// A replica has a new link to the store.
+    /// A replica has a new connection to the store.
     case linkUp(replica: Int)
-    /// The store is there again.
+    /// The store is available again.
     case storeUp
-    /// Something goes wrong, or somebody does something.
+    /// A fault, or an action of a user or operator.
     case disturbance(FaultInjection)
-    /// From here on nothing goes wrong any more.
+    /// From here on no faults occur.
     case calm
 }
 
-/// What is planned to happen to the world.
+/// The scheduled events of the world.
 enum FaultInjection {
     case crash(replica: Int)
     case pause(replica: Int)
@@ -50,7 +50,7 @@ enum FaultInjection {
     case upstreamRevokes(session: Int)
 }
 
-/// Events in the order of their times, and of their coming where the times are the same: a binary heap.
+/// Events in the order of their times; events at the same time keep their insertion order. A binary heap.
 struct EventQueue {
     private struct Entry {
         var time: Int64

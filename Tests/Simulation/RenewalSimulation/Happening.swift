@@ -1,28 +1,28 @@
-/// What can happen in a run: the simulation is worth something only if all of it does.
+/// Events that a run counts. The tests require that each of them occurs.
 public enum SimulationEvent: Int, Sendable, CaseIterable {
-    // What goes wrong.
+    // Faults.
     case slowMessage, lostRequest, lostReply, duplicateRequest, duplicateReply, lateResponse
     case storeOutage, partition, noticeLost, crash, crashInFlight, pause, pauseInFlight, clockSkew, clockJump
     case callTimeout, upstreamFailure, spentButFailed, leaseRanOut, leaseForgotten
     case tokenReused, pairReissued, upstreamRevoked
-    // What others do.
+    // Actions of other parties.
     case resealed, resealRejected, signedOut, signedOutEverywhere, expiredIdle, expiredAbsolute, userSaved
-    // What became of a flight's steps.
+    // Results of the steps of a refresh.
     case leaseTaken, leaseGone, saveChanged, saveFenced, saveGone, rejectChanged, rejectGone
-    // How flights ended.
+    // Results of refreshes.
     case refreshed, coalesced, rejected, ended, endedWithUnusedTokens, unavailable, storeUnavailable, leaseTimeout
-    // What became of requests.
+    // Results of requests.
     case served, servedAfterReplay, waited, cooledOff, rejectedByUpstream, respondedUnavailable, respondedUnauthorized
 }
 
-/// How often what happened, over one run or many.
+/// The number of occurrences of each event, in one run or several.
 public struct Coverage: Sendable {
     private var counts = [Int](repeating: 0, count: SimulationEvent.allCases.count)
 
-    /// Nothing has happened yet.
+    /// All counts are 0.
     public init() {}
 
-    /// How often something happened.
+    /// The number of occurrences of an event.
     public subscript(_ happening: SimulationEvent) -> Int { counts[happening.rawValue] }
 
     mutating func count(_ happening: SimulationEvent) {
@@ -34,6 +34,6 @@ public struct Coverage: Sendable {
         for index in counts.indices { counts[index] += other.counts[index] }
     }
 
-    /// What never happened.
+    /// The events that never occurred.
     public var missing: [SimulationEvent] { SimulationEvent.allCases.filter { self[$0] == 0 } }
 }

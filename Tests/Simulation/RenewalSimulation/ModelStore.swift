@@ -1,11 +1,11 @@
 import CloakroomCore
 
-/// The store, as `RefreshLeaseStore` describes it, with its own clock, which is the right one.
+/// A model of the store with the semantics of `RefreshLeaseStore`. Its clock is the reference clock of the simulation.
 struct ModelStore {
     struct Record {
         var session: Session
         var fence: UInt64 = 0
-        /// When the lease ends; 0 for none.
+        /// The end of the lease; 0 for none.
         var leaseEnd: Int64 = 0
         var endReason: SessionEndReason?
         var endedAt: Int64 = 0
@@ -31,7 +31,7 @@ struct ModelStore {
         records.append(Record(session: session))
     }
 
-    /// Whether a session is alive; one whose time is over ends now.
+    /// Whether a session is active; ends the session if it has expired.
     mutating func isAlive(_ index: Int, now: Int64) -> Bool {
         guard records[index].endReason == nil else { return false }
         if now >= absolute {
@@ -82,7 +82,7 @@ struct ModelStore {
         if fence == records[index].fence { records[index].leaseEnd = 0 }
     }
 
-    /// Writes back what was read, under a new secret: the same contents, one version on.
+    /// Writes the session that was read, sealed under a new secret: the same contents with the next version.
     mutating func reseal(_ index: Int, _ session: Session, now: Int64) -> Reseal {
         guard isAlive(index, now: now) else { return .gone }
         guard now >= records[index].leaseEnd else { return .leased }
@@ -96,7 +96,7 @@ struct ModelStore {
         records[index].lastUse = max(records[index].lastUse, time)
     }
 
-    /// - Returns: Whether it was alive.
+    /// - Returns: Whether the session was active.
     @discardableResult
     mutating func end(_ index: Int, _ reason: SessionEndReason, now: Int64) -> Bool {
         guard records[index].endReason == nil else { return false }

@@ -1,17 +1,17 @@
-/// The upstream: one family of rotating tokens for each session.
+/// A model of the upstream: one family of rotating tokens for each session.
 struct ModelUpstream {
-    /// An access token and a refresh token that came in one answer.
+    /// An access token and a refresh token of one token response.
     struct Pair {
         let session: Int
-        /// The pair whose refresh token was spent for this one; -1 for the first.
+        /// The pair whose refresh token was spent for this one; -1 for the first pair of a session.
         let parent: Int
-        /// The call that was answered with this one; -1 for the first.
+        /// The call that issued this pair; -1 for the first pair of a session.
         let issuedBy: Int
         let accessEnd: Int64
         /// The call that spent the refresh token first; -1 for none.
         var spentBy = -1
         var spentAt: Int64 = 0
-        /// The call whose answer made this pair void; -1 for none.
+        /// The call that revoked this pair by issuing another one; -1 for none.
         var voidedBy = -1
     }
 
@@ -21,13 +21,13 @@ struct ModelUpstream {
         var isRevoked = false
     }
 
-    /// What came of a refresh token.
+    /// The result of presenting a refresh token.
     struct Verdict {
         /// The new pair; `nil` for a definite rejection.
         var pair: Int?
         /// The call that had spent the token before.
         var spentBefore: Int?
-        /// The call that had made the token void without its being spent.
+        /// The call that had revoked the unspent token.
         var voidedBefore: Int?
     }
 
@@ -42,7 +42,7 @@ struct ModelUpstream {
         accessLife = settings.accessLife * 1_000
     }
 
-    /// Somebody signs in: the first pair of the next session.
+    /// Signs in: issues the first pair of the next session.
     mutating func signIn(now: Int64) -> Int {
         let session = families.count
         families.append(Family(current: 0))
@@ -75,12 +75,12 @@ struct ModelUpstream {
         families[session].isRevoked = true
     }
 
-    /// Whether an access token opens anything.
+    /// Whether an access token is valid.
     func accepts(_ pair: Int, now: Int64) -> Bool {
         now < pairs[pair].accessEnd && pairs[pair].voidedBy < 0 && !families[pairs[pair].session].isRevoked
     }
 
-    /// Whether a pair is another one, or came of it.
+    /// Whether a pair equals another one or was issued from it, directly or indirectly.
     func descends(_ pair: Int, from ancestor: Int) -> Bool {
         var pair = pair
         while pair > ancestor { pair = pairs[pair].parent }

@@ -1,28 +1,28 @@
-/// A bug that the simulation has to find. None of them is in the code that is simulated: they are in the model of the
-/// store, in what carries a flight's actions out, and in what is made of a flight's decisions.
+/// A bug that the simulation has to find. Mutants are not in the code under test. They are in the model of the store,
+/// in the execution of actions, and in changed decisions of a refresh.
 public enum InjectedBug: String, Sendable, CaseIterable {
     /// The store saves under a lease that is not the latest.
     case noFencing
-    /// The session that is at hand is taken for what would be read under the lease.
+    /// The cached session is used instead of a read under the lease.
     case noReadUnderLease
     /// The store saves over any version.
     case noCompareAndSet
-    /// The store gives a lease to whoever asks.
+    /// The store grants a lease although another process holds it.
     case noLease
-    /// Leases never end by themselves.
+    /// Leases never expire.
     case endlessLease
-    /// A failure that would pass is taken for a definite rejection.
+    /// A transient failure is treated as a definite rejection.
     case rejectsOnFailure
-    /// What is under way at a replica is looked up without the session's name.
+    /// Refreshes in progress at a replica are looked up without the session's name.
     case refreshesWithoutSessionKey = "flightsWithoutName"
-    /// What is told of sessions that have ended is not heard.
+    /// Notices about ended sessions are ignored.
     case ignoresInvalidations = "deafToNotices"
-    /// A session is read as gone while the store is not there.
+    /// While the store is unavailable, reads return that the session does not exist.
     case outageMeansGone
-    /// A flight goes by a clock that may go back.
+    /// A refresh uses a clock that may go back.
     case refreshesByWallClock = "flightsByWallClock"
-    /// A flight gives its new tokens up when the store does not answer the first time.
+    /// A refresh discards its new tokens if the first save gets no reply.
     case stopsSavingEarly = "givesUpSaving"
-    /// A flight does not tell of new tokens that a session which has ended needs no more.
+    /// A refresh of a session that has ended does not return its unused new tokens.
     case forgetsUnusedTokens
 }

@@ -1,13 +1,13 @@
 import CloakroomCore
 import TestSupport
 
-/// Sessions and pairs as the gateway's types: names and secrets that say which they are.
+/// Sessions and pairs as types of the gateway, with names and secrets that contain their index.
 enum Names {
-    /// What all clocks show at the beginning.
+    /// The initial time of all clocks.
     static let epoch: Int64 = 1_700_000_000_000
 
     static func key(_ session: Int) -> SessionKey {
-        // Four words that differ between sessions; the last one spreads the renewals.
+        // Four words that differ between sessions; the last one spreads the refreshes.
         var random = SeededGenerator(seed: UInt64(session) &+ 77)
         return SessionKey(random.next(), random.next(), random.next(), random.next())
     }

@@ -1,10 +1,10 @@
 import CloakroomCore
 
-/// A message to the store or to the upstream, and what is known of its answer. All-knowing: replicas do not see this.
+/// A message to the store or to the upstream, with its state. Includes global knowledge that replicas do not have.
 struct Call {
     enum Owner {
         case refresh(Int)
-        /// A flight's second save, of the user's data.
+        /// The second save of a refresh, for the user profile.
         case userSave(Int)
         case request(Int)
         case none
@@ -25,24 +25,24 @@ struct Call {
     }
 
     let replica: Int
-    /// Which of the replica's lives it is of.
+    /// The life of the replica that sent the call: lives are counted by restarts.
     let life: Int
-    /// Which of the replica's links to the store it went over.
+    /// The connection of the replica to the store that the call was sent on.
     let link: Int
     let owner: Owner
     let body: Body
     let deadline: Int64
-    /// Whether the replica waits for the answer no more.
+    /// Whether the replica no longer waits for the reply.
     var isClosed = false
     var isTimeoutScheduled = false
     var arrivals = 0
-    /// Whether an answer came while it was waited for.
+    /// Whether a reply arrived before the timeout.
     var isDelivered = false
-    /// Whether it came to the upstream when its sender held no lease any more, or waited no more.
+    /// Whether it reached the upstream after its sender had lost its lease or stopped waiting.
     var wasOrphan = false
 }
 
-/// What the store or the upstream says.
+/// A reply of the store or of the upstream.
 enum TestResponse {
     case lease(LeaseResult)
     case read(SessionLookup)
@@ -55,30 +55,30 @@ enum TestResponse {
     case failed
 }
 
-/// A flight, with what carries it out.
+/// A token refresh in progress, `f` in traces, with the state that executes its actions.
 struct Refresh {
     let session: Int
     let replica: Int
-    /// What it began with.
+    /// The session that the refresh started with.
     let initial: Session
     var machine: TokenRefreshStateMachine
     var waiters: [Int] = []
     var action: TokenRefreshStateMachine.Action = .lease
     var fence: UInt64 = 0
     var isFinished = false
-    /// Its replica crashed.
+    /// Whether the replica crashed.
     var isDead = false
-    /// Something went wrong for it that may have cost it its lease.
+    /// Whether a fault may have cost the refresh its lease.
     var isDisturbed = false
-    /// The pair that it spent, the call that spent it, and what that brought.
+    /// The pair that was spent, and the pair that was received for it; -1 for none.
     var spent = -1
     var pair = -1
-    /// By the flight's own clock.
+    /// When the pair was received, by the clock of the refresh.
     var pairAt: Timestamp?
-    /// Whether the store holds, or has held, its pair, and took it under the latest lease.
+    /// Whether the store has accepted the received pair under the latest lease.
     var isSaved = false
     var wasRejected = false
-    /// For saving the user's data after it has finished.
+    /// For saving the user profile after the refresh has finished.
     var lease: RefreshLease?
     var result: Session?
 }
@@ -104,23 +104,23 @@ struct Replica {
     var isUp = true
     /// The wall clock's error in milliseconds.
     private(set) var offset: Int64 = 0
-    /// The largest error of this life: a session clock never goes back while its process lives.
+    /// The largest error of this life: the session clock never goes back while its process lives.
     private(set) var steadyOffset: Int64 = 0
     var pausedUntil: Int64 = 0
-    /// What came during a pause.
+    /// The events that arrived during a pause.
     var inbox: [Event] = []
     var isPartitioned = false
-    /// Counts the links to the store; answers that come over an earlier one than the latest never arrive.
+    /// The number of connections to the store so far; replies on an earlier connection than the latest are lost.
     var link = 0
     var trustsLink = true
-    /// When the store's last answer or notice arrives: they come in the order in which they were sent.
+    /// The arrival time of the store's last reply or notice: the store's messages arrive in the order of sending.
     var lastDelivery: Int64 = 0
     var table: [Session?]
-    /// The flights under way, by session; -1 for none.
+    /// The refreshes in progress, by session; -1 for none.
     var refreshes: [Int]
     var coolUntil: [Int64]
     var failures: [Int]
-    /// Notices that are on their way, by session.
+    /// The number of notices in transit, by session.
     var noticesUnderWay: [Int]
 
     init(sessions: Int) {
@@ -137,7 +137,7 @@ struct Replica {
         steadyOffset = max(steadyOffset, offset)
     }
 
-    /// Begins to go by the wall clock, as a process does that has just started.
+    /// Sets both clocks, as at the start of a process.
     mutating func startClock(at offset: Int64) {
         self.offset = offset
         steadyOffset = offset

@@ -1,14 +1,15 @@
 import CloakroomCore
 import TestSupport
 
-/// How one world is set up, drawn from its seed. Each run has some kinds of faults and not the others: a run in which all
-/// goes wrong at once never gets far enough to show a subtle fault.
+/// The parameters of one run, drawn from its seed. Each run has some kinds of faults and not the others: with all
+/// faults at once, a run does not reach the states in which subtle bugs show.
 struct Settings {
-    /// What the upstream does with a refresh token that was spent before.
+    /// The response of the upstream to a refresh token that was spent before.
     enum Rotation {
-        /// It makes all tokens of the session void.
+        /// All tokens of the session are revoked.
         case strict
-        /// The one before the latest is good for a new pair for so many milliseconds; the latest pair is void then.
+        /// The token before the latest still gives a new pair for this many milliseconds; the latest pair is revoked
+        /// then.
         case leeway(Int64)
     }
 
@@ -17,18 +18,18 @@ struct Settings {
     let clients: Int
     let rotation: Rotation
     let limits: RefreshTimeouts
-    /// How long an access token lives, in seconds.
+    /// The lifetime of an access token in seconds.
     let accessLife: Int64
-    /// How long a replica waits for the store.
+    /// The store timeout of a replica in milliseconds.
     let storeTimeout: Int64
-    /// Whether the store knows nothing of a lease that has run out.
+    /// Whether the store reports an expired lease as not found.
     let forgetsLeases: Bool
-    /// Until here things go wrong.
+    /// The time at which faults stop.
     let calmAt: Int64
     let idle: Int64?
     let absolute: Int64?
     let requestInterval: Int64
-    /// How often in a thousand messages, calls, or actions.
+    /// Probabilities per 1,000 messages, calls or actions.
     var slow, slowToken, lostRequest, lostReply, duplicateRequest, duplicateReply: Int
     var upstreamFails, spendsAndFails, crashInFlight, pauseInFlight: Int
     let reseal, userSave: Int
@@ -84,7 +85,7 @@ struct Settings {
         skews = random.chance(400) ? (0..<replicas).map { _ in random.between(-150, 150) } : []
     }
 
-    /// The same world, in which nothing goes wrong any more.
+    /// The same parameters without faults.
     mutating func calm() {
         (slow, slowToken, lostRequest, lostReply, duplicateRequest, duplicateReply) = (0, 0, 0, 0, 0, 0)
         (upstreamFails, spendsAndFails, crashInFlight, pauseInFlight) = (0, 0, 0, 0)

@@ -1,26 +1,26 @@
 import CloakroomCore
 
-/// One run of renewals in a world in which what can go wrong does: replicas that carry out ``TokenRefreshStateMachine``, clients, a
-/// store, and an upstream whose refresh tokens are good for once.
+/// One run of token refreshes under faults: replicas that execute ``TokenRefreshStateMachine``, clients, a store, and an upstream
+/// that accepts each refresh token once.
 ///
-/// The seed decides everything: the same seed gives the same run, in any process.
+/// A run is determined by its seed: the same seed gives the same run in any process.
 public struct Simulation: Sendable {
-    /// What came of a run.
+    /// The result of a run.
     public struct Outcome: Sendable {
-        /// The first invariant that did not hold.
+        /// The first invariant that was violated.
         public let violation: Violation?
-        /// What happened, and how often.
+        /// The events and their numbers of occurrences.
         public let coverage: Coverage
-        /// How many events it took.
+        /// The number of events processed.
         public let eventCount: Int
-        /// What happened, one line for each step; empty unless it was asked for.
+        /// One line for each step; empty unless the run was traced.
         public let trace: [String]
     }
 
-    /// Runs a world.
+    /// Runs a simulation.
     /// - Parameters:
-    ///   - mutant: A bug to put into it.
-    ///   - isTraced: Whether to write down what happens.
+    /// - mutant: A bug to inject.
+    /// - isTraced: Whether to record a trace.
     public static func run(seed: UInt64, mutant: InjectedBug? = nil, isTraced: Bool = false) -> Outcome {
         let world = SimulationWorld(seed: seed, mutant: mutant, isTraced: isTraced)
         world.run()

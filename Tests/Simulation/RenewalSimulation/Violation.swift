@@ -1,29 +1,30 @@
-/// What must hold, whatever happens.
+/// The invariants of a run.
 public enum Invariant: String, Sendable, CaseIterable {
-    /// No session ends, and nobody is told that theirs has, unless the upstream refused for good, somebody signed out, or
+    /// No session ends, and no client gets a 401, unless the upstream rejected the refresh token, a user signed out, or
     /// a timeout passed.
     case endsWithCause
-    /// No refresh token is spent twice by who holds the lease, while the one who spent it first has come to no harm.
+    /// No holder of the lease spends a refresh token that another call has spent, unless that call was disturbed by a
+    /// fault.
     case spentOnce
-    /// What the holder of the latest lease was given is in the store once its save came there, and stays.
+    /// Tokens received under the latest lease are in the store once their save arrived, and are not lost.
     case resultPersisted = "resultKept"
-    /// No token is used for, or kept in, another session than its own; and tokens that nobody needs are handed back.
+    /// No token is used for, or stored in, another session than its own; and unused tokens are returned to be revoked.
     case tokensNeverCrossSessions = "tokensStayHome"
-    /// No request is served with a session that has ended, once the replica has been told.
+    /// No request is served with an ended session once the replica has received the notice.
     case endedIsEnded
-    /// When nothing goes wrong any more, all sessions that are alive are served, and nothing hangs.
+    /// After faults have stopped, all active sessions are served, and no request or refresh hangs.
     case progress
 }
 
-/// An invariant that did not hold.
+/// A violated invariant.
 public struct Violation: Sendable, Equatable, CustomStringConvertible {
-    /// Which one.
+    /// The invariant.
     public let invariant: Invariant
-    /// What was seen: names and numbers of the trace.
+    /// The evidence, with the names and numbers of the trace.
     public let text: String
-    /// Milliseconds since the beginning.
+    /// Milliseconds since the start.
     public let time: Int64
 
-    /// The invariant, the time, and what was seen.
-    public var description: String { "\(invariant.rawValue) does not hold at \(time) ms: \(text)" }
+    /// The invariant, the time and the evidence.
+    public var description: String { "\(invariant.rawValue) is violated at \(time) ms: \(text)" }
 }

@@ -1,13 +1,13 @@
 import CloakroomCore
 
-/// What must hold, and what excuses that it does not.
+/// The checks of the invariants, and the conditions that excuse a violation.
 ///
-/// A refresh token that rotates cannot be spent safely by who crashes, is paused, or is not answered: then the upstream
-/// may end the session rightly, and no gateway can prevent it. So a loss counts only where nothing of that kind happened
-/// to the flight that suffered it.
+/// A rotating refresh token cannot be spent safely if the client crashes, is paused, or gets no response: the upstream
+/// may then end the session, and no gateway can prevent it. A loss therefore counts only if no such fault disturbed the
+/// refresh that suffered it.
 extension SimulationWorld {
-    /// Whether a call to spend a token comes when its flight has no right to it any more: it was delayed so long that the
-    /// flight gave up or lost its lease, its process is dead, or the network brought it twice.
+    /// Whether a call to spend a token arrives after its refresh has lost the right to send it: the call was delayed
+    /// until the refresh gave up or lost its lease, its process is dead, or the network duplicated it.
     func isOrphan(_ call: Int) -> Bool {
         guard case .refresh(let index) = calls[call].owner else { return false }
         let flight = refreshes[index]
@@ -17,12 +17,12 @@ extension SimulationWorld {
         return !hasLease && flight.isDisturbed
     }
 
-    /// Whether what a call brought could be lost without the gateway's being at fault.
+    /// Whether the result of a call could be lost without a fault of the gateway.
     private func isExcused(_ call: Int) -> Bool {
         guard case .refresh(let index) = calls[call].owner else { return true }
         let flight = refreshes[index]
         if calls[call].wasOrphan || calls[call].arrivals > 1 || !calls[call].isDelivered { return true }
-        // An upstream that spends the token and answers with a failure gives nothing that could be kept.
+        // If the upstream spends the token and responds with a failure, there is no result to keep.
         if flight.pair < 0 { return true }
         return !flight.isSaved && (flight.isDead || flight.isDisturbed)
     }
@@ -31,15 +31,15 @@ extension SimulationWorld {
         if let first = verdict.spentBefore {
             coverage.count(verdict.pair == nil ? .tokenReused : .pairReissued)
             if first != call, !isOrphan(call), !isExcused(first) {
-                violate(.spentOnce, "p\(pair) is spent by call \(call) after call \(first), which did well")
+                violate(.spentOnce, "p\(pair) is spent by call \(call) after call \(first), which succeeded")
             }
         }
         if let voiding = verdict.voidedBefore, !isOrphan(call), !isExcused(voiding) {
-            violate(.resultPersisted, "p\(pair) is in use, which call \(voiding) made void, and its result was lost")
+            violate(.resultPersisted, "p\(pair) is in use, which call \(voiding) revoked, and its result was lost")
         }
     }
 
-    /// A flight is about to spend a token: it must hold the lease for as long as the call may take.
+    /// Before a token is spent: the refresh must hold the lease for as long as the call may take.
     func checkLease(of index: Int) {
         let flight = refreshes[index]
         let record = store.records[flight.session]
@@ -48,7 +48,7 @@ extension SimulationWorld {
         violate(.spentOnce, "f\(index) is about to spend a token without holding the lease long enough")
     }
 
-    /// The store must hold what it was given under the latest lease, or what came of that.
+    /// The store must hold the tokens saved under the latest lease, or tokens issued from them.
     func checkKept(_ session: Int) {
         let keeper = keepers[session]
         guard keeper >= 0, store.records[session].endReason == nil else { return }
@@ -61,11 +61,11 @@ extension SimulationWorld {
     /// The store has ended a session because of a rejection.
     func checkRejection(_ call: Int, _ session: Int) {
         guard case .refresh(let flight) = calls[call].owner else { return }
-        note("s\(session) ends: refused")
+        note("s\(session) ends: rejected")
         if !refreshes[flight].wasRejected {
-            violate(.endsWithCause, "s\(session) is ended by f\(flight), which the upstream has not refused")
+            violate(.endsWithCause, "s\(session) is ended by f\(flight), which the upstream has not rejected")
         } else if !upstream.families[session].isRevoked {
-            violate(.endsWithCause, "s\(session) is ended, and its tokens are good")
+            violate(.endsWithCause, "s\(session) is ended, and its tokens are valid")
         }
         let current = Names.pair(store.records[session].session)
         if keepers[session] >= 0, !upstream.descends(current, from: keepers[session]) {
@@ -73,16 +73,16 @@ extension SimulationWorld {
         }
     }
 
-    /// Somebody is told that their session has ended.
+    /// A client gets a 401 for its session.
     func checkUnauthorized(_ index: Int) {
         let request = requests[index]
         guard store.isAlive(request.session, now: now) else { return }
-        // A clock that is a little ahead ends a session a little early.
+        // A clock that is slightly fast ends a session slightly early.
         if let absolute = settings.absolute, now + 200 >= absolute { return }
-        violate(.endsWithCause, "request \(index) is told that s\(request.session) has ended")
+        violate(.endsWithCause, "request \(index) gets a 401, and s\(request.session) is active")
     }
 
-    /// A request is about to go on with a session.
+    /// A request is about to be forwarded with a session.
     func checkServing(_ session: Int, at replica: Int) {
         guard let reason = store.records[session].endReason else { return }
         switch reason {
@@ -93,7 +93,7 @@ extension SimulationWorld {
         violate(.endedIsEnded, "r\(replica) serves s\(session), which has ended (\(reason.rawValue))")
     }
 
-    /// A flight has finished: whatever it had in hand must be somewhere.
+    /// A refresh has finished: the tokens it received must be saved or returned.
     func checkFinish(_ index: Int, _ result: TokenRefreshStateMachine.Result) {
         let flight = refreshes[index]
         guard flight.pair >= 0 else { return }
@@ -101,9 +101,7 @@ extension SimulationWorld {
         case .refreshed, .coalesced: break
         case .ended(_, let unused):
             if Names.pair(unused?.refreshToken) != flight.pair {
-                violate(
-                    .tokensNeverCrossSessions,
-                    "f\(index) does not hand p\(flight.pair) back, which nobody needs any more")
+                violate(.tokensNeverCrossSessions, "f\(index) does not return p\(flight.pair), which is unused")
             }
         case .rejected, .unavailable, .storeUnavailable, .leaseTimeout:
             guard let pairAt = flight.pairAt else { return }
@@ -113,7 +111,7 @@ extension SimulationWorld {
         }
     }
 
-    /// Everything has come to rest.
+    /// The end of a run: no events are left.
     func checkEnd() {
         for index in refreshes.indices where !refreshes[index].isFinished && !refreshes[index].isDead {
             violate(.progress, "f\(index) never ended")
@@ -124,7 +122,7 @@ extension SimulationWorld {
             case .served: break
             case .unauthorized: checkUnauthorized(index)
             case .going, .unavailable, .rejected, .lost:
-                violate(.progress, "s\(request.session) at r\(request.replica) is \(request.state) when all is well")
+                violate(.progress, "s\(request.session) at r\(request.replica) is \(request.state) without faults")
             }
         }
         for session in 0..<settings.sessions { checkKept(session) }

@@ -1,7 +1,7 @@
 import CloakroomCore
 import TestSupport
 
-/// What goes wrong, and what others do.
+/// Faults, and the actions of users and operators.
 extension SimulationWorld {
     func disturb(_ what: FaultInjection) {
         note("\(what)")
@@ -64,7 +64,7 @@ extension SimulationWorld {
         replicas[replica].lastDelivery = now
     }
 
-    /// Stops a process for a while; long enough, often, for a lease to run out.
+    /// Stops a process for up to 5 s, which often is longer than its lease.
     func pause(_ replica: Int) {
         guard replicas[replica].isUp else { return }
         let until = now + random.between(50, random.chance(500) ? 5_000 : 500)
@@ -78,7 +78,7 @@ extension SimulationWorld {
         guard replicas[replica].pausedUntil <= now else { return }
         let inbox = replicas[replica].inbox
         replicas[replica].inbox = []
-        // One of them may pause it again; then the others wait on, in their order.
+        // One of these events may pause the replica again; the later ones then keep waiting in their order.
         for event in inbox { handle(event) }
     }
 
@@ -90,16 +90,16 @@ extension SimulationWorld {
 
     func linkDown(_ replica: Int, _ link: Int) {
         guard replicas[replica].isPartitioned, replicas[replica].link == link else { return }
-        note("r\(replica) has no link to the store")
+        note("r\(replica) has no connection to the store")
         replicas[replica].trustsLink = false
         replicas[replica].link += 1
         replicas[replica].emptyTable()
     }
 
-    /// A new link to the store: the old one is given up at the latest now, with all that was known over it.
+    /// A new connection to the store. The old one ends now at the latest, and the sessions cached under it are dropped.
     func linkUp(_ replica: Int) {
         guard replicas[replica].isPartitioned, !isStoreDown else { return }
-        note("r\(replica) has a new link to the store")
+        note("r\(replica) has a new connection to the store")
         replicas[replica].isPartitioned = false
         replicas[replica].trustsLink = true
         replicas[replica].link += 1
@@ -113,7 +113,8 @@ extension SimulationWorld {
         for replica in replicas.indices { linkUp(replica) }
     }
 
-    /// Puts a wall clock right. Who was started while it was behind sees its time leap, and may give up early over it.
+    /// Corrects a wall clock. If the process started while the clock was slow, its time jumps, and refreshes may time
+    /// out early.
     private func correctClock(_ replica: Int, to offset: Int64) {
         let before = replicas[replica].steadyOffset
         replicas[replica].setClock(to: offset)

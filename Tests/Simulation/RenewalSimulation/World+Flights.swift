@@ -1,8 +1,8 @@
 import CloakroomCore
 import TestSupport
 
-/// Carries out what flights decide: what a gateway's renewer does for a session's tokens, and nothing of how it bounds
-/// waiting. Who waits here waits for the end of the flight.
+/// Executes the decisions of refreshes, as the gateway's refresher does. Limits of waiting time are not modelled: a
+/// waiting request waits until the refresh ends.
 extension SimulationWorld {
     func begin(_ session: Int, _ stale: Session, at replica: Int, waiter: Int?) {
         let machine = TokenRefreshStateMachine(stale, limits: settings.limits, now: steadyClock(replica))
@@ -15,7 +15,7 @@ extension SimulationWorld {
         decided(index, .lease)
     }
 
-    /// A flight has decided; between that and doing it, a process may be stopped for a while or for good.
+    /// Handles a decision. Before it is executed, the process may be paused or crash.
     private func decided(_ index: Int, _ decision: TokenRefreshStateMachine.Action) {
         let action = mutated(decision, of: index)
         refreshes[index].action = action
@@ -34,7 +34,7 @@ extension SimulationWorld {
         }
     }
 
-    /// What a flight with a bug would decide.
+    /// Changes the decision if a mutant requires it.
     private func mutated(_ decision: TokenRefreshStateMachine.Action, of index: Int) -> TokenRefreshStateMachine.Action
     {
         switch (mutant, refreshes[index].action, decision) {
@@ -192,8 +192,8 @@ extension SimulationWorld {
         for waiter in flight.waiters { unauthorized(waiter) }
     }
 
-    /// Cools off: a second, then twice as long each time, up to half a minute. A gateway spreads these times, begins
-    /// anew after a while, and rests for no more than the first second after a failure of its store.
+    /// Starts the back-off: 1 s, doubled for each further failure, at most 30 s. The gateway also adds jitter, resets
+    /// the back-off after some time, and after a failure of its store waits at most 1 s.
     private func fail(_ flight: Refresh) {
         let failures = replicas[flight.replica].failures[flight.session]
         replicas[flight.replica].failures[flight.session] = failures + 1
@@ -201,7 +201,7 @@ extension SimulationWorld {
         for waiter in flight.waiters { finish(waiter, .unavailable) }
     }
 
-    /// The user's data go into the session under the same lease, over the version that has just been saved.
+    /// Saves the user profile in the session under the same lease, over the version that was just saved.
     func saveUser(_ index: Int) {
         let flight = refreshes[index]
         guard !flight.isDead, let lease = flight.lease, let session = flight.result else { return }

@@ -1,12 +1,12 @@
 import CloakroomCore
 import TestSupport
 
-/// Messages, and what becomes of them on their way.
+/// Messages, and the faults of their transport.
 extension SimulationWorld {
-    /// Sends a call to the store. One that is not to be answered has no owner.
+    /// Sends a call to the store. A call without owner gets no reply.
     func sendToStore(_ body: Call.Body, from replica: Int, owner: Call.Owner, delayedBy extra: Int64 = 0) {
         let call = add(body, from: replica, owner: owner, timeout: settings.storeTimeout)
-        // Who knows that there is no link fails at once, mostly.
+        // If the replica knows that the connection is lost, most calls fail immediately.
         if !replicas[replica].trustsLink, random.chance(700) {
             configuration(timeoutOf: call, at: now + 1)
             return
@@ -51,12 +51,12 @@ extension SimulationWorld {
         }
     }
 
-    /// Sends an answer back: in order from the store, and whenever it comes from the upstream.
+    /// Sends a reply: in order from the store, in any order from the upstream.
     func reply(_ call: Int, _ response: TestResponse, fromStore: Bool, delay least: Int64 = 0) {
         if case .none = calls[call].owner { return }
         if random.chance(settings.lostReply) {
             coverage.count(.lostReply)
-            note("the answer to call \(call) is lost")
+            note("the reply to call \(call) is lost")
             disturb(calls[call].owner)
             scheduleTimeout(of: call)
             return
@@ -65,7 +65,7 @@ extension SimulationWorld {
         var time =
             now + (fromStore ? hop(1, 8, owner: calls[call].owner) : hop(5, 40, owner: calls[call].owner)) + least
         if fromStore {
-            // One that waits behind a slow one is slow too.
+            // A reply queued after a slow one is slow too.
             if replicas[replica].lastDelivery >= time + 20 { disturb(calls[call].owner) }
             time = max(time, replicas[replica].lastDelivery + 1)
             replicas[replica].lastDelivery = time
@@ -82,7 +82,7 @@ extension SimulationWorld {
         }
     }
 
-    /// A timeout is an event only where it will be one: this world knows that in advance.
+    /// A timeout is scheduled only if it will occur: the simulation knows that in advance.
     func scheduleTimeout(of call: Int) {
         configuration(timeoutOf: call, at: calls[call].deadline)
     }
@@ -102,12 +102,12 @@ extension SimulationWorld {
         return random.between(20, random.chance(500) ? 300 : 4_000)
     }
 
-    /// Notes that a flight was not at fault.
+    /// Marks a refresh as disturbed by a fault, which excuses losses.
     func disturb(_ owner: Call.Owner) {
         if case .refresh(let flight) = owner { refreshes[flight].isDisturbed = true }
     }
 
-    /// Tells all replicas but one that a session was changed.
+    /// Notifies all replicas except the writer that a session was changed.
     func notify(of session: Int, but writer: Int?) {
         for replica in replicas.indices where replica != writer {
             let time = max(now + random.between(1, 8), replicas[replica].lastDelivery + 1)
@@ -127,8 +127,8 @@ extension SimulationWorld {
         }
     }
 
-    /// Closes a call that an answer has come for.
-    /// - Returns: Whether anybody still waits for it.
+    /// Closes a call whose reply has arrived.
+    /// - Returns: Whether the caller still waits for the reply.
     func close(_ call: Int) -> Bool {
         let replica = calls[call].replica
         guard replicas[replica].isUp, calls[call].life == replicas[replica].life else { return false }

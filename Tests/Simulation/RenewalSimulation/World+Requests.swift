@@ -1,7 +1,7 @@
 import CloakroomCore
 import TestSupport
 
-/// What clients do, and how a replica serves them.
+/// Requests of clients, and their handling by a replica.
 extension SimulationWorld {
     func request(from client: Int) {
         let next = now + random.between(settings.requestInterval / 2, settings.requestInterval * 3 / 2)
@@ -9,7 +9,7 @@ extension SimulationWorld {
         let session = client % settings.sessions
         let replica = random.below(settings.replicas)
         handle(.arrive(session: session, replica: replica, isProbe: false))
-        // Pages ask for many things at once.
+        // Web pages send several requests at once.
         if random.chance(200) {
             handle(.arrive(session: session, replica: random.below(settings.replicas), isProbe: false))
         }
@@ -28,7 +28,7 @@ extension SimulationWorld {
         }
     }
 
-    /// An answer for a request: from the store if it has no session yet, from the upstream otherwise.
+    /// Handles a reply for a request: of the store if the request has no session yet, of the upstream otherwise.
     func responded(_ index: Int, _ response: TestResponse) {
         let request = requests[index]
         switch response {
@@ -64,15 +64,15 @@ extension SimulationWorld {
         if let idle = settings.idle, store.records[request.session].lastUse + idle / 10 <= now {
             sendToStore(.touch(request.session, now), from: request.replica, owner: .none)
         }
-        // Tokens live for seconds here, so that much happens in little time: the least time between two refreshes,
-        // which is longer than that, is left out.
+        // Tokens live for seconds here, to have many refreshes in a short time. The minimum interval between two
+        // refreshes is longer than that and is therefore disabled.
         let times = RefreshSchedule(session.tokens, spread: session.key.word3, minimumInterval: .zero)
         switch times.urgency(at: wallClock(request.replica)) {
         case .none:
             go(index, session)
         case .background:
             refreshSoon(request.session, session, at: request.replica)
-            // The replica may have crashed over it.
+            // The replica may have crashed while it started the refresh.
             if requests[index].life == replicas[request.replica].life { go(index, session) }
         case .required:
             refresh(index, session)
@@ -104,7 +104,7 @@ extension SimulationWorld {
         }
     }
 
-    /// Sends the request on with a session's tokens.
+    /// Forwards the request with a session's tokens.
     func go(_ index: Int, _ session: Session) {
         let request = requests[index]
         checkServing(request.session, at: request.replica)
@@ -136,7 +136,7 @@ extension SimulationWorld {
         if replicas[replica].trustsLink { replicas[replica].table[index] = session }
     }
 
-    /// Where a session's flight is looked up.
+    /// The key under which a session's refresh is registered.
     func refreshName(_ session: Int) -> Int {
         mutant == .refreshesWithoutSessionKey ? 0 : session
     }

@@ -1,6 +1,6 @@
 import CloakroomCore
 
-/// What happens at the store, and what is checked there.
+/// Calls at the store, and their checks.
 extension SimulationWorld {
     func arriveAtStore(_ call: Int) {
         let replica = calls[call].replica
@@ -87,7 +87,7 @@ extension SimulationWorld {
             } else if store.records[session].endReason == nil, current != pair, current != refreshes[flight].spent {
                 violate(
                     .resultPersisted,
-                    "p\(pair) came under the latest lease of s\(session), and p\(current) is in its place")
+                    "p\(pair) arrived under the latest lease of s\(session), and p\(current) is stored")
             }
         }
         checkKept(session)
@@ -97,7 +97,7 @@ extension SimulationWorld {
     func storeReplied(_ call: Int, _ response: TestResponse) {
         guard close(call) else { return }
         let replica = calls[call].replica
-        // A link that was cut takes what was on it with it.
+        // Replies on a lost connection are lost.
         let isLost = replicas[replica].isPartitioned || calls[call].link != replicas[replica].link
         if isLost { disturb(calls[call].owner) } else { calls[call].isDelivered = true }
         deliver(isLost ? .unavailable : response, to: call)

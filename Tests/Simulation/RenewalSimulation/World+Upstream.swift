@@ -1,6 +1,6 @@
 import TestSupport
 
-/// What happens at the upstream, and what is checked there.
+/// Calls at the upstream, and their checks.
 extension SimulationWorld {
     func arriveAtUpstream(_ call: Int) {
         calls[call].arrivals += 1
@@ -27,7 +27,7 @@ extension SimulationWorld {
         let isOrphan = isOrphan(call)
         calls[call].wasOrphan = isOrphan
         let verdict = upstream.refresh(pair, call: call, now: now)
-        note("upstream call \(call) spends p\(pair): \(verdict)\(isOrphan ? ", nobody waits" : "")")
+        note("upstream call \(call) spends p\(pair): \(verdict)\(isOrphan ? ", orphaned" : "")")
         checkSpending(call, pair, verdict)
         guard let new = verdict.pair else {
             reply(call, .rejected, fromStore: false)
@@ -47,7 +47,7 @@ extension SimulationWorld {
             violate(.tokensNeverCrossSessions, "p\(pair) of s\(upstream.pairs[pair].session) is used for s\(session)")
         }
         if upstream.accepts(pair, now: now) {
-            // The way back of what went well is of no interest.
+            // The transport of successful responses is not simulated.
             if calls[call].isClosed { return }
             calls[call].isClosed = true
             served(request)

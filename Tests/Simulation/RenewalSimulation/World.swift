@@ -1,10 +1,10 @@
 import CloakroomCore
 import TestSupport
 
-/// Replicas, clients, a store and an upstream, all in one thread and in a time of their own: one event after the other.
+/// Replicas, clients, a store and an upstream in one thread and in virtual time, as a sequence of events.
 ///
-/// Nothing in it depends on anything but the seed: no clock, no task, and no dictionary, whose order differs between
-/// processes.
+/// The simulation depends on its seed only: it uses no real clock, no task, and no dictionary, whose order differs
+/// between processes.
 final class SimulationWorld {
     let mutant: InjectedBug?
     var settings: Settings
@@ -18,7 +18,8 @@ final class SimulationWorld {
     var responses: [TestResponse] = []
     var refreshes: [Refresh] = []
     var requests: [Request] = []
-    /// For each session, the pair that must be in the store, or one that came of it; -1 for none yet.
+    /// For each session, the pair that must be in the store, directly or as an ancestor of the stored pair; -1 for none
+    /// yet.
     var keepers: [Int]
     var isCalm = false
     var isStoreDown = false
@@ -39,13 +40,13 @@ final class SimulationWorld {
         keepers = Array(repeating: -1, count: settings.sessions)
     }
 
-    /// Runs until nothing is left to happen, or an invariant does not hold.
+    /// Runs until no event is left or an invariant is violated.
     func run() {
         begin()
         while violation == nil, let (time, event) = queue.pop() {
             now = time
             eventCount += 1
-            if eventCount > 50_000 { violate(.progress, "the world does not come to rest") }
+            if eventCount > 50_000 { violate(.progress, "the event queue never becomes empty") }
             handle(event)
         }
         if violation == nil { checkEnd() }
@@ -60,7 +61,7 @@ final class SimulationWorld {
             let pair = upstream.signIn(now: 0)
             let start = Timestamp(milliseconds: Names.epoch)
             let tokens = Names.tokens(pair, end: start + .milliseconds(upstream.accessLife), obtainedAt: start)
-            // Two sessions to a user, so that who signs out everywhere ends more than one.
+            // Two sessions for each user, so that signing out everywhere ends more than one.
             let user = UserProfile(json: [], account: AccountName(canonicalBytes: [UInt8(index / 2)]))
             store.insert(
                 Session(
@@ -72,7 +73,7 @@ final class SimulationWorld {
         }
         for (time, what) in settings.disturbances { queue.push(.disturbance(what), at: time) }
         queue.push(.calm, at: settings.calmAt)
-        // Leases have run out by then, cool-offs are over, and whoever had tokens to keep has kept them.
+        // By then leases have expired, back-off periods are over, and received tokens have been saved.
         for session in 0..<settings.sessions {
             for replica in 0..<settings.replicas {
                 let time = settings.calmAt + 45_000 + Int64(replica) * 200 + random.between(0, 400)
@@ -108,7 +109,8 @@ final class SimulationWorld {
         }
     }
 
-    /// The replica that an event happens in, if it takes the replica's own work to handle it.
+    /// The replica that has to process an event, and does so after a pause; `nil` for events that a pause does not
+    /// delay.
     private func target(of event: Event) -> Int? {
         switch event {
         case .storeReply(let call, _), .upstreamReply(let call, _), .callTimeout(let call): calls[call].replica
@@ -119,13 +121,13 @@ final class SimulationWorld {
         }
     }
 
-    /// What a replica's wall clock shows: by it tokens are judged.
+    /// The time of a replica's wall clock, which decides about tokens.
     func wallClock(_ replica: Int) -> Timestamp {
         Timestamp(milliseconds: Names.epoch + now + replicas[replica].offset)
     }
 
-    /// What a replica's session clock shows, which never goes back while the process lives: by it sessions and leases
-    /// are judged.
+    /// The time of a replica's session clock, which decides about sessions and leases. It never goes back while the
+    /// process lives.
     func steadyClock(_ replica: Int) -> Timestamp {
         if mutant == .refreshesByWallClock { return wallClock(replica) }
         return Timestamp(milliseconds: Names.epoch + now + replicas[replica].steadyOffset)

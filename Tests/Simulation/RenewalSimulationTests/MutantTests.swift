@@ -1,10 +1,10 @@
 import RefreshSimulation
 import Testing
 
-/// The simulation is worth what it finds: each of these bugs shows within 2,000 seeds.
-@Suite("The simulation finds it", .timeLimit(.minutes(3)))
+/// Tests of the simulation itself: it must detect each of these bugs within 2,000 seeds.
+@Suite("Mutants of the simulation", .timeLimit(.minutes(3)))
 struct MutantTests {
-    /// Each bug, with the invariant that it breaks first.
+    /// Each bug, with the invariant that it violates first.
     private static let table: [(InjectedBug, Invariant)] = [
         (.noFencing, .resultPersisted),
         (.noReadUnderLease, .spentOnce),
@@ -20,18 +20,18 @@ struct MutantTests {
         (.forgetsUnusedTokens, .tokensNeverCrossSessions),
     ]
 
-    @Test("if something is broken that a session's life hangs on", arguments: table)
+    @Test("Each mutant violates its invariant within 2,000 seeds", arguments: table)
     func found(_ mutant: InjectedBug, _ invariant: Invariant) throws {
         let seed = (0..<2_000 as Range<UInt64>).first { Simulation.run(seed: $0, mutant: mutant).violation != nil }
         let first = try #require(seed, "\(mutant) was not found")
         let violation = try #require(Simulation.run(seed: first, mutant: mutant).violation)
         #expect(violation.invariant == invariant, "\(mutant), seed \(first): \(violation)")
         print("\(mutant): seed \(first), \(violation)")
-        // It is the mutant that was found: without it, the same seed holds.
+        // Without the mutant the same seed passes.
         #expect(Simulation.run(seed: first).violation == nil)
     }
 
-    @Test("and every mutant has its test")
+    @Test("Every mutant is tested")
     func all() {
         #expect(Set(Self.table.map(\.0)) == Set(InjectedBug.allCases))
     }

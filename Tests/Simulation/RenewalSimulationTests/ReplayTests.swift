@@ -1,9 +1,9 @@
 import RefreshSimulation
 import Testing
 
-@Suite("A seed", .timeLimit(.minutes(3)))
+@Suite("Replay of a simulation seed", .timeLimit(.minutes(3)))
 struct ReplayTests {
-    @Test("replays exactly: the same trace, whether or not anybody looks")
+    @Test("The same seed gives the same run, with and without a trace")
     func sameTrace() {
         for seed in 0..<100 as Range<UInt64> {
             let first = Simulation.run(seed: seed, isTraced: true)
@@ -15,7 +15,7 @@ struct ReplayTests {
         }
     }
 
-    @Test("replays exactly in another process, where dictionaries have another order")
+    @Test("The same seed gives the same trace in another process, where dictionaries have another order")
     func otherProcess() async throws {
         let other = try await #require(
             processExitsWith: .success, observing: [\.standardOutputContent]
@@ -26,7 +26,7 @@ struct ReplayTests {
         #expect(output.contains("digest \(Self.digest)\n"))
     }
 
-    /// FNV-1a over the traces of some seeds.
+    /// The FNV-1a hash of the traces of seeds 0 to 19.
     private static var digest: UInt64 {
         var digest: UInt64 = 0xcbf2_9ce4_8422_2325
         for seed in 0..<20 as Range<UInt64> {

@@ -5,12 +5,12 @@ import Testing
     import Glibc
 #endif
 
-@Suite("The simulation of renewals", .timeLimit(.minutes(3)))
+@Suite("Simulation of token refreshes", .timeLimit(.minutes(3)))
 struct SimulationTests {
-    /// Seeds in CI; the count is part of what is promised.
+    /// The number of seeds in CI, which the documents state.
     static let seedCount: UInt64 = 10_000
 
-    @Test("10,000 seeds hold, and everything that can happen does", .timeLimit(.minutes(2)))
+    @Test("10,000 seeds hold all invariants, and every kind of event occurs", .timeLimit(.minutes(2)))
     func seedsHold() async {
         let halves = await withTaskGroup(of: (Coverage, [(UInt64, Violation)], Int).self) { group in
             for half in 0..<2 as Range<UInt64> {
@@ -32,7 +32,7 @@ struct SimulationTests {
         print(SimulationEvent.allCases.map { "\($0) \(coverage[$0])" }.joined(separator: ", "))
     }
 
-    @Test("one seed can be looked at: CLOAKROOM_SIMULATION_SEED, and CLOAKROOM_SIMULATION_MUTANT if it is to be broken")
+    @Test("One seed can be replayed: CLOAKROOM_SIMULATION_SEED, with CLOAKROOM_SIMULATION_MUTANT to inject a bug")
     func replay() throws {
         let mutant = Self.variable("CLOAKROOM_SIMULATION_MUTANT").flatMap { InjectedBug(rawValue: $0) }
         let outcome = Simulation.run(seed: Self.replayedSeed ?? 0, mutant: mutant, isTraced: true)
@@ -49,7 +49,7 @@ struct SimulationTests {
         getenv(name).map { String(cString: $0) }
     }
 
-    /// Runs seeds, and stops at the third that fails.
+    /// Runs seeds, and stops after the third violation.
     private static func run(_ seeds: StrideTo<UInt64>) -> (Coverage, [(UInt64, Violation)], Int) {
         var coverage = Coverage()
         var violations: [(UInt64, Violation)] = []

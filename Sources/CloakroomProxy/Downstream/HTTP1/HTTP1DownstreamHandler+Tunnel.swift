@@ -1,14 +1,15 @@
 import NIOCore
 
-/// The ends of a tunnel. Each side has one of its own, and what was said before it arrives.
+/// Ends of a tunnel. Each direction ends separately, after the data before it is delivered.
 extension HTTP1DownstreamHandler {
-    /// Tells the client that no more comes, once it has what came before.
+    /// Closes the write side after the pending data is sent.
     func closeTunnelOutput() {
         flush()
         handlerContext?.afterFlush { $0.close(mode: .output, promise: nil) }
     }
 
-    /// The tunnel is over: ends the connection once everything is sent, or a while later if the client still speaks.
+    /// Both sides of the tunnel have ended: closes the connection after the pending data is sent, or after the linger
+    /// time if the client has not closed its side.
     func lingerAfterTunnel(for time: UInt64) {
         flush()
         handlerContext?.afterFlush { [self] handlerContext in
@@ -21,10 +22,10 @@ extension HTTP1DownstreamHandler {
 }
 
 extension ChannelHandlerContext {
-    /// Calls back once everything that was written is sent, or cannot be any more.
+    /// Calls back when everything written so far is sent or has failed.
     ///
-    /// A channel waits by itself before it closes its output, but only while its input is open: with both sides closed
-    /// it drops what is not sent.
+    /// A channel flushes pending data before it closes its output only while its input is open. With both sides closed
+    /// it discards unsent data.
     func afterFlush(_ next: @escaping (ChannelHandlerContext) -> Void) {
         let sent = eventLoop.makePromise(of: Void.self)
         sent.futureResult.assumeIsolated().whenComplete { [self] _ in next(self) }

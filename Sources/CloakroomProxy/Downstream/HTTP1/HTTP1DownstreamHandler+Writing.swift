@@ -3,7 +3,7 @@ import CloakroomTelemetry
 import CloakroomWire
 import NIOCore
 
-/// How answers are written in HTTP/1.1.
+/// Writes responses in HTTP/1.1.
 extension HTTP1DownstreamHandler: ResponseWriter {
     var isWritable: Bool { channel.isWritable }
 
@@ -27,7 +27,7 @@ extension HTTP1DownstreamHandler: ResponseWriter {
                 outgoingFraming = .chunked
             }
         }
-        // An answer before the request is through leaves the rest of it unread.
+        // A response before the end of the request leaves the remaining body unread.
         if reading == .body { keepsAlive = false }
         writeStatusLine(head, bytes)
         outbound.writeFields(of: head.fields, bytes, end: bytes.byteCount - 2)
@@ -85,7 +85,8 @@ extension HTTP1DownstreamHandler: ResponseWriter {
     }
 
     func writeLocalResponse(_ response: LocalResponse) {
-        // Behind what is malformed, did not come whole or wants a tunnel, nothing can be trusted.
+        // After a malformed or incomplete request, or one for an unsupported tunnel, further bytes cannot be
+        // interpreted.
         let isLast =
             switch response.status {
             case 400, 408, 501: true
@@ -107,7 +108,7 @@ extension HTTP1DownstreamHandler: ResponseWriter {
         guard let handlerContext else { return }
         isResponseHeadBuffered = false
         guard outbound.readableBytes > 0 else { return handlerContext.flush() }
-        // Sending may call back in here, so what is being sent must be gone from the buffer by then.
+        // Sending may call back into this method: empty the buffer first.
         var bytes = ByteBuffer()
         swap(&bytes, &outbound)
         handlerContext.writeAndFlush(wrapOutboundOut(bytes), promise: nil)
@@ -133,7 +134,7 @@ extension HTTP1DownstreamHandler: ResponseWriter {
         guard keepsAlive, !context.isDraining else { return linger() }
         drainedBytes = 0
         if reading == .body {
-            // The rest of the request is read and dropped.
+            // The remaining request body is read and discarded.
             deadline = context.now &+ context.snapshot.timeouts.bodyIdle
         } else {
             waitForRequest()
@@ -141,7 +142,8 @@ extension HTTP1DownstreamHandler: ResponseWriter {
         if !isReading, inbound.readableBytes > 0 { read() }
     }
 
-    /// Whether the rest of a refused request's body is so short that reading it is cheaper than a new connection.
+    /// Whether the remaining body of a rejected request is small enough that reading it costs less than a new
+    /// connection.
     private var canDrainBody: Bool {
         guard let exchange, exchange.summary.expectation == .none else { return false }
         if case .length(let length) = exchange.framing { return length <= Self.discardLimit }
@@ -155,7 +157,8 @@ extension HTTP1DownstreamHandler: ResponseWriter {
         outbound.clear()
     }
 
-    /// Ours as to the version; the rest as it came, but for the space that stands even before no reason (RFC 9112 §4).
+    /// Writes the gateway's HTTP version, and the received status and reason. The space after the status is required
+    /// even without a reason (RFC 9112 §4).
     private func writeStatusLine(_ head: borrowing ResponseHead, _ bytes: RawSpan) {
         outbound.writeStaticString("HTTP/1.1 ")
         let statusStart = 9
@@ -164,7 +167,7 @@ extension HTTP1DownstreamHandler: ResponseWriter {
         outbound.writeStaticString(head.reason.start == statusStart + 3 ? " \r\n" : "\r\n")
     }
 
-    /// `Connection`, where it says something that the version does not (RFC 9112 §9.3).
+    /// Writes `Connection` if the default of the HTTP version does not apply (RFC 9112 §9.3).
     private func writeConnectionField() {
         if !keepsAlive {
             outbound.writeStaticString("Connection: close\r\n")

@@ -3,9 +3,9 @@ import CloakroomTelemetry
 import CloakroomWire
 import NIOCore
 
-/// A client's HTTP/1.1 connection: bytes in, bytes out, one exchange after the other.
+/// A client's HTTP/1.1 connection: parses requests, writes responses, one exchange at a time.
 ///
-/// Requests that come while one is running wait in the buffer (RFC 9112 §9.3.2); reading stops only when that is full.
+/// Pipelined requests wait in the buffer (RFC 9112 §9.3.2); reading stops only when the buffer is full.
 final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
@@ -13,13 +13,13 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     enum ReadState: Equatable {
         /// The next bytes begin a request.
         case head
-        /// The next bytes are a request's body.
+        /// The next bytes are a request body.
         case body
-        /// All of a request has been read; its answer is due.
+        /// The request is complete; its response is pending.
         case awaitingResponse
-        /// The next bytes are those of a tunnel.
+        /// The next bytes belong to a tunnel.
         case tunnel
-        /// An answer is written and the connection ends; what still comes is dropped.
+        /// The last response is written; further input is discarded.
         case lingering
         case closed
     }
@@ -33,25 +33,26 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     private var parser: HeadParser
     private var decoder = BodyDecoder(.none)
     var inbound = ByteBuffer()
-    /// What is written and not sent. Used again and again while nobody else holds its storage.
+    /// Data that is written but not sent. Its storage is reused while it has no other owner.
     var outbound = ByteBuffer()
-    /// Whether the connection can be used for another request once this one is answered.
+    /// Whether the connection is reusable after the current response.
     var keepsAlive = true
-    /// Whether it is to end with the next answer, whatever the next request says. Its head may have begun already.
+    /// Whether the connection closes after the next response, regardless of `Connection` fields. The head of the next
+    /// request may be partly received.
     private var closesAfterResponse = false
     var needsKeepAliveField = false
     var outgoingFraming = BodyFraming.none
-    /// Whether an upstream's answer has been written, and nothing of it sent.
+    /// Whether an upstream's response head is buffered, and none of it sent.
     var isResponseHeadBuffered = false
     var isReading = false
     private(set) var isPaused = false
-    /// In a tunnel: whether the client sends no more, and nobody has been told yet.
+    /// In a tunnel: whether the client's end of input has yet to be reported.
     private var isInputClosed = false
-    /// In a tunnel: whether the client sends no more.
+    /// In a tunnel: whether the client has ended its input.
     private(set) var hasInputEnded = false
     private var requestCount = 0
     var drainedBytes = 0
-    /// Whether the last answer is written and all of it is sent.
+    /// Whether the last response is completely sent.
     var isAllSent = false
     var registryIndex = -1
     var deadline = UInt64.max
@@ -64,16 +65,16 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
         parser = HeadParser(limits: context.snapshot.headLimits)
     }
 
-    /// Up to so many bytes an answer is gathered before it is sent; larger parts go by themselves.
+    /// Maximum size in bytes of response data that is coalesced; larger parts are written separately.
     static let coalesceLimit = 16_384
-    /// Up to so many bytes wait while an exchange is running, before reading stops.
+    /// Maximum size in bytes of buffered input during an exchange, before reading stops.
     private static let inboundLimit = 65_536
-    /// Up to so many bytes that nobody wants are read to keep a connection.
+    /// Maximum size in bytes of an unneeded body that is read to keep the connection.
     static let discardLimit = 65_536
-    /// How long a connection lingers after its last answer, so that the client can read it.
+    /// How long a connection lingers after its last response, so that the client can read it, in nanoseconds.
     static let lingerTime: UInt64 = 1_000_000_000
 
-    // MARK: - What the channel tells
+    // MARK: - Channel events
 
     func handlerAdded(context handlerContext: ChannelHandlerContext) {
         self.handlerContext = handlerContext
@@ -91,21 +92,22 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
         exchange = Exchange(context: context, peer: client.makePeer(), downstream: self)
         deadline = context.now &+ context.snapshot.timeouts.keepAlive
         context.add(self)
-        // It was accepted just before the gateway was told to stop.
+        // It was accepted just before draining began.
         if context.isDraining { closeNow() }
     }
 
     func channelRead(context handlerContext: ChannelHandlerContext, data: NIOAny) {
         context.updateTime()
         var bytes = unwrapInboundIn(data)
-        // However much it is: time is what ends this, and reading it keeps the peer's answer from being reset.
+        // Input is discarded without a size limit; the deadline ends it. Unread input would cause a reset before the
+        // peer has read the response.
         if reading == .lingering { return }
         if inbound.readableBytes > 0 {
             inbound.writeBuffer(&bytes)
         } else {
             inbound = bytes
         }
-        // Let go of the buffer before reading it, so that its storage can be used for the next read.
+        // Release this reference first, so the storage can be reused for the next read.
         bytes = ByteBuffer()
         read()
     }
@@ -121,7 +123,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     }
 
     func userInboundEventTriggered(context handlerContext: ChannelHandlerContext, event: Any) {
-        // Only a tunnel allows it: otherwise the end of input is the end of the connection.
+        // Half-closure is enabled only for tunnels; otherwise the end of input closes the connection.
         if reading == .tunnel, case ChannelEvent.inputClosed? = event as? ChannelEvent {
             context.updateTime()
             isInputClosed = true
@@ -132,7 +134,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     }
 
     func errorCaught(context handlerContext: ChannelHandlerContext, error: any Error) {
-        // A handshake that fails, a reset: the connection is of no more use, and it is the peer's doing.
+        // A failed handshake or a reset, caused by the peer: the connection is unusable.
         closeNow()
     }
 
@@ -152,7 +154,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     // MARK: - Reading
 
     func read() {
-        // An exchange that ends at once calls back in here: the loop below goes on by itself.
+        // Reentrancy guard: an exchange that ends at once calls this method again, and the loop below continues.
         guard !isReading else { return }
         isReading = true
         defer { isReading = false }
@@ -166,12 +168,12 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
         }
     }
 
-    /// - Returns: Whether there may be more to do.
+    /// - Returns: Whether another step may be possible.
     private func step() -> Bool {
         guard let exchange else { return false }
         switch reading {
         case .head:
-            // A client that does not take its answers gets no more of them.
+            // Pipelined requests wait until the client has read earlier responses.
             guard inbound.readableBytes > 0, channel.isWritable else { return false }
             return readHead(exchange)
         case .body:
@@ -187,7 +189,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
         let now = context.now
         do throws(WireError) {
             guard try parser.parse(&inbound, into: &exchange.head) else {
-                // Counted from the first byte: what comes later does not put it off.
+                // Measured from the first byte: later bytes do not extend the deadline.
                 deadline = min(deadline, now &+ context.snapshot.timeouts.header)
                 return false
             }
@@ -228,7 +230,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     }
 
     private func readBody(_ exchange: Exchange) -> Bool {
-        // Nobody wants it any more: it is read to its end to keep the connection.
+        // Without an active exchange the body is read and discarded, to keep the connection.
         let isWanted = exchange.isActive
         guard !isWanted || exchange.acceptsBody else { return false }
         do throws(WireError) {
@@ -283,8 +285,8 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
 
     // MARK: - Ends
 
-    /// The last answer is written: no more is read but what is on its way, so that the peer is not reset before it has
-    /// read the answer (RFC 9112 §9.6).
+    /// The last response is written: input in flight is read and discarded, so that the peer is not reset before it has
+    /// read the response (RFC 9112 §9.6).
     func linger(for time: UInt64 = lingerTime) {
         guard reading != .closed, let handlerContext else { return }
         let wasTunnel = reading == .tunnel
@@ -294,7 +296,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
             isPaused = false
             try? channel.syncOptions?.setOption(.autoRead, value: true)
         }
-        // A slow reader has as long as for any body; the short time begins when everything is sent.
+        // The body timeout applies until everything is sent; then the linger time begins.
         deadline = context.now &+ context.snapshot.timeouts.bodyIdle
         guard !wasTunnel else { return lingerAfterTunnel(for: time) }
         let sent = channel.eventLoop.makePromise(of: Void.self)
@@ -306,11 +308,11 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     }
 
     func closeNow() {
-        // Bytes of an answer may be missing: it is not over, or its end is not sent.
+        // The response may be incomplete: the exchange is active, or not all data is sent.
         close(isCut: reading == .lingering ? !isAllSent : exchange?.isActive == true)
     }
 
-    /// - Parameter isCut: Whether the client has to see that there should have been more.
+    /// - Parameter isCut: Whether the client must be able to detect that the response is incomplete.
     func close(isCut: Bool) {
         guard reading != .closed else { return }
         reading = .closed
@@ -318,7 +320,8 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
             handlerContext?.close(promise: nil)
             return
         }
-        // Where the end of the connection would be the end of the answer, it must not look like one (RFC 9112 §8).
+        // If the response is delimited by the end of the connection, an orderly close would make it appear complete
+        // (RFC 9112 §8).
         if outgoingFraming == .untilClose { TCPReset.onClose(channel) }
         ChannelCut.close(channel)
     }
@@ -345,7 +348,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
         closesAfterResponse = true
         guard let exchange else { return closeNow() }
         exchange.drain()
-        // The last answer may not be sent yet.
+        // The last response may not be sent yet.
         if !exchange.isActive, reading == .head, inbound.readableBytes == 0 { linger(for: 0) }
     }
 }

@@ -2,11 +2,11 @@ import CloakroomWire
 import NIOCore
 import NIOHTTP2
 
-/// How streams end, and the connection (RFC 9113 §5.4, §6.8).
+/// Ends of streams and of the connection (RFC 9113 §5.4, §6.8).
 extension HTTP2DownstreamHandler {
     // MARK: - Ends of streams
 
-    /// The request is malformed, and the client at fault.
+    /// Rejects a malformed request with a stream error.
     func reject(_ stream: HTTP2Stream, _ code: HTTP2ErrorCode) {
         context.reject("http2_stream", from: peer?.address ?? "unknown")
         glitch()
@@ -21,8 +21,8 @@ extension HTTP2DownstreamHandler {
         flushLater()
     }
 
-    /// The answer is complete and the client's side still open: the stream is reset, but not before the answer is out, as
-    /// what waits below would be dropped with it.
+    /// The response is complete but the client's side is open: the stream is reset after the response has been sent. An
+    /// earlier reset would discard the frames that swift-nio-http2 still buffers.
     func resetOnceSent(_ id: HTTP2StreamID) {
         deferredResets.append(id)
         flushLater()
@@ -36,14 +36,15 @@ extension HTTP2DownstreamHandler {
         handlerContext.flush()
     }
 
-    /// What waited below when its stream was reset was dropped there, and took no room of the connection's (RFC 9113 §5.2.2).
+    /// Frames buffered by swift-nio-http2 are discarded when their stream is reset. Their bytes are returned to the
+    /// connection's send window (RFC 9113 §5.2.2).
     func reconcileSendWindow() {
         guard writtenBytes != watch.bodyBytes, channel.isWritable else { return }
         connectionWindow += writtenBytes &- watch.bodyBytes
         writtenBytes = watch.bodyBytes
     }
 
-    /// The stream has served its request.
+    /// The stream's request and response are complete.
     func finished(_ stream: HTTP2Stream) {
         forget(stream)
         stream.rest()
@@ -74,9 +75,9 @@ extension HTTP2DownstreamHandler {
         flushLater()
     }
 
-    // MARK: - Clients that are not up to any good
+    // MARK: - Misbehaving clients
 
-    /// Something that a well-meaning client seldom does.
+    /// Counts an event that regular clients rarely cause, and closes the connection if the budget is exceeded.
     func glitch() {
         guard phase != .closed, !glitches.tryAcquire(at: context.now) else { return }
         context.reject("http2_glitches", from: peer?.address ?? "unknown")
@@ -84,7 +85,7 @@ extension HTTP2DownstreamHandler {
         closeNow()
     }
 
-    /// Closes a connection whose client has been told in GOAWAY that it broke the rules.
+    /// Closes the connection after swift-nio-http2 has sent a GOAWAY with an error.
     func handleBrokenConnection() {
         guard let code = watch.fatalCode, phase != .closed else { return }
         context.reject(code == .enhanceYourCalm ? "http2_flood" : "http2_connection", from: peer?.address ?? "unknown")
@@ -98,19 +99,20 @@ extension HTTP2DownstreamHandler {
         handlerContext?.flush()
     }
 
-    /// Tells the client to send no more requests, and waits for what is on its way already.
+    /// Begins a graceful shutdown: asks the client to send no more requests, and accepts those in flight.
     func beginGracefulShutdown() {
         guard phase == .open else { return }
         phase = .goAwaySent
-        // Past the handler of frames, which would take no more requests from here on: those that cross this one are served.
+        // Bypasses `NIOHTTP2Handler`, which would reject all further requests: requests sent before the client receives
+        // the GOAWAY are served.
         gatherer.insert(Self.graceGoAway)
-        // What the client sends before it has read that arrives before the answer to this.
+        // All requests sent before the client read the GOAWAY arrive before the PING acknowledgement.
         write(.ping(HTTP2PingData(withInteger: 0), ack: false), on: .rootStream)
         handlerContext?.flush()
         if streams.isEmpty { deadline = min(deadline, context.now &+ Self.announcementTime) }
     }
 
-    /// GOAWAY with the highest id of all and NO_ERROR (RFC 9113 §6.8).
+    /// GOAWAY with the highest stream id and NO_ERROR (RFC 9113 §6.8).
     static let graceGoAway = ByteBuffer(
         bytes: [0, 0, 8, 0x07, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0])
     static let announcementTime: UInt64 = 1_000_000_000
@@ -137,7 +139,7 @@ extension HTTP2DownstreamHandler {
         }
         switch phase {
         case .open:
-            // Idle for too long.
+            // The idle timeout has passed.
             phase = .draining
             goAway(.noError)
             closeIfDone()
@@ -149,7 +151,7 @@ extension HTTP2DownstreamHandler {
     var usesTLS: Bool { client.isTLS }
 
     func drain() {
-        // A client that has said goodbye itself knows already.
+        // A client that has sent a GOAWAY itself needs no first one.
         if phase == .goAwaySent { sendFinalGoAway() } else { beginGracefulShutdown() }
     }
 

@@ -3,9 +3,9 @@ import NIOCore
 import NIOHPACK
 import NIOHTTP2
 
-/// In which order streams send, and how much (RFC 9113 §5.2).
+/// Scheduling of streams and flow control (RFC 9113 §5.2).
 extension HTTP2DownstreamHandler {
-    /// The stream has something to send, when its turn comes.
+    /// Adds a stream to the send queue if it has data to send.
     func enqueue(_ stream: HTTP2Stream) {
         if !stream.isQueued, stream.hasOutput {
             stream.isQueued = true
@@ -14,19 +14,19 @@ extension HTTP2DownstreamHandler {
         flushLater()
     }
 
-    /// Whether so many bytes could be sent right away.
+    /// Whether the given number of bytes could be sent immediately.
     func hasSendWindow(for count: Int) -> Bool {
         count <= connectionWindow && channel.isWritable
     }
 
-    /// What is written is sent once all events of this turn of the loop have been handled: one system call for all streams.
+    /// Schedules a flush after all events of this event loop tick, so all streams share one system call.
     func flushLater() {
         guard !isFlushDue else { return }
         isFlushDue = true
         context.flushLater(self)
     }
 
-    /// Sends what there is room for: each stream some, in turns.
+    /// Sends as much as the windows allow, round robin over the streams.
     func flushNow() {
         isFlushDue = false
         guard let handlerContext, phase < .lingering else { return }
@@ -40,7 +40,7 @@ extension HTTP2DownstreamHandler {
             index += 1
             stream.isQueued = false
             guard stream.hasOutput else { continue }
-            // An end without body needs no room.
+            // An empty END_STREAM frame needs no window.
             guard channel.isWritable, budget > 0, connectionWindow > 0 || !stream.hasBody else {
                 blocked.append(stream)
                 continue
@@ -81,7 +81,7 @@ extension HTTP2DownstreamHandler {
         handlerContext?.write(wrapOutboundOut(HTTP2Frame(streamID: id, payload: payload)), promise: nil)
     }
 
-    /// The client may send so many bytes more on a stream.
+    /// Increases the receive window of a stream by the given number of bytes.
     func sendWindowUpdate(_ count: Int, to id: HTTP2StreamID) {
         write(.windowUpdate(windowSizeIncrement: count), on: id)
         flushLater()

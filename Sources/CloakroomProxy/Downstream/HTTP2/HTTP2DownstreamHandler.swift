@@ -5,10 +5,10 @@ import NIOCore
 import NIOHPACK
 import NIOHTTP2
 
-/// A client's HTTP/2 connection: takes the frames of all its streams from swift-nio-http2, without a channel for each.
+/// A client's HTTP/2 connection: handles the frames of all streams from swift-nio-http2, without a channel per stream.
 ///
-/// Frames, their order and the states of streams are checked below. This handler owes what a multiplexer would do: room for
-/// the client's bodies, the order in which streams send, and limits (RFC 9113 §5.2, §10.5).
+/// swift-nio-http2 validates frames, their order and stream states. This handler does the work of a multiplexer:
+/// receive windows, scheduling of streams, and limits (RFC 9113 §5.2, §10.5).
 final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     typealias InboundIn = HTTP2Frame
     typealias OutboundOut = HTTP2Frame
@@ -20,25 +20,25 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     let watch = HTTP2FrameObserver()
     var handlerContext: ChannelHandlerContext?
     var peer: Peer?
-    /// The streams that have not ended, and their ids beside them for finding one.
+    /// Streams that have not ended, and their ids at the same indices, for lookup.
     var streams: [HTTP2Stream] = []
     var streamIDs: [HTTP2StreamID] = []
-    /// Streams that served their request, for the next ones.
+    /// Stream objects whose request has ended, for reuse.
     var recycledStreams: [HTTP2Stream] = []
-    /// Streams that have something to send, in the order of their turns.
+    /// Streams with data to send, in round-robin order.
     var queue: [HTTP2Stream] = []
     var streamsToFlush: [HTTP2Stream] = []
     var connectionWindow = 65_535
-    /// How many bytes of bodies were handed to the handler of frames.
+    /// Number of body bytes passed to swift-nio-http2.
     var writtenBytes = 0
-    /// What new streams may be sent before the client gives more room.
+    /// Initial send window of new streams.
     private var initialWindow = 65_535
     var lastStreamID = HTTP2StreamID.rootStream
     var requestCount = 0
-    /// How much of what a well-meaning client seldom does is put up with: tiny windows, errors.
+    /// Budget of suspicious events that regular clients rarely cause: tiny window updates, stream errors.
     var glitches = FixedWindowLimiter(limit: 2_000)
     var isFlushDue = false
-    /// Streams that are reset with NO_ERROR as soon as their answer is sent.
+    /// Streams that are reset with NO_ERROR as soon as their response is sent.
     var deferredResets: [HTTP2StreamID] = []
     var phase = Phase.open
 
@@ -48,11 +48,12 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
 
     enum Phase: Comparable {
         case open
-        /// The client was told that no more requests are wanted; those on their way are still taken (RFC 9113 §6.8).
+        /// A GOAWAY was sent; requests in flight are still accepted (RFC 9113 §6.8).
         case goAwaySent
-        /// No more requests are taken.
+        /// No more requests are accepted.
         case draining
-        /// Everything is said; what still comes is dropped, so that the client is not reset before it has read it.
+        /// All data is sent; input is discarded, so the client can read the data before the connection is closed
+        /// instead of being reset.
         case lingering
         case closed
     }
@@ -64,19 +65,20 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
         channel = client.channel
     }
 
-    /// The room of a new stream for its request's body, in bytes.
+    /// Receive window of a new stream, in bytes.
     static let streamWindow = 131_072
-    /// The room of the whole connection: given back at once, so that no stream takes it from others.
+    /// Receive window of the connection, in bytes. It is replenished at once, so that no stream blocks others.
     static let connectionTarget = 1_048_576
-    /// The most bytes that one stream sends in its turn.
+    /// Maximum number of bytes that a stream sends per turn.
     static let sendQuantum = 16_384
-    /// About the most bytes of bodies that are sent before others on the event loop have their turn.
+    /// Approximate number of body bytes sent before the event loop continues with other work.
     static let flushLimit = 262_144
-    /// Room that is given in pieces below this size, in bytes, to a stream that waits for it counts as a glitch: what is left
-    /// over at the end of a window is mostly larger.
+    /// A window update below this size, in bytes, for a blocked stream counts as a glitch. The remainder at the end of
+    /// a window is usually larger.
     static let tinyWindowIncrement = 16
 
-    /// The handler that does the frames. The fields of requests are checked here, so not there.
+    /// Creates the handler from swift-nio-http2. Its validation of request fields is disabled, because this module
+    /// validates them.
     func makeFrameHandler() -> NIOHTTP2Handler {
         var connection = NIOHTTP2Handler.ConnectionConfiguration()
         let limits = context.snapshot.headLimits
@@ -84,7 +86,7 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
             HTTP2Setting(
                 parameter: .maxConcurrentStreams,
                 value: context.snapshot.config.configuration.limits.streamsPerConnection),
-            // Counted with 32 bytes for each field (RFC 9113 §6.5.2).
+            // Each field counts 32 bytes more than its length (RFC 9113 §6.5.2).
             HTTP2Setting(parameter: .maxHeaderListSize, value: limits.head + limits.fields * 32),
             HTTP2Setting(parameter: .initialWindowSize, value: Self.streamWindow),
             HTTP2Setting(parameter: .enableConnectProtocol, value: 1),
@@ -92,20 +94,20 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
         connection.headerBlockValidation = .disabled
         connection.contentLengthValidation = .disabled
         connection.maximumBufferedControlFrames = 1_000
-        // They are counted over the connection's life, until some stream ends; a tunnel may have a few.
+        // Counted per connection and reset when a stream ends; a tunnel may send a few.
         connection.maximumSequentialEmptyDataFrames = 100
-        // Bodies may be on their way to all streams that were answered early.
+        // Body frames may be in flight on all streams that got an early response.
         connection.maximumRecentlyResetStreams = max(
             100, context.snapshot.config.configuration.limits.streamsPerConnection)
         return NIOHTTP2Handler(mode: .server, frameDelegate: watch, connectionConfiguration: connection)
     }
 
-    // MARK: - What the channel tells
+    // MARK: - Channel events
 
     func handlerAdded(context handlerContext: ChannelHandlerContext) {
         self.handlerContext = handlerContext
         peer = client.makePeer()
-        // Until its settings come, the client is held to the shorter time.
+        // The header timeout applies until the client's SETTINGS are received.
         deadline = context.updateTime() &+ context.snapshot.timeouts.header
         context.add(self)
         write(.windowUpdate(windowSizeIncrement: Self.connectionTarget - 65_535), on: .rootStream)
@@ -124,7 +126,7 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
             receive(payload, on: frame.streamID, now: now)
         case .data(let payload):
             guard case .byteBuffer(let bytes) = payload.data else { return }
-            // Padding takes room too (RFC 9113 §6.1).
+            // Padding counts against the window (RFC 9113 §6.1).
             let padding = payload.paddingBytes.map { $0 + 1 } ?? 0
             stream(frame.streamID)?.receive(bytes, padding: padding, endsStream: payload.endStream)
         case .rstStream:
@@ -132,13 +134,13 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
         case .windowUpdate(let increment):
             receiveWindow(increment, on: frame.streamID)
         case .settings(.settings(let settings)):
-            // The client is there; it may take its time for the first request.
+            // The client has sent its SETTINGS; the keep-alive timeout applies to its first request.
             if requestCount == 0, phase == .open { deadline = now &+ context.snapshot.timeouts.keepAlive }
             receive(settings)
         case .ping(_, ack: true):
             if phase == .goAwaySent { sendFinalGoAway() }
         case .goAway:
-            // The client opens no more streams; it closes the connection when it has its answers, or we do.
+            // The client opens no more streams. The connection is closed when all responses are sent.
             phase = max(phase, .goAwaySent)
             closeIfDone()
         case .settings, .ping, .priority, .pushPromise, .alternativeService, .origin:
@@ -157,15 +159,16 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     }
 
     func userInboundEventTriggered(context handlerContext: ChannelHandlerContext, event: Any) {
-        // Asked for its type first: a cast that fails looks for conformances, which was a sixth of a request's instructions.
+        // Compare the type first: a failing cast searches conformances, which took one sixth of a request's
+        // instructions.
         let kind = type(of: event)
         if kind == NIOHTTP2WindowUpdatedEvent.self, let event = event as? NIOHTTP2WindowUpdatedEvent {
-            // Whatever becomes of the bytes, on streams that are gone too: the connection's room is for all.
+            // Data of closed streams counts too: the connection's window is shared by all streams.
             if event.streamID == .rootStream, let room = event.inboundWindowSize, room < Self.connectionTarget / 2 {
                 sendWindowUpdate(Self.connectionTarget - room, to: .rootStream)
             }
         } else if kind == StreamClosedEvent.self, let event = event as? StreamClosedEvent {
-            // Closed for a reason that did not come from here, such as an error of the stream's.
+            // Closed by swift-nio-http2 or the client, for example after a stream error.
             if let reason = event.reason, let stream = stream(event.streamID) {
                 if reason != .noError, reason != .cancel { glitch() }
                 remove(stream)
@@ -181,11 +184,11 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
 
     func errorCaught(context handlerContext: ChannelHandlerContext, error: any Error) {
         context.updateTime()
-        // An error of one stream has been answered with a reset below. What ends the connection has either been told to the
-        // client in GOAWAY, or is no error of HTTP/2 at all.
+        // swift-nio-http2 has already reset a stream after a stream error. After a connection error either a GOAWAY was
+        // sent, or the error is not one of HTTP/2.
         handleBrokenConnection()
         if error is NIOHTTP2Errors.RaisedGoawayLastStreamID {
-            // The client broke the rules behind our last word, which cannot be followed by another.
+            // The client violated the protocol after the final GOAWAY; no further GOAWAY can be sent.
             context.reject("http2_connection", from: peer?.address ?? "unknown")
             return closeNow()
         }
@@ -217,7 +220,7 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
         guard id > lastStreamID, let peer else { return }
         lastStreamID = id
         guard phase < .draining else {
-            // Safe to send again: nothing has been done about it (RFC 9113 §8.7).
+            // Safe to retry: the request has not been processed (RFC 9113 §8.7).
             write(.rstStream(.refusedStream), on: id)
             return
         }
@@ -236,7 +239,7 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
             connectionWindow += increment
             flushLater()
         } else if let stream = stream(id) {
-            // Little by little, to somebody who waits for more: work for us and none for the client (CVE-2019-9511).
+            // Tiny window updates for a blocked stream cost the gateway more than the client (CVE-2019-9511).
             if increment < Self.tinyWindowIncrement, stream.isBlocked { glitch() }
             stream.sendWindow += increment
             enqueue(stream)

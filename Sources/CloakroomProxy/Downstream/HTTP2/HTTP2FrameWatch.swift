@@ -1,12 +1,12 @@
 import NIOCore
 import NIOHTTP2
 
-/// Sees what the handler of frames sends of its own accord: a GOAWAY with an error is the end of the connection.
+/// Observes the frames that swift-nio-http2 writes: after a GOAWAY with an error the connection must be closed.
 final class HTTP2FrameObserver: NIOHTTP2FrameDelegate {
-    /// Why the connection is at its end; `nil` while it is not.
+    /// The error code of a GOAWAY that was sent; `nil` without one.
     private(set) var fatalCode: HTTP2ErrorCode?
 
-    /// How many bytes of bodies have gone out.
+    /// Number of body bytes sent.
     private(set) var bodyBytes = 0
 
     func wroteFrame(_ frame: HTTP2Frame) {

@@ -2,11 +2,11 @@ import CloakroomWire
 import NIOCore
 import NIOHPACK
 
-/// Why the fields of a request in HTTP/2 are refused.
+/// Reason that the fields of an HTTP/2 request are rejected.
 enum HTTP2HeadError: Error, Equatable {
     /// The request is malformed: a stream error (RFC 9113 §8.1.1).
     case malformed
-    /// It is larger than a head may be: it is answered.
+    /// The head exceeds a limit: an error response is sent.
     case tooLarge(WireError)
 
     init(_ error: WireError) {
@@ -17,8 +17,8 @@ enum HTTP2HeadError: Error, Equatable {
     }
 }
 
-/// Writes the fields of a request in HTTP/2 as the head that everything behind it knows: the one of HTTP/1.1, with the
-/// authority as `Host`. What would mean something else there is refused (RFC 9113 §8.2, §8.3, §10.3).
+/// Converts the fields of an HTTP/2 request to the head representation of HTTP/1.1, with the authority as `Host`.
+/// Fields that would have a different meaning there are rejected (RFC 9113 §8.2, §8.3, §10.3).
 struct HTTP2RequestHead {
     private let builder: RequestHeadBuilder
     private var method: String?
@@ -28,14 +28,14 @@ struct HTTP2RequestHead {
     private var protocolName: String?
     private var cookie: String?
     private var hasHost = false
-    /// The protocol of a tunnel that is asked for (RFC 8441 §4); `nil` for a plain request.
+    /// The protocol of an extended CONNECT (RFC 8441 §4); `nil` for an ordinary request.
     var tunnelProtocol: String? { protocolName }
 
     init(limits: HeadLimits) {
         builder = RequestHeadBuilder(limits: limits)
     }
 
-    /// - Parameter head: Reset by the caller. Its bytes are used again if nobody else holds them.
+    /// - Parameter head: Reset by the caller. Its storage is reused if it has no other owner.
     mutating func write(_ headers: HPACKHeaders, into head: inout RequestHead) throws(HTTP2HeadError) {
         do throws(WireError) {
             var isStarted = false
@@ -59,8 +59,8 @@ struct HTTP2RequestHead {
         }
     }
 
-    /// Bytes that are no UTF-8 come as replacement characters from below: what the client sent can no longer be told, so it
-    /// is refused rather than passed on changed.
+    /// The HPACK decoder replaces invalid UTF-8 with U+FFFD. The original bytes are lost, so the request is rejected
+    /// instead of forwarded changed.
     private func hasReplacement(_ bytes: ByteBuffer) -> Bool {
         var view = bytes.readableBytesView[...]
         while let index = view.firstIndex(of: 0xef) {
@@ -91,16 +91,16 @@ struct HTTP2RequestHead {
     private func begin(_ head: inout RequestHead) throws(WireError) {
         guard let method else { throw .requestLine }
         if method == "CONNECT", protocolName == nil {
-            // Neither scheme nor path (RFC 9113 §8.5). It is refused later, as in HTTP/1.1.
+            // Plain CONNECT has neither scheme nor path (RFC 9113 §8.5). It is rejected later, as in HTTP/1.1.
             guard scheme == nil, path == nil, let authority else { throw .requestLine }
             try builder.begin(method: method, target: authority, into: &head)
         } else {
-            // A tunnel for another protocol has everything that a request has (RFC 8441 §4).
+            // Extended CONNECT has all pseudo-fields of a request (RFC 8441 §4).
             guard protocolName == nil || (method == "CONNECT" && authority != nil) else { throw .requestLine }
             guard scheme == "https" || scheme == "http", let path,
                 path.utf8.first == UInt8(ascii: "/") || (path == "*" && method == "OPTIONS")
             else { throw .requestLine }
-            // Upstream it is an upgrade, which goes with GET (RFC 6455 §4.1).
+            // It is forwarded as an HTTP/1.1 upgrade, which uses GET (RFC 6455 §4.1).
             try builder.begin(method: protocolName == nil ? method : "GET", target: path, into: &head)
         }
         if let authority { _ = try builder.append(name: "host", value: authority, into: &head) }
@@ -108,7 +108,7 @@ struct HTTP2RequestHead {
 
     // MARK: - Fields
 
-    /// The trailers of a request; `nil` if there is no field among them.
+    /// Parses the trailer section of a request; `nil` if it has no field.
     func trailers(_ headers: HPACKHeaders) throws(HTTP2HeadError) -> TrailerSection? {
         guard !headers.isEmpty else { return nil }
         var section = RequestHead()
@@ -133,17 +133,17 @@ struct HTTP2RequestHead {
             guard value == "trailers" else { throw .fieldValue }
         case .host:
             guard let authority else { return hasHost = true }
-            // It says the same once more (RFC 9113 §8.3.1).
+            // A `host` field must equal `:authority` (RFC 9113 §8.3.1).
             guard value == authority else { throw .host }
             builder.removeLast(from: &head)
         case .cookie:
-            // Written as one field at the end (RFC 9113 §8.2.3).
+            // All cookie fields are joined into one at the end (RFC 9113 §8.2.3).
             builder.removeLast(from: &head)
             guard cookie != nil else {
                 cookie = value
                 break
             }
-            // In place: a new text for each would cost the product of their number and their length.
+            // Appended in place: creating a new string for each field would take quadratic time.
             cookie?.append("; ")
             cookie?.append(value)
         default: break

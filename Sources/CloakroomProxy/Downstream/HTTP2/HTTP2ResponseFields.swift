@@ -3,12 +3,11 @@ import CloakroomWire
 import NIOCore
 import NIOHPACK
 
-/// Writes the heads of answers as fields of HTTP/2 (RFC 9113 §8.3.2): names in lower case, nothing that is about the
-/// connection.
+/// Writes response heads as HTTP/2 fields (RFC 9113 §8.3.2): names in lower case, without connection-specific fields.
 struct HTTP2ResponseFields {
     private(set) var headers: HPACKHeaders
 
-    /// Fields without a status: trailers.
+    /// Fields without a status: a trailer section.
     init() {
         headers = HPACKHeaders([])
     }
@@ -19,8 +18,8 @@ struct HTTP2ResponseFields {
         headers.add(name: ":status", value: Self.text(of: status))
     }
 
-    /// The fields of an upstream's answer that policy left.
-    /// - Parameter except: The name of one that is left out.
+    /// Adds the fields of an upstream's response that the header policy kept.
+    /// - Parameter except: Name of a field that is omitted.
     mutating func add(_ head: borrowing ResponseHead, except: String? = nil) {
         let bytes = head.bytes.readableBytesUInt8Span
         for field in head.fields where !field.isStripped {
@@ -37,14 +36,14 @@ struct HTTP2ResponseFields {
         if let lines = additions.crossOriginLines { add(lines: lines.span) }
     }
 
-    /// The fields of an answer of the gateway's own.
+    /// Adds the fields of a local response.
     mutating func add(_ response: LocalResponse) {
         headers.add(name: "date", value: String(decoding: response.date, as: UTF8.self))
         add(lines: response.fieldLines.span)
         if response.status != 204 { headers.add(name: "content-length", value: "\(response.body.count)") }
     }
 
-    /// Whole field lines in the form of HTTP/1.1, known to be well formed.
+    /// Adds complete field lines in HTTP/1.1 syntax, known to be well formed.
     mutating func add(lines bytes: Span<UInt8>) {
         var index = 0
         while index < bytes.count {
@@ -62,8 +61,8 @@ struct HTTP2ResponseFields {
         }
     }
 
-    /// What differs from answer to answer would only push out of the client's table what does not (RFC 7541 §7.1.3 for
-    /// what must not stand in it at all).
+    /// Values that change with each response are not indexed, as they would evict reusable entries from the client's
+    /// dynamic table. `Set-Cookie` must never be indexed (RFC 7541 §7.1.3).
     private static func indexing(of name: String) -> HPACKIndexing {
         switch name {
         case "set-cookie": .neverIndexed
@@ -74,7 +73,7 @@ struct HTTP2ResponseFields {
 
     // MARK: - Strings
 
-    /// The usual names are there already; making one of more than fifteen bytes would allocate.
+    /// Common names are string literals; creating a string of more than 15 bytes would allocate.
     private static func name(of field: FieldSlice, _ bytes: Span<UInt8>) -> String {
         switch field.name {
         case .contentType: "content-type"
@@ -97,7 +96,7 @@ struct HTTP2ResponseFields {
         }
     }
 
-    /// Values are mostly ASCII; bytes beyond it that are no UTF-8 become replacement characters, as HPACK has strings here.
+    /// Values are mostly ASCII. Invalid UTF-8 becomes U+FFFD, because the HPACK API uses strings.
     private static func text(_ bytes: Span<UInt8>, _ range: ByteRange) -> String {
         String(unsafeUninitializedCapacity: range.count) { room in
             for offset in 0..<range.count { room[offset] = bytes[range.start + offset] }

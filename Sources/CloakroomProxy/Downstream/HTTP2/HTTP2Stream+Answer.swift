@@ -4,11 +4,11 @@ import CloakroomWire
 import NIOCore
 import NIOHTTP2
 
-/// How answers are written in HTTP/2.
+/// Writes responses in HTTP/2.
 extension HTTP2Stream: ResponseWriter {
     var isWritable: Bool {
         if outboundBytes < Self.outboundLimit { return true }
-        // More waits only for its turn.
+        // More is writable if all of it could be sent at once.
         return outboundBytes <= sendWindow && connection?.hasSendWindow(for: outboundBytes) ?? false
     }
 
@@ -35,7 +35,7 @@ extension HTTP2Stream: ResponseWriter {
     }
 
     func writeUpgradeResponse(_ head: borrowing ResponseHead) {
-        // What stands for 101 there (RFC 8441 §5).
+        // The equivalent of 101 in HTTP/2 (RFC 8441 §5).
         var fields = HTTP2ResponseFields(status: 200)
         fields.add(head, except: "sec-websocket-accept")
         connection?.write(fields.headers, on: id, endsStream: false)
@@ -78,7 +78,7 @@ extension HTTP2Stream: ResponseWriter {
         connection?.enqueue(self)
     }
 
-    /// Fields are sent in a form that depends on those before, so they cannot be taken back.
+    /// HPACK encoding depends on earlier fields, so written fields cannot be discarded.
     func discardUnsentResponse() -> Bool { false }
 
     func abort() {

@@ -6,53 +6,54 @@ import NIOCore
 import NIOHPACK
 import NIOHTTP2
 
-/// One stream of a client's HTTP/2 connection: a request and its answer (RFC 9113 §8.1).
+/// One stream of a client's HTTP/2 connection: a request and its response (RFC 9113 §8.1).
 ///
-/// What the upstream is not ready for waits in the stream, bounded by the window that the client was given; what the client
-/// is not ready for waits here too, and the upstream is paused meanwhile. No other stream waits for either.
+/// Request data that the upstream cannot accept yet is buffered here, bounded by the stream's receive window. Response
+/// data that the client cannot accept yet is buffered here too, and the upstream is paused meanwhile. Other streams are
+/// not blocked.
 final class HTTP2Stream: LoopRegistered {
-    /// Where the request's body stands.
+    /// State of the request body.
     private enum RequestBodyState: Equatable {
         case open
-        /// All has come, and not all has been handed on.
+        /// All of the body was received, but not all was passed on.
         case ended
-        /// The exchange has been told of the end.
+        /// The end was reported to the exchange.
         case done
     }
 
     private(set) var id = HTTP2StreamID.rootStream
     let context: LoopContext
-    /// Gone with the connection.
+    /// `nil` after the connection was closed.
     weak var connection: HTTP2DownstreamHandler?
     private(set) var exchange: Exchange?
-    /// How much the client's window has room for; below zero after it was made smaller (RFC 9113 §6.9.2).
+    /// Remaining send window; negative after the client has reduced it (RFC 9113 §6.9.2).
     var sendWindow = 0
 
     private var inbound = RequestBodyState.open
-    /// Body that the exchange could not take yet.
+    /// Body that the exchange could not accept yet.
     var pendingBody = ByteBuffer()
     private var trailers: TrailerSection?
-    /// How much of the body is still due, where its length was given.
+    /// Remaining bytes of the body, if its length is known.
     private var remainingLength: Int?
-    /// How much was handed on since the client was last given room.
+    /// Bytes passed on since the last WINDOW_UPDATE.
     private var unacknowledgedBytes = 0
 
     var outbound = Deque<ByteBuffer>()
     var outboundBytes = 0
-    /// The answer is complete, but for what waits in ``outbound``.
+    /// Whether the response is complete, except for the data in ``outbound``.
     var isResponseComplete = false
     var responseTrailers: ByteBuffer?
-    /// The stream's last frame has been written.
+    /// Whether the stream's last frame has been written.
     var endStreamSent = false
     private(set) var isClosed = false
-    /// Whether it waits for its turn to send.
+    /// Whether it is in the send queue.
     var isQueued = false
-    /// Whether it was handed body since the upstream was last flushed.
+    /// Whether body was passed on since the upstream was last flushed.
     var needsUpstreamFlush = false
 
     var registryIndex = -1
     var deadline = UInt64.max
-    /// The connection stands for its streams.
+    /// The connection is registered on behalf of its streams.
     var isDownstream: Bool { false }
 
     init(_ connection: HTTP2DownstreamHandler, peer: Peer) {
@@ -62,19 +63,19 @@ final class HTTP2Stream: LoopRegistered {
         exchange?.protocolVersion = .http2
     }
 
-    /// Up to so many bytes of an answer wait for room in the client's window before the upstream is paused.
+    /// Bytes of a response that are buffered for the client's window before the upstream is paused.
     static let outboundLimit = 16_384
 
-    /// Whether there is something to send.
+    /// Whether there is anything to send.
     var hasOutput: Bool { !endStreamSent && !isClosed && (outboundBytes > 0 || isResponseComplete) }
-    /// Whether body is among it.
+    /// Whether body data is to be sent.
     var hasBody: Bool { outboundBytes > 0 }
-    /// Whether all of it waits for room in the client's window.
+    /// Whether sending is blocked by the stream's window.
     var isBlocked: Bool { outboundBytes > 0 && sendWindow <= 0 }
 
     // MARK: - The request
 
-    /// A new request; the stream may have served another one before.
+    /// Begins a request. The stream object may have served another one before.
     func begin(_ id: HTTP2StreamID, _ headers: HPACKHeaders, endsStream: Bool, sendWindow: Int) {
         guard let exchange, let connection else { return }
         self.id = id
@@ -94,7 +95,7 @@ final class HTTP2Stream: LoopRegistered {
         do throws(HTTP2HeadError) {
             try writer.write(headers, into: &exchange.head)
             let framing = try self.framing(of: exchange.head, isTunnel: writer.tunnelProtocol != nil)
-            // The end of a request that has no body is known; that of a tunnel's input has to be passed on.
+            // For a request without body the end is implied; the end of a tunnel's input has to be passed on.
             if endsStream, writer.tunnelProtocol != nil { inbound = .ended }
             exchange.begin(framing, tunnel: RequestedUpgrade(connect: writer.tunnelProtocol), now: context.now)
         } catch .tooLarge(let error) {
@@ -124,7 +125,7 @@ final class HTTP2Stream: LoopRegistered {
         }
     }
 
-    /// Some of the body came.
+    /// Receives part of the body.
     func receive(_ bytes: ByteBuffer, padding: Int, endsStream: Bool) {
         guard !isClosed, inbound == .open else { return }
         unacknowledgedBytes += padding
@@ -137,7 +138,7 @@ final class HTTP2Stream: LoopRegistered {
         }
         if endsStream { inbound = .ended }
         guard let exchange, exchange.isActive else {
-            // Nobody wants it any more.
+            // The body is no longer needed.
             if endsStream { inbound = .done }
             return
         }
@@ -149,7 +150,7 @@ final class HTTP2Stream: LoopRegistered {
         finishBody()
     }
 
-    /// The trailers came; they end the request.
+    /// Receives the trailer section, which ends the request.
     func receiveTrailers(_ headers: HPACKHeaders) {
         guard !isClosed, inbound == .open, remainingLength ?? 0 == 0 else {
             connection?.reject(self, .protocolError)
@@ -187,7 +188,7 @@ final class HTTP2Stream: LoopRegistered {
             inbound = .done
             return
         }
-        // Until it is being sent, the end waits like the body itself would.
+        // The end of the body must wait until the body may be passed on.
         guard exchange.acceptsBody else { return }
         inbound = .done
         exchange.requestEnd(trailers: trailers)
@@ -200,9 +201,9 @@ final class HTTP2Stream: LoopRegistered {
 
     // MARK: - Sending
 
-    /// Sends what the windows have room for.
-    /// - Parameter limit: The most bytes.
-    /// - Returns: How many bytes of body were sent.
+    /// Sends as much as the windows allow.
+    /// - Parameter limit: Maximum number of bytes.
+    /// - Returns: Number of body bytes sent.
     func send(upTo limit: Int) -> Int {
         guard let connection, !isClosed, !endStreamSent else { return 0 }
         var sent = 0
@@ -236,7 +237,7 @@ final class HTTP2Stream: LoopRegistered {
         guard sent > 0 || endStreamSent else { return sent }
         if let exchange, exchange.isActive {
             if isWritable { exchange.downstreamWritabilityChanged(isWritable: true) }
-            // A slow client is not one that stalls.
+            // The client reads, if slowly: restart the idle timeout.
             if sent > 0, exchange.idleDeadline == nil {
                 deadline = context.now &+ context.snapshot.timeouts.bodyIdle
             }
@@ -247,16 +248,16 @@ final class HTTP2Stream: LoopRegistered {
         return sent
     }
 
-    /// The answer is sent, and the exchange is over.
+    /// Ends the stream if the response is sent and the exchange has ended.
     func finishIfDone() {
         guard endStreamSent, let exchange, !exchange.isActive, !isClosed else { return }
         let isCutShort = inbound == .open
         connection?.finished(self)
-        // The rest of the request is of no use to anybody (RFC 9113 §8.1).
+        // The remaining request body is not needed (RFC 9113 §8.1).
         if isCutShort { connection?.resetOnceSent(id) }
     }
 
-    /// The stream is gone, whoever ended it.
+    /// The stream was closed by either side.
     func close() {
         guard !isClosed else { return }
         isClosed = true
@@ -269,7 +270,7 @@ final class HTTP2Stream: LoopRegistered {
         exchange = nil
     }
 
-    /// It is kept for another request.
+    /// Prepares the object for reuse by another request.
     func rest() {
         isClosed = true
         deadline = .max
@@ -277,7 +278,7 @@ final class HTTP2Stream: LoopRegistered {
         pendingBody = ByteBuffer()
     }
 
-    /// It is kept no longer: lets go of the exchange, which holds it in turn.
+    /// Releases the exchange, which retains the stream.
     func release() {
         exchange?.downstreamClosed()
         exchange = nil
@@ -290,7 +291,7 @@ final class HTTP2Stream: LoopRegistered {
         if let exchange, exchange.isActive {
             exchange.deadlineExpired(now: now)
         } else {
-            // The answer is there, and the client does not take it.
+            // The response is complete, but the client does not read it.
             connection?.reset(self, .cancel)
         }
     }

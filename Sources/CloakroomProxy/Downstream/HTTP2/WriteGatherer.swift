@@ -1,7 +1,7 @@
 import NIOCore
 
-/// Gathers the small writes of one flush into one buffer: frame heads and their payloads would otherwise go out as so many
-/// records of TLS, or as so many pieces of one system call.
+/// Coalesces the small writes of one flush into one buffer. Otherwise each frame header and payload would be a separate
+/// TLS record, or a separate element of a vectored write.
 final class WriteCoalescer: ChannelOutboundHandler {
     typealias OutboundIn = IOData
     typealias OutboundOut = ByteBuffer
@@ -9,12 +9,12 @@ final class WriteCoalescer: ChannelOutboundHandler {
     private var gathered = ByteBuffer()
     private var promise: EventLoopPromise<Void>?
 
-    /// The most bytes that are copied together: a record of TLS (RFC 8446 §5.1).
+    /// Maximum number of bytes that are coalesced: the size of a TLS record (RFC 8446 §5.1).
     private static let limit = 16_384
 
     func write(context handlerContext: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
         guard case .byteBuffer(let bytes) = unwrapOutboundIn(data) else {
-            // Nothing here sends files.
+            // File regions are not used here.
             promise?.fail(ChannelError.operationUnsupported)
             return
         }
@@ -28,14 +28,14 @@ final class WriteCoalescer: ChannelOutboundHandler {
         }
     }
 
-    /// Puts bytes in front of whatever is written next. They are sent with the next flush.
+    /// Writes bytes before any later write. They are sent with the next flush.
     func insert(_ bytes: ByteBuffer) {
         gathered.writeImmutableBuffer(bytes)
     }
 
     func flush(context handlerContext: ChannelHandlerContext) {
         guard gathered.readableBytes > 0 else { return handlerContext.flush() }
-        // Sending may call back in here, so what is being sent must be gone from the buffer by then.
+        // Sending may call back into this method: empty the buffer first.
         var bytes = ByteBuffer()
         swap(&bytes, &gathered)
         let promise = self.promise

@@ -7,14 +7,14 @@ import NIOCore
     import Musl
 #endif
 
-/// In the pipeline of a listening socket: counts what is accepted, and stops accepting while there is no room for more.
+/// Handler of a listening socket: counts accepted connections, and pauses accepting at the connection limit.
 final class AcceptHandler: ChannelInboundHandler {
     typealias InboundIn = any Channel
     typealias InboundOut = any Channel
 
-    /// How long accepting stops once the system has nothing left to make a connection of.
+    /// How long accepting is paused when the system lacks resources for a connection.
     static let backoff = TimeAmount.milliseconds(100)
-    /// How often such a shortage is told at most.
+    /// Minimum time between two log lines about that.
     private static let logInterval = TimeAmount.seconds(10)
 
     private let limit: ConnectionLimit
@@ -42,7 +42,7 @@ final class AcceptHandler: ChannelInboundHandler {
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         limit.accepted(unwrapInboundIn(data))
-        // Here and not only when told: so that no burst goes on until then.
+        // Updated here and not only by the callback, so that no burst exceeds the limit meanwhile.
         update()
         context.fireChannelRead(data)
     }
@@ -51,7 +51,7 @@ final class AcceptHandler: ChannelInboundHandler {
         guard let code = (error as? IOError)?.errnoCode, [EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(code) else {
             return context.fireErrorCaught(error)
         }
-        // The connection stays in the queue, so that trying again at once would go round and round.
+        // The connection remains in the queue, so retrying at once would be a busy loop.
         guard !isBackingOff else { return }
         isBackingOff = true
         update()
@@ -59,7 +59,7 @@ final class AcceptHandler: ChannelInboundHandler {
         if lastLogged.map({ now - $0 >= Self.logInterval }) ?? true {
             lastLogged = now
             logger.error(
-                "no connection can be accepted at the moment: the system has no room for another",
+                "accept paused: out of file descriptors or memory",
                 metadata: ["error": "\(error)"])
         }
         context.eventLoop.assumeIsolated().scheduleTask(in: Self.backoff) {

@@ -2,23 +2,23 @@ import CloakroomCore
 import NIOCore
 import Synchronization
 
-/// The bound on connections from one client, over all listeners and event loops.
+/// Limit of connections per client, over all listeners and event loops.
 final class PerClientConnectionLimit: Sendable {
     private let limit: Int
     private let exempt: [CIDRBlock]
     private let counts = Mutex<[ClientAddressKey: Int]>([:])
 
     /// - Parameters:
-    ///   - limit: 0 is unlimited.
-    ///   - exempt: Addresses that may have any number.
+    ///   - limit: Maximum number per client; 0 means unlimited.
+    ///   - exempt: Addresses without a limit.
     init(_ limit: Int, exempt: [CIDRBlock]) {
         self.limit = limit
         self.exempt = exempt
     }
 
-    /// Takes a place for a connection until it is closed.
-    /// - Parameter address: The client's. What is no IP address is not counted.
-    /// - Returns: Whether there was one.
+    /// Counts a connection until it is closed.
+    /// - Parameter address: The client's address. A value that is not an IP address is not counted.
+    /// - Returns: Whether the limit allows the connection.
     func acquire(_ address: String, until closed: EventLoopFuture<Void>) -> Bool {
         guard limit > 0, let block = ClientAddressKey(address), !exempt.contains(where: { $0.contains(address) }) else {
             return true
@@ -32,7 +32,7 @@ final class PerClientConnectionLimit: Sendable {
         return hasEntered
     }
 
-    /// How many clients have connections.
+    /// Number of clients with connections.
     var clients: Int { counts.withLock { $0.count } }
 
     private func release(_ block: ClientAddressKey) {

@@ -1,10 +1,10 @@
 import NIOCore
 import Synchronization
 
-/// The bound on connections from clients, over all listeners and event loops. At the bound nobody is turned away: no
-/// more is accepted until there is room, and who comes meanwhile waits in the system's queue.
+/// Limit of client connections, over all listeners and event loops. At the limit accepting is paused; pending
+/// connections wait in the listen queue.
 ///
-/// What was accepted before the bound was noticed is kept, so that the count can be a few above it.
+/// Connections accepted before the limit was noticed are kept, so the count can exceed the limit by a few.
 final class ConnectionLimit: Sendable {
     private struct State {
         var count = 0
@@ -19,25 +19,26 @@ final class ConnectionLimit: Sendable {
         self.limit = limit
     }
 
-    /// Whether no more may be accepted at the moment.
+    /// Whether the limit is reached.
     var isFull: Bool { state.withLock { $0.count >= limit } }
-    /// How many connections there are.
+    /// Number of open connections.
     var count: Int { state.withLock { $0.count } }
-    /// How many connections have been accepted since the start.
+    /// Number of connections accepted since the start.
     var accepted: Int { state.withLock { $0.accepted } }
 
-    /// Calls back, on any thread, whenever ``isFull`` has changed. It may have changed again by then, which is another
-    /// call: who asks ``isFull`` each time ends up with what is true.
+    /// Registers a callback, on any thread, for changes of ``isFull``. The value may have changed again when the
+    /// callback runs; another callback follows then. Callers that read ``isFull`` in each callback end with the current
+    /// value.
     func observe(_ observer: AnyObject, _ changed: @escaping @Sendable () -> Void) {
         state.withLock { $0.observers[ObjectIdentifier(observer)] = changed }
     }
 
-    /// Calls back no more.
+    /// Removes the callback.
     func stopObserving(_ observer: AnyObject) {
         _ = state.withLock { $0.observers.removeValue(forKey: ObjectIdentifier(observer)) }
     }
 
-    /// A connection was accepted. It counts until it is closed.
+    /// Counts an accepted connection until it is closed.
     func accepted(_ channel: any Channel) {
         change { state in
             state.accepted += 1

@@ -1,15 +1,15 @@
 import CloakroomTelemetry
 
-/// Why a connection is closed before anything was read from it but a PROXY header.
+/// Reason that a connection is closed before a request is read.
 enum ConnectionRejection: Error, Equatable, CaseIterable {
-    /// It does not begin with a PROXY header, where every connection has to.
+    /// The required PROXY header is missing or invalid.
     case proxyHeader
-    /// It comes from somewhere whose PROXY headers are not believed.
+    /// The source is not trusted to send PROXY headers.
     case proxySource
-    /// Its client has as many connections as one may have.
+    /// The client has reached its maximum number of connections.
     case connectionsPerAddress
 
-    /// The name in metrics.
+    /// The value of the metric label.
     var label: StaticString {
         switch self {
         case .proxyHeader: "proxy_header"
@@ -19,7 +19,7 @@ enum ConnectionRejection: Error, Equatable, CaseIterable {
     }
 }
 
-/// Counts refused connections by kind: a flood of them must not become a flood of log lines.
+/// Counts rejected connections by reason. They are not logged: a flood of connections must not flood the log.
 struct RejectionCounters: Sendable {
     private let counters: [ConnectionRejection: CounterHandle]
 

@@ -1,7 +1,7 @@
 import CloakroomCore
 import NIOCore
 
-/// What becomes of a connection once it is accepted: it is let in or closed, and gets its pipeline.
+/// Initializes accepted connections: admits or rejects them, and adds the channel handlers.
 struct ChildChannelInitializer: Sendable {
     private let configuration: ListenerConfiguration
     private let tls: TLSListener?
@@ -18,8 +18,8 @@ struct ChildChannelInitializer: Sendable {
         self.rejections = rejections
     }
 
-    /// Sets up a connection. Only on its event loop.
-    /// - Throws: ``ConnectionRejection``, or why there is no pipeline. The connection is to be closed then.
+    /// Initializes a connection. Must be called on its event loop.
+    /// - Throws: ``ConnectionRejection``, or the error of adding handlers. The caller closes the connection then.
     func begin(_ channel: any Channel, context: LoopContext) throws {
         guard let sources = configuration.proxyProtocolSources else {
             return try configurePipeline(channel, context: context, sourceAddress: nil)
@@ -32,10 +32,10 @@ struct ChildChannelInitializer: Sendable {
             ProxyHeaderHandler(channel: channel, context: context, setup: self))
     }
 
-    /// Gives a connection what it is to talk to.
-    /// - Parameter sourceAddress: The client's address where a PROXY header told it.
+    /// Adds the handlers for the client.
+    /// - Parameter sourceAddress: The client's address from a PROXY header; `nil` without one.
     func configurePipeline(_ channel: any Channel, context: LoopContext, sourceAddress: String?) throws {
-        // What a proxy sends for itself, such as a health check, is not held to the bound for clients.
+        // The proxy's own connections, such as health checks, are exempt from the limit per client.
         let client = configuration.proxyProtocolSources == nil ? channel.remoteAddress?.ipAddress : sourceAddress
         if let client, !addresses.acquire(client, until: channel.closeFuture) {
             throw reject(.connectionsPerAddress)
@@ -45,7 +45,7 @@ struct ChildChannelInitializer: Sendable {
             sourceAddress: sourceAddress)
     }
 
-    /// Counts a refusal.
+    /// Counts a rejected connection.
     func reject(_ rejection: ConnectionRejection) -> ConnectionRejection {
         rejections.count(rejection)
         return rejection

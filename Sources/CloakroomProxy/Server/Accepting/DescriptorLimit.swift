@@ -4,22 +4,22 @@
     import Musl
 #endif
 
-/// How many file descriptors the process may have, and how many of them connections may take.
+/// Limit of file descriptors of the process, and the share of it that connections may use.
 struct FileDescriptorLimit: Equatable {
     let total: Int
 
-    /// Kept for all that is no connection: log, files, listening sockets, calls for sign-ins.
+    /// Reserved for everything except connections: log, files, listening sockets, identity requests.
     var reserve: Int { max(64, total / 20) }
 
-    /// How many connections from clients fit beside those to upstreams. At least one.
-    /// - Parameter upstreams: The most connections to upstreams; where they would take more than half, each client is
-    ///   taken to bring one along.
+    /// Maximum number of client connections, in addition to upstream connections. At least 1.
+    /// - Parameter upstreams: Maximum number of upstream connections. If that exceeds half of the descriptors, one
+    ///   upstream connection per client connection is assumed.
     func connections(beside upstreams: Int) -> Int {
         max(total - reserve - min(upstreams, (total - reserve) / 2), 1)
     }
 
-    /// Takes as many as the process may have, and tells how many these are.
-    /// - Returns: `nil` if the system does not say.
+    /// Raises the soft limit to the hard limit and returns the result.
+    /// - Returns: `nil` if the limit cannot be read.
     static func raiseToHardLimit() -> FileDescriptorLimit? {
         var limit = rlimit()
         guard getrlimit(resource, &limit) == 0 else { return nil }

@@ -7,11 +7,12 @@ import NIOCore
     import Musl
 #endif
 
-/// Whether the addresses of a configuration can be listened on: asked before anything is started, so that all that cannot
-/// are told at once. What counts is the listening itself, which may still fail.
+/// Checks whether the addresses of a configuration can be bound, before anything is started, so that all failures are
+/// reported together. Binding may still fail later.
 public enum ListenerCheck {
-    /// - Parameter takesOver: Whether addresses are shared with another gateway; then only the operators' is looked at.
-    /// - Returns: What is wrong, one for each address.
+    /// - Parameter takesOver: Whether addresses are shared with another gateway; then only the admin address is
+    ///   checked.
+    /// - Returns: At most one finding per address.
     public static func findings(in configuration: GatewayConfiguration, takesOverListeners: Bool) -> [ConfigFinding] {
         var findings: [ConfigFinding] = []
         if !takesOverListeners {
@@ -29,16 +30,17 @@ public enum ListenerCheck {
                 ListenFailure.finding(
                     error, address: admin.address, key: ["admin", "address"],
                     alternative: takesOverListeners
-                        ? "a gateway that takes over needs an address of its own for operators" : "")
+                        ? "a gateway started with --take-over needs its own admin address" : "")
             )
         }
         return findings
     }
 
-    /// Binds a socket and closes it. It never listens: clients that connect meanwhile are refused, as they should be, and
-    /// not accepted and cut off. With `SO_REUSEADDR` only a socket that listens keeps the address (socket(7), ip(7)).
+    /// Binds a socket and closes it. It never listens: clients that connect meanwhile are refused instead of being
+    /// accepted and closed. With `SO_REUSEADDR` the address is in use only if another socket listens on it (socket(7),
+    /// ip(7)).
     private static func error(at address: HostAndPort) -> (any Error)? {
-        // The system chooses a free one.
+        // Port 0: the system selects a free port.
         guard address.port != 0 else { return nil }
         do {
             let place = try SocketAddress.makeAddressResolvingHost(address.host, port: address.port)

@@ -1,8 +1,8 @@
 import CloakroomWire
 import NIOCore
 
-/// First in the pipeline where connections begin with a PROXY header: reads it, and makes way for what speaks with the
-/// client. Without a header in time there is no going on (proxy-protocol.txt §2).
+/// First handler of connections that must begin with a PROXY header: parses it and adds the handlers for the client. A
+/// connection without a header in time is closed (proxy-protocol.txt §2).
 final class ProxyHeaderHandler: ChannelInboundHandler, RemovableChannelHandler, LoopRegistered {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
@@ -37,7 +37,7 @@ final class ProxyHeaderHandler: ChannelInboundHandler, RemovableChannelHandler, 
         hasStarted = true
         deadline = context.updateTime() &+ context.snapshot.timeouts.header
         context.add(self)
-        // It was accepted just before the gateway was told to stop.
+        // It was accepted just before draining began.
         if context.isDraining { closeNow() }
     }
 
@@ -54,7 +54,7 @@ final class ProxyHeaderHandler: ChannelInboundHandler, RemovableChannelHandler, 
         } catch {
             return closeNow()
         }
-        // The one that follows is known to the loop by now: a drain never sees this client as gone.
+        // The next handler is registered with the loop already, so a drain counts this connection at any time.
         end()
         if bytes.readableBytes > 0 { handlerContext.fireChannelRead(wrapInboundOut(bytes)) }
         handlerContext.pipeline.syncOperations.removeHandler(context: handlerContext, promise: nil)
@@ -75,7 +75,7 @@ final class ProxyHeaderHandler: ChannelInboundHandler, RemovableChannelHandler, 
         context.remove(self)
     }
 
-    // MARK: - What the loop tells
+    // MARK: - Called by the event loop
 
     func deadlineExpired(now: UInt64) {
         _ = setup.reject(.proxyHeader)

@@ -8,22 +8,23 @@ import NIOCore
     import Musl
 #endif
 
-/// The sockets that listen on one address together, each of another gateway: which of them a new connection goes to is
-/// the system's choice, unless a program is attached to the group that says so (socket(7), `SO_REUSEPORT`).
+/// The sockets that listen on one address, each of a different gateway. The kernel distributes new connections among
+/// them unless a program attached to the group selects a socket (socket(7), `SO_REUSEPORT`).
 enum ReuseportGroup {
-    /// One of two sockets in a group. The group keeps them in the order in which they came; once the first has gone the
-    /// second stands in its place.
+    /// One of two sockets in a group. The group is ordered by bind time; when the first socket is closed, the second
+    /// takes its index.
     enum Slot: UInt32, Sendable {
         case first = 0
         case second = 1
     }
 
-    /// Has all connections that are begun from now on go to one socket of the group. Where there is no socket in that
-    /// place, the system chooses as before.
+    /// Directs all new connections to one socket of the group. If there is no socket at that index, the kernel
+    /// distributes them as before.
     static func steer(to place: Slot, from channel: any Channel) async throws {
         guard let options = channel as? any SocketOptionProvider else { return }
-        // The system takes a pointer to the program, and copies the program during the call: the one way to tell it,
-        // without which about every second takeover under load resets connections. It lives until the call is over.
+        // The kernel takes a pointer to the program and copies the program during the call; there is no other
+        // interface. Without the program about every second handover under load resets connections. The memory is freed
+        // after the call.
         let program = UnsafeMutablePointer<Instruction>.allocate(capacity: 1)
         program.initialize(to: Instruction(code: returnsConstant, constant: place.rawValue))
         let address = UInt(bitPattern: program)
@@ -39,7 +40,8 @@ enum ReuseportGroup {
         UnsafeMutablePointer<Instruction>(bitPattern: address)?.deallocate()
     }
 
-    /// `BPF_RET | BPF_K`.
+    /// `BPF_RET
+    ///  BPF_K`.
     private static let returnsConstant: UInt16 = 0x06
 
     /// The layout of `struct sock_filter`.
@@ -56,23 +58,24 @@ enum ReuseportGroup {
         var instructions: UInt
     }
 
-    // MARK: - Who is in it
+    // MARK: - Members
 
-    /// The numbers of the sockets that listen on an address, of whatever process.
-    /// - Returns: Nothing where the system does not say.
+    /// Inodes of the sockets that listen on an address, of any process.
+    /// - Returns: Empty if the system does not provide them.
     static func members(at address: SocketAddress) -> Set<UInt64> {
         guard let host = address.ipAddress, let bytes = IPAddress.bytes(of: host), let port = address.port else {
             return []
         }
         let path = bytes.count == 4 ? "/proc/net/tcp" : "/proc/net/tcp6"
-        // Listening sockets stand first in it, so that its beginning is enough, however many connections there are.
+        // Listening sockets are listed first, so the first 64 KiB are sufficient regardless of the number of
+        // connections.
         guard let file = FileHandle(forReadingAtPath: path), let data = try? file.read(upToCount: 65_536) else {
             return []
         }
         return members(at: name(bytes, port: port), in: String(decoding: data, as: UTF8.self))
     }
 
-    /// Reads the table of sockets (proc_pid_net(5)).
+    /// Parses the socket table (proc_pid_net(5)).
     static func members(at name: String, in table: String) -> Set<UInt64> {
         var members: Set<UInt64> = []
         for line in table.split(separator: "\n").dropFirst() {
@@ -83,7 +86,7 @@ enum ReuseportGroup {
         return members
     }
 
-    /// An address as the table writes it: words of four bytes in the machine's order, in hexadecimal.
+    /// Formats an address as in the table: 4-byte words in host byte order, in hexadecimal.
     static func name(_ address: [UInt8], port: Int) -> String {
         var name = ""
         for start in stride(from: 0, to: address.count, by: 4) {

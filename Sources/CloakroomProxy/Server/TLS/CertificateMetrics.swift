@@ -1,30 +1,30 @@
 import CloakroomTelemetry
 
-/// What metrics say about a listener's certificates.
+/// Metrics of a listener's certificates.
 struct CertificateMetrics: Sendable {
     private let registry: PrometheusRegistry
     private let listener: String
     private let reloads: CounterHandle
     private let failures: CounterHandle
-    /// By file.
+    /// Gauges by file.
     private var expiries: [String: GaugeHandle] = [:]
 
-    /// - Parameter listener: Its address as configured.
+    /// - Parameter listener: The configured address.
     init(registry: PrometheusRegistry, listener: String) {
         self.registry = registry
         self.listener = listener
         let counter = { (outcome: String) in
             registry.counter(
                 "cloakroom_tls_reloads_total",
-                help: "Times that changed certificates were read again, by outcome.",
+                help: "Reloads of changed certificates, by outcome.",
                 labels: [("listener", listener), ("outcome", outcome)])
         }
         reloads = counter("success")
         failures = counter("failure")
     }
 
-    /// `cloakroom_tls_certificate_not_after_timestamp_seconds`: a series for each certificate, by its file. One that is
-    /// shown no more has none: nobody need be warned of its end.
+    /// Updates `cloakroom_tls_certificate_not_after_timestamp_seconds`, one series per certificate file. The series of
+    /// a certificate that is no longer used is removed, so that its expiry raises no alert.
     mutating func show(_ certificates: [ServerCertificate]) {
         var old = expiries
         for certificate in certificates {

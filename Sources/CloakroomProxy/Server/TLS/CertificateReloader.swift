@@ -2,14 +2,14 @@ import CloakroomTelemetry
 import FoundationEssentials
 import Logging
 
-/// Puts renewed certificates to use while connections go on.
+/// Reloads changed certificates without closing connections.
 enum CertificateReloader {
-    /// How often files are looked at. Nobody renews so late that it matters, and a look is a few system calls.
+    /// Poll interval. A poll takes a few system calls, and a delay of 10 s does not matter for certificate renewal.
     static let interval = Duration.seconds(10)
 
-    /// Looks at the files of the listeners, each under its address as configured, until it is cancelled. What comes of
-    /// it is logged and counted.
-    /// - Parameter onOtherDemands: Is called where clients have to show something else than before.
+    /// Polls the files of the listeners, each named by its configured address, until cancelled. Results are logged and
+    /// counted.
+    /// - Parameter onOtherDemands: Called if the requirements on clients have changed.
     static func watch(
         _ listeners: [(name: String, tls: TLSListener)], every interval: Duration = interval,
         registry: PrometheusRegistry, logger: Logger, onOtherDemands: () async -> Void = {}
@@ -21,11 +21,11 @@ enum CertificateReloader {
             )
         }
         for index in watches.indices { watches[index].metrics.show(watches[index].watch.listener.certificates) }
-        // The only way for a sleep to fail is to be cancelled.
+        // `sleep` throws only on cancellation.
         while (try? await Task.sleep(for: interval)) != nil {
             for index in watches.indices {
                 let outcome = watches[index].watch.poll()
-                // Also what a reload of the configuration has put in their place.
+                // Also shows certificates activated by a configuration reload.
                 watches[index].metrics.show(watches[index].watch.listener.certificates)
                 let (name, watch, metrics) = watches[index]
                 switch outcome {
@@ -42,7 +42,7 @@ enum CertificateReloader {
                 case .failed(let reason):
                     metrics.recordFailure()
                     logger.error(
-                        "certificates could not be reloaded, the old ones stay in use",
+                        "certificate reload failed, previous certificates kept",
                         metadata: [
                             "event": "tls_reload", "outcome": "failure", "listener": "\(name)", "reason": "\(reason)",
                         ])

@@ -1,13 +1,13 @@
-/// Which certificate a client is shown, by the host that it names in its hello (SNI, RFC 6066 §3).
+/// Selects the server certificate by the host name in the ClientHello (SNI, RFC 6066 §3).
 ///
-/// A certificate that is made out to the very name comes before one with a wildcard; among equals the first in the
-/// configuration wins. A wildcard stands for one label (RFC 9525 §6.3).
+/// A certificate issued for the exact name takes precedence over one with a wildcard; among equals the first in the
+/// configuration is used. A wildcard matches one label (RFC 9525 §6.3).
 struct CertificateSelector: Sendable {
     private var exact: [String: Int] = [:]
-    /// By what follows the wildcard's label, the dot first.
+    /// Index by the part after the wildcard label, starting with the dot.
     private var wildcards: [String: Int] = [:]
 
-    /// - Parameter names: The DNS names of each certificate, in lower case.
+    /// - Parameter names: DNS names of each certificate, in lower case.
     init(_ names: [[String]]) {
         for (index, names) in names.enumerated() {
             for name in names {
@@ -21,7 +21,7 @@ struct CertificateSelector: Sendable {
         }
     }
 
-    /// The index of the certificate for a host name in any case; `nil` if none is made out to it.
+    /// Index of the certificate for a host name in any case; `nil` if none is issued for it.
     func index(for serverName: String) -> Int? {
         let name = serverName.lowercased()
         if let index = exact[name] { return index }

@@ -1,15 +1,15 @@
-/// Looks after the files of one listener: what changed is read again, and what cannot be used is tried again at each
-/// look until it can.
+/// Monitors the files of one listener: changed files are reloaded. A failed reload is tried again at each poll until it
+/// succeeds.
 struct CertificateMonitor {
-    /// What a look has led to.
+    /// Result of a poll.
     enum Outcome: Equatable {
-        /// The files are those that are in use.
+        /// The files in use are unchanged.
         case unchanged
-        /// New connections get what the files hold now, and perhaps have to show something else than before.
+        /// New connections use the new content; the requirements on clients may have changed.
         case reloaded(asksForOther: Bool)
-        /// The files cannot be used, for the reason given; what was in use stays.
+        /// The files are invalid, for the given reason; the previous material is kept.
         case failed(String)
-        /// As said before.
+        /// The same failure as at the previous poll.
         case unchangedFailure
     }
 
@@ -20,11 +20,11 @@ struct CertificateMonitor {
         self.listener = listener
     }
 
-    /// Reads the files again if one of them is another than before. Key and certificate of different pairs, as they are
-    /// met while somebody writes the files, are never put to use.
+    /// Reloads the files if one of them has changed. Key and certificate of different pairs, as they occur while the
+    /// files are being replaced, are never activated.
     mutating func poll() -> Outcome {
         guard listener.isOutdated else {
-            // Also if the old files were put back.
+            // Also reset if the old files were restored.
             lastFailure = nil
             return .unchanged
         }

@@ -2,16 +2,17 @@ import NIOSSL
 import SwiftASN1
 import X509
 
-/// What is told about the certificate that a client has shown.
+/// Information about a client's certificate that is passed to the upstream.
 enum ClientCertificate {
-    /// Longer subjects are not told at all: a part of a name may be somebody else's name.
+    /// Maximum length of a subject. Longer subjects are omitted, because a truncated name may be the name of another
+    /// client.
     static let subjectLimit = 1_024
 
-    /// The subject as RFC 4514 writes it, most specific part first, such as `CN=jo,O=Example`, in printable ASCII:
-    /// control characters and what is beyond ASCII are escaped as `\` and two hexadecimal digits per octet of UTF-8
-    /// (§2.4), so that it can stand in a field value.
-    /// - Parameter certificate: One that was verified in the handshake.
-    /// - Returns: `nil` if it has no subject, the subject is longer than ``subjectLimit``, or it cannot be read.
+    /// The subject in the notation of RFC 4514, most specific part first, such as `CN=jo,O=Example`, in printable
+    /// ASCII: control characters and non-ASCII characters are escaped as `\` and two hexadecimal digits per octet of
+    /// UTF-8 (§2.4), which makes it valid in a field value.
+    /// - Parameter certificate: A certificate that was verified in the handshake.
+    /// - Returns: `nil` if there is no subject, it is longer than ``subjectLimit``, or it cannot be parsed.
     static func subject(of certificate: NIOSSLCertificate) -> String? {
         guard let bytes = try? certificate.toDERBytes(), let parsed = try? Certificate(derEncoded: bytes) else {
             return nil
@@ -19,10 +20,9 @@ enum ClientCertificate {
         return text(parsed.subject)
     }
 
-    /// Whether it was shown in time.
+    /// Whether the certificate has expired.
     ///
-    /// The handshake checks that, but a session that is resumed (RFC 8446 §2.2) brings the certificate along without
-    /// another check.
+    /// The handshake checks that, but a resumed session (RFC 8446 §2.2) carries the certificate without another check.
     /// - Parameter now: Seconds since 1970.
     static func isExpired(_ certificate: NIOSSLCertificate, at now: Int64) -> Bool {
         Int64(certificate.notValidAfter) < now
@@ -43,7 +43,7 @@ enum ClientCertificate {
 
     private static func rendered(_ attribute: RelativeDistinguishedName.Attribute) -> String {
         if String(attribute.value) != nil { return attribute.description }
-        // A value that is no text is given as its encoding (§2.4).
+        // Values that are not text are written in their encoding (§2.4).
         var serializer = DER.Serializer()
         guard (try? serializer.serialize(ASN1Any(attribute.value))) != nil else { return "\(attribute.type)=#" }
         return "\(attribute.type)=#" + String(decoding: serializer.serializedBytes.flatMap(hex), as: UTF8.self)

@@ -1,14 +1,14 @@
 import FoundationEssentials
 
-/// What tells whether a file is still the one that was read. Symbolic links are followed to their end: mounted secrets
-/// are swapped by swapping a link.
+/// Identifies the version of a file, to detect changes. Symbolic links are resolved: mounted secrets are replaced by
+/// changing a link.
 struct FileFingerprint: Sendable, Equatable {
     private let path: String
     private let modified: Date
-    /// Device, inode and size, as they are printed: in which types they come is nobody's promise.
+    /// Device, inode and size as text: the types of these attributes are not documented.
     private let numbers: [String]
 
-    /// - Returns: `nil` if there is no such file, or it cannot be looked at.
+    /// - Returns: `nil` if the file does not exist or its attributes cannot be read.
     init?(of path: String) {
         self.path = URL(filePath: path).resolvingSymlinksInPath().path
         guard let attributes = try? FileManager.default.attributesOfItem(atPath: self.path),

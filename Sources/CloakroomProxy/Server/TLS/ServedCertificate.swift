@@ -3,19 +3,19 @@ import NIOSSL
 import SwiftASN1
 import X509
 
-/// A certificate that clients are shown, with its key.
+/// A server certificate and its key.
 struct ServerCertificate: Sendable {
-    /// Where the certificate was read from.
+    /// File that the certificate was read from.
     let file: String
     let chain: [NIOSSLCertificateSource]
     let key: NIOSSLPrivateKeySource
-    /// The DNS names that it is made out to, in lower case. The common name is none of them (RFC 9525 §6.3).
+    /// DNS names the certificate is issued for, in lower case. The common name is not included (RFC 9525 §6.3).
     let names: [String]
-    /// When it expires, in seconds since 1970.
+    /// Expiry time, in seconds since 1970.
     let notAfter: Int64
 
-    /// Reads a pair.
-    /// - Parameter section: The key of the section with both files; see ``ConfigFinding``.
+    /// Reads certificate and key.
+    /// - Parameter section: Key of the section with both files; see ``ConfigFinding``.
     /// - Throws: ``ListenerError`` which names the file.
     init(_ pair: CertificateConfiguration, at section: [String]) throws {
         func error(_ name: String, _ message: String, _ suggestion: String) -> ListenerError {
@@ -27,27 +27,28 @@ struct ServerCertificate: Sendable {
             certificates = try NIOSSLCertificate.fromPEMFile(pair.certificateFile)
         } catch _ {
             throw error(
-                "certificateFile", "\(pair.certificateFile): no certificate can be read from it",
-                "give a PEM file, the server's certificate first")
+                "certificateFile", "\(pair.certificateFile): cannot read a certificate",
+                "use a PEM file, the server's certificate first")
         }
         chain = certificates.map { .certificate($0) }
         do {
             key = .privateKey(try NIOSSLPrivateKey(file: pair.keyFile, format: .pem))
         } catch _ {
             throw error(
-                "keyFile", "\(pair.keyFile): no private key can be read from it", "give an unencrypted PEM file")
+                "keyFile", "\(pair.keyFile): cannot read a private key", "use an unencrypted PEM file")
         }
         names = certificates.first.map(Self.names) ?? []
         notAfter = certificates.first.map { Int64($0.notValidAfter) } ?? 0
         do {
-            // BoringSSL compares the two when it is given both. Only here: in a handshake it would be too late.
+            // BoringSSL compares certificate and key when a context is created. Without this check a mismatch would
+            // surface only in handshakes.
             _ = try NIOSSLContext(
                 configuration: .makeServerConfiguration(certificateChain: chain, privateKey: key))
         } catch _ {
             throw error(
                 "keyFile",
-                "\(pair.certificateFile) and \(pair.keyFile) do not go together: the key belongs to another certificate",
-                "name the key that the first certificate in the file was made for")
+                "\(pair.certificateFile) and \(pair.keyFile) do not match: the key belongs to another certificate",
+                "use the key of the first certificate in the file")
         }
     }
 

@@ -2,46 +2,47 @@ import CloakroomCore
 import NIOSSL
 import Synchronization
 
-/// The TLS side of a listener: what its connections are encrypted with, until the files are read again.
+/// TLS state of a listener: the material that its connections use, until the files are read again.
 ///
-/// All connections share one context, and with it the keys of session tickets: a client that comes back resumes its
-/// session whichever certificate it was shown. That cannot be used to slip past anything, since every certificate of a
-/// listener comes with the same demands on clients. A reload makes a new context; tickets of the old one then lead to
-/// a full handshake.
+/// All connections share one context and its keys for TLS session tickets, so a client can resume its session whichever
+/// certificate it was shown. Resumption bypasses no requirement, because all certificates of a listener have the same
+/// requirements on clients. A reload creates a new context; TLS session tickets of the old one then lead to a full
+/// handshake.
 final class TLSListener: Sendable {
     private let allowsHTTP2: Bool
     private let current: Mutex<(configuration: ListenerTLSConfiguration, material: TLSMaterial)>
 
-    /// Reads the files of the plan.
-    /// - Parameter section: The key of the section that the plan was read from; see ``ConfigFinding``.
+    /// Reads the files of the configuration.
+    /// - Parameter section: Key of the configuration section; see ``ConfigFinding``.
     /// - Throws: ``ListenerError`` which names the file.
     init(_ configuration: ListenerTLSConfiguration, allowsHTTP2: Bool, at section: [String] = []) throws {
         self.allowsHTTP2 = allowsHTTP2
         current = Mutex((configuration, try TLSMaterial(configuration, allowsHTTP2: allowsHTTP2, at: section)))
     }
 
-    /// The handler of one connection.
+    /// Creates the TLS handler of one connection.
     func makeHandler() throws -> NIOSSLServerHandler {
         NIOSSLServerHandler(context: current.withLock { $0.material.context })
     }
 
-    /// Reads the files again: new connections get what they hold now, those that stand go on. All of it or nothing.
-    /// - Parameter afterReading: Is called before anything is put to use.
-    /// - Returns: Whether clients have to show something else than before.
-    /// - Throws: ``ListenerError`` which names the file; what was in effect stays.
+    /// Reads the files again: new connections use the new content, established ones continue. Atomic: applies all files
+    /// or none.
+    /// - Parameter afterReading: Called before the new material is activated.
+    /// - Returns: Whether the requirements on clients have changed.
+    /// - Throws: ``ListenerError`` which names the file; the previous material is kept.
     @discardableResult
     func reload(afterReading: () -> Void = {}) throws -> Bool {
         let configuration = current.withLock { $0.configuration }
         let material = try TLSMaterial(configuration, allowsHTTP2: allowsHTTP2)
         afterReading()
         return current.withLock { current in
-            // While the files were read, another plan may have come into effect: what they hold is of no use to it.
+            // The configuration may have been replaced while the files were read; then their content is discarded.
             current.configuration == configuration && Self.put(configuration, material, into: &current)
         }
     }
 
-    /// Puts material to use.
-    /// - Returns: Whether clients have to show something else than before.
+    /// Activates new material.
+    /// - Returns: Whether the requirements on clients have changed.
     private static func put(
         _ configuration: ListenerTLSConfiguration, _ material: TLSMaterial,
         into current: inout (configuration: ListenerTLSConfiguration, material: TLSMaterial)
@@ -52,17 +53,17 @@ final class TLSListener: Sendable {
             || material.clientAuthorities != current.material.clientAuthorities
     }
 
-    /// What other files come to, ready to be put to use.
+    /// Material that was read but is not active yet.
     struct PendingUpdate {
-        /// Puts it to use.
-        /// - Returns: Whether clients have to show something else than before.
+        /// Activates the material.
+        /// - Returns: Whether the requirements on clients have changed.
         let commit: @Sendable () -> Bool
-        /// Whether clients that were refused so far may get in.
+        /// Whether it admits clients that were rejected before.
         let relaxesClientAuth: Bool
     }
 
-    /// Reads the files of a plan, and does not put them to use yet.
-    /// - Throws: ``ListenerError`` which names the file; what was in effect stays.
+    /// Reads the files of a configuration without activating them.
+    /// - Throws: ``ListenerError`` which names the file; the previous material is kept.
     func prepare(_ configuration: ListenerTLSConfiguration) throws -> PendingUpdate {
         let material = try TLSMaterial(configuration, allowsHTTP2: allowsHTTP2)
         let isRequired = configuration.clientCertificates?.mode == .required
@@ -72,10 +73,10 @@ final class TLSListener: Sendable {
             relaxesClientAuth: wasRequired && !isRequired)
     }
 
-    /// What new connections get, the default first.
+    /// Certificates for new connections, the default first.
     var certificates: [ServerCertificate] { current.withLock { $0.material.certificates } }
 
-    /// Whether a file is no longer the one that was read.
+    /// Whether a file has changed since it was read.
     var isOutdated: Bool {
         let (configuration, material) = current.withLock { $0 }
         return material.stamps != TLSMaterial.stamps(configuration)

@@ -2,19 +2,19 @@ import CloakroomCore
 import NIOCore
 import NIOSSL
 
-/// What a listener's files held when they were read, ready for handshakes.
+/// Content of a listener's TLS files, ready for handshakes.
 struct TLSMaterial: Sendable {
-    /// Is shared by all connections: making one costs as much as many handshakes.
+    /// Shared by all connections: creating a context costs as much as many handshakes.
     let context: NIOSSLContext
-    /// What clients are shown, the default first.
+    /// The server certificates, the default first.
     let certificates: [ServerCertificate]
-    /// What the files were. Taken before they were read: a file that changes meanwhile counts as changed.
+    /// Stamps of the files, taken before reading them: a file that changes while it is read counts as changed.
     let stamps: [FileFingerprint?]
-    /// What the file of the authorities was that clients' certificates must come from; `nil` if none are asked for.
+    /// Stamp of the file with the authorities for client certificates; `nil` if none are requested.
     let clientAuthorities: FileFingerprint?
 
-    /// Reads the files, and makes sure that they go together.
-    /// - Parameter section: The key of the section that the plan was read from; see ``ConfigFinding``.
+    /// Reads the files and checks that they match.
+    /// - Parameter section: Key of the configuration section; see ``ConfigFinding``.
     /// - Throws: ``ListenerError`` which names the file.
     init(_ listenerTLS: ListenerTLSConfiguration, allowsHTTP2: Bool, at section: [String] = []) throws {
         stamps = Self.stamps(listenerTLS)
@@ -28,8 +28,8 @@ struct TLSMaterial: Sendable {
                     ConfigFinding(
                         key: section + ["certificateFile"],
                         message:
-                            "\(pair.certificateFile): it is made out to no DNS name, so that no client could ask for it",
-                        suggestion: "give a certificate with subject alternative names"))
+                            "\(pair.certificateFile): no DNS subject alternative name, so SNI cannot select it",
+                        suggestion: "use a certificate with subject alternative names"))
             }
             return certificate
         }
@@ -42,12 +42,12 @@ struct TLSMaterial: Sendable {
             throw ListenerError(
                 ConfigFinding(
                     key: section + ["certificateFile"],
-                    message: "\(listenerTLS.certificate.certificateFile) makes no TLS listener: \(error)",
-                    suggestion: "check that the certificates in it are whole"))
+                    message: "\(listenerTLS.certificate.certificateFile): TLS context cannot be created: \(error)",
+                    suggestion: "check that the certificates in the file are complete"))
         }
     }
 
-    /// All files that the plan names, as they are now.
+    /// Current stamps of all files that the configuration names.
     static func stamps(_ listenerTLS: ListenerTLSConfiguration) -> [FileFingerprint?] {
         var files = ([listenerTLS.certificate] + listenerTLS.additionalCertificates).flatMap {
             [$0.certificateFile, $0.keyFile]
@@ -56,8 +56,8 @@ struct TLSMaterial: Sendable {
         return files.map { FileFingerprint(of: $0) }
     }
 
-    /// Runs once in each handshake. A NIO handler that reads the hello before TLS does would read it a second time,
-    /// and would miss the name in one that is split over several records.
+    /// The callback runs once per handshake. A NIO handler in front of TLS would have to parse the ClientHello again,
+    /// and would miss the server name if the ClientHello is split over several records.
     private static func sniCallback(among certificates: [ServerCertificate]) -> NIOSSLContextCallback {
         let table = CertificateSelector(certificates.map(\.names))
         let overrides = certificates.map { certificate in
@@ -67,7 +67,7 @@ struct TLSMaterial: Sendable {
             return override
         }
         return { client, promise in
-            // The first is what the context has anyway.
+            // The first certificate is the default of the context.
             guard let index = client.serverHostname.flatMap(table.index), index > 0 else {
                 return promise.succeed(.noChanges)
             }

@@ -1,10 +1,10 @@
-/// The addresses of one host name, and when to ask for them again.
+/// Caches the addresses of one host name and decides when to resolve it again.
 ///
-/// While they are in use they are renewed in the background once in an interval. If nobody wanted them for longer than
-/// that, or if none of them took a connection, they are asked for anew before they are used; and if nobody knows, the old
-/// ones have to do. Moments and times are in nanoseconds.
+/// Addresses in use are refreshed in the background once per interval. If they are older than two intervals, or if no
+/// address accepted a connection, they are resolved before their next use. If resolving fails, the old addresses are
+/// used. All times are in nanoseconds.
 struct DNSCache<Address: Equatable> {
-    /// Addresses that took no connection are asked for again after this time at the earliest.
+    /// Minimum age at which addresses that accepted no connection are resolved again.
     static var shortestInterval: UInt64 { 1_000_000_000 }
 
     private let interval: UInt64
@@ -13,25 +13,25 @@ struct DNSCache<Address: Equatable> {
     private var isResolving = false
     private var isSuspect = false
 
-    /// - Parameter interval: How old addresses may get while they are in use.
+    /// - Parameter interval: Refresh interval of addresses in use.
     init(interval: UInt64) {
         self.interval = interval
     }
 
     enum ResolveAction: Equatable {
-        /// Here they are.
+        /// Use the addresses.
         case use([Address])
-        /// Here they are; and ask for them again meanwhile.
+        /// Use the addresses, and refresh them in the background.
         case useAndResolve([Address])
-        /// Ask for them, and wait.
+        /// Resolve the name, and wait.
         case resolve
-        /// They have been asked for; wait.
+        /// A lookup is in progress; wait for it.
         case wait
     }
 
-    /// Somebody wants to connect.
+    /// Returns how to obtain the addresses for a connection.
     mutating func use(now: UInt64) -> ResolveAction {
-        // Another loop's clock may be a little ahead.
+        // The time was read on another event loop and may be slightly ahead.
         let age = now > refreshedAt ? now - refreshedAt : 0
         let isTooOld = addresses.isEmpty || isSuspect || age / 2 >= interval
         if !isTooOld, age < interval || isResolving { return .use(addresses) }
@@ -40,8 +40,8 @@ struct DNSCache<Address: Equatable> {
         return isTooOld ? .resolve : .useAndResolve(addresses)
     }
 
-    /// The answer is there.
-    /// - Parameter found: The addresses; none if nobody knows, and then the old ones stay.
+    /// A lookup is complete.
+    /// - Parameter found: The addresses; if empty, the old ones are kept.
     mutating func resolved(_ found: [Address], now: UInt64) {
         isResolving = false
         isSuspect = false
@@ -49,7 +49,7 @@ struct DNSCache<Address: Equatable> {
         if !found.isEmpty { addresses = found }
     }
 
-    /// None of the addresses took a connection.
+    /// No address accepted a connection.
     mutating func markSuspect(now: UInt64) {
         if now > refreshedAt, now - refreshedAt >= Self.shortestInterval { isSuspect = true }
     }

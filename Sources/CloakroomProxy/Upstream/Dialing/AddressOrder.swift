@@ -1,9 +1,9 @@
 import NIOCore
 
-/// In which order the addresses of one host name are tried (RFC 8305 §4).
+/// Order in which the addresses of one host name are tried (RFC 8305 §4).
 enum HappyEyeballsOrder {
-    /// Begins with the address whose turn it is; from there on the families alternate for as long as there are both.
-    /// - Parameter turn: Counts connections, so that they go round all addresses.
+    /// Starts with the address selected by round robin; from there the address families alternate while both remain.
+    /// - Parameter turn: Connection counter; advances the round robin over all addresses.
     static func make<Address>(
         _ addresses: [Address], turn: Int, isVersion6: (Address) -> Bool
     ) -> [Address] {
@@ -11,7 +11,7 @@ enum HappyEyeballsOrder {
         let start = turn % addresses.count
         let rotated = addresses[start...] + addresses[..<start]
         var families = [rotated.filter(isVersion6), rotated.filter { !isVersion6($0) }]
-        // The family of the first goes first.
+        // The family of the first address comes first.
         if let first = rotated.first, !isVersion6(first) { families.swapAt(0, 1) }
         var order: [Address] = []
         order.reserveCapacity(addresses.count)

@@ -1,33 +1,33 @@
 import CloakroomWire
 import NIOCore
 
-/// How long a connection to an upstream has been kept, and how long it may be.
+/// The maximum lifetime of an upstream connection, in time and in requests.
 struct ConnectionLifetime {
     private let until: UInt64
     private var requestsLeft: Int
-    /// How long it may be idle before the upstream closes it, in nanoseconds, as the upstream says.
+    /// The keep-alive timeout announced by the upstream, in nanoseconds.
     private(set) var idleLimit = UInt64.max
 
     /// - Parameters:
-    ///   - until: The moment after which it is not kept; `UInt64.max` is never.
-    ///   - requests: The requests after which it is not kept; 0 is without limit.
+    ///   - until: Time after which the connection is not kept; `UInt64.max` means no limit.
+    ///   - requests: Number of requests after which the connection is not kept; 0 means no limit.
     init(until: UInt64 = .max, requests: Int = 0) {
         self.until = until
         requestsLeft = requests == 0 ? .max : requests
     }
 
-    /// It is used once more.
+    /// Counts one more request.
     mutating func use() {
         requestsLeft -= 1
     }
 
-    /// Whether it is of no more use.
+    /// Whether the connection must not be reused.
     func isOver(now: UInt64) -> Bool {
         now >= until || requestsLeft <= 0 || idleLimit == 0
     }
 
-    /// Reads `Keep-Alive: timeout=N`, N in seconds (RFC 2068 §19.7.1.1). The last second is not ours any more: a request
-    /// that is on its way while the upstream closes would be lost.
+    /// Reads `Keep-Alive: timeout=N`, N in seconds (RFC 2068 §19.7.1.1). One second is subtracted: a request sent while
+    /// the upstream closes the connection would be lost.
     mutating func applyKeepAliveTimeout(of head: borrowing ResponseHead) {
         let bytes = head.bytes.readableBytesUInt8Span
         for field in head.fields where field.name == .keepAlive {

@@ -1,9 +1,10 @@
 import Logging
 import Synchronization
 
-/// Says why a target cannot be reached, but not at every attempt: whoever sends requests must not be able to fill a disk.
+/// Logs why connections to a target fail, at most one line per ``interval``: clients must not be able to fill the disk
+/// with log lines.
 final class ConnectFailureLog: Sendable {
-    /// Nanoseconds between two lines.
+    /// Minimum time between two lines, in nanoseconds.
     static let interval: UInt64 = 10_000_000_000
     private static let longestReason = 500
 
@@ -15,13 +16,13 @@ final class ConnectFailureLog: Sendable {
     private let logger: Logger
     private let state = Mutex(State())
 
-    /// - Parameter logger: Carries the names of upstream and target.
+    /// - Parameter logger: Includes the names of upstream and target as metadata.
     init(_ logger: Logger) {
         self.logger = logger
     }
 
-    /// An attempt failed.
-    /// - Parameter now: Nanoseconds of a clock that never goes backwards.
+    /// Records a failed attempt.
+    /// - Parameter now: Nanoseconds of a monotonic clock.
     func failed(_ kind: UpstreamFailure.Kind, _ error: any Error, now: UInt64) {
         let unlogged: Int? = state.withLock { state in
             guard now >= state.mayLogAt else {
@@ -34,7 +35,7 @@ final class ConnectFailureLog: Sendable {
         }
         guard let unlogged else { return }
         logger.warning(
-            "upstream cannot be reached",
+            "upstream connection failed",
             metadata: [
                 "kind": "\(kind)", "reason": "\(String("\(error)".prefix(Self.longestReason)))",
                 "unlogged": "\(unlogged)",

@@ -1,10 +1,10 @@
 import CloakroomTelemetry
 
 extension Exchange {
-    /// No target of the upstream could be reached: to metrics and the access log a call that failed.
+    /// No target of the upstream could be reached. Metrics and the access log report it as a failed upstream request.
     /// - Parameters:
-    ///   - target: Index of the target that was tried last in ``ConfigSnapshot/targets``.
-    ///   - duration: How long it was tried, in nanoseconds.
+    ///   - target: Index in ``ConfigSnapshot/targets`` of the target that was tried last.
+    ///   - duration: Duration of the attempts, in nanoseconds.
     func connectFailed(_ failure: UpstreamFailure, target: Int, duration: UInt64) {
         record.upstreamIndex = target
         record.upstreamStatus = 0

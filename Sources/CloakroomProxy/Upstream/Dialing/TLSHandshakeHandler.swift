@@ -1,13 +1,13 @@
 import NIOCore
 import NIOTLS
 
-/// Waits until a connection to an upstream is encrypted and its other end is known, and then leaves.
+/// Waits until the TLS handshake with an upstream is complete and its certificate verified, and then removes itself.
 final class TLSHandshakeHandler: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = ByteBuffer
 
     private var done: EventLoopPromise<Void>?
 
-    /// - Parameter done: Is completed in any case, with a ``TLSHandshakeError`` if there is no connection to use.
+    /// - Parameter done: Always completed; fails with a ``TLSHandshakeError`` if the connection is unusable.
     init(_ done: EventLoopPromise<Void>) {
         self.done = done
     }
@@ -45,7 +45,7 @@ final class TLSHandshakeHandler: ChannelInboundHandler, RemovableChannelHandler 
     }
 }
 
-/// The other end of a connection could not prove who it is, or could not agree with us.
+/// The TLS handshake failed: the server's certificate was not accepted, or the server rejected the handshake.
 struct TLSHandshakeError: Error, CustomStringConvertible {
     let cause: any Error
 

@@ -2,7 +2,7 @@ import NIOCore
 import NIOPosix
 import Synchronization
 
-/// The addresses of a target that is given by name, shared by all event loops.
+/// Resolves the addresses of a target with a host name. Shared by all event loops.
 final class TargetResolver: Sendable {
     private struct State {
         var cache: DNSCache<SocketAddress>
@@ -15,7 +15,7 @@ final class TargetResolver: Sendable {
     private let resolver: HostResolver
     private let state: Mutex<State>
 
-    /// - Parameter interval: How old addresses may get while they are in use, in nanoseconds.
+    /// - Parameter interval: Refresh interval of addresses in use, in nanoseconds.
     init(host: String, port: Int, interval: UInt64, resolver: HostResolver) {
         self.host = host
         self.port = port
@@ -23,8 +23,8 @@ final class TargetResolver: Sendable {
         state = Mutex(State(cache: DNSCache(interval: interval)))
     }
 
-    /// The addresses to try for one connection, in that order.
-    /// - Parameter patience: How long to wait for new ones where there are old ones.
+    /// The addresses for one connection attempt, in the order to try them.
+    /// - Parameter patience: How long to wait for a lookup if cached addresses exist.
     func forConnection(on eventLoop: any EventLoop, patience: TimeAmount) -> EventLoopFuture<[SocketAddress]> {
         let now = NIODeadline.now().uptimeNanoseconds
         let (turn, use, promise, old) = state.withLock { state in
@@ -52,7 +52,7 @@ final class TargetResolver: Sendable {
         return promise.futureResult.map { Self.order($0, turn: turn) }
     }
 
-    /// None of the addresses took a connection: perhaps there are others by now.
+    /// No address accepted a connection: the addresses may have changed.
     func markSuspect() {
         let now = NIODeadline.now().uptimeNanoseconds
         state.withLock { $0.cache.markSuspect(now: now) }
@@ -84,11 +84,11 @@ final class TargetResolver: Sendable {
     }
 }
 
-/// Hands addresses that are known already to NIO's connector, which does the rest of RFC 8305: the next attempt after a
-/// quarter of a second or as soon as one fails, the first that stands wins, the others are closed.
+/// Passes resolved addresses to NIO's connector, which implements the connection attempts of RFC 8305: the next attempt
+/// starts after 250 ms or as soon as one fails, the first established connection is used, the others are closed.
 ///
-/// All of them go as answers to the one query, for between two the connector would always prefer IPv6 and connections
-/// would not go round.
+/// All addresses are returned from the A query. With separate results the connector would always prefer IPv6, and
+/// connections would not be spread over all addresses.
 struct PreresolvedAddresses: Resolver, Sendable {
     let addresses: EventLoopFuture<[SocketAddress]>
 

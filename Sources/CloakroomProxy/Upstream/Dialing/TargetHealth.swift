@@ -1,34 +1,33 @@
-/// Which of an upstream's targets a new connection goes to: they take turns, and one that could not be reached is left
-/// alone for a while.
+/// Selects the target of a new connection: round robin, skipping unreachable targets with exponential back-off.
 ///
-/// One per upstream, in ``UpstreamTargets``. Moments and times are in nanoseconds.
+/// One per upstream, in ``UpstreamTargets``. All times are in nanoseconds.
 struct TargetBalancer {
     private struct Target {
         var failures = 0
-        /// When the last back-off began.
+        /// Start of the last back-off.
         var since: UInt64 = 0
-        /// When it ends.
+        /// End of the last back-off.
         var until: UInt64 = 0
     }
 
-    /// The first back-off. Every further failure doubles it.
+    /// The initial back-off. Each further failure doubles it.
     static let initialBackoff: UInt64 = 1_000_000_000
-    /// The longest back-off.
+    /// The maximum back-off.
     static let maxBackoff: UInt64 = 30_000_000_000
 
     private var targets: [Target]
     private var next = 0
 
-    /// - Parameter count: How many targets there are.
+    /// - Parameter count: Number of targets.
     init(count: Int) {
         targets = Array(repeating: Target(), count: count)
     }
 
-    /// Chooses a target for a connection.
+    /// Selects a target for a connection.
     /// - Parameters:
-    ///   - tried: Those that were tried for this connection already, in vain.
-    ///   - isFollowUp: Begins with the target whose turn was last, and takes no turn.
-    /// - Returns: The next in turn that is in no back-off, else the one whose back-off ends soonest; `nil` once all were
+    ///   - tried: Targets that failed for this connection already.
+    ///   - isFollowUp: Starts at the target selected last, without advancing the round robin.
+    /// - Returns: The next target that is not in back-off, else the one whose back-off ends first; `nil` if all were
     ///   tried.
     mutating func selectTarget(now: UInt64, tried: [Int], isFollowUp: Bool = false) -> Int? {
         let start = isFollowUp ? next + targets.count - 1 : next
@@ -41,20 +40,20 @@ struct TargetBalancer {
         return targets.indices.filter { !tried.contains($0) }.min { targets[$0].until < targets[$1].until }
     }
 
-    /// A connection to a target stands.
+    /// A connection to a target was established.
     mutating func succeeded(_ index: Int) {
         targets[index] = Target()
     }
 
-    /// A target could not be reached.
+    /// A connection attempt failed.
     /// - Parameters:
-    ///   - begunAt: When the attempt began. Attempts that were under way when a back-off began do not make it longer.
-    ///   - random: Shortens the back-off by up to a quarter, so that those who failed together do not come back together.
-    /// - Returns: When its back-off ends.
+    ///   - begunAt: Start of the attempt. Attempts that were in progress when a back-off began do not extend it.
+    ///   - random: Shortens the back-off by up to 25 % (jitter), to avoid synchronized retries.
+    /// - Returns: End of the target's back-off.
     @discardableResult
     mutating func failed(_ index: Int, startedAt: UInt64, now: UInt64, random: UInt64) -> UInt64 {
         guard targets[index].failures == 0 || startedAt >= targets[index].since else { return targets[index].until }
-        // Five doublings are beyond the longest.
+        // Five doublings already exceed the maximum.
         let doublings = min(targets[index].failures, 5)
         let backOff = min(Self.initialBackoff << UInt64(doublings), Self.maxBackoff)
         targets[index].failures += 1

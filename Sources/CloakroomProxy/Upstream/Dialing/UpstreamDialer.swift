@@ -2,14 +2,14 @@ import CloakroomTLS
 import NIOCore
 import NIOPosix
 
-/// Makes connections to targets. One that uses TLS stands only when it is known who is at its other end.
+/// Connects to targets. With TLS, a connection is returned only after the server's certificate is verified.
 struct UpstreamConnector {
     let eventLoop: any EventLoop
 
-    /// Makes a connection, without any handler of ours in its pipeline.
+    /// Connects to a target. The channel's pipeline contains no handler of the gateway.
     /// - Parameters:
-    ///   - target: Where to.
-    ///   - limit: For everything: finding the address, connecting, TLS.
+    ///   - target: The target to connect to.
+    ///   - limit: Timeout for name resolution, connecting and TLS together.
     func connect(_ target: TargetRuntime, within limit: TimeAmount) -> EventLoopFuture<any Channel> {
         let deadline = NIODeadline.now() + limit
         let connecting = connect(to: target.endpoint, within: limit)
@@ -36,7 +36,7 @@ struct UpstreamConnector {
         }
     }
 
-    /// Runs in the same turn of the loop in which the connection came to stand, so nothing is read before.
+    /// Runs in the same event loop tick in which the connection was established, so nothing is read before.
     private static func secure(
         _ channel: any Channel, _ tls: TargetRuntime.TLS, within limit: TimeAmount
     ) -> EventLoopFuture<any Channel> {

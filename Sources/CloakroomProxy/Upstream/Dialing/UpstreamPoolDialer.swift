@@ -1,14 +1,14 @@
 import CloakroomCore
 import NIOCore
 
-/// Makes the connections of one pool: tries one target after another until a connection stands, or the time is over.
+/// Connects for one pool: tries one target after another until a connection is established or the timeout passes.
 final class PoolConnector {
     private unowned let pool: UpstreamPool
     private let context: LoopContext
     private let connector: UpstreamConnector
     private let limit: UInt64
 
-    /// One connection on its way.
+    /// One connection attempt, over all targets.
     private struct ConnectAttempt {
         let startedAt: UInt64
         let deadline: UInt64
@@ -22,11 +22,11 @@ final class PoolConnector {
         limit = pool.connectTimeout
     }
 
-    /// Makes a connection; the pool is told what became of it. Never before this returns, even where the system knows at
-    /// once, as with sockets of this machine.
+    /// Starts a connection attempt and reports the result to the pool. The result is reported asynchronously even if it
+    /// is known at once, as with Unix domain sockets.
     func connect() {
         let now = context.now
-        // The pool may be given up meanwhile: it stays until the dial has ended.
+        // The pool may be released meanwhile: it is retained until the attempt has ended.
         context.eventLoop.assumeIsolated().execute { [pool] in
             withExtendedLifetime(pool) {
                 self.context.updateTime()
@@ -47,7 +47,7 @@ final class PoolConnector {
             return
         }
         connect.tried.append(index)
-        // A target that says nothing must leave some time for the others.
+        // Half of the remaining time, so an unresponsive target leaves time for the others.
         let isLast = connect.tried.count == pool.upstream.targets.count
         let time = isLast ? connect.deadline - now : (connect.deadline - now) / 2
         connector.connect(pool.upstream.targets[index], within: .nanoseconds(Int64(clamping: time)))
@@ -65,7 +65,7 @@ final class PoolConnector {
         let now = context.now
         do {
             let channel = try result.get()
-            // It may be closed already: then there is no pipeline that takes a handler.
+            // The channel may be closed already; then its pipeline rejects the handler.
             let connection = UpstreamConnection(channel: channel, pool: pool, context: context, targetIndex: index)
             connection.lifetime = pool.newLifetime
             try channel.pipeline.syncOperations.addHandler(connection)

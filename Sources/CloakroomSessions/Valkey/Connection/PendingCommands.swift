@@ -1,20 +1,19 @@
 import NIOCore
 
-/// Commands that were sent and not answered, the oldest first: a server answers in the order in which it was asked.
+/// Commands that were sent and have no reply yet, the oldest first: a server replies in the order of the commands.
 struct PendingCommands {
-    /// A command that waits.
     struct Entry {
-        /// Who waits; `nil` for a sign of life.
+        /// The receiver of the reply; `nil` for a heartbeat.
         let batch: PipelinedReplies?
         let index: Int
         let deadline: NIODeadline
-        /// Of the command, in bytes.
+        /// The size of the command in bytes.
         let size: Int
     }
 
-    /// What may wait at a time. More is refused: a server that slow will not catch up.
+    /// The maximum number of pending commands. More are rejected: a server that slow will not catch up.
     static let maximumCount = 100_000
-    /// The same in bytes.
+    /// The maximum size of all pending commands in bytes.
     static let maximumSize = 64 * 1024 * 1024
 
     private var entries = CircularBuffer<Entry>()
@@ -22,10 +21,10 @@ struct PendingCommands {
 
     var isEmpty: Bool { entries.isEmpty }
 
-    /// When the oldest one should have been answered.
+    /// The time limit for the reply to the oldest command.
     var deadline: NIODeadline? { entries.first?.deadline }
 
-    /// Whether more commands may wait.
+    /// Whether more commands may be sent.
     func hasRoom(for count: Int, size: Int) -> Bool {
         entries.count + count <= Self.maximumCount && self.size + size <= Self.maximumSize
     }

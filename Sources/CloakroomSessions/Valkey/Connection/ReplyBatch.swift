@@ -1,4 +1,4 @@
-/// The answers to commands that were sent together. Belongs to the connection's event loop.
+/// The replies to commands that were sent together. Belongs to the connection's event loop.
 final class PipelinedReplies {
     typealias Reply = Result<RESPValue, ValkeyCommandError>
 
@@ -12,7 +12,7 @@ final class PipelinedReplies {
         self.continuation = continuation
     }
 
-    /// Notes one answer; the last one wakes whoever waits.
+    /// Stores one reply; the last one resumes the waiting task.
     func fill(_ index: Int, with reply: Reply) {
         replies[index] = reply
         missing -= 1

@@ -3,20 +3,19 @@ import NIOCore
 import NIOPosix
 import NIOSSL
 
-/// A connection to a server, or to a sentinel, for whoever is not on its event loop.
+/// A connection to a server or a sentinel, for use outside its event loop.
 ///
-/// A process has one to the server, which carries everything. Invalidations come over the connection on which a record
-/// was read, and only there is their order with the answers certain: a change that the server made after it answered is
-/// told after the answer. Over several connections a record that is stale could come in behind the word that it is.
+/// A process uses one connection to the server for everything. Invalidations arrive on the connection on which a record
+/// was read, and only there is their order relative to the replies guaranteed: a change that the server made after a
+/// reply arrives after that reply. With several connections a stale record could arrive after its invalidation.
 struct ValkeyConnection: Sendable {
     private let handler: NIOLoopBound<ValkeyConnectionHandler>
     private let eventLoop: any EventLoop
-    /// Why it ended.
+    /// The reason why the connection ended.
     let closed: EventLoopFuture<ValkeyDisconnectReason>
-    /// Whom it is with.
     let address: String
 
-    /// What connections to one kind of server have in common.
+    /// The common options of connections to one kind of server.
     struct Options: Sendable {
         var timeout: TimeAmount
         var tls: NIOSSLContext?
@@ -24,7 +23,7 @@ struct ValkeyConnection: Sendable {
         var disconnectCodes: Set<String>
     }
 
-    /// Connects. TLS goes on while the first command waits.
+    /// Connects. The TLS handshake continues while the first command waits.
     static func connect(
         host: String, port: Int, options: Options, on eventLoop: any EventLoop
     ) async throws(ValkeyDisconnectReason) -> ValkeyConnection {
@@ -33,7 +32,7 @@ struct ValkeyConnection: Sendable {
             .channelOption(.tcpOption(.tcp_nodelay), value: 1)
             .channelOption(.socketOption(.so_keepalive), value: 1)
         do {
-            // Called once for each address that the name has; only one of these channels lives on.
+            // Called once for each address of the name; only one of these channels is kept.
             return try await bootstrap.connect(host: host, port: port) { channel in
                 channel.eventLoop.makeCompletedFuture {
                     if let tls = options.tls {
@@ -55,12 +54,12 @@ struct ValkeyConnection: Sendable {
         }
     }
 
-    /// How long connecting and the first commands may take: a round trip or two more than others.
+    /// The time limit for connecting and for the first commands: a round trip or two more than for others.
     static func patience(_ timeout: TimeAmount) -> TimeAmount {
         max(timeout, .seconds(2))
     }
 
-    /// Sends commands at once, one after the other, and waits for all the answers. Nothing is ever sent a second time.
+    /// Sends commands immediately, pipelined, and waits for all replies. Commands are never sent twice.
     func send(_ commands: [ValkeyCommand], timeout: TimeAmount? = nil) async -> [Result<RESPValue, ValkeyCommandError>]
     {
         guard !commands.isEmpty else { return [] }
@@ -72,15 +71,14 @@ struct ValkeyConnection: Sendable {
         }
     }
 
-    /// Says that the connection is good for use, and has changes told from now on.
-    /// - Returns: `false` if it has ended already.
+    /// Marks the connection as ready, and starts delivering changes.
+    /// - Returns: `false` if the connection has ended already.
     func activate(to listener: any ValkeyPushDelegate) async -> Bool {
         await withCheckedContinuation { continuation in
             eventLoop.execute { continuation.resume(returning: handler.value.activate(to: listener)) }
         }
     }
 
-    /// Ends it.
     func close(_ reason: ValkeyDisconnectReason) {
         eventLoop.execute { handler.value.close(reason) }
     }

@@ -2,16 +2,17 @@ import CloakroomTLS
 import NIOCore
 import NIOSSL
 
-/// One connection to a server: sends commands, matches answers to them in order, and gives up on a server that is late.
+/// One connection to a server: sends commands, matches replies to them in order, and closes the connection if a reply
+/// is late.
 ///
-/// There is one deadline, the oldest command's. When it passes, or when the server says something that is no RESP, the
-/// connection is closed and every command that waits has failed: which answer would belong to which is not known any more.
-/// A connection on which nothing happens is asked for a sign of life, so that a server that hangs is noticed as soon.
+/// There is one deadline, that of the oldest command. When it passes, or when the server sends invalid RESP, the
+/// connection is closed and every pending command fails, because replies can no longer be matched to commands. An idle
+/// connection is pinged, so that a hanging server is noticed just as soon.
 final class ValkeyConnectionHandler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
-    /// After this long without anything to do the server is asked whether it is there.
+    /// The idle time after which the server is pinged.
     static let heartbeat = TimeAmount.milliseconds(500)
 
     private var context: ChannelHandlerContext?
@@ -21,17 +22,17 @@ final class ValkeyConnectionHandler: ChannelInboundHandler {
     private let disconnectCodes: Set<String>
     private var timer: (task: Scheduled<Void>, at: NIODeadline)?
     private var needsFlush = false
-    /// When the server said something last.
+    /// When the server last sent data.
     private var lastReceivedAt = NIODeadline.uptimeNanoseconds(0)
     private var disconnectReason: ValkeyDisconnectReason?
     private let closed: EventLoopPromise<ValkeyDisconnectReason>
-    /// Who is told of changes, once the connection is good for use.
+    /// Receives changes once the connection is ready.
     private var listener: (any ValkeyPushDelegate)?
 
     /// - Parameters:
-    ///   - timeout: After this a command has failed.
-    ///   - unfitCodes: Errors that say that this server is the wrong one; the connection is closed then.
-    ///   - closed: Is told why the connection ended, once.
+    ///   - timeout: The time limit for a reply.
+    ///   - unfitCodes: Error codes that mean that this is the wrong server; the connection is closed then.
+    ///   - closed: Completed once, with the reason why the connection ended.
     init(timeout: TimeAmount, disconnectCodes: Set<String>, closed: EventLoopPromise<ValkeyDisconnectReason>) {
         self.timeout = timeout
         self.disconnectCodes = disconnectCodes
@@ -47,8 +48,8 @@ final class ValkeyConnectionHandler: ChannelInboundHandler {
         self.context = nil
     }
 
-    /// Sends commands, and has their answers go to the batch.
-    /// - Parameter timeout: If it is not the usual one.
+    /// Sends commands, and delivers their replies to the batch.
+    /// - Parameter timeout: Overrides the default time limit.
     func send(_ commands: [ValkeyCommand], timeout: TimeAmount? = nil, to batch: PipelinedReplies) {
         let size = commands.reduce(0) { $0 + $1.encoded.readableBytes }
         guard disconnectReason == nil, let context, pending.hasRoom(for: commands.count, size: size) else {
@@ -65,7 +66,7 @@ final class ValkeyConnectionHandler: ChannelInboundHandler {
         }
         setTimer(noLaterThan: pending.deadline ?? deadline)
         guard !needsFlush else { return }
-        // What others send in the same turn of the loop goes out with it, in one system call.
+        // Commands sent in the same event loop tick are flushed together, in one system call.
         needsFlush = true
         context.eventLoop.assumeIsolated().execute { [self] in
             needsFlush = false
@@ -73,8 +74,8 @@ final class ValkeyConnectionHandler: ChannelInboundHandler {
         }
     }
 
-    /// The connection is good for use from now on: says so, and tells of changes.
-    /// - Returns: `false` if it has ended already.
+    /// Marks the connection as ready, and starts delivering changes.
+    /// - Returns: `false` if the connection has ended already.
     func activate(to listener: any ValkeyPushDelegate) -> Bool {
         guard disconnectReason == nil, let context else { return false }
         self.listener = listener
@@ -124,7 +125,8 @@ final class ValkeyConnectionHandler: ChannelInboundHandler {
         close(isTLS ? .tls("\(error)") : .unreachable)
     }
 
-    /// Ends the connection. Those who trust what was read over it are told before anybody hears that a command failed.
+    /// Closes the connection. The listener is notified before any command fails, so that cached data is invalidated
+    /// first.
     func close(_ reason: ValkeyDisconnectReason) {
         guard disconnectReason == nil else { return }
         disconnectReason = reason
@@ -147,7 +149,7 @@ final class ValkeyConnectionHandler: ChannelInboundHandler {
         timer = (task, deadline)
     }
 
-    /// Looks what is due. The timer is not moved with each command; it asks again instead.
+    /// Checks the deadlines. The timer is not moved with each command; it reschedules itself instead.
     private func timerFired() {
         timer = nil
         guard disconnectReason == nil, let context else { return }
@@ -158,7 +160,7 @@ final class ValkeyConnectionHandler: ChannelInboundHandler {
         setTimer(noLaterThan: min(next, pending.deadline ?? next))
     }
 
-    /// Asks for a sign of life. Whatever the answer is, it is one; if there is none, the deadline passes.
+    /// Sends a heartbeat. Any reply is sufficient; without a reply, the deadline passes.
     private func sendPing(_ context: ChannelHandlerContext) {
         pending.append(
             PendingCommands.Entry(batch: nil, index: 0, deadline: context.eventLoop.now + timeout, size: 0))
@@ -168,7 +170,7 @@ final class ValkeyConnectionHandler: ChannelInboundHandler {
     private static let ping = ValkeyCommand("PING")
 }
 
-/// Is told what a server says by itself. Called on the connection's event loop.
+/// Receives the server's push messages. Called on the connection's event loop.
 protocol ValkeyPushDelegate: Sendable {
     func connectionChanged(isUp: Bool)
     func pushed(_ message: [RESPValue])

@@ -2,7 +2,8 @@ import CloakroomCore
 import NIOCore
 import NIOSSL
 
-/// Finds the server and makes a connection to it that is good for use: signed in, told of changes, and with a primary.
+/// Finds the server and establishes a connection that is ready for use: authenticated, with change tracking, and to a
+/// primary.
 struct ValkeyConnector: Sendable {
     private let configuration: ValkeyConfiguration
     private let tls: NIOSSLContext?
@@ -14,7 +15,7 @@ struct ValkeyConnector: Sendable {
         self.eventLoop = eventLoop
     }
 
-    /// One attempt. Addresses are tried in turn; the error is the last one's that says something.
+    /// One attempt. Addresses are tried in turn; the error is the last meaningful one.
     func connect() async throws(ValkeyDisconnectReason) -> ValkeyConnection {
         var loss = ValkeyDisconnectReason.unreachable
         for address in configuration.addresses where !Task.isCancelled {
@@ -28,10 +29,10 @@ struct ValkeyConnector: Sendable {
         throw loss
     }
 
-    /// Connects to a server and makes sure that it is the right one.
+    /// Connects to a server and verifies that it is the right one.
     private func server(_ address: HostAndPort) async throws(ValkeyDisconnectReason) -> ValkeyConnection {
         var unfit: Set<String> = ["READONLY", "LOADING", "MASTERDOWN", "NOAUTH"]
-        // Behind sentinels a primary without replicas may be one that was replaced; elsewhere it is what there is.
+        // With sentinels a primary without replicas may have been replaced; without them it is the only server.
         if configuration.sentinelPrimary != nil { unfit.insert("NOREPLICAS") }
         let connection = try await ValkeyConnection.connect(
             host: address.host, port: address.port, options: options(unfit), on: eventLoop)
@@ -45,7 +46,7 @@ struct ValkeyConnector: Sendable {
     }
 
     private func signIn(_ connection: ValkeyConnection) async throws(ValkeyDisconnectReason) {
-        // A gateway that stops does not wait for a server that does not answer.
+        // A stopping gateway does not wait for a server that does not respond.
         let result: Result<Void, ValkeyDisconnectReason> = await withTaskCancellationHandler {
             do throws(ValkeyDisconnectReason) { return .success(try await sendHello(connection)) } catch {
                 return .failure(error)
@@ -62,21 +63,22 @@ struct ValkeyConnector: Sendable {
             hello += ["AUTH", .text(configuration.user ?? "default"), .bytes(password.bytes)]
         }
         _ = try await ask(ValkeyCommand("HELLO", hello + ["SETNAME", "cloakroom"]), connection)
-        // Own changes are known here anyway. The scripts see to it that a key stays watched when it is changed from here.
+        // Own changes need no notification. The scripts ensure that a key stays tracked after a change by this process.
         _ = try await ask(ValkeyCommand("CLIENT", "TRACKING", "ON", "NOLOOP"), connection)
         _ = try await ask(ValkeyCommand("PING"), connection)
         let role: RESPValue
         do throws(ValkeyDisconnectReason) {
             role = try await ask(ValkeyCommand("ROLE"), connection)
         } catch {
-            // Services that hide the role lead to the primary themselves. Behind sentinels nobody else makes sure.
+            // Services that hide the role route to the primary themselves. With sentinels the role has to be checked
+            // here.
             guard configuration.sentinelPrimary == nil, case .unauthorized = error else { throw error }
             return
         }
         if role.elements?.first?.text != "master" { throw .notPrimary(code: "READONLY") }
     }
 
-    /// Asks a sentinel where the primary is.
+    /// Asks a sentinel for the address of the primary.
     private func primary(_ name: String, sentinel: HostAndPort) async throws(ValkeyDisconnectReason) -> HostAndPort {
         let connection = try await ValkeyConnection.connect(
             host: sentinel.host, port: sentinel.port, options: options([]), on: eventLoop)
@@ -97,7 +99,7 @@ struct ValkeyConnector: Sendable {
             serverName: configuration.tls?.serverName, disconnectCodes: unfit)
     }
 
-    /// Sends one command of those that come before a connection is good for use.
+    /// Sends one of the commands that make a connection ready.
     private func ask(_ command: ValkeyCommand, _ connection: ValkeyConnection) async throws(ValkeyDisconnectReason)
         -> RESPValue
     {
@@ -106,7 +108,7 @@ struct ValkeyConnector: Sendable {
         case .success(let value): return value
         case .failure(.rejected(let error)): throw Self.disconnectReason(error, command)
         case .failure, nil:
-            // A command that was lost was so because the connection ended, and that knows why.
+            // The command was lost because the connection ended, and the connection has the reason.
             connection.close(.unreachable)
             throw (try? await connection.closed.get()) ?? .unreachable
         }

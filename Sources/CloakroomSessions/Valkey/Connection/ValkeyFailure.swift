@@ -1,37 +1,36 @@
-/// Why there is no answer to a command.
+/// Why a command has no reply.
 enum ValkeyCommandError: Error, Sendable, Equatable {
-    /// It was not sent: there is no link.
+    /// The command was not sent: there is no connection.
     case notConnected
-    /// It was not sent: too many are waiting for their answers.
+    /// The command was not sent: too many commands are pending.
     case overloaded
-    /// It was sent, and whether it was done is not known.
+    /// The command was sent, and its result is unknown.
     case disconnected
-    /// It was not done, and why.
+    /// The server rejected the command, with its error.
     case rejected(RESPError)
 }
 
-/// Why a link ended, or why there was none. The raw value is the kind, as logs name it.
+/// Why a connection ended, or could not be established. The raw value is the kind in logs.
 enum ValkeyDisconnectReason: Error, Sendable, Equatable {
-    /// The server hung up, or could not be reached.
+    /// The server closed the connection, or could not be reached.
     case unreachable
-    /// The server did not answer in time.
+    /// The server did not respond in time.
     case timedOut
-    /// What the server sent cannot be understood.
+    /// The server sent invalid data.
     case protocolError
-    /// TLS failed.
     case tls(String)
-    /// The server wants another user, another password, or none of the two has the permission.
+    /// The user or the password is wrong, or the user lacks a permission.
     case unauthorized(code: String, command: String)
-    /// The server is one that writes may not go to: a replica, or one that is loading its data.
+    /// The server does not accept writes: a replica, or one that is loading its data.
     case notPrimary(code: String)
-    /// The server does not speak RESP3, as from version 6 on.
+    /// The server does not support RESP3, which requires version 6.
     case unsupportedServer(code: String)
     /// No sentinel knows the primary.
     case noPrimary
-    /// The gateway has no more use for it.
+    /// The gateway closed the connection.
     case closed
 
-    /// As logs name it.
+    /// The name in logs.
     var kind: String {
         switch self {
         case .unreachable: "unreachable"

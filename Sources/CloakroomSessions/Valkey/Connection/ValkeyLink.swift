@@ -4,10 +4,10 @@ import NIOCore
 import NIOSSL
 import Synchronization
 
-/// The link of this process to the server: connects, connects again, and sends commands while there is a connection.
+/// This process's client of the server: connects, reconnects, and sends commands while there is a connection.
 ///
-/// Commands that come while there is none fail at once. They do not wait for it, so nothing falls upon a server that has
-/// just come back but what is asked at that moment.
+/// Without a connection, commands fail immediately. They are not queued, so a server that has just recovered receives
+/// only the commands of that moment.
 final class ValkeyClient: Sendable {
     private let connector: ValkeyConnector
     private let log: ValkeyLog
@@ -18,7 +18,7 @@ final class ValkeyClient: Sendable {
         log = ValkeyLog(configuration, logger)
     }
 
-    /// Sends commands at once and waits for all the answers.
+    /// Sends commands immediately and waits for all replies.
     func send(_ commands: [ValkeyCommand]) async -> [Result<RESPValue, ValkeyCommandError>] {
         guard let connection = connection.withLock({ $0 }) else {
             return commands.map { _ in .failure(.notConnected) }
@@ -50,12 +50,12 @@ final class ValkeyClient: Sendable {
         }
     }
 
-    /// Lets commands go over a connection until it ends.
+    /// Uses a connection for commands until it ends.
     private func use(_ connection: ValkeyConnection, _ listener: any ValkeyPushDelegate) async -> ValkeyDisconnectReason
     {
         await withTaskCancellationHandler {
-            // Before it is told: who hears that the link stands finds it standing. What is read in between is stale once
-            // that is told, as everything is that was read before.
+            // Set before the listener is notified, so that a notified listener finds the connection. Data that is read
+            // in between becomes stale with the notification, like all data that was read before.
             self.connection.withLock { $0 = connection }
             log.connected(connection.address)
             _ = await connection.activate(to: listener)

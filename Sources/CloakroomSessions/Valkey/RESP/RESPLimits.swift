@@ -1,25 +1,26 @@
-/// What a server may ask of this process's memory with one value. More is a broken protocol: what is kept here is small.
+/// Limits for the memory that one value of a server may use. A larger value is a protocol error: stored values are
+/// small.
 struct RESPLimits: Sendable {
-    /// The longest line, in bytes.
+    /// The maximum length of a line, in bytes.
     var line = 64 * 1024
-    /// The longest string, in bytes.
+    /// The maximum length of a string, in bytes.
     var blob = 16 * 1024 * 1024
-    /// The most bytes of all strings of one value.
+    /// The maximum length of all strings of one value, in bytes.
     var bytes = 64 * 1024 * 1024
-    /// The most members of one value, those of its members included.
+    /// The maximum number of members of one value, including nested members.
     var members = 1_000_000
-    /// How deep values may stand in each other.
+    /// The maximum nesting depth of values.
     var depth = 16
 }
 
-/// What a server said is no RESP. Nothing that follows can be understood.
+/// The server sent invalid RESP. The data after it cannot be parsed.
 struct RESPProtocolError: Error, Equatable {
-    /// What is wrong.
+    /// The kind of error.
     enum Kind: Sendable {
         case unknownType, malformedLine, malformedNumber, malformedString, tooLong, tooMany, tooDeep
-        /// Strings and rows whose length is not known beforehand. No server sends them.
+        /// Strings and aggregates without a length. No server sends them.
         case streamed
-        /// A push inside something else.
+        /// A push inside another value.
         case nestedPush
     }
 

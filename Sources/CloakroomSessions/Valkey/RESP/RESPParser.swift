@@ -1,11 +1,11 @@
 import NIOCore
 
-/// Reads RESP3 (and RESP2) as it comes, in pieces of any size.
+/// An incremental parser of RESP3 (and RESP2), for pieces of any size.
 ///
-/// Rows that are not whole yet are kept on a stack, so nothing is read twice. The first error is the last word:
-/// ``next()`` throws it again from then on.
+/// Incomplete aggregates are kept on a stack, so nothing is parsed twice. The first error is final: ``next()`` throws
+/// it again from then on.
 struct RESPParser {
-    /// A row that some members are still missing of.
+    /// An aggregate with missing members.
     private struct Aggregate {
         enum Kind { case array, map, set, push, attribute }
 
@@ -16,10 +16,10 @@ struct RESPParser {
 
     private let limits: RESPLimits
     private var buffer = ByteBuffer()
-    /// Where no line ends before, from the reader index.
+    /// The number of bytes from the reader index without a line end.
     private var scanned = 0
     private var rows: [Aggregate] = []
-    /// Of the value that is being read.
+    /// The number of members of the current value.
     private var members = 0
     private var bytes = 0
     private var failure: RESPProtocolError?
@@ -28,19 +28,18 @@ struct RESPParser {
         self.limits = limits
     }
 
-    /// Takes what has come in.
     mutating func append(_ piece: ByteBuffer) {
         guard buffer.readableBytes > 0 else {
             buffer = piece
             return
         }
-        // What was read is let go of now and then; not each time, because that moves what was not.
+        // Discarded above 64 KiB only, because discarding moves the unread bytes.
         if buffer.readerIndex > 64 * 1024 { buffer.discardReadBytes() }
         buffer.writeImmutableBuffer(piece)
     }
 
     /// The next value.
-    /// - Returns: `nil` if it is not whole yet.
+    /// - Returns: `nil` if the value is incomplete.
     mutating func next() throws(RESPProtocolError) -> RESPValue? {
         if let failure { throw failure }
         do {
@@ -57,8 +56,8 @@ struct RESPParser {
         }
     }
 
-    /// Puts a value where it belongs, and closes the rows that are whole by it.
-    /// - Returns: The value, if nothing is open any more.
+    /// Adds a value to the innermost open aggregate, and closes the aggregates that it completes.
+    /// - Returns: The value, if no aggregate is open any more.
     private mutating func close(_ value: RESPValue?) throws(RESPProtocolError) -> RESPValue? {
         var value = value
         while var row = rows.popLast() {
@@ -70,7 +69,7 @@ struct RESPParser {
                 rows.append(row)
                 return nil
             }
-            // Attributes say something about the value that follows. Nothing here wants to know.
+            // Attributes describe the value that follows. They are ignored.
             value = row.kind == .attribute ? nil : Self.value(of: row)
             if value == nil { return nil }
         }
@@ -90,8 +89,8 @@ struct RESPParser {
         }
     }
 
-    /// Reads one value that has no members, or opens a row.
-    /// - Returns: `nil` if there is not enough; `.some(nil)` if a row was opened or closed without a value.
+    /// Parses a scalar value, or opens an aggregate.
+    /// - Returns: `nil` if data is missing; `.some(nil)` if an aggregate was opened or closed without a value.
     private mutating func scalarOrAggregate() throws(RESPProtocolError) -> RESPValue?? {
         guard let type = buffer.getInteger(at: buffer.readerIndex, as: UInt8.self) else { return nil }
         switch type {
@@ -110,15 +109,14 @@ struct RESPParser {
         }
     }
 
-    /// Opens a row.
     private mutating func open(_ kind: Aggregate.Kind) throws(RESPProtocolError) -> RESPValue?? {
         guard let line = try readLine() else { return nil }
         if kind == .array, line == "-1" { return .some(.null) }
         guard line != "?" else { throw RESPProtocolError(kind: .streamed) }
-        // A push stands for itself. Inside an answer nobody could tell whom it was meant for.
+        // A push is a message of its own. Inside a reply its receiver would be ambiguous.
         guard kind != .push || rows.isEmpty else { throw RESPProtocolError(kind: .nestedPush) }
         let count = try Self.count(line)
-        // Bounded before it is doubled, or the product might not be a number.
+        // Checked before doubling, which could otherwise overflow.
         guard count <= limits.members else { throw RESPProtocolError(kind: .tooMany) }
         let missing = kind == .map || kind == .attribute ? 2 * count : count
         members += missing
@@ -126,13 +124,13 @@ struct RESPParser {
         if missing == 0 { return .some(kind == .attribute ? nil : Self.value(of: Aggregate(kind: kind, missing: 0))) }
         guard rows.count < limits.depth else { throw RESPProtocolError(kind: .tooDeep) }
         var row = Aggregate(kind: kind, missing: missing)
-        // The server's word is good for this much before it has sent anything.
+        // The announced length is trusted up to this number before any member has arrived.
         row.members.reserveCapacity(min(missing, 64))
         rows.append(row)
         return .some(nil)
     }
 
-    /// Reads a string whose length stands before it. Takes nothing until it is whole.
+    /// Parses a string with a length prefix. Consumes nothing until the string is complete.
     private mutating func string(_ type: UInt8) throws(RESPProtocolError) -> RESPValue? {
         let start = buffer.readerIndex
         guard let line = try readLine() else { return nil }
@@ -160,7 +158,7 @@ struct RESPParser {
         }
     }
 
-    /// Reads a line, without its first byte and its end.
+    /// Parses a line, without its first byte and its end.
     private mutating func readLine() throws(RESPProtocolError) -> String? {
         let view = buffer.readableBytesView
         let from = view.index(view.startIndex, offsetBy: min(scanned, view.count))
@@ -188,7 +186,7 @@ struct RESPParser {
         case UInt8(ascii: "#"): if line == "t" || line == "f" { return .boolean(line == "t") }
         case UInt8(ascii: ":"): if let number = Int64(line) { return .integer(number) }
         case UInt8(ascii: ","):
-            // Only what RESP3 writes: Swift would read hexadecimal digits too.
+            // Only the characters of RESP3: Swift would parse hexadecimal digits too.
             let isPlain = line.utf8.allSatisfy { (0x30...0x39).contains($0) || "+-.eE".utf8.contains($0) }
             if isPlain || ["inf", "-inf", "nan"].contains(line), let number = Double(line) { return .double(number) }
         default:
@@ -198,7 +196,7 @@ struct RESPParser {
         throw RESPProtocolError(kind: type == UInt8(ascii: "_") ? .malformedLine : .malformedNumber)
     }
 
-    /// Reads a length: digits and nothing else.
+    /// Parses a length: digits only.
     private static func count(_ line: String) throws(RESPProtocolError) -> Int {
         guard line.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let count = Int(line) else {
             throw RESPProtocolError(kind: .malformedNumber)

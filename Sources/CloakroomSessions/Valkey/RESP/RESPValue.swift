@@ -1,6 +1,6 @@
 import NIOCore
 
-/// What a server says, in RESP3 and in what is left of RESP2. Nothing of it is ever printed: it may be somebody's session.
+/// A value of RESP3, or of RESP2 as far as it is still used. Never printed, because it may contain session data.
 enum RESPValue: Sendable, Equatable {
     /// A key of a map with its value.
     struct Pair: Sendable, Equatable {
@@ -22,12 +22,12 @@ enum RESPValue: Sendable, Equatable {
     case array([RESPValue])
     case map([Pair])
     case set([RESPValue])
-    /// Not an answer to anything: the server says it by itself.
+    /// A message that the server sends without a command.
     case push([RESPValue])
 }
 
 extension RESPValue {
-    /// The bytes of anything that is a string.
+    /// The bytes of any string type.
     var bytes: ByteBuffer? {
         switch self {
         case .blob(let buffer), .verbatim(_, let buffer): buffer
@@ -36,13 +36,13 @@ extension RESPValue {
         }
     }
 
-    /// The text of anything that is a string.
+    /// The text of any string type.
     var text: String? {
         if case .simple(let text) = self { return text }
         return bytes.map { String(buffer: $0) }
     }
 
-    /// The members of anything that is a row. A map is its keys and values in turn, as RESP2 has it.
+    /// The members of any aggregate. A map is its keys and values in turn, as in RESP2.
     var elements: [RESPValue]? {
         switch self {
         case .array(let elements), .set(let elements): elements
@@ -52,12 +52,12 @@ extension RESPValue {
     }
 }
 
-/// An answer that says that a command was not done.
+/// An error reply: the command was not executed.
 struct RESPError: Error, Sendable, Equatable {
-    /// The first word, such as `WRONGTYPE`, which is what errors are told apart by.
+    /// The first word, such as `WRONGTYPE`, which identifies the error.
     let code: String
 
-    /// Reads an error's line.
+    /// Parses the line of an error.
     init(line: String) {
         let words = line.split(separator: " ", maxSplits: 1)
         var code = words.first.map(String.init) ?? "ERR"

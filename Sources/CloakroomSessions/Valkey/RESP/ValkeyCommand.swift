@@ -1,8 +1,7 @@
 import NIOCore
 
-/// A command as it goes to the server: a row of strings.
+/// A command in its wire format: an array of strings.
 struct ValkeyCommand: Sendable {
-    /// A part of a command.
     enum Part: Sendable, ExpressibleByStringLiteral, ExpressibleByStringInterpolation {
         case text(String)
         case bytes([UInt8])
@@ -15,7 +14,7 @@ struct ValkeyCommand: Sendable {
 
     /// The command's name, for logs.
     let name: String
-    /// All of it. It may hold secrets and is never printed.
+    /// The encoded command. It may hold secrets and is never printed.
     let encoded: ByteBuffer
 
     init(_ name: String, _ parts: [Part] = []) {

@@ -1,9 +1,9 @@
 import NIOCore
 
-/// What a server sends, read for nothing but to see whether it can be: for fuzzing.
+/// Entry point for fuzzing the parser of server data.
 public enum RESPFuzzing {
-    /// Reads pieces as they would come from a server.
-    /// - Returns: How many values there were; `nil` if it was no RESP.
+    /// Parses pieces as they would arrive from a server.
+    /// - Returns: The number of values; `nil` for invalid RESP.
     public static func read(_ pieces: some Sequence<[UInt8]>) -> Int? {
         var parser = RESPParser()
         var count = 0

@@ -1,9 +1,9 @@
 import CloakroomCore
 
-/// Tells the keeper of the local table what the server says of keys that were read here.
+/// Forwards the server's invalidations of keys that were read here to the session cache.
 ///
-/// Leases, reasons and the throttle's keys are told of as well, because reading is what makes the server tell; nothing
-/// is kept of them.
+/// Invalidations of leases, reasons and the throttle's keys arrive as well, because the server tracks every read. They
+/// are ignored: these values are not cached.
 struct InvalidationForwarder: ValkeyPushDelegate {
     let keys: ValkeyKeys
     let changes: any RecordChangeDelegate
@@ -15,7 +15,7 @@ struct InvalidationForwarder: ValkeyPushDelegate {
     func pushed(_ message: [RESPValue]) {
         guard message.count >= 2, message[0].text == "invalidate" else { return }
         guard let names = message[1].elements else {
-            // No names: the whole database was emptied.
+            // Without names: the whole database was emptied.
             changes.allRecordsChanged()
             return
         }

@@ -1,8 +1,8 @@
 import CloakroomCore
 import NIOCore
 
-/// A record as the fields of a hash; `n`, the hash of the typed name, only where there is one. Numbers are decimal; `k` is 32 bytes, `d` and `o` are sealed. Fields that a later
-/// release adds are left alone by this one.
+/// The encoding of a record as the fields of a hash; `n`, the hash of the typed name, is optional. Numbers are decimal;
+/// `k` is 32 bytes, `d` and `o` are sealed. Fields that a later release adds are ignored and preserved.
 enum RecordEncoding {
     /// Fields and values of everything but the time of use and the fence.
     static func parts(_ record: SessionRecord) -> [ValkeyCommand.Part] {
@@ -14,9 +14,9 @@ enum RecordEncoding {
         ]
     }
 
-    /// Reads a record.
+    /// Parses a record.
     /// - Parameter elements: Fields and values in turn.
-    /// - Returns: `nil` if it is none of ours.
+    /// - Returns: `nil` if it is not a valid record.
     static func record(_ elements: [RESPValue], id: SessionID) -> SessionRecord? {
         var fields: [String: ByteBuffer] = [:]
         for index in stride(from: 0, to: elements.count - 1, by: 2) {

@@ -1,8 +1,9 @@
-/// What is done to a session in one piece. `KEYS[1]` is its record, a hash with the fields of ``RecordEncoding``.
+/// The atomic operations on a session. `KEYS[1]` is its record, a hash with the fields of ``RecordEncoding``.
 ///
-/// Every script that changes a record ends by reading from it. The server tells a connection of one change after each read
-/// and then forgets that it was read; a change of our own (`NOLOOP`) is not told but forgotten all the same. Without the
-/// read at the end, a session that was touched here and then ended elsewhere would live on in the local table.
+/// Every script that changes a record ends by reading from it. The server reports one change after each read to a
+/// connection and then stops tracking the key. A change by the same connection (`NOLOOP`) is not reported but still
+/// ends the tracking. Without the read at the end, a session that was touched here and then ended elsewhere would stay
+/// in the cache.
 enum SessionScripts {
     /// ARGV: milliseconds to keep it, then fields and values.
     static let insert = ValkeyScript(
@@ -14,8 +15,8 @@ enum SessionScripts {
         return 1
         """)
 
-    /// KEYS: record, lease. ARGV: fence or nothing, version to replace, key, time of use, then fields and values.
-    /// - Returns: What became of it.
+    /// KEYS: record, lease. ARGV: fence or empty, version to replace, key, time of use, then fields and values.
+    /// - Returns: The result.
     static let replace = ValkeyScript(
         """
         if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then return 'gone' end
@@ -31,10 +32,10 @@ enum SessionScripts {
         return 'done'
         """)
 
-    /// KEYS: record, lease, reason. ARGV: reason, milliseconds to keep it, version and fence or nothing twice.
-    /// - Returns: The record's fields and values; nothing if there was none.
+    /// KEYS: record, lease, reason. ARGV: reason, milliseconds to keep it, version and fence or empty twice.
+    /// - Returns: The record's fields and values; empty if there was none.
     ///
-    /// Memory is given back before the reason takes some, so that sessions can be ended on a server that is full.
+    /// The record is deleted before the reason is stored, so that sessions can be ended on a server that is full.
     static let remove = ValkeyScript(
         """
         local kind = redis.call('TYPE', KEYS[1]).ok
@@ -64,9 +65,9 @@ enum SessionScripts {
         """)
 
     /// KEYS: record, lease. ARGV: milliseconds.
-    /// - Returns: The fence; 0 if somebody has the lease; nothing if there is no record.
+    /// - Returns: The fence; 0 if the lease is held; empty if there is no record.
     ///
-    /// The lease runs out by the server's clock, which all replicas have in common.
+    /// The lease expires by the server's clock, which all replicas share.
     static let lease = ValkeyScript(
         """
         if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then return false end
@@ -83,11 +84,11 @@ enum SessionScripts {
         return redis.call('DEL', KEYS[1])
         """)
 
-    /// KEYS: the index of an account: names of its sessions, ordered by when the server will have forgotten them. ARGV: a
-    /// name, milliseconds until then.
+    /// KEYS: the index of an account: ids of its sessions, ordered by when the server will have deleted them. ARGV: an
+    /// id, milliseconds until then.
     ///
-    /// By the server's clock, as the forgetting is. Names whose time is over are cleared away here, and nowhere else: a name
-    /// without a record may be one whose record is about to be written.
+    /// Times are by the server's clock, like the expiry of records. Expired ids are removed only here: an id without a
+    /// record may be one whose record is about to be written.
     static let index = ValkeyScript(
         """
         local time = redis.call('TIME')
@@ -101,7 +102,7 @@ enum SessionScripts {
         return 1
         """)
 
-    /// KEYS: a state of the throttle. ARGV: old, new, milliseconds to keep it; nothing stands for none.
+    /// KEYS: a state of the throttle. ARGV: old, new, milliseconds to keep it; empty means no state.
     static let throttle = ValkeyScript(
         """
         local kept = redis.call('GET', KEYS[1]) or ''

@@ -1,7 +1,7 @@
 import CloakroomCore
 import NIOCore
 
-/// The names of the keys. What stands in braces decides the slot in a cluster, so everything about one session is in one.
+/// The names of the keys. The part in braces determines the slot in a cluster, so all keys of one session share a slot.
 struct ValkeyKeys: Sendable {
     private let prefix: String
 
@@ -13,14 +13,14 @@ struct ValkeyKeys: Sendable {
     func lease(_ id: SessionID) -> String { "\(prefix):{\(id)}:lease" }
     func ended(_ id: SessionID) -> String { "\(prefix):{\(id)}:ended" }
 
-    /// The index of an account's sessions. In another slot than these are.
+    /// The index of an account's sessions, which is in another slot than the sessions.
     func sessions(of account: UInt64) -> String { "\(prefix):{a\(SessionID(account))}:sessions" }
 
     func throttle(_ key: ThrottleKey) -> String {
         "\(prefix):{t\(key.scope.rawValue)\(SessionID(key.hash))}:throttle"
     }
 
-    /// Reads the name of a record's key.
+    /// Parses the name of a record's key.
     /// - Returns: `nil` for all other keys.
     func session(named key: ByteBuffer) -> SessionID? {
         let text = String(buffer: key)

@@ -7,13 +7,12 @@ struct ScriptCall: Sendable {
 }
 
 extension ValkeyRecordStore {
-    /// Sends a command.
     func ask(_ command: ValkeyCommand) async throws(SessionStoreError) -> RESPValue {
         try Self.value(await link.send([command]).first)
     }
 
     /// Runs a script.
-    /// - Parameter full: Whether an error of a server without memory is told as such.
+    /// - Parameter full: Whether an out-of-memory error of the server is reported as `full`.
     func run(
         _ script: ValkeyScript, _ keys: [String], _ arguments: [ValkeyCommand.Part], full: Bool = false
     ) async throws(SessionStoreError) -> RESPValue {
@@ -21,20 +20,20 @@ extension ValkeyRecordStore {
     }
 
     /// Runs a script several times.
-    /// - Returns: The answers, in order.
+    /// - Returns: The replies, in order.
     func run(_ script: ValkeyScript, _ calls: [ScriptCall]) async -> [Result<RESPValue, ValkeyCommandError>] {
         var replies = await link.send(calls.map { script.evalsha($0.keys, $0.arguments) })
         let unknown = replies.indices.filter { index in
             if case .failure(.rejected(let error)) = replies[index] { error.code == "NOSCRIPT" } else { false }
         }
-        // After a restart, or on another primary. Those calls were not run.
+        // The script is unknown after a restart, or on another primary. Those calls were not run.
         let again = await link.send(unknown.map { script.eval(calls[$0].keys, calls[$0].arguments) })
         for (index, reply) in zip(unknown, again) { replies[index] = reply }
         return replies
     }
 
-    /// The answer to a command.
-    /// - Throws: ``SessionStoreError`` of kind `unavailable` for every failure but one.
+    /// The reply to a command.
+    /// - Throws: ``SessionStoreError`` of kind `unavailable` for every failure except a full server.
     static func value(
         _ reply: Result<RESPValue, ValkeyCommandError>?, full: Bool = false
     ) throws(SessionStoreError) -> RESPValue {

@@ -21,10 +21,10 @@ extension ValkeyRecordStore {
 }
 
 extension ThrottleState {
-    /// Three numbers. There is one spelling of each state, so the server can compare two of them as text.
+    /// Three numbers. Each state has exactly one encoding, so the server can compare two of them as text.
     fileprivate var stored: String { "\(count) \(since.milliseconds) \(notBefore.milliseconds)" }
 
-    /// Fails for what is no state of ours; that counts as none.
+    /// Fails for an invalid state, which counts as none.
     fileprivate init?(stored: String) {
         let numbers = stored.split(separator: " ", omittingEmptySubsequences: false)
         guard numbers.count == 3, let count = UInt32(numbers[0]), let since = Int64(numbers[1]),

@@ -3,37 +3,37 @@ import Logging
 import NIOCore
 import NIOSSL
 
-/// Keeps records in a Valkey or Redis server, version 6 or later, that several gateways share.
+/// Stores records in a Valkey or Redis server, version 6 or later, that several gateways share.
 ///
-/// Every change of one session is one script, so it is atomic among replicas. The server forgets records by itself, by its
-/// own clock; what is over for a gateway is kept some minutes longer, so that it can say why.
+/// Every change of one session is one script, so it is atomic among replicas. The server deletes records by its own
+/// clock, some minutes after they have expired for a gateway, so that the gateway can report the reason.
 ///
-/// What the server's user has to be allowed, where the prefix is `cloakroom`:
+/// The required permissions of the server's user, for the prefix `cloakroom`:
 ///
 ///     ACL SETUSER cloakroom on >password ~cloakroom:* resetchannels -@all +hello +client|tracking +client|setname
 ///         +ping +role +evalsha +eval +exists +type +hset +hget +hmget +hgetall +hexists +hincrby +pexpire +pttl
 ///         +del +get +set +time +zadd +zrem +zrange +zscore +zremrangebyscore
 ///
-/// Keys are safe for a cluster, but its redirections (`MOVED`, `ASK`) are not followed: a single primary is needed, with or
-/// without sentinels.
+/// Keys are safe for a cluster, but its redirections (`MOVED`, `ASK`) are not followed: a single primary is needed,
+/// with or without sentinels.
 struct ValkeyRecordStore: SessionRecordStore {
-    /// Commands that are sent at once where there are many: others get their turn in between.
+    /// The maximum number of commands sent together; other operations run in between.
     private static let commandsAtOnce = 500
-    /// Names stay this much longer in the index of their account than the server keeps their records, because what moves
-    /// a record's end is late by what commands take.
+    /// Ids stay this much longer in the index of their account than the server keeps their records, because updates of
+    /// a record's end are delayed by the duration of commands.
     private static let indexMargin = Duration.seconds(3_600)
-    /// The longest that anything is kept.
+    /// The maximum time to keep a value.
     private static let longest = Duration.seconds(10 * 365 * 86_400)
 
     let keys: ValkeyKeys
     let link: ValkeyClient
 
-    /// Makes a store. It connects once it runs.
+    /// Creates a store. It connects in ``run(_:idleTimeout:)``.
     /// - Parameters:
     ///   - plan: With at least one address.
-    ///   - tls: How TLS is spoken where the plan has it; protocols of the application layer are left out.
-    ///   - group: One of its event loops has the connection.
-    /// - Throws: NIOSSL's error if there can be no such TLS.
+    ///   - tls: The TLS configuration, if TLS is configured; ALPN protocols are removed.
+    ///   - group: One of its event loops runs the connection.
+    /// - Throws: NIOSSL's error if the TLS configuration is invalid.
     init(_ configuration: ValkeyConfiguration, tls: TLSConfiguration?, group: any EventLoopGroup, logger: Logger) throws
     {
         keys = ValkeyKeys(prefix: configuration.prefix)
@@ -45,20 +45,19 @@ struct ValkeyRecordStore: SessionRecordStore {
         link = ValkeyClient(configuration, tls: context, eventLoop: group.next(), logger: logger)
     }
 
-    /// Always 0: how many there are only the server could tell, and only by looking at all of its keys. The bound on
-    /// sessions is the server's `maxmemory` therefore, with `maxmemory-policy noeviction`: a server that is full is the
-    /// error `full`.
+    /// Always 0, because counting would require scanning all keys of the server. The number of sessions is therefore
+    /// limited by the server's `maxmemory`, with `maxmemory-policy noeviction`: a full server causes the error `full`.
     var count: Int { 0 }
 
     func insert(_ record: SessionRecord, keepUntil: Timestamp, now: Timestamp) async throws(SessionStoreError) -> Bool {
-        // The index first. It is in another slot, so the two are not one step; a name without a record does no harm, and a
-        // record without a name would be a session that signing out everywhere does not reach.
+        // The index first. It is in another slot, so the two writes are not atomic. An id without a record is harmless;
+        // a record without an id would be a session that signing out everywhere misses.
         try await index(record, now: now, full: true)
         var arguments: [ValkeyCommand.Part] = [.integer(Self.time(keepUntil - now + Self.tombstoneLifetime))]
         arguments += RecordEncoding.parts(record) + ["u", .integer(record.lastUsedAt.milliseconds)]
         let response = try await run(SessionScripts.insert, [keys.session(record.key.id)], arguments, full: true)
         if response == .integer(1) { return true }
-        // The session of that name is somebody else's, so it must not stand among this account's.
+        // The id belongs to a session of another account, so it must not be in this account's index.
         for hash in record.indexHashes {
             _ = try await ask(ValkeyCommand("ZREM", .text(keys.sessions(of: hash)), .text("\(record.key.id)")))
         }
@@ -71,7 +70,7 @@ struct ValkeyRecordStore: SessionRecordStore {
         case .none:
             let reason = try await ask(ValkeyCommand("GET", .text(keys.ended(id))))
             guard let reason = reason.text else { return .none }
-            // A later release may know more reasons; the session is over all the same.
+            // A later release may have more reasons; the session has ended in any case.
             return .ended(SessionEndReason(rawValue: reason) ?? .revoked)
         case let lookup: return lookup
         }
@@ -81,7 +80,7 @@ struct ValkeyRecordStore: SessionRecordStore {
         -> RecordUpdateResult
     {
         let id = record.key.id
-        // The account's hash may be a new one, under a new secret. First the index again.
+        // The account's hash may be a new one, under a new secret. The index is again written first.
         try await index(record, now: now)
         let arguments: [ValkeyCommand.Part] =
             [
@@ -90,8 +89,8 @@ struct ValkeyRecordStore: SessionRecordStore {
             ] + RecordEncoding.parts(record)
         let response = try await run(SessionScripts.replace, [keys.session(id), keys.lease(id)], arguments)
         switch response.text {
-        // A name that stays in the index of the hash before does no harm, and runs out. Taking it away might come after
-        // another replica, whose secrets are in another order, has put it there anew.
+        // An id that stays in the index of the previous hash is harmless and expires. Removing it could happen after
+        // another replica, whose secrets are in another order, has added it again.
         case "done": return .done
         case "changed": return .changed
         case "fenced": return .fenced
@@ -112,7 +111,7 @@ struct ValkeyRecordStore: SessionRecordStore {
         guard let elements = response.elements, let record = RecordEncoding.record(elements, id: id) else {
             return .notFound
         }
-        // Its name in the index does no harm any more, so that this is done is not waited for with the answer at stake.
+        // The id in the index is harmless now, so the response does not wait for its removal.
         for hash in record.indexHashes {
             _ = try? await ask(ValkeyCommand("ZREM", .text(keys.sessions(of: hash)), .text("\(id)")))
         }
@@ -153,7 +152,7 @@ struct ValkeyRecordStore: SessionRecordStore {
             rest = rest.dropFirst(ids.count)
             let replies = await link.send(ids.map { ValkeyCommand("HGETALL", .text(keys.session($0))) })
             for (id, reply) in zip(ids, replies) {
-                // A name may stand here still whose record has another hash by now.
+                // The index may still contain an id whose record has another hash by now.
                 guard case .record(let record) = try Self.record(reply, id), record.indexHashes.contains(account)
                 else { continue }
                 records.append(record)
@@ -175,7 +174,7 @@ struct ValkeyRecordStore: SessionRecordStore {
         }
     }
 
-    /// Milliseconds of keeping something: at least 1, and never more than the server can count.
+    /// The time to keep a value, in milliseconds: at least 1, and at most what the server accepts.
     static func time(_ duration: Duration) -> Int64 {
         max(1, min(duration, longest).wholeMilliseconds)
     }

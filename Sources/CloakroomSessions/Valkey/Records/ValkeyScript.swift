@@ -1,9 +1,9 @@
 import Crypto
 
-/// A script that the server runs in one piece, named by SHA-1 of its text as `EVALSHA` wants it.
+/// A script that the server runs atomically, identified by SHA-1 of its text as `EVALSHA` requires.
 ///
-/// All keys of a script are in one slot of a cluster. Each is sent by its name, and by its text only if the server does
-/// not know the name: then it was not run, so running it is no repetition.
+/// All keys of a script are in one slot of a cluster. A call sends the hash, and the text only if the server does not
+/// know the hash: then the script was not run, so the second call is no repetition.
 struct ValkeyScript: Sendable {
     let text: String
     let name: String
@@ -14,12 +14,12 @@ struct ValkeyScript: Sendable {
         name = digest.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
     }
 
-    /// The command that runs it.
+    /// The `EVALSHA` command.
     func evalsha(_ keys: [String], _ arguments: [ValkeyCommand.Part]) -> ValkeyCommand {
         command("EVALSHA", name, keys, arguments)
     }
 
-    /// The command that runs it where its name is not known, and makes it known.
+    /// The `EVAL` command, which also makes the script known to the server.
     func eval(_ keys: [String], _ arguments: [ValkeyCommand.Part]) -> ValkeyCommand {
         command("EVAL", text, keys, arguments)
     }

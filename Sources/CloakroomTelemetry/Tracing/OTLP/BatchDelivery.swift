@@ -2,16 +2,16 @@ import CloakroomCore
 import Logging
 import Tracing
 
-/// Brings one batch to the collector, in as many attempts as that takes and the back-off allows.
+/// Sends one batch to the collector with the retries that the back-off allows.
 struct SpanBatchSender: Sendable {
     let connection: OTLPHTTPClient
     let backOff: ExportRetryPolicy
-    /// Its closing ends a pause.
+    /// Closing the queue ends a pause.
     let queue: SpanQueue
     let dropped: CounterHandle
     let log: ExportFailureLog
 
-    /// Sends a batch until it is accepted or given up. Spans that do not arrive are counted.
+    /// Sends a batch until it is accepted or abandoned. Spans that are not delivered are counted.
     func deliver(_ body: [UInt8], spans: Int) async {
         var attempt = 0
         while true {
@@ -32,8 +32,7 @@ struct SpanBatchSender: Sendable {
         }
     }
 
-    /// At shutdown there is no time for the pause that is under way: the next attempt comes at once, and those after it
-    /// with pauses again.
+    /// Shutdown ends the current pause: the next attempt starts immediately, further ones after pauses again.
     private func sleep(_ pause: Duration) async {
         if queue.isClosed {
             try? await Task.sleep(for: pause)
@@ -49,7 +48,7 @@ struct SpanBatchSender: Sendable {
     }
 }
 
-/// Tells that spans do not arrive, one line in ten seconds of each kind at most.
+/// Logs export failures, at most one line per 10 s of each kind.
 struct ExportFailureLog: Sendable {
     private let logger: Logger
     private let failures = LogRateLimiter(interval: .seconds(10))
@@ -59,14 +58,14 @@ struct ExportFailureLog: Sendable {
         self.logger = logger
     }
 
-    /// An attempt came to nothing; there will be another.
+    /// An attempt failed and will be retried.
     func failed(reason: String) {
         guard let unlogged = failures.allow(at: now) else { return }
         logger.warning(
-            "spans cannot be exported at the moment", metadata: ["reason": "\(reason)", "unlogged": "\(unlogged)"])
+            "span export failed, retrying", metadata: ["reason": "\(reason)", "unlogged": "\(unlogged)"])
     }
 
-    /// Spans are lost.
+    /// Spans were dropped.
     func dropped(_ count: Int, reason: String) {
         guard let unlogged = losses.allow(at: now) else { return }
         logger.warning(

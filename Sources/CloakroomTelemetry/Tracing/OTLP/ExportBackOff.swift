@@ -1,21 +1,21 @@
-/// How long to wait before a batch is sent again, and how often that is tried.
+/// The retry policy for batches.
 struct ExportRetryPolicy: Sendable {
-    /// Before the second attempt; doubled from each to the next.
+    /// The delay before the second attempt; doubled for each further one.
     var first = Duration.seconds(1)
-    /// The longest pause by itself.
+    /// The maximum delay, unless the collector requests more.
     var longest = Duration.seconds(30)
-    /// The longest pause that a collector can ask for.
+    /// The maximum delay that a collector can request.
     var maxRetryAfter = Duration.seconds(60)
-    /// After this many attempts a batch is given up.
+    /// The maximum number of attempts.
     var attempts = 8
 
-    /// The pause after an attempt that failed; `nil` if there is to be no other.
+    /// The delay after a failed attempt; `nil` if the batch is abandoned.
     ///
     /// - Parameters:
-    ///   - attempt: which one failed, from 1.
-    ///   - retryAfter: what the collector asked for.
-    ///   - jitter: 0...1; a pause lies between half and all of what it would be, so that gateways which lost the same
-    ///     collector do not come back all at once.
+    ///   - attempt: The number of the failed attempt, from 1.
+    ///   - retryAfter: The delay requested by the collector.
+    ///   - jitter: 0...1; scales the delay between half and all of its value, so that gateways that lost the same
+    ///     collector do not reconnect at the same time.
     func pause(afterAttempt attempt: Int, retryAfter: Duration?, jitter: Double) -> Duration? {
         guard attempt < attempts else { return nil }
         var pause = first

@@ -8,22 +8,21 @@ import Tracing
 
 /// Posts batches to a collector (OTLP/HTTP), one attempt at a time.
 ///
-/// What went wrong below is dropped here: errors of HTTP libraries may hold the values of header fields, and some of ours
-/// are keys.
+/// Underlying errors are discarded: errors of HTTP libraries may contain header field values, some of which are keys.
 struct OTLPHTTPClient: Sendable {
-    /// What came of an attempt.
+    /// The result of an attempt.
     enum Outcome: Sendable {
-        /// The collector has the batch, but for some spans that it did not want.
+        /// The collector accepted the batch, except for the given number of spans.
         case accepted(rejected: Int)
-        /// Another attempt may succeed, after the time that the collector asked for if it did.
+        /// A retry may succeed, after the delay requested by the collector, if any.
         case failed(reason: String, retryAfter: Duration?)
-        /// No other attempt would end differently.
+        /// A retry would fail too.
         case rejected(reason: String)
     }
 
-    /// The largest answer that is read, in bytes.
+    /// The maximum size of a response body, in bytes.
     private static let bodyLimit = 65_536
-    /// The statuses after which a batch is sent again (OTLP specification, "Retryable Response Codes").
+    /// The retryable statuses (OTLP specification, "Retryable Response Codes").
     private static let retryable: Set<UInt> = [429, 502, 503, 504]
 
     private let client: HTTPClient
@@ -33,7 +32,7 @@ struct OTLPHTTPClient: Sendable {
     /// - Throws: ``UpstreamTLSError`` if the file of trusted certificates is invalid.
     init(_ otlp: OTLPConfiguration, version: String) throws(UpstreamTLSError) {
         var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow)
-        // Spans about exporting spans would never come to an end.
+        // Tracing the export would create spans endlessly.
         configuration.tracing.tracer = nil
         configuration.httpVersion = .http1Only
         configuration.tlsConfiguration = try UpstreamTLS.configuration(otlp.tls)
@@ -50,7 +49,7 @@ struct OTLPHTTPClient: Sendable {
         userAgent = "cloakroom/\(version)"
     }
 
-    /// Verifies the name of an `https` collector; `nil` for clear text and for an IP address.
+    /// Verifies the name of an `https` collector; `nil` for `http` and for an IP address.
     private static func verifier(_ endpoint: String) -> ServerNameVerifier? {
         let components = URLComponents(string: endpoint)
         guard components?.scheme?.lowercased() != "http" else { return nil }
@@ -58,9 +57,9 @@ struct OTLPHTTPClient: Sendable {
         return ServerNameVerifier(host: host.hasSuffix(".") ? String(host.dropLast()) : host)
     }
 
-    /// Closes the connection. It must be called once, at the end.
+    /// Closes the connection. Must be called once, at the end.
     func shutdown() async {
-        // Only a second shutdown throws, and then there is nothing left to close.
+        // Only a second shutdown throws, when nothing is left to close.
         try? await client.shutdown()
     }
 
@@ -68,7 +67,7 @@ struct OTLPHTTPClient: Sendable {
     func post(_ body: [UInt8]) async -> Outcome {
         let end = ContinuousClock.now + otlp.timeout
         do {
-            // This bound ends with the head of the answer.
+            // This timeout covers the request up to the response head.
             let response = try await client.execute(request(body), timeout: TimeAmount(otlp.timeout))
             return await outcome(of: response, until: end)
         } catch {
@@ -91,8 +90,8 @@ struct OTLPHTTPClient: Sendable {
     private func outcome(of response: HTTPClientResponse, until end: ContinuousClock.Instant) async -> Outcome {
         let status = response.status.code
         if (200...299).contains(status) {
-            // A batch that was accepted stays so, whatever is wrong with the rest of the answer: sent again, each of its
-            // spans would be there twice.
+            // An accepted batch stays accepted even if the response body is invalid: sending it again would duplicate
+            // its spans.
             let body = await Self.body(of: response, until: end)
             return .accepted(rejected: OTLPResponse.rejectedSpans(Array(body?.readableBytesView ?? ByteBufferView())))
         }
@@ -102,13 +101,13 @@ struct OTLPHTTPClient: Sendable {
         return .failed(reason: "\(status)", retryAfter: retryAfter)
     }
 
-    /// The whole body of an answer; `nil` if it does not come in time, is too long or breaks off.
+    /// The whole response body; `nil` if it is late, too long or incomplete.
     private static func body(of response: HTTPClientResponse, until end: ContinuousClock.Instant) async -> ByteBuffer? {
         await withTaskGroup(of: ByteBuffer?.self) { group in
             defer { group.cancelAll() }
             group.addTask { try? await response.body.collect(upTo: bodyLimit) }
             group.addTask {
-                // Cut short by a cancellation it says the same: there is no more time.
+                // A cancellation has the same result: there is no time left.
                 try? await Task.sleep(until: end, clock: .continuous)
                 return nil
             }

@@ -19,9 +19,9 @@ enum OTLPRequest {
     }
 }
 
-/// The body of a collector's answer: an `ExportTraceServiceResponse`.
+/// The body of a collector's response: an `ExportTraceServiceResponse`.
 enum OTLPResponse {
-    /// How many spans of an accepted batch the collector refused after all; 0 where it says nothing of that.
+    /// The number of spans of an accepted batch that the collector rejected; 0 if not specified.
     static func rejectedSpans(_ body: [UInt8]) -> Int {
         var response = ProtobufReader(body[...])
         while let (field, value) = response.next() {

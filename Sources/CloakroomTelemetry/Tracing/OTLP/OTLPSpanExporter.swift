@@ -5,10 +5,10 @@ import Tracing
 
 /// Sends finished spans to a collector: OTLP over HTTP with protobuf bodies.
 ///
-/// Whoever ends a span never waits: it goes into a bounded queue, or is dropped and counted where that is full. ``run(logger:)``
-/// takes batches out, one at a time; while one is sent again and again the queue fills up and no more than that.
+/// Ending a span never blocks: the span is added to a bounded queue, or dropped and counted if the queue is full.
+/// ``run(logger:)`` removes batches, one at a time. While a batch is retried, memory is bounded by the queue.
 public final class OTLPSpanExporter: SpanExporter {
-    /// How long ``run(logger:)`` goes on after it was told to stop.
+    /// The maximum time that ``run(logger:)`` continues after shutdown begins.
     public static let shutdownTimeout = Duration.seconds(5)
 
     private let configuration: OTLPConfiguration
@@ -18,12 +18,12 @@ public final class OTLPSpanExporter: SpanExporter {
     private let backOff: ExportRetryPolicy
     private let shutdownTimeout: Duration
 
-    /// Makes an exporter; nothing is sent before ``run(logger:)``.
+    /// Creates an exporter; spans are sent only by ``run(logger:)``.
     ///
     /// - Parameters:
-    ///   - plan: the collector, and the bounds.
-    ///   - resource: what goes with every batch.
-    ///   - dropped: counts the spans that never arrived.
+    ///   - plan: The collector and the limits.
+    ///   - resource: The resource of every batch.
+    ///   - dropped: Counts the undelivered spans.
     public convenience init(_ configuration: OTLPConfiguration, resource: OTelResource, dropped: CounterHandle) {
         self.init(
             configuration, resource: resource, dropped: dropped, backOff: ExportRetryPolicy(),
@@ -42,32 +42,32 @@ public final class OTLPSpanExporter: SpanExporter {
         queue = SpanQueue(limit: configuration.queueLimit)
     }
 
-    /// How many spans wait for their batch.
+    /// The number of queued spans.
     var waitingCount: Int { queue.count }
 
-    /// Puts a span into the queue.
+    /// Adds a span to the queue.
     public func export(_ span: FinishedSpan) {
         if !queue.append(span) { dropped.increment() }
     }
 
-    /// Sends batches until the task is cancelled or a graceful shutdown begins; then what waits, within
-    /// ``shutdownTimeout``. What is left is dropped and counted. To be called once.
+    /// Sends batches until the task is cancelled or a graceful shutdown begins, then flushes the queue within
+    /// ``shutdownTimeout``. Remaining spans are dropped and counted. Call it once.
     public func run(logger: Logger) async {
         let connection: OTLPHTTPClient
         do {
             connection = try OTLPHTTPClient(configuration, version: resource.version)
         } catch {
-            // The file is checked before the start; since then it has changed.
-            logger.error("spans cannot be sent", metadata: ["reason": "\(error)"])
+            // The file was valid at start and has changed since.
+            logger.error("span exporter could not be started", metadata: ["reason": "\(error)"])
             closeUnsent()
-            // Its end would be that of the process.
+            // Returning would end the process.
             try? await gracefulShutdown()
             return
         }
         let delivery = SpanBatchSender(
             connection: connection, backOff: backOff, queue: queue, dropped: dropped,
             log: ExportFailureLog(logger: logger))
-        // In a task that only the flush's bound cancels: a batch that is on its way must arrive.
+        // Runs in a task that is cancelled only by the flush timeout, so a batch in flight can complete.
         let work = Task { await deliverUntilClosed(delivery) }
         try? await gracefulShutdown()
         let droppedBefore = dropped.value
@@ -92,19 +92,19 @@ public final class OTLPSpanExporter: SpanExporter {
     private func deliverUntilClosed(_ delivery: SpanBatchSender) async {
         while !Task.isCancelled {
             for await _ in queue.reaches(1) {}
-            // The others that come within the interval travel with it.
+            // Waits for further spans of the same interval.
             let others = queue.reaches(configuration.batchLimit)
             await race(configuration.interval) { for await _ in others {} }
             guard !Task.isCancelled else { return }
             let batch = queue.take(atMost: max(1, configuration.batchLimit))
-            // Only a queue that was closed is empty now.
+            // The queue is empty here only if it is closed.
             guard !batch.isEmpty else { return }
             await delivery.deliver(OTLPRequest.body(batch, resource: resource), spans: batch.count)
         }
     }
 }
 
-/// Waits for a time to pass or for something to happen, whatever comes first.
+/// Waits for a timeout or an event, whichever is first.
 func race(_ time: Duration, _ event: @escaping @Sendable () async -> Void) async {
     await withTaskGroup { group in
         group.addTask { await event() }

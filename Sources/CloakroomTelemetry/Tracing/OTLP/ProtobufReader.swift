@@ -1,6 +1,6 @@
-/// Reads the fields of a protobuf message one after another. Whatever is not one is the end.
+/// Reads the fields of a protobuf message in order. A malformed field ends the iteration.
 struct ProtobufReader {
-    /// A field's value, as far as its wire type tells.
+    /// The value of a field, by wire type.
     enum Value {
         case number(UInt64)
         case bytes(ArraySlice<UInt8>)
@@ -12,7 +12,7 @@ struct ProtobufReader {
         rest = bytes
     }
 
-    /// The next field's number and value; `nil` at the end, and where the message is damaged.
+    /// The number and value of the next field; `nil` at the end or if the message is malformed.
     mutating func next() -> (field: UInt64, value: Value)? {
         guard let key = varint() else { return nil }
         switch key & 7 {

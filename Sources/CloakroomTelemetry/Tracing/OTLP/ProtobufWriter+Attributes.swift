@@ -1,7 +1,7 @@
 import Tracing
 
 extension ProtobufWriter {
-    /// Attributes as repeated `KeyValue` (opentelemetry-proto, common.proto), in the order of their names.
+    /// Writes attributes as repeated `KeyValue` (opentelemetry-proto, common.proto), sorted by name.
     mutating func attributes(_ field: UInt64, _ attributes: SpanAttributes) {
         var sorted: [(name: String, value: SpanAttribute)] = []
         attributes.forEach { sorted.append(($0, $1)) }
@@ -17,7 +17,7 @@ extension ProtobufWriter {
         }
     }
 
-    /// The one field of an `AnyValue`, written also where it is empty or zero: without it there would be no value.
+    /// Writes the field of an `AnyValue`, even if it is empty or zero; without it there would be no value.
     private mutating func any(_ value: SpanAttribute) {
         switch value {
         case .int32(let number): any(Int64(number))
@@ -32,7 +32,7 @@ extension ProtobufWriter {
         case .boolArray(let flags): array(flags) { $0.any($1) }
         case .stringArray(let texts): array(texts) { $0.any($1) }
         case .stringConvertibleArray(let values): array(values) { $0.any($1.description) }
-        // The API forbids to name the only case that is left, which no attribute has.
+        // The remaining case cannot be named in the API and does not occur in attributes.
         default: break
         }
     }

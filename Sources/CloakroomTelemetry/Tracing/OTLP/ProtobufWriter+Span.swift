@@ -2,7 +2,7 @@ import CloakroomCore
 import Tracing
 
 extension ProtobufWriter {
-    /// Bit 8 of the flags: whether the parent is remote is known, and bit 9 says it.
+    /// Bit 8 of the flags: bit 9 is valid, which indicates a remote parent.
     private static let knowsWhetherRemote: UInt32 = 0x100
     private static let isRemote: UInt32 = 0x200
 
@@ -15,7 +15,7 @@ extension ProtobufWriter {
             message.string(5, span.name)
             message.varint(6, Self.number(of: span.kind))
             message.fixed64(7, span.startNanoseconds)
-            // A clock that was set back meanwhile must not make the span end before it begins.
+            // If the clock was set back, the span must not end before it starts.
             message.fixed64(8, max(span.startNanoseconds, span.endNanoseconds))
             message.attributes(9, span.attributes)
             for event in span.events { message.event(event) }
@@ -23,7 +23,7 @@ extension ProtobufWriter {
             for link in span.links { message.link(link) }
             if span.droppedLinks > 0 { message.varint(14, UInt64(span.droppedLinks)) }
             if let status = span.status {
-                // Without the text, which may come from an error and hold anything.
+                // Without the message, which may come from an error and contain sensitive data.
                 message.message(15) { $0.varint(3, status.code == .ok ? 1 : 2) }
             }
             let remote = span.hasRemoteParent ? Self.isRemote : 0

@@ -1,6 +1,6 @@
-/// Writes the fields of a protobuf message one after another (protobuf.dev, "Encoding").
+/// Writes the fields of a protobuf message in order (protobuf.dev, "Encoding").
 ///
-/// A field with its default value is written all the same: who calls decides what is left out.
+/// Fields with default values are written too; the caller decides which fields to omit.
 struct ProtobufWriter {
     private enum WireType: UInt64 {
         case varint = 0
@@ -42,7 +42,7 @@ struct ProtobufWriter {
         bytes.append(contentsOf: value)
     }
 
-    /// A field that is a message of its own.
+    /// An embedded message.
     mutating func message(_ field: UInt64, _ body: (inout ProtobufWriter) -> Void) {
         var message = ProtobufWriter()
         body(&message)
@@ -53,7 +53,7 @@ struct ProtobufWriter {
         append(varint: field << 3 | type.rawValue)
     }
 
-    /// Seven bits a byte, the lowest first; all bytes but the last have their highest bit set.
+    /// Seven bits per byte, least significant first; all bytes except the last have their highest bit set.
     private mutating func append(varint value: UInt64) {
         var rest = value
         while rest >= 0x80 {

@@ -5,21 +5,20 @@ import FoundationEssentials
 enum RetryAfter {
     private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
-    /// How long to wait: given in seconds, or as the time when to come back. A time that is over is zero; anything else
-    /// is `nil`.
+    /// Parses the delay, given in seconds or as a date. A past date is zero; an invalid value is `nil`.
     static func read(_ value: String, now: Timestamp) -> Duration? {
         let value = value.drop { $0 == " " || $0 == "\t" }
-        // Bytes and not characters: a digit with a combining mark lies between two digits, and is none.
+        // Compared as bytes: a digit with a combining mark sorts between two digits.
         if value.utf8.allSatisfy({ (0x30...0x39).contains($0) }) {
             guard !value.isEmpty else { return nil }
-            // More digits than a number has room for are a long time too.
+            // A number that overflows means a long delay.
             return .seconds(UInt32(value) ?? .max)
         }
         return time(value).map { max(.zero, $0 - now) }
     }
 
-    /// `Sun, 06 Nov 1994 08:49:37 GMT`, the only form that may be sent (RFC 9110 §5.6.7). The two that are older than it
-    /// are as good as no field: then the pause is our own.
+    /// `Sun, 06 Nov 1994 08:49:37 GMT`, the only form that may be sent (RFC 9110 §5.6.7). The two obsolete forms are
+    /// ignored, and the gateway's own delay applies.
     private static func time(_ text: Substring) -> Timestamp? {
         let parts = text.split(separator: " ", omittingEmptySubsequences: false)
         guard parts.count == 6, parts[0].hasSuffix(","), parts[5] == "GMT",

@@ -1,13 +1,12 @@
 import DequeModule
 import Synchronization
 
-/// Finished spans that wait to be exported: a bounded number of them, in the order in which they came. One reader takes
-/// them out in batches.
+/// A bounded FIFO queue of finished spans. One reader removes them in batches.
 final class SpanQueue: Sendable {
     private struct State {
         var waiting = Deque<FinishedSpan>()
         var isClosed = false
-        /// The reader, and for how many it waits.
+        /// The waiting reader and its requested count.
         var watch: (count: Int, continuation: AsyncStream<Never>.Continuation)?
     }
 
@@ -18,14 +17,14 @@ final class SpanQueue: Sendable {
         self.limit = max(1, limit)
     }
 
-    /// How many wait.
+    /// The number of queued spans.
     var count: Int { state.withLock { $0.waiting.count } }
 
-    /// Whether it takes nothing in any more.
+    /// Whether the queue is closed.
     var isClosed: Bool { state.withLock { $0.isClosed } }
 
-    /// Takes one in; never waits for room.
-    /// - Returns: Whether there was room, and the queue is open.
+    /// Adds a span; never blocks.
+    /// - Returns: Whether the span was added: there was room and the queue is open.
     func append(_ span: FinishedSpan) -> Bool {
         let (isTaken, reader) = state.withLock { state in
             guard !state.isClosed, state.waiting.count < limit else {
@@ -36,12 +35,12 @@ final class SpanQueue: Sendable {
             state.watch = nil
             return (true, watch.continuation)
         }
-        // Once for a batch, not for every span, and outside of the lock.
+        // Resumed once per batch, not per span, and outside of the lock.
         reader?.finish()
         return isTaken
     }
 
-    /// Takes the first ones out; fewer, or none, if there are not that many.
+    /// Removes the first spans; fewer, or none, if the queue has fewer.
     func take(atMost count: Int) -> [FinishedSpan] {
         state.withLock { state in
             let batch = Array(state.waiting.prefix(count))
@@ -50,7 +49,7 @@ final class SpanQueue: Sendable {
         }
     }
 
-    /// Takes nothing in from here on. What waits stays to be taken out.
+    /// Closes the queue. Queued spans can still be removed.
     func close() {
         let reader = state.withLock { state in
             state.isClosed = true
@@ -60,8 +59,8 @@ final class SpanQueue: Sendable {
         reader?.finish()
     }
 
-    /// Ends once that many wait, and when the queue is closed; at once if either is so. Only the latest of these is
-    /// kept, for there is one reader.
+    /// Returns once this many spans are queued or the queue is closed, immediately if so. Only the latest waiter is
+    /// kept, because there is one reader.
     func reaches(_ count: Int) -> AsyncStream<Never> {
         let (stream, continuation) = AsyncStream.makeStream(of: Never.self)
         let isThere = state.withLock { state in
@@ -73,6 +72,6 @@ final class SpanQueue: Sendable {
         return stream
     }
 
-    /// Ends when the queue is closed.
+    /// Returns when the queue is closed.
     func closing() -> AsyncStream<Never> { reaches(.max) }
 }

@@ -3,11 +3,11 @@ import FoundationEssentials
 import Glibc
 import Tracing
 
-/// What all spans of this process have in common: the attributes of OpenTelemetry's resource.
+/// The OpenTelemetry resource: the attributes common to all spans of this process.
 public struct OTelResource: Sendable {
-    /// Names and values, each name once.
+    /// Names and values; names are unique.
     let attributes: [(name: String, value: SpanAttribute)]
-    /// The gateway's version, which is also the version of what makes the spans.
+    /// The version of the gateway, also used for the instrumentation scope.
     let version: String
 
     /// Describes this process.
@@ -15,8 +15,8 @@ public struct OTelResource: Sendable {
     /// - Parameters:
     ///   - serviceName: `service.name`.
     ///   - version: `service.version`.
-    ///   - attributes: what is to be told besides. They go before what is found out here, such as `host.name`, but not
-    ///     before the service's name and what made the spans; of two with one name the later counts.
+    ///   - attributes: Further attributes. They override detected ones such as `host.name`, but not the service name
+    ///     and the SDK attributes. The last of two with one name wins.
     public init(serviceName: String, version: String, attributes: [TracingConfiguration.ResourceAttribute] = []) {
         let found: [(String, SpanAttribute)] = [
             ("service.version", .string(version)),

@@ -2,31 +2,31 @@ import NIOCore
 import NIOHPACK
 import NIOHTTP2
 
-/// What a client has read on one stream.
+/// The data that a client has read on one stream.
 struct HTTP2TestResponse: Sendable {
-    /// The field sections, in order: interim answers, the answer's head, trailers.
+    /// The field sections, in order: interim responses, the response head, trailers.
     var sections: [HPACKHeaders] = []
     var body = ByteBuffer()
-    /// How many bytes of body came, whether they were kept or not.
+    /// The number of body bytes received, kept or not.
     var bodyCount = 0
-    /// Whether the server ended its side in good order.
+    /// Whether the server ended the stream with END_STREAM.
     var isEnded = false
-    /// Whether it did so with the fields themselves.
+    /// Whether END_STREAM was on the field section itself.
     var endedWithFields = false
-    /// Why the server reset the stream, if it did.
+    /// The error code with which the server reset the stream, if it did.
     var reset: HTTP2ErrorCode?
 
     var isOver: Bool { isEnded || reset != nil }
 
-    /// The answer's head, once it is there.
+    /// The response head, once it has arrived.
     var head: HPACKHeaders? { sections.first { ($0.first(name: ":status") ?? "1").first != "1" } }
     var status: Int? { head?.first(name: ":status").flatMap { Int($0) } }
-    /// The statuses of interim answers.
+    /// The statuses of interim responses.
     var interim: [String] { sections.compactMap { $0.first(name: ":status") }.filter { $0.first == "1" } }
     var trailers: HPACKHeaders? { sections.last.flatMap { $0.first(name: ":status") == nil ? $0 : nil } }
     var text: String { String(buffer: body) }
 
-    /// The value of a field that stands once.
+    /// The value of a field that appears once.
     subscript(name: String) -> String? {
         let values = head?[name] ?? []
         return values.count == 1 ? values[0] : nil
@@ -41,11 +41,11 @@ struct HTTP2TestResponse: Sendable {
     }
 }
 
-/// A GOAWAY as it came (RFC 9113 §6.8).
+/// A received GOAWAY (RFC 9113 §6.8).
 struct HTTP2GoAway: Sendable, Equatable {
     var last: UInt32
     var code: HTTP2ErrorCode
 
-    /// Says that no more is wanted, and not yet what was taken.
+    /// The first GOAWAY of a graceful shutdown; a second one has the final stream id.
     static let announcement = HTTP2GoAway(last: 0x7fff_ffff, code: .noError)
 }

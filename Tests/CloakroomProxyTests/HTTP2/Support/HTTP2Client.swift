@@ -6,25 +6,25 @@ import NIOPosix
 import Synchronization
 import TestSupport
 
-/// A client that speaks HTTP/2 frame by frame, and breaks whatever rule a test wants to see broken.
+/// A client that sends HTTP/2 frames one by one, and can break any rule.
 final class HTTP2Client: Sendable {
-    /// How it behaves.
+    /// Options of the client's behavior.
     struct HTTP2ClientOptions: Sendable {
-        /// Sent with the preface.
+        /// Settings sent with the preface.
         var settings: [HTTP2WireSetting] = []
-        /// Whether it gives back the room of every byte of body it reads.
+        /// Whether the client sends WINDOW_UPDATE for every body byte it reads.
         var sendsWindowUpdates = true
-        /// Whether it answers pings.
+        /// Whether the client acknowledges pings.
         var respondsToPings = true
-        /// Whether it acknowledges settings.
+        /// Whether the client acknowledges settings.
         var acknowledgesSettings = true
-        /// Whether it keeps bodies, or only counts their bytes.
+        /// Whether the client keeps bodies; otherwise it only counts their bytes.
         var keepsBodies = true
-        /// Whether it begins with preface and settings.
+        /// Whether the client sends preface and settings first.
         var introducesItself = true
-        /// Makes the system buffer less if the client does not read, in bytes.
+        /// The size of the socket's receive buffer in bytes, for a client that does not read.
         var receiveBuffer: Int?
-        /// Whether it reads by itself.
+        /// Whether the client reads automatically.
         var reads = true
     }
 
@@ -64,7 +64,7 @@ final class HTTP2Client: Sendable {
 
     func send(_ frames: HTTP2WireFrame...) { send(frames) }
 
-    /// Sends frames in one go.
+    /// Sends frames in one write.
     func send(_ frames: [HTTP2WireFrame]) {
         recorder.state.withLock { state in
             for frame in frames { state.noteSent(frame) }
@@ -77,7 +77,7 @@ final class HTTP2Client: Sendable {
     }
 
     /// Sends a body as the windows allow.
-    /// - Parameter padding: How much of it is in each frame, besides.
+    /// - Parameter padding: The number of padding bytes in each frame.
     func upload(_ stream: UInt32, _ count: Int, frame size: Int = 16_384, padding: UInt8? = nil, ends: Bool = true)
         async throws
     {
@@ -94,20 +94,20 @@ final class HTTP2Client: Sendable {
         }
     }
 
-    // MARK: - What came
+    // MARK: - Received
 
     var isClosed: Bool { recorder.state.withLock { $0.isClosed } }
-    /// The GOAWAYs, in order.
+    /// The received GOAWAYs, in order.
     var goAways: [HTTP2GoAway] { recorder.state.withLock { $0.goAways } }
-    /// What the server set; the last value of each.
+    /// The server's settings; the last value of each.
     var settings: [UInt16: UInt32] { recorder.state.withLock { $0.settings } }
-    /// How many bytes of body came on all streams.
+    /// The number of body bytes received on all streams.
     var bodyCount: Int { recorder.state.withLock { $0.streams.values.reduce(0) { $0 + $1.bodyCount } } }
 
-    /// What came on a stream so far.
+    /// The data received on a stream so far.
     func stream(_ id: UInt32) -> HTTP2TestResponse { recorder.state.withLock { $0.streams[id] ?? HTTP2TestResponse() } }
 
-    /// How many bytes may be sent on a stream now.
+    /// The number of bytes that may be sent on a stream now.
     func room(on stream: UInt32) -> Int { recorder.state.withLock { $0.room(on: stream) } }
 
     /// Waits until the server has ended or reset a stream.
@@ -125,24 +125,24 @@ final class HTTP2Client: Sendable {
         return stream(id).reset
     }
 
-    /// Sends a request and waits for its answer.
+    /// Sends a request and waits for its response.
     func exchange(_ id: UInt32, _ fields: HTTP2Fields) async throws -> HTTP2TestResponse {
         send(.headers(id, fields))
         return try await response(id)
     }
 
-    /// Waits until all that was sent has been seen, and what follows from it has been done.
+    /// Waits until the server has received and processed everything sent so far.
     func settle() async throws {
         for _ in 0..<3 {
             let before = recorder.state.withLock { $0.pongs }
             send(.ping(9))
-            try await eventually("an answer to a ping") {
+            try await eventually("a ping acknowledgement") {
                 self.recorder.state.withLock { $0.pongs > before || $0.isClosed }
             }
         }
     }
 
-    /// Waits for a GOAWAY that names an error.
+    /// Waits for a GOAWAY with an error.
     /// - Returns: The error, or `nil` if the connection was closed without one.
     func error() async throws -> HTTP2ErrorCode? {
         try await eventually("a GOAWAY with an error") {
@@ -160,19 +160,19 @@ final class HTTP2Client: Sendable {
         try await channel.setOption(.autoRead, value: reads).get()
     }
 
-    /// Goes away.
+    /// Closes the connection.
     func close() async throws {
         try? await channel.close().get()
     }
 }
 
 extension RunningGateway {
-    /// A new connection of a client that speaks HTTP/2.
+    /// A new connection of an HTTP/2 client.
     func http2(_ manners: HTTP2Client.HTTP2ClientOptions = .init()) async throws -> HTTP2Client {
         try await HTTP2Client.connect(port: port, manners)
     }
 
-    /// Whether a client that keeps to the rules is served.
+    /// Whether a client that follows the rules is served.
     func serves(_ path: String = "/nowhere") async throws -> Bool {
         let client = try await http2()
         let response = try await client.exchange(1, .get(path))
@@ -182,7 +182,7 @@ extension RunningGateway {
 }
 
 extension GatewaySetup {
-    /// Has the first listener speak HTTP/2 too, and changes the plan.
+    /// Enables HTTP/2 on the first listener, and changes the configuration.
     func http2(_ adjust: @escaping @Sendable (inout GatewayConfiguration) -> Void = { _ in }) -> GatewaySetup {
         configuration {
             $0.listeners[0].http2 = true

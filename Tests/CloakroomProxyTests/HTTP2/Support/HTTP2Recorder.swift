@@ -3,7 +3,7 @@ import NIOHPACK
 import NIOHTTP2
 import Synchronization
 
-/// Remembers what a server sent.
+/// Records the frames that a server sent.
 final class HTTP2Recorder: Sendable {
     struct State {
         var streams: [UInt32: HTTP2TestResponse] = [:]
@@ -14,7 +14,7 @@ final class HTTP2Recorder: Sendable {
         fileprivate var unread = ByteBuffer()
         fileprivate var block = ByteBuffer()
         fileprivate var decoder = HPACKDecoder(allocator: ByteBufferAllocator())
-        /// What was sent, and what room was given for, by stream; 0 is the connection.
+        /// The bytes sent and the window granted, by stream; 0 is the connection.
         private var sent: [UInt32: Int] = [:]
         private var given: [UInt32: Int] = [:]
 
@@ -24,7 +24,7 @@ final class HTTP2Recorder: Sendable {
             sent[0, default: 0] += frame.payload.count
         }
 
-        /// How many bytes may be sent on a stream now.
+        /// The number of bytes that may be sent on a stream now.
         func room(on stream: UInt32) -> Int {
             let initial = Int(settings[4] ?? 65_535)
             return min(
@@ -41,8 +41,8 @@ final class HTTP2Recorder: Sendable {
         self.manners = manners
     }
 
-    /// Takes what came.
-    /// - Returns: What has to be answered at once.
+    /// Processes received bytes.
+    /// - Returns: The frames to send at once.
     func receive(_ bytes: inout ByteBuffer) -> [HTTP2WireFrame] {
         state.withLock { state in
             state.unread.writeBuffer(&bytes)
@@ -121,7 +121,7 @@ final class HTTP2Recorder: Sendable {
     }
 }
 
-/// Reads what a server sends, and answers what has to be answered at once.
+/// Reads the server's frames, and sends the required acknowledgements at once.
 final class HTTP2ReadingHandler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer

@@ -1,13 +1,13 @@
 import NIOCore
 import NIOHTTP2
 
-/// A frame as it is written, right or wrong (RFC 9113 §4.1).
+/// A frame, valid or invalid (RFC 9113 §4.1).
 struct HTTP2WireFrame: Sendable {
     var type: UInt8
     var flags: UInt8 = 0
     var stream: UInt32 = 0
     var payload: [UInt8] = []
-    /// What the head says the payload's length is, if that is not the truth.
+    /// The payload length in the frame header, if it differs from the true length.
     var claimedLength: Int?
 
     var bytes: [UInt8] {
@@ -28,7 +28,7 @@ enum HTTP2Bytes {
 }
 
 extension HTTP2WireFrame {
-    /// What a client's connection begins with (RFC 9113 §3.4).
+    /// The connection preface of a client (RFC 9113 §3.4).
     static let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
 
     static let endStream: UInt8 = 0x1
@@ -100,7 +100,7 @@ struct HTTP2WireSetting: Sendable {
     static func initialWindow(_ size: Int) -> Self { Self(id: 4, value: UInt32(size)) }
 }
 
-/// Fields that go into a header block, all of them literals that no table remembers, so that any bytes can be sent
+/// Fields of a header block, all encoded as literals without indexing, so that any bytes can be sent
 /// (RFC 7541 §6.2.2).
 struct HTTP2Fields: Sendable {
     var lines: [(name: [UInt8], value: [UInt8])] = []
@@ -117,7 +117,7 @@ struct HTTP2Fields: Sendable {
         integer(bytes.count, prefix: 7) + bytes
     }
 
-    /// An integer in the form of RFC 7541 §5.1, the bits before it zero.
+    /// An integer in the encoding of RFC 7541 §5.1, with the preceding bits zero.
     static func integer(_ value: Int, prefix: Int) -> [UInt8] {
         let most = 1 << prefix - 1
         guard value >= most else { return [UInt8(value)] }
@@ -131,7 +131,7 @@ struct HTTP2Fields: Sendable {
         return bytes
     }
 
-    /// A request like any other.
+    /// An ordinary request.
     static func request(
         _ method: String, _ path: String = "/public/a", _ fields: (String, String)...
     ) -> HTTP2Fields {
@@ -151,7 +151,7 @@ struct HTTP2Fields: Sendable {
         return request
     }
 
-    /// A WebSocket (RFC 8441 §5).
+    /// A WebSocket request (RFC 8441 §5).
     static func webSocket(_ path: String = "/socket/a", protocol name: String = "websocket") -> HTTP2Fields {
         HTTP2Fields([
             (":method", "CONNECT"), (":protocol", name), (":scheme", "http"), (":path", path),

@@ -7,9 +7,9 @@ import Testing
 
 @testable import CloakroomProxy
 
-@Suite("A listening socket that cannot accept", .serialized)
+@Suite("A listening socket whose accept calls fail", .serialized)
 struct AcceptHandlerTests {
-    /// A server that accepts, and does nothing with what it accepts.
+    /// A server that accepts connections and does nothing with them.
     private static func running(
         limit: ConnectionLimit = ConnectionLimit(100), _ body: (any Channel) async throws -> Void
     ) async throws {
@@ -36,13 +36,13 @@ struct AcceptHandlerTests {
     }
 
     @Test(
-        "Without descriptors or memory it stops for a moment, and goes on then",
+        "Without descriptors or memory accepting pauses briefly and then resumes",
         arguments: [EMFILE, ENFILE, ENOBUFS, ENOMEM])
     func shortage(_ code: CInt) async throws {
         let limit = ConnectionLimit(100)
         try await Self.running(limit: limit) { server in
             let paused = try await server.eventLoop.submit {
-                // Several at once, as one round of accepting brings.
+                // Several errors in one accept loop.
                 for _ in 0..<3 {
                     server.pipeline.fireErrorCaught(IOError(errnoCode: code, reason: "accept"))
                 }
@@ -56,7 +56,7 @@ struct AcceptHandlerTests {
         }
     }
 
-    @Test("A connection that was lost in the queue changes nothing")
+    @Test("A connection that was aborted in the listen queue has no effect")
     func lostConnection() async throws {
         try await Self.running { server in
             server.pipeline.fireErrorCaught(IOError(errnoCode: ECONNABORTED, reason: "accept"))
@@ -65,7 +65,7 @@ struct AcceptHandlerTests {
         }
     }
 
-    @Test("A shortage that is over does not open what the limit has closed")
+    @Test("The end of a shortage does not resume accepting at the connection limit")
     func shortageAtLimit() async throws {
         let limit = ConnectionLimit(1)
         try await Self.running(limit: limit) { server in
@@ -74,7 +74,7 @@ struct AcceptHandlerTests {
             try await server.eventLoop.submit {
                 server.pipeline.fireErrorCaught(IOError(errnoCode: EMFILE, reason: "accept"))
             }.get()
-            // Longer than the pause.
+            // Longer than the pause after a shortage.
             try await server.eventLoop.scheduleTask(in: AcceptHandler.backoff * 2) {}.futureResult.get()
             #expect(try await !Self.isAccepting(server))
             try await client.close()

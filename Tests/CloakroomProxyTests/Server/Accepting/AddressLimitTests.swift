@@ -5,11 +5,11 @@ import Testing
 
 @testable import CloakroomProxy
 
-@Suite("Connections by address")
+@Suite("Connections per client address")
 struct PerClientConnectionLimitTests {
     private let loop = EmbeddedEventLoop()
 
-    @Test("A place is free again once its connection is closed")
+    @Test("A closed connection releases its slot")
     func places() {
         let limit = PerClientConnectionLimit(2, exempt: [])
         let first = loop.makePromise(of: Void.self)
@@ -24,11 +24,11 @@ struct PerClientConnectionLimitTests {
         #expect(!limit.acquire("192.0.2.1", until: loop.makeSucceededVoidFuture()))
         second.succeed()
         third.succeed()
-        // Nothing is kept of clients that have gone.
+        // No entry remains for disconnected clients.
         #expect(limit.clients == 0)
     }
 
-    @Test("Zero is unlimited, and what is no IP address is not counted")
+    @Test("Zero means unlimited, and a peer without IP address is not counted")
     func unlimited() {
         let open = loop.makePromise(of: Void.self)
         let unlimited = PerClientConnectionLimit(0, exempt: [])
@@ -43,7 +43,7 @@ struct PerClientConnectionLimitTests {
         open.succeed()
     }
 
-    @Test("One client is an IPv4 address, mapped or not, or a /64 of IPv6")
+    @Test("A client is identified by its IPv4 address, mapped or not, or by its IPv6 /64 prefix")
     func blocks() {
         #expect(ClientAddressKey("192.0.2.1") != ClientAddressKey("192.0.2.2"))
         #expect(ClientAddressKey("192.0.2.1") == ClientAddressKey("::ffff:192.0.2.1"))

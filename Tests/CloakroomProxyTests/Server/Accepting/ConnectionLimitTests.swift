@@ -3,11 +3,11 @@ import CloakroomProxy
 import TestSupport
 import Testing
 
-@Suite("How many connections there may be", .serialized)
+@Suite("Limits on the number of connections", .serialized)
 struct ConnectionLimitTests {
     private static let setup = GatewaySetup([.request, .send(Reply.ok), .again])
 
-    @Test("At the limit a new connection waits, and is served once there is room")
+    @Test("At the limit a new connection waits in the listen queue, and is served once there is room")
     func pausing() async throws {
         try await Self.setup.configuration { $0.limits.connections = 2 }.run { gateway in
             let first = try await gateway.client()
@@ -15,7 +15,7 @@ struct ConnectionLimitTests {
             for client in [first, second] { #expect(try await client.exchange(Ask.get()).text == "ok") }
             let third = try await gateway.client()
             third.send(Ask.get("/public/third"))
-            // The others go on meanwhile, and the one event loop had every occasion to accept it.
+            // Other connections continue, and the only event loop had time to accept the new one.
             for _ in 0..<10 { #expect(try await first.exchange(Ask.get()).text == "ok") }
             #expect(third.received == 0)
             #expect(!third.isClosed)
@@ -25,7 +25,7 @@ struct ConnectionLimitTests {
         }
     }
 
-    @Test("Clients that come and go at the limit are all served")
+    @Test("Clients that connect and disconnect at the limit are all served")
     func churn() async throws {
         let setup = Self.setup.configuration {
             $0.limits.connections = 2
@@ -47,7 +47,7 @@ struct ConnectionLimitTests {
         }
     }
 
-    @Test("The limit is one for all listeners")
+    @Test("The limit applies to all listeners together")
     func listeners() async throws {
         let setup = Self.setup.configuration { configuration in
             configuration.limits.connections = 1
@@ -66,7 +66,7 @@ struct ConnectionLimitTests {
         }
     }
 
-    @Test("One more connection from an address than there may be is closed at once")
+    @Test("A connection beyond the limit per address is closed at once")
     func perAddress() async throws {
         try await Self.setup.configuration { $0.limits.connectionsPerAddress = 2 }.run { gateway in
             let first = try await gateway.client()
@@ -98,7 +98,7 @@ struct ConnectionLimitTests {
         }
     }
 
-    @Test("Behind a PROXY header the client's address is counted, and not the proxy's")
+    @Test("With a PROXY header the client's address is counted, and not the proxy's")
     func proxied() async throws {
         let setup = Self.setup.configuration {
             $0.limits.connectionsPerAddress = 1
@@ -115,7 +115,7 @@ struct ConnectionLimitTests {
             try await again.closed()
             #expect(again.received == 0)
             try await gateway.metric("cloakroom_wire_rejections_total{kind=\"connections_per_address\"} 1")
-            // The proxy's own connections, such as health checks, are not held to it.
+            // The proxy's own connections, such as health checks, are not limited.
             for _ in 0..<2 {
                 #expect(try await gateway.client().exchange("PROXY UNKNOWN\r\n" + Ask.get()).text == "ok")
             }

@@ -6,7 +6,7 @@ import Testing
 @Suite("File descriptors")
 struct FileDescriptorLimitTests {
     @Test(
-        "A reserve and room for the upstreams are kept, but not more than half",
+        "A reserve and descriptors for the upstreams are set aside, but at most half",
         arguments: [
             (1_024, 64, 1_024, 480), (1_024, 64, 100, 860), (20_000, 1_000, 1_024, 17_976),
             (20_000, 1_000, 65_535, 9_500), (1_048_576, 52_428, 1_024, 995_124), (64, 64, 10, 1), (0, 64, 10, 1),
@@ -17,7 +17,7 @@ struct FileDescriptorLimitTests {
         #expect(limit.connections(beside: upstreams) == connections)
     }
 
-    @Test("The process takes as many as it may have")
+    @Test("The process raises its descriptor limit to the hard limit")
     func raised() throws {
         let limit = try #require(FileDescriptorLimit.raiseToHardLimit())
         #expect(limit.total >= 256)

@@ -4,7 +4,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-@Suite("One gateway takes over from another", .serialized)
+@Suite("Handover between two gateways", .serialized)
 struct HandoverTests {
     private static let setup = GatewaySetup([.request, .send(Reply.ok), .again]).configuration { $0.eventLoops = 2 }
 
@@ -23,7 +23,7 @@ struct HandoverTests {
         }
     }
 
-    /// One connection, one request, and no second try.
+    /// One connection and one request, without a retry.
     private static func ask(_ gateway: RunningGateway) async throws {
         let client = try await gateway.client()
         #expect(try await client.exchange(Ask.get("/public/a", "Connection: close")).text == "ok")
@@ -35,7 +35,7 @@ struct HandoverTests {
         let responded = Atomic(0)
     }
 
-    /// Asks again and again while one gateway is told to stop, and for a while before and after.
+    /// Sends requests continuously before, during and after the shutdown of one gateway.
     private static func load(_ gateway: RunningGateway, stopping: RunningGateway) async throws {
         let progress = Progress()
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -49,18 +49,18 @@ struct HandoverTests {
             }
             group.addTask {
                 defer { progress.isOver.store(true, ordering: .relaxed) }
-                try await eventually("some answers") { progress.responded.load(ordering: .relaxed) > 100 }
+                try await eventually("some responses") { progress.responded.load(ordering: .relaxed) > 100 }
                 await stopping.beginDrain()
                 try await stopping.stopped()
                 let before = progress.responded.load(ordering: .relaxed)
-                try await eventually("more answers") { progress.responded.load(ordering: .relaxed) > before + 100 }
+                try await eventually("more responses") { progress.responded.load(ordering: .relaxed) > before + 100 }
             }
             try await group.waitForAll()
         }
     }
 
     @Test(
-        "Rule 47: without being asked to take over, a second gateway on an address in use does not start, and the first is undisturbed"
+        "Rule 47: without the takeover option a second gateway does not start on an address in use, and the first one is unaffected"
     )
     func notAsked() async throws {
         try await Self.setup.run { first in
@@ -75,7 +75,7 @@ struct HandoverTests {
         }
     }
 
-    @Test("An address that was taken over cannot be had without asking, and can be asked for again")
+    @Test("An address after a handover needs the takeover option again")
     func afterTakingOver() async throws {
         try await Self.both { _, new in
             let port = new.port
@@ -85,12 +85,12 @@ struct HandoverTests {
         }
     }
 
-    @Test("Taking over where nothing runs is a start like any other")
+    @Test("With the takeover option and no running gateway the start is an ordinary one")
     func nothingToTakeOver() async throws {
         try await Self.setup.with(\.takesOverListeners, true).run { try await Self.ask($0) }
     }
 
-    @Test("Addresses in use are found before anything starts, those for operators also while taking over")
+    @Test("Addresses in use are found before the start, that of the admin listener also during a takeover")
     func check() async throws {
         try await Self.setup.run { first in
             let address = HostAndPort(host: "127.0.0.1", port: first.port)
@@ -111,17 +111,17 @@ struct HandoverTests {
         }
     }
 
-    @Test("Both accept while both stand")
+    @Test("Both gateways accept connections while both run")
     func sharing() async throws {
         try await Self.both { old, new in
-            try await eventually("an exchange at each") {
+            try await eventually("an exchange on each gateway") {
                 try await Self.ask(old)
                 return !old.upstream.requests.isEmpty && !new.upstream.requests.isEmpty
             }
         }
     }
 
-    @Test("The older one goes, and no new connection is lost")
+    @Test("The older one stops, and no new connection is lost")
     func older() async throws {
         try await Self.both { old, new in
             try await Self.load(new, stopping: old)
@@ -131,7 +131,7 @@ struct HandoverTests {
         }
     }
 
-    @Test("The newer one goes again, and no new connection is lost")
+    @Test("The newer one stops, and no new connection is lost")
     func newer() async throws {
         try await Self.both { old, new in
             try await Self.load(old, stopping: new)
@@ -141,7 +141,7 @@ struct HandoverTests {
         }
     }
 
-    @Test("A third takes over from the second as that one did from the first")
+    @Test("A third gateway takes the address from the second in the same way")
     func twice() async throws {
         try await Self.both { old, new in
             try await Self.load(new, stopping: old)

@@ -4,9 +4,9 @@ import NIOSSL
 import Synchronization
 import TestSupport
 
-/// A client that sends some bytes in clear, as a load balancer does, and shakes hands behind them.
+/// A client that sends unencrypted bytes like a load balancer, and then performs the TLS handshake.
 enum ProxiedTLS {
-    /// Sends a request, and reads the beginning of what comes, up to the end of the first head.
+    /// Sends a request, and reads the response up to the end of the first head.
     static func exchange(_ request: String, port: Int, behind header: String) async throws -> String {
         var configuration = TLSConfiguration.makeClientConfiguration()
         configuration.certificateVerification = .none
@@ -23,12 +23,12 @@ enum ProxiedTLS {
             }
             .connect(host: "127.0.0.1", port: port).get()
         try await channel.writeAndFlush(ByteBuffer(string: request)).get()
-        try await eventually("an answer") { reader.text.withLock { $0.contains("\r\n\r\n") } }
+        try await eventually("a response") { reader.text.withLock { $0.contains("\r\n\r\n") } }
         try await channel.close()
         return reader.text.withLock { $0 }
     }
 
-    /// Sends bytes before anybody else does.
+    /// Sends bytes before all other handlers.
     private final class Preface: ChannelOutboundHandler, RemovableChannelHandler {
         typealias OutboundIn = ByteBuffer
         typealias OutboundOut = ByteBuffer

@@ -7,7 +7,7 @@ import Testing
 struct ProxyProtocolTests {
     private static let line = "PROXY TCP4 192.0.2.7 198.51.100.2 56211 443\r\n"
 
-    /// A header of version 2. All bytes of it are ASCII.
+    /// A header of version 2 that contains only ASCII bytes.
     private static func binary(_ command: UInt8, _ family: UInt8, _ content: [UInt8]) -> String {
         let signature: [UInt8] = [0x0d, 0x0a, 0x0d, 0x0a, 0x00, 0x0d, 0x0a, 0x51, 0x55, 0x49, 0x54, 0x0a]
         return String(decoding: signature + [command, family, 0, UInt8(content.count)] + content, as: UTF8.self)
@@ -23,7 +23,7 @@ struct ProxyProtocolTests {
         }
     }
 
-    /// A header and the client's address that goes with it.
+    /// A header and its client address.
     struct Example: Sendable {
         var header: String
         var address: String
@@ -65,7 +65,7 @@ struct ProxyProtocolTests {
         #expect(lines.map { $0["peer"] } == [example.address, example.address])
     }
 
-    @Test("A header may come in pieces, and apart from the request")
+    @Test("A header may arrive in pieces, and separately from the request")
     func pieces() async throws {
         try await Self.setup().run { gateway in
             let client = try await gateway.client()
@@ -75,7 +75,7 @@ struct ProxyProtocolTests {
         }
     }
 
-    @Test("A trusted source's client is trusted no more than others")
+    @Test("The client of a trusted proxy is not trusted itself")
     func clientIsNotTrusted() async throws {
         try await Self.setup { $0.trustedPeers = [CIDRBlock("127.0.0.1")].compactMap(\.self) }.run { gateway in
             let client = try await gateway.client()
@@ -84,7 +84,7 @@ struct ProxyProtocolTests {
         }
     }
 
-    @Test("Who is not trusted to tell an address is closed at once")
+    @Test("A PROXY header from an untrusted peer closes the connection at once")
     func untrustedSource() async throws {
         try await Self.setup(["192.0.2.0/24"]).run { gateway in
             let client = try await gateway.client()
@@ -97,7 +97,7 @@ struct ProxyProtocolTests {
     }
 
     @Test(
-        "A connection without a header is closed, and never served in plain",
+        "A connection without a header is closed and never served",
         arguments: [
             Ask.get(), "PROXY TCP4 192.0.2.7 198.51.100.2 56211\r\n" + Ask.get(), "\u{16}\u{3}\u{1}", line.lowercased(),
             " " + line, binary(0x21, 0x11, [10, 1, 2, 3]) + Ask.get(), binary(0x31, 0x11, []),
@@ -113,7 +113,7 @@ struct ProxyProtocolTests {
         }
     }
 
-    @Test("A header that is not complete in time is not waited for", arguments: ["", "PROXY TCP4 192.0"])
+    @Test("A connection whose header is not complete in time is closed", arguments: ["", "PROXY TCP4 192.0"])
     func slow(_ beginning: String) async throws {
         try await Self.setup { $0.timeouts.header = .milliseconds(100) }.run { gateway in
             let client = try await gateway.client()
@@ -124,7 +124,7 @@ struct ProxyProtocolTests {
         }
     }
 
-    @Test("A second header is a request, and no good one")
+    @Test("A second header is parsed as a malformed request")
     func secondHeader() async throws {
         try await Self.setup().run { gateway in
             let client = try await gateway.client()
@@ -133,7 +133,7 @@ struct ProxyProtocolTests {
         }
     }
 
-    @Test("Where no header is expected, one is a request, and no good one")
+    @Test("Without the PROXY protocol a header is parsed as a malformed request")
     func unexpected() async throws {
         try await GatewaySetup([.request, .send(Reply.ok)]).run { gateway in
             let client = try await gateway.client()
@@ -147,7 +147,7 @@ struct ProxyProtocolTests {
         try await Self.setup().run { gateway in
             let client = try await gateway.client()
             client.send("PROXY ")
-            // It is known to the gateway once a later one is.
+            // Connections are accepted in order: a later one proves that this one is registered.
             #expect(try await gateway.client().exchange(Self.line + Ask.get()).text == "ok")
             await gateway.beginDrain()
             try await client.closed()
@@ -155,7 +155,7 @@ struct ProxyProtocolTests {
         }
     }
 
-    @Test("TLS begins behind the header")
+    @Test("The TLS handshake follows the header")
     func tls() async throws {
         let directory = try CertificateFixture()
         let pair = try directory.server("server", names: ["gateway.test"])

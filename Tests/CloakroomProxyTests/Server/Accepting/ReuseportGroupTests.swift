@@ -4,7 +4,7 @@ import Testing
 
 @testable import CloakroomProxy
 
-@Suite("Who listens on an address")
+@Suite("The sockets that listen on an address")
 struct ReuseportGroupTests {
     private static let table = """
           sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
@@ -15,7 +15,7 @@ struct ReuseportGroupTests {
            4: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 649 1 0 100 0 0 10 0
         """
 
-    @Test("The table of sockets is read as far as sockets listen")
+    @Test("Only the listening sockets of the socket table are read")
     func table() {
         #expect(ReuseportGroup.members(at: "0100007F:1F90", in: Self.table) == [645, 647])
         #expect(ReuseportGroup.members(at: "00000000:1F90", in: Self.table) == [646])
@@ -24,7 +24,7 @@ struct ReuseportGroupTests {
     }
 
     @Test(
-        "An address is looked up as the table writes it",
+        "An address is formatted as in the socket table",
         arguments: [
             ("127.0.0.1", 8_080, "0100007F:1F90"), ("0.0.0.0", 80, "00000000:0050"),
             ("::1", 8_443, "00000000000000000000000001000000:20FB"),
@@ -35,7 +35,7 @@ struct ReuseportGroupTests {
         #expect(ReuseportGroup.name(bytes, port: port) == name)
     }
 
-    @Test("The system's table knows who listens")
+    @Test("The kernel's socket table contains the listening sockets")
     func system() async throws {
         try await GatewaySetup().run { gateway in
             let address = try SocketAddress(ipAddress: "127.0.0.1", port: gateway.port)

@@ -6,7 +6,7 @@ import X509
 
 @testable import CloakroomProxy
 
-/// A folder of its own with an authority and the certificates that it signs, for as long as a test needs them.
+/// A temporary folder with a CA and the certificates that it signs, removed after the test.
 final class CertificateFixture: Sendable {
     struct Pair: Sendable {
         let certificateFile: String
@@ -35,10 +35,10 @@ final class CertificateFixture: Sendable {
         try? FileManager.default.removeItem(atPath: path)
     }
 
-    /// The authority's own certificate.
+    /// The CA's own certificate.
     var authorityFile: String { path + "/ca.crt" }
 
-    /// A server's certificate and key in `<file>.crt` and `<file>.key`, made out to the names.
+    /// A server's certificate and key in `<file>.crt` and `<file>.key`, issued for the names.
     @discardableResult
     func server(
         _ file: String, names: [String], addresses: [[UInt8]] = [], commonName: String? = nil, isExpired: Bool = false,

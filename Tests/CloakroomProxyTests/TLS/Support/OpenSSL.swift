@@ -1,8 +1,8 @@
 import Foundation
 
-/// Handshakes of a TLS library that is not ours.
+/// Handshakes with the OpenSSL command line.
 enum OpenSSL {
-    /// Makes an RSA key and a certificate for it that is signed with it.
+    /// Creates an RSA key and a certificate that is signed with it.
     static func makeRSACertificate(name: String, certificateFile: String, keyFile: String) throws {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
@@ -15,9 +15,9 @@ enum OpenSSL {
         process.waitUntilExit()
     }
 
-    /// Runs `openssl s_client` until the server hangs up.
-    /// - Parameter input: What is typed once the server's greeting is there; it should make the server hang up.
-    /// - Returns: Everything that is printed.
+    /// Runs `openssl s_client` until the server closes the connection.
+    /// - Parameter input: Sent after the server's greeting; it should make the server close the connection.
+    /// - Returns: The complete output.
     static func client(port: Int, _ arguments: [String], input: String = "bye\n") async throws -> String {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
@@ -27,7 +27,7 @@ enum OpenSSL {
         process.standardOutput = printed
         process.standardError = printed
         try process.run()
-        // Reading blocks, so it is done where nobody else waits.
+        // Reading blocks, so it runs on its own thread.
         let output = await withCheckedContinuation { continuation in
             DispatchQueue.global().async {
                 var data = Data()

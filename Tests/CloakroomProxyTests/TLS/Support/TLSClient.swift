@@ -4,7 +4,7 @@ import NIOSSL
 import Synchronization
 import TestSupport
 
-/// A client that shakes hands and reads what comes. It trusts anybody, and says whom it was shown.
+/// A client that performs a handshake and reads data. It accepts every certificate, and records the server's.
 final class TLSClient: Sendable {
     private struct State {
         var text = ""
@@ -26,7 +26,7 @@ final class TLSClient: Sendable {
     }
 
     /// Connects to loopback, and waits for the handshake and the server's greeting, or the end of the connection.
-    /// - Parameter isGreeted: Whether the server says something first; otherwise only its certificate is waited for.
+    /// - Parameter isGreeted: Whether the server sends data first; otherwise the client waits for its certificate only.
     static func connect(
         port: Int, serverName: String? = nil, isGreeted: Bool = true,
         adjust: (inout TLSConfiguration) throws -> Void = { _ in }
@@ -57,34 +57,34 @@ final class TLSClient: Sendable {
         return client
     }
 
-    /// What came so far.
+    /// The data received so far.
     var text: String { recorder.state.withLock { $0.text } }
-    /// Whether the server has hung up, before or after the handshake.
+    /// Whether the server has closed the connection, before or after the handshake.
     var isClosed: Bool { recorder.state.withLock { $0.isClosed } }
-    /// What the server has shown.
+    /// The server's certificate.
     var certificate: NIOSSLCertificate? { recorder.state.withLock { $0.certificate } }
-    /// What was agreed on.
+    /// The negotiated protocol.
     var version: NIOSSL.TLSVersion? { recorder.state.withLock { $0.version } }
-    /// Whether the server went as far as to send something.
+    /// Whether the server has sent any data.
     var isServed: Bool { text.contains("subject=") }
 
-    /// The first common name that the server's certificate is made out to.
+    /// The first common name of the server's certificate.
     var serverName: String? {
         certificate?.description.split(separator: "common_name=").last.map { String($0.prefix { $0 != ";" }) }
     }
 
-    /// Sends a line and waits until it comes back.
+    /// Sends a line and waits for its echo.
     func echo(_ line: String) async throws {
         try await channel.writeAndFlush(ByteBuffer(string: line + "\n")).get()
         try await eventually("the line \(line)") { self.text.hasSuffix(line + "\n") }
     }
 
-    /// Sends something.
+    /// Sends text.
     func send(_ text: String) {
         channel.writeAndFlush(ByteBuffer(string: text), promise: nil)
     }
 
-    /// Goes away.
+    /// Closes the connection.
     func close() async throws {
         if !isClosed { try? await channel.close() }
     }

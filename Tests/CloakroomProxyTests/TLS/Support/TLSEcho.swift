@@ -6,8 +6,8 @@ import NIOTLS
 
 @testable import CloakroomProxy
 
-/// A server behind a TLS listener. It says what was agreed on when the handshake is through, sends back what it
-/// receives, and hangs up when a line `bye` comes.
+/// A server with a TLS listener. After the handshake it sends the negotiated parameters, echoes the data that it
+/// receives, and closes the connection on a line `bye`.
 struct TLSEcho: Sendable {
     let port: Int
     let tls: TLSListener

@@ -2,12 +2,12 @@ import Testing
 
 @testable import CloakroomProxy
 
-@Suite("The addresses of a name")
+@Suite("The cached addresses of a host name")
 struct DNSCacheTests {
     private let second: UInt64 = 1_000_000_000
     private var cache: DNSCache<String> { DNSCache(interval: 30 * second) }
 
-    @Test("are asked for once, however many want them")
+    @Test("are resolved once for concurrent requests")
     func first() {
         var cache = cache
         #expect(cache.use(now: 0) == .resolve)
@@ -16,7 +16,7 @@ struct DNSCacheTests {
         #expect(cache.use(now: 3) == .use(["a"]))
     }
 
-    @Test("are asked for again when nobody knew")
+    @Test("are resolved again after a resolution without result")
     func unknown() {
         var cache = cache
         #expect(cache.use(now: 0) == .resolve)
@@ -24,7 +24,7 @@ struct DNSCacheTests {
         #expect(cache.use(now: 2) == .resolve)
     }
 
-    @Test("are renewed in the background once in an interval")
+    @Test("are refreshed in the background once per interval")
     func refreshed() {
         var cache = cache
         _ = cache.use(now: 0)
@@ -37,7 +37,7 @@ struct DNSCacheTests {
         #expect(cache.use(now: 62 * second) == .useAndResolve(["b", "c"]))
     }
 
-    @Test("stay the old ones if nobody knows any more, for another interval")
+    @Test("are kept for another interval if a refresh has no result")
     func failedRefresh() {
         var cache = cache
         _ = cache.use(now: 0)
@@ -48,7 +48,7 @@ struct DNSCacheTests {
         #expect(cache.use(now: 71 * second) == .useAndResolve(["a"]))
     }
 
-    @Test("are asked for before they are used if nobody wanted them for long")
+    @Test("are resolved before use if they were not used for two intervals")
     func forgotten() {
         var cache = cache
         _ = cache.use(now: 0)
@@ -60,7 +60,7 @@ struct DNSCacheTests {
         #expect(cache.use(now: 62 * second) == .use(["a"]))
     }
 
-    @Test("are doubted when none of them took a connection, but not more than once a second")
+    @Test("are marked suspect if no connection could be established, at most once per second")
     func doubted() {
         var cache = cache
         _ = cache.use(now: 0)
@@ -73,7 +73,7 @@ struct DNSCacheTests {
         #expect(cache.use(now: 2 * second) == .use(["b"]))
     }
 
-    @Test("do not mind a clock that is a little behind")
+    @Test("tolerate a clock that is slightly behind")
     func otherClock() {
         var cache = cache
         _ = cache.use(now: 100)

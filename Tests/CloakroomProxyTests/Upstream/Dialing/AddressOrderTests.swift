@@ -18,14 +18,14 @@ struct HappyEyeballsOrderTests {
         #expect(order(addresses, turn: 5) == order(addresses, turn: 0))
     }
 
-    @Test("Every address comes first in its turn, and each stands in every order once")
+    @Test("Every address is first in its turn, and each order contains every address once")
     func complete() {
         let addresses = ["4a", "6a", "6b", "4b"]
         #expect((0..<4).map { order(addresses, turn: $0)[0] } == addresses)
         for turn in 0..<8 { #expect(order(addresses, turn: turn).sorted() == addresses.sorted()) }
     }
 
-    @Test("None and one are no order at all")
+    @Test("Without addresses the order is empty, and one address is its own order")
     func few() {
         #expect(order([], turn: 3) == [])
         #expect(order(["4a"], turn: 3) == ["4a"])

@@ -4,16 +4,16 @@ import Testing
 
 @testable import CloakroomProxy
 
-@Suite("How long a connection to an upstream is kept")
+@Suite("The lifetime of an upstream connection")
 struct ConnectionLifetimeTests {
-    @Test("Without limits it is kept for ever")
+    @Test("Without limits the lifetime is unlimited")
     func unlimited() {
         var lifetime = ConnectionLifetime()
         for _ in 0..<10_000 { lifetime.use() }
         #expect(!lifetime.isOver(now: .max - 1))
     }
 
-    @Test("It is over after so many requests, or at a certain age")
+    @Test("It ends after a number of requests or at a maximum age")
     func limited() {
         var lifetime = ConnectionLifetime(until: 100, requests: 2)
         lifetime.use()
@@ -24,7 +24,7 @@ struct ConnectionLifetimeTests {
     }
 
     @Test(
-        "The upstream's word about idle connections counts, less its last second (RFC 2068 §19.7.1.1)",
+        "The upstream's keep-alive timeout applies, less one second (RFC 2068 §19.7.1.1)",
         arguments: [
             ("timeout=5", 4), ("timeout=5, max=100", 4), ("max=100, Timeout=60", 59), ("TIMEOUT=2;x", 1),
             ("timeout=1", 0), ("timeout=0", 0), ("timeout=9999999", 999_998),
@@ -36,7 +36,7 @@ struct ConnectionLifetimeTests {
     }
 
     @Test(
-        "What is no such word is passed over",
+        "An invalid keep-alive timeout is ignored",
         arguments: ["", "timeout", "timeout=", "timeout=x", "max=5", "time=5"])
     func noHint(value: String) throws {
         #expect(try read("Keep-Alive: \(value)").idleLimit == .max)

@@ -6,11 +6,11 @@ import Synchronization
 import TestSupport
 import Testing
 
-@Suite("An upstream that is given by name", .serialized)
+@Suite("An upstream with a host name", .serialized)
 struct HostNameTests {
     private static let responses: [ScriptedUpstream.Step] = [.request, .send(Reply.ok), .close]
 
-    /// Finds what a test says, and counts how often it was asked.
+    /// Resolves names as the test specifies, and counts the queries.
     private final class FakeNames: Sendable {
         private struct State {
             var addresses: [SocketAddress]
@@ -53,7 +53,7 @@ struct HostNameTests {
         try SocketAddress(ipAddress: host, port: port)
     }
 
-    @Test("A name with addresses of both families is found on either of them", arguments: ["127.0.0.1", "::1"])
+    @Test("A name with addresses of both families is reached at either of them", arguments: ["127.0.0.1", "::1"])
     func eitherFamily(address host: String) async throws {
         try await ScriptedUpstream.run([Self.responses], at: try address(host, 0)) { port, _ in
             let names = FakeNames([try address("::1", port), try address("127.0.0.1", port)])
@@ -64,7 +64,7 @@ struct HostNameTests {
         }
     }
 
-    @Test("What the system says about localhost is used")
+    @Test("The system's addresses of localhost are used")
     func localhost() async throws {
         try await ScriptedUpstream.run([Self.responses]) { port, _ in
             try await GatewaySetup().targets(.http("localhost", port)).run { gateway in
@@ -74,10 +74,10 @@ struct HostNameTests {
         }
     }
 
-    @Test("Of two addresses the one that refuses is passed over at once (RFC 8305 §5)")
+    @Test("If one of two addresses refuses the connection, the other is tried at once (RFC 8305 §5)")
     func oneRejects() async throws {
         try await ScriptedUpstream.run([Self.responses]) { port, upstream in
-            // Nobody listens there on IPv6.
+            // No process listens there on IPv6.
             let names = FakeNames([try address("::1", port), try address("127.0.0.1", port)])
             try await GatewaySetup().with(\.resolver, names.resolver).targets(.http("api.test", port)).run { gateway in
                 let client = try await gateway.client()
@@ -90,7 +90,7 @@ struct HostNameTests {
         }
     }
 
-    @Test("Of two addresses the one that says nothing is overtaken (RFC 8305 §5)")
+    @Test("If one of two addresses does not respond, the other is tried in parallel (RFC 8305 §5)")
     func oneIsDeaf() async throws {
         let deaf = try await BlackholePort(.isDeaf)
         defer { deaf.release() }
@@ -103,7 +103,7 @@ struct HostNameTests {
         }
     }
 
-    @Test("New connections go round all addresses")
+    @Test("New connections rotate over all addresses")
     func roundRobin() async throws {
         try await ScriptedUpstream.run([Self.responses]) { first, one in
             try await ScriptedUpstream.run([Self.responses], at: try address("::1", 0)) { second, other in
@@ -119,7 +119,7 @@ struct HostNameTests {
         }
     }
 
-    @Test("Addresses are asked for again, new ones are used, and the last known ones stay when nobody knows any more")
+    @Test("Addresses are resolved again, new ones are used, and the last known ones are kept if resolution fails")
     func refreshed() async throws {
         try await ScriptedUpstream.run([Self.responses]) { first, one in
             try await ScriptedUpstream.run([Self.responses]) { second, other in
@@ -141,7 +141,7 @@ struct HostNameTests {
                     }
                     names.breakDown()
                     let before = names.asked
-                    try await eventually("another question") {
+                    try await eventually("another lookup") {
                         let response = try await client.exchange(Ask.get())
                         #expect(response.text == "ok")
                         return names.asked > before + 2
@@ -151,7 +151,7 @@ struct HostNameTests {
         }
     }
 
-    @Test("A name that nobody knows is 502, and is asked for again with the next request")
+    @Test("A name without addresses is 502, and is resolved again for the next request")
     func unknown() async throws {
         let names = FakeNames([])
         names.breakDown()
@@ -166,7 +166,7 @@ struct HostNameTests {
         }
     }
 
-    @Test("A name that the system does not know is 502")
+    @Test("A name that the system cannot resolve is 502")
     func reallyUnknown() async throws {
         try await GatewaySetup().targets(.http("no-such-host.invalid", 80))
             .run { gateway in

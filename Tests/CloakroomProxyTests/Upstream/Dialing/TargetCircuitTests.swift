@@ -6,7 +6,7 @@ import Testing
 
 @testable import CloakroomProxy
 
-@Suite("What operators are told about a target", .serialized)
+@Suite("The status of a target for operators", .serialized)
 struct CircuitStatusTests {
     private let second: UInt64 = 1_000_000_000
     private let time = Timestamp(seconds: 1_700_000_000)
@@ -15,7 +15,7 @@ struct CircuitStatusTests {
         var description = "refused"
     }
 
-    @Test("Before anybody tried, and after a connection stood, the circuit is closed")
+    @Test("Before the first attempt and after an established connection the circuit is closed")
     func closed() {
         let circuit = CircuitStatus()
         #expect(circuit.state(now: 0) == .closed)
@@ -26,7 +26,7 @@ struct CircuitStatusTests {
         #expect(circuit.state(now: 0) == .closed)
     }
 
-    @Test("It is open until the back-off ends, and half open until somebody has tried again")
+    @Test("It is open until the back-off ends, and half-open until the next attempt")
     func backOff() {
         let circuit = CircuitStatus()
         circuit.failed(.unreachable, Rejected(), at: time, backOffEnd: 5 * second)
@@ -38,7 +38,7 @@ struct CircuitStatusTests {
         #expect(circuit.state(now: 500 * second) == .open)
     }
 
-    @Test("Of several event loops the outcome that came last counts")
+    @Test("The most recent outcome of all event loops counts")
     func loops() {
         let circuit = CircuitStatus()
         circuit.failed(.unreachable, Rejected(), at: time, backOffEnd: 30 * second)
@@ -48,7 +48,7 @@ struct CircuitStatusTests {
         #expect(circuit.state(now: 3 * second) == .closed)
     }
 
-    @Test("The last failure stays after the target came back, with its moment and its kind")
+    @Test("The last failure is kept with its time and kind after the target has recovered")
     func lastFailure() {
         let circuit = CircuitStatus()
         circuit.failed(.connectTimeout, Rejected(), at: Timestamp(seconds: 1), backOffEnd: second)
@@ -57,7 +57,7 @@ struct CircuitStatusTests {
         #expect(circuit.lastFailure == UpstreamStatus.Failure(time: time, reason: "tls: refused"))
     }
 
-    @Test("A reason is 200 characters at most, and without control characters")
+    @Test("A reason has at most 200 characters and no control characters")
     func longReason() {
         let long = Rejected(description: "a\u{1b}[2J\nb" + String(repeating: "e\u{301}", count: 5_000))
         let reason = ConnectFailureReason.text(.tls, long)
@@ -65,7 +65,7 @@ struct CircuitStatusTests {
         #expect(reason.unicodeScalars.count == 200)
     }
 
-    @Test("A target's status begins closed and changes with what comes of connecting")
+    @Test("The status of a target begins closed and changes with the outcome of connection attempts")
     func status() throws {
         let configuration = UpstreamConfiguration(
             name: "api", targets: [.http("127.0.0.1", 9), .https("api.test", 443)])
@@ -88,7 +88,7 @@ struct CircuitStatusTests {
         #expect(targets[0].status(now: 8).circuit == .closed)
     }
 
-    @Test("What the system said about a refused connection is told, for an address and for a name")
+    @Test("The system's error for a refused connection is reported, for an address and for a name")
     func systemReason() async throws {
         let rejecting = try await BlackholePort(.rejects)
         defer { rejecting.release() }
@@ -109,7 +109,7 @@ struct CircuitStatusTests {
         }
     }
 
-    @Test("A running gateway tells of the target that refuses and of the one that serves")
+    @Test("A running gateway reports the target that refuses connections and the one that serves")
     func running() async throws {
         let rejecting = try await BlackholePort(.rejects)
         defer { rejecting.release() }
@@ -131,7 +131,7 @@ struct CircuitStatusTests {
         }
     }
 
-    @Test("The circuit of a target that came back closes with the next connection")
+    @Test("The circuit of a recovered target closes with the next connection")
     func comesBack() async throws {
         let rejecting = try await BlackholePort(.rejects)
         defer { rejecting.release() }

@@ -2,7 +2,7 @@ import Testing
 
 @testable import CloakroomProxy
 
-@Suite("Which target a connection goes to")
+@Suite("Target selection for a connection")
 struct TargetBalancerTests {
     private let second: UInt64 = 1_000_000_000
 
@@ -12,7 +12,7 @@ struct TargetBalancerTests {
         #expect((0..<7).map { _ in health.selectTarget(now: 0, tried: []) } == [0, 1, 2, 0, 1, 2, 0])
     }
 
-    @Test("A follow-up gets the target whose turn was last, takes no turn, and passes over one that failed")
+    @Test("A follow-up uses the target of the last turn, takes no turn itself, and skips a failed target")
     func followUp() {
         var health = TargetBalancer(count: 3)
         for turn in [0, 1, 2, 0] {
@@ -24,7 +24,7 @@ struct TargetBalancerTests {
         #expect(health.selectTarget(now: 0, tried: [1], isFollowUp: true) == 2)
     }
 
-    @Test("One that failed is passed over until its back-off ends, and then has its turn again")
+    @Test("A failed target is skipped until its back-off ends, and then has its turn again")
     func backOff() {
         var health = TargetBalancer(count: 2)
         #expect(health.selectTarget(now: 0, tried: []) == 0)
@@ -35,7 +35,7 @@ struct TargetBalancerTests {
         #expect(health.selectTarget(now: second, tried: []) == 1)
     }
 
-    @Test("Each target is tried once for a connection")
+    @Test("Each target is tried once per connection")
     func once() {
         var health = TargetBalancer(count: 2)
         #expect(health.selectTarget(now: 0, tried: [0]) == 1)
@@ -44,7 +44,7 @@ struct TargetBalancerTests {
         #expect(health.selectTarget(now: 0, tried: [0, 1]) == nil)
     }
 
-    @Test("With all in back-off the one that is due soonest is tried, also if there is only one")
+    @Test("If all targets are in back-off, the one due first is tried, even if it is the only one")
     func allDown() {
         var health = TargetBalancer(count: 3)
         for (index, now) in [(0, 3), (1, 1), (2, 2)] as [(Int, UInt64)] {
@@ -58,7 +58,7 @@ struct TargetBalancerTests {
         #expect(single.selectTarget(now: 1, tried: []) == 0)
     }
 
-    @Test("The back-off doubles from 1 to 30 seconds, and one success ends it")
+    @Test("The back-off doubles from 1 s to 30 s, and one success resets it")
     func doubles() {
         var health = TargetBalancer(count: 2)
         var now: UInt64 = 0
@@ -73,7 +73,7 @@ struct TargetBalancerTests {
         #expect(health.selectTarget(now: now + second, tried: [1]) == 0)
     }
 
-    @Test("Attempts that were under way together count as one failure")
+    @Test("Concurrent failed attempts count as one failure")
     func together() {
         var health = TargetBalancer(count: 2)
         health.failed(0, startedAt: 0, now: 10, random: 0)
@@ -83,7 +83,7 @@ struct TargetBalancerTests {
         #expect(health.selectTarget(now: 10 + second, tried: []) == 0)
     }
 
-    @Test("Chance takes up to a quarter off, and never more")
+    @Test("Jitter subtracts at most a quarter")
     func jitter() {
         for random in [0, 1, 249_999_999, 250_000_000, UInt64.max] {
             var health = TargetBalancer(count: 2)

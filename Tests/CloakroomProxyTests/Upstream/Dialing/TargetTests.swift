@@ -6,7 +6,7 @@ import Testing
 
 @Suite("The targets of an upstream", .serialized)
 struct TargetTests {
-    @Test("A socket of this machine is spoken to in clear HTTP/1.1")
+    @Test("A Unix domain socket is used with HTTP/1.1 without TLS")
     func unixSocket() async throws {
         let path = NSTemporaryDirectory() + "cloakroom-\(UUID().uuidString.prefix(8)).sock"
         defer { try? FileManager.default.removeItem(atPath: path) }
@@ -24,7 +24,7 @@ struct TargetTests {
         }
     }
 
-    @Test("A socket that is not there is 502, at once and for the next request too")
+    @Test("A missing Unix domain socket is 502, at once and for the next request too")
     func noSocket() async throws {
         let path = NSTemporaryDirectory() + "cloakroom-\(UUID().uuidString.prefix(8)).sock"
         try await GatewaySetup().targets(UpstreamTargetConfiguration(unixSocket: path)).run { gateway in
@@ -34,7 +34,7 @@ struct TargetTests {
         }
     }
 
-    @Test("Connections go round the targets, and one that refuses is left alone for a while")
+    @Test("Connections rotate over the targets, and a target that refuses connections is skipped during its back-off")
     func backOff() async throws {
         let rejecting = try await BlackholePort(.rejects)
         defer { rejecting.release() }
@@ -54,7 +54,7 @@ struct TargetTests {
         #expect(log.all.filter { $0["kind"] == "unreachable" }.count == 1)
     }
 
-    @Test("With one target that is deaf the others are tried before the time is over")
+    @Test("If one target does not respond, the others are tried before the connect timeout ends")
     func deafTarget() async throws {
         let deaf = try await BlackholePort(.isDeaf)
         defer { deaf.release() }
@@ -71,7 +71,7 @@ struct TargetTests {
         }
     }
 
-    @Test("A target that comes back is used again, with no other request failing than those while it was away")
+    @Test("A target that recovers is used again, and no request fails except during its outage")
     func comesBack() async throws {
         let rejecting = try await BlackholePort(.rejects)
         defer { rejecting.release() }
@@ -87,7 +87,7 @@ struct TargetTests {
         }
     }
 
-    @Test("A failed call to an upstream is in its metrics, under the target that was tried last")
+    @Test("A failed upstream call is counted in the metrics under the target that was tried last")
     func metrics() async throws {
         let rejecting = try await BlackholePort(.rejects)
         defer { rejecting.release() }
@@ -98,9 +98,9 @@ struct TargetTests {
         }
     }
 
-    // MARK: - How long connections are kept
+    // MARK: - Lifetime of connections
 
-    @Test("A connection is closed after the number of requests that it may serve, and the gauges stay right")
+    @Test("A connection is closed after its maximum number of requests, and the gauges stay correct")
     func requestsPerConnection() async throws {
         try await GatewaySetup([.request, .send(Reply.ok), .again])
             .configuration { $0.upstreams[0].pool.requestsPerConnection = 2 }
@@ -108,14 +108,14 @@ struct TargetTests {
                 let client = try await gateway.client()
                 for _ in 0..<5 { #expect(try await client.exchange(Ask.get()).text == "ok") }
                 #expect(gateway.upstream.connections.map(\.requests.count) == [2, 2, 1])
-                try await eventually("the ends of the first two") {
+                try await eventually("the end of the first two connections") {
                     gateway.upstream.connections.map(\.isClosed) == [true, true, false]
                 }
                 try await gateway.connections(active: 0, idle: 1)
             }
     }
 
-    @Test("A connection is closed when it is older than it may get")
+    @Test("A connection is closed when it exceeds its maximum age")
     func connectionLifetime() async throws {
         try await GatewaySetup([.request, .send(Reply.ok), .again])
             .configuration { $0.upstreams[0].pool.connectionLifetime = .nanoseconds(1) }
@@ -127,7 +127,7 @@ struct TargetTests {
             }
     }
 
-    @Test("A connection that the upstream is about to close is not used again (RFC 2068 §19.7.1.1)")
+    @Test("A connection that the upstream is about to close is not reused (RFC 2068 §19.7.1.1)")
     func keepAliveHint() async throws {
         let reply = "HTTP/1.1 200 OK\r\nKeep-Alive: timeout=1\r\nContent-Length: 2\r\n\r\nok"
         try await GatewaySetup([.request, .send(reply), .again]).run { gateway in
@@ -137,7 +137,7 @@ struct TargetTests {
         }
     }
 
-    @Test("Who waits for a connection gets a new one in place of one that is over")
+    @Test("A waiting request gets a new connection in place of an expired one")
     func waitingForOneThatIsOver() async throws {
         let gate = Gate()
         try await GatewaySetup([.request, .wait(gate), .send(Reply.ok)])

@@ -10,7 +10,7 @@ import Testing
 struct UpstreamTLSTests {
     private static let responses: [ScriptedUpstream.Step] = [.request, .send(Reply.ok), .again]
 
-    @Test("One whose certificate is signed by the given authority and made out to its name is used, again and again")
+    @Test("An upstream whose certificate is signed by the given CA and issued for its name is used and reused")
     func verified() async throws {
         let directory = try CertificateFixture()
         let tls = try directory.server("api", names: ["localhost"]).serverContext()
@@ -33,7 +33,7 @@ struct UpstreamTLSTests {
     }
 
     @Test(
-        "One that cannot prove who it is gets nothing of a request, and the client a 502",
+        "An upstream that fails certificate verification gets no byte of a request, and the client gets 502",
         arguments: CertificateDefect.allCases)
     func rejected(flaw: CertificateDefect) async throws {
         let directory = try CertificateFixture()
@@ -42,7 +42,7 @@ struct UpstreamTLSTests {
             switch flaw {
             case .otherName: try directory.server("api", names: ["other.test"])
             case .expired: try directory.server("api", names: ["localhost"], isExpired: true)
-            // Whoever can lie about the name's address has a certificate for the address.
+            // An attacker who controls DNS can have a certificate for the address.
             case .addressInsteadOfName:
                 try directory.server("api", names: ["other.test"], addresses: [[127, 0, 0, 1]])
             case .unknownAuthority: try other.server("api", names: ["localhost"])
@@ -68,14 +68,14 @@ struct UpstreamTLSTests {
                 try await gateway.connections(active: 0, idle: 0)
             }
         }
-        let lines = log.all.filter { $0["message"] == "upstream cannot be reached" }
-        #expect(lines.count == 1, "one line in ten seconds")
+        let lines = log.all.filter { $0["message"] == "upstream connection failed" }
+        #expect(lines.count == 1, "one line per 10 s")
         #expect(lines.first?["kind"] == "tls")
         #expect(lines.first?["upstream"] == "api")
         #expect(lines.first?["reason"]?.hasPrefix("TLS: ") == true)
     }
 
-    @Test("One that is given by address must have a certificate for that address")
+    @Test("An upstream with an IP address must have a certificate for that address")
     func address() async throws {
         let directory = try CertificateFixture()
         let tls = try directory.server("api", names: [], addresses: [[127, 0, 0, 1]]).serverContext()
@@ -89,7 +89,7 @@ struct UpstreamTLSTests {
         }
     }
 
-    @Test("Another name can be asked for and verified than the one that is connected to")
+    @Test("The server name to request and verify can differ from the host of the target")
     func serverName() async throws {
         let directory = try CertificateFixture()
         let tls = try directory.server("api", names: ["api.example.com"]).serverContext()
@@ -105,7 +105,7 @@ struct UpstreamTLSTests {
         }
     }
 
-    @Test("One that asks for a certificate gets ours, and takes no request without it")
+    @Test("An upstream that requests a client certificate gets the gateway's, and no request without it")
     func clientCertificate() async throws {
         let directory = try CertificateFixture()
         let pair = try directory.client("gateway")
@@ -126,7 +126,7 @@ struct UpstreamTLSTests {
         }
     }
 
-    @Test("One that speaks no TLS is 502 and gets nothing of a request")
+    @Test("An upstream that does not support TLS is 502 and gets no byte of a request")
     func clearText() async throws {
         try await ScriptedUpstream.run([[.send(Reply.ok), .close]]) { port, upstream in
             try await GatewaySetup().targets(.https("127.0.0.1", port)).run { gateway in
@@ -137,7 +137,7 @@ struct UpstreamTLSTests {
         }
     }
 
-    @Test("One that does not finish the handshake in time is 504 (RFC 9110 §15.6.5)")
+    @Test("An upstream that does not finish the handshake in time is 504 (RFC 9110 §15.6.5)")
     func silent() async throws {
         try await ScriptedUpstream.run([[.wait(Gate())]]) { port, upstream in
             try await GatewaySetup().configuration { $0.timeouts.connect = .milliseconds(200) }
@@ -151,7 +151,9 @@ struct UpstreamTLSTests {
         }
     }
 
-    @Test("A body that ends with the connection ends only with close_notify (RFC 9112 §9.8)", arguments: [true, false])
+    @Test(
+        "A body delimited by connection close is complete only with close_notify (RFC 9112 §9.8)",
+        arguments: [true, false])
     func truncation(isCut: Bool) async throws {
         let directory = try CertificateFixture()
         let tls = try directory.server("api", names: ["localhost"]).serverContext()
@@ -172,7 +174,7 @@ struct UpstreamTLSTests {
         }
     }
 
-    @Test("Before a byte of the answer a cut connection is a failure like any other")
+    @Test("Before the first byte of the response a lost connection is an ordinary failure")
     func cutBeforeResponse() async throws {
         let directory = try CertificateFixture()
         let tls = try directory.server("api", names: ["localhost"]).serverContext()
@@ -187,7 +189,7 @@ struct UpstreamTLSTests {
         }
     }
 
-    @Test("Files that are of no use are told by name before anything is served")
+    @Test("Invalid files are reported by name before the gateway serves")
     func badFiles() async throws {
         let directory = try CertificateFixture()
         try directory.write("nothing", to: "empty.crt")

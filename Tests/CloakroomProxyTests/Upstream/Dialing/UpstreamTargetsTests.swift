@@ -6,7 +6,7 @@ import Testing
 
 @testable import CloakroomProxy
 
-@Suite("The targets that requests and identity calls share", .serialized)
+@Suite("Targets shared by requests and identity calls", .serialized)
 struct UpstreamTargetsTests {
     private struct Rejected: Error {}
 
@@ -15,7 +15,7 @@ struct UpstreamTargetsTests {
         return try UpstreamTargets(configuration, logger: RecordedLog().logger)
     }
 
-    @Test("A failure that an identity call reports is one to requests, in the circuit and in the log")
+    @Test("A failure reported by an identity call also applies to requests, in the circuit and in the log")
     func identityFailure() throws {
         let targets = try self.targets(2)
         let now = NIODeadline.now().uptimeNanoseconds
@@ -29,7 +29,7 @@ struct UpstreamTargetsTests {
         #expect(targets.selectTarget(tried: [], now: now) == 0)
     }
 
-    @Test("A failure that a request finds is one to identity calls until its back-off ends")
+    @Test("A failure found by a request also applies to identity calls until its back-off ends")
     func requestFailure() throws {
         let targets = try self.targets(2)
         targets.failed(
@@ -39,7 +39,7 @@ struct UpstreamTargetsTests {
         #expect(targets.chooseTarget(isFollowUp: false, tried: [], now: 1_000_000_000) == 0)
     }
 
-    @Test("What one event loop finds out spares the others: each skips a target that is down")
+    @Test("A failure found by one event loop applies to the others: each skips a failed target")
     func loops() async throws {
         let deaf = try await BlackholePort(.isDeaf)
         defer { deaf.release() }
@@ -51,12 +51,12 @@ struct UpstreamTargetsTests {
                     $0.timeouts.connect = .seconds(8)
                 }
                 .run { gateway async throws in
-                    // On each loop: the first waits half of the time for the target that is deaf.
+                    // On the first event loop: half of the timeout is spent on the target that does not respond.
                     let first = ContinuousClock.now
                     #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
                     #expect(ContinuousClock.now - first > .seconds(3))
                     let others = ContinuousClock.now
-                    // Within the back-off of 1 s, or little later: connections are spread over the loops.
+                    // Within the back-off of 1 s, or slightly later: connections are spread over the loops.
                     for _ in 0..<12 { #expect(try await gateway.client().exchange(Ask.get()).text == "ok") }
                     #expect(ContinuousClock.now - others < .seconds(7))
                 }

@@ -2,9 +2,9 @@ import CloakroomCore
 import CloakroomProxy
 import NIOCore
 
-/// What a WebSocket begins with (RFC 6455 §1.2).
+/// The opening handshake of a WebSocket (RFC 6455 §1.2).
 enum Handshake {
-    /// A client's request for one.
+    /// A client's handshake request.
     static func request(_ path: String = "/public/socket", _ fields: String...) -> String {
         let lines =
             [
@@ -15,7 +15,7 @@ enum Handshake {
         return lines.joined(separator: "\r\n") + "\r\n\r\n"
     }
 
-    /// The upstream's consent.
+    /// The upstream's 101 response.
     static let consent =
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
         + "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\nSec-WebSocket-Protocol: chat\r\n\r\n"
@@ -30,21 +30,21 @@ enum Frame {
         return frame
     }
 
-    /// A text from a client, masked with nothing but zeros so that it can be read.
+    /// A text frame from a client, masked with zeros so that the text stays readable.
     static func masked(_ text: String) -> ByteBuffer {
         var frame = ByteBuffer(bytes: [0x81, 0x80 | UInt8(text.utf8.count), 0, 0, 0, 0])
         frame.writeString(text)
         return frame
     }
 
-    /// The code of an unmasked Close frame that is all there is.
+    /// The code of an unmasked Close frame, if the bytes contain nothing else.
     static func closeCode(_ bytes: ByteBuffer) -> UInt16? {
         var bytes = bytes
         guard bytes.readableBytes == 4, bytes.readInteger(as: UInt16.self) == 0x8802 else { return nil }
         return bytes.readInteger()
     }
 
-    /// The code of a masked Close frame that is all there is.
+    /// The code of a masked Close frame, if the bytes contain nothing else.
     static func maskedCloseCode(_ bytes: ByteBuffer) -> UInt16? {
         var bytes = bytes
         guard bytes.readableBytes == 8, bytes.readInteger(as: UInt16.self) == 0x8882,
@@ -54,7 +54,7 @@ enum Frame {
     }
 }
 
-/// A WebSocket through the gateway, both ends of it in the hands of a test.
+/// A WebSocket through the gateway. The test controls both ends.
 struct Tunnel {
     let gateway: RunningGateway
     let server: RawServer
@@ -77,7 +77,7 @@ struct Tunnel {
         }
     }
 
-    /// One that stands.
+    /// Opens an established tunnel.
     static func open(
         _ setup: GatewaySetup = GatewaySetup(), request: String = Handshake.request(), receiveBuffer: Int? = nil,
         configuration adjust: @escaping @Sendable (inout GatewayConfiguration) -> Void = { _ in },

@@ -6,8 +6,8 @@ import TestSupport
 
 @testable import CloakroomProxy
 
-/// One end of a connection that a test holds in its hands: it sends what it is told to, remembers what came, and can end
-/// either direction by itself.
+/// One end of a connection, controlled by the test: it sends and records bytes, and can close
+/// each direction separately.
 final class RawPeer: Sendable {
     fileprivate struct State {
         var unread = ByteBuffer()
@@ -31,7 +31,7 @@ final class RawPeer: Sendable {
     }
 
     /// Connects to loopback.
-    /// - Parameter receiveBuffer: Makes the system buffer less for a peer that does not read, in bytes.
+    /// - Parameter receiveBuffer: The size of the socket's receive buffer in bytes, for a peer that does not read.
     static func connect(port: Int, receiveBuffer: Int? = nil) async throws -> RawPeer {
         let recorder = Recorder()
         var bootstrap = ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
@@ -48,17 +48,17 @@ final class RawPeer: Sendable {
         return RawPeer(channel: channel, recorder: recorder)
     }
 
-    /// How many bytes have come.
+    /// The number of bytes received.
     var received: Int { recorder.state.withLock { $0.received } }
-    /// How many bytes the system has taken.
+    /// The number of bytes that the system has accepted for sending.
     var sent: Int { recorder.state.withLock { $0.sent } }
-    /// What came and was not taken.
+    /// Received bytes that were not consumed.
     var unread: String { recorder.state.withLock { String(buffer: $0.unread) } }
-    /// Whether the other side sends no more.
+    /// Whether the other side has closed its sending direction.
     var hasInputEnded: Bool { recorder.state.withLock { $0.hasInputEnded || $0.isClosed } }
-    /// Whether the connection is gone in both directions.
+    /// Whether the connection is closed in both directions.
     var isClosed: Bool { recorder.state.withLock { $0.isClosed } }
-    /// Whether the other side reset it.
+    /// Whether the other side reset the connection.
     var wasReset: Bool { recorder.state.withLock { $0.wasReset } }
 
     func send(_ text: String) {
@@ -69,7 +69,7 @@ final class RawPeer: Sendable {
         channel.writeAndFlush(bytes, promise: nil)
     }
 
-    /// Sends the same bytes again and again, as fast as they are taken.
+    /// Sends the same bytes repeatedly, as fast as the system accepts them.
     func stream(_ bytes: ByteBuffer, times: Int) async throws {
         for _ in 0..<times {
             try await channel.writeAndFlush(bytes).get()
@@ -77,12 +77,12 @@ final class RawPeer: Sendable {
         }
     }
 
-    /// Stops or goes on reading.
+    /// Pauses or resumes reading.
     func setReading(_ isReading: Bool) async throws {
         try await channel.setOption(.autoRead, value: isReading).get()
     }
 
-    /// Sends no more, and goes on reading.
+    /// Closes the sending direction, and continues to read.
     func endOutput() async throws {
         try await channel.close(mode: .output).get()
     }
@@ -91,14 +91,14 @@ final class RawPeer: Sendable {
         try await channel.close().get()
     }
 
-    /// Throws the connection away.
+    /// Resets the connection.
     func reset() async throws {
         let channel = self.channel
         try await channel.eventLoop.submit { TCPReset.onClose(channel) }.get()
         try await channel.close().get()
     }
 
-    /// Takes the next message's head, with the empty line behind it.
+    /// Consumes the next message head, including the empty line.
     func head() async throws -> String {
         try await take("a head") { unread in
             guard let end = String(buffer: unread).firstRange(of: "\r\n\r\n") else { return nil }
@@ -106,26 +106,26 @@ final class RawPeer: Sendable {
         }
     }
 
-    /// Takes so many bytes.
+    /// Consumes the given number of bytes.
     func text(_ count: Int) async throws -> String {
         try await take("\(count) bytes") { $0.readableBytes >= count ? count : nil }
     }
 
-    /// Takes all that comes until the other side sends no more.
+    /// Consumes all bytes until the other side closes its sending direction.
     func rest() async throws -> ByteBuffer {
-        try await eventually("the end of what comes") { self.hasInputEnded }
+        try await eventually("the end of input") { self.hasInputEnded }
         return recorder.state.withLock { state in
             defer { state.unread = ByteBuffer() }
             return state.unread
         }
     }
 
-    /// Waits until the other side sends no more.
+    /// Waits until the other side closes its sending direction.
     func inputEnded() async throws {
-        try await eventually("the end of what comes") { self.hasInputEnded }
+        try await eventually("the end of input") { self.hasInputEnded }
     }
 
-    /// Waits until the connection is gone in both directions: nothing comes any more, and nothing is taken.
+    /// Waits until the connection is closed in both directions.
     func closed() async throws {
         try await eventually("the end of the connection") {
             if self.hasInputEnded, !self.isClosed { self.send("?") }
@@ -133,7 +133,7 @@ final class RawPeer: Sendable {
         }
     }
 
-    /// Takes as much from the front as `count` says, once it says something.
+    /// Consumes the number of bytes that `count` returns, once it is not `nil`.
     private func take(_ what: String, _ count: @Sendable (ByteBuffer) -> Int?) async throws -> String {
         let taken = Mutex<String?>(nil)
         try await eventually(what) {
@@ -181,7 +181,7 @@ final class RawPeer: Sendable {
     }
 }
 
-/// A server whose connections a test holds in its hands.
+/// A server whose connections are controlled by the test.
 final class RawServer: Sendable {
     private let accepted = Mutex<[RawPeer]>([])
 

@@ -8,17 +8,17 @@ import TestSupport
 
 @testable import CloakroomSessions
 
-/// A real server of the machine's, with a folder of its own. Whoever starts one stops it.
+/// A real server process with a folder of its own. The caller that starts the server has to stop it.
 final class RedisServer: Sendable {
-    /// What else there is to a server.
+    /// Options of a server.
     struct Options: Sendable {
         var program = "redis-server"
-        /// Whether what it was told survives it.
+        /// Whether the data survives the process.
         var isPersistent = false
         var arguments: [String] = []
         /// Lines of its configuration file.
         var configuration: [String] = []
-        /// How a client has to speak to it to see whether it is there.
+        /// How a client has to connect to check that the server is available.
         var tls: TLSConfiguration?
         var password: String?
     }
@@ -28,7 +28,7 @@ final class RedisServer: Sendable {
     private let options: Options
     private let process = Mutex<Process?>(nil)
 
-    /// Starts a server and waits until it answers.
+    /// Starts a server and waits until it responds.
     init(_ options: Options = Options(), port: Int? = nil) async throws {
         self.options = options
         if let port { self.port = port } else { self.port = try await Self.freePort() }
@@ -39,7 +39,7 @@ final class RedisServer: Sendable {
 
     var address: HostAndPort { HostAndPort(host: "127.0.0.1", port: port) }
 
-    /// Starts it, on the port and in the folder that it had.
+    /// Starts the server with the same port and folder.
     func start() async throws {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
@@ -49,7 +49,7 @@ final class RedisServer: Sendable {
         if options.program == "redis-server" {
             lines += ["save \"\"", "appendonly \(options.isPersistent ? "yes" : "no")", "appendfsync always"]
         }
-        // A sentinel writes what it finds out into its file, so it is made once.
+        // A sentinel stores its state in this file, so the file is written once.
         if !FileManager.default.fileExists(atPath: file.path) {
             try lines.joined(separator: "\n").appending("\n").write(to: file, atomically: true, encoding: .utf8)
         }
@@ -58,9 +58,9 @@ final class RedisServer: Sendable {
         process.standardError = FileHandle.nullDevice
         try process.run()
         self.process.withLock { $0 = process }
-        try await eventually("the server answers") {
+        try await eventually("the server responds") {
             guard process.isRunning else { throw NeverHappened(description: "\(self.options.program) did not start") }
-            // Without a password it answers too: that it wants one.
+            // A server with a password responds too: with an error that requires it.
             return await (try? self.connected { await $0.send([ValkeyCommand("PING")]) })?
                 .first.map { reply in
                     switch reply {
@@ -72,22 +72,22 @@ final class RedisServer: Sendable {
         }
     }
 
-    /// Ends it as a power cut would.
+    /// Kills the process, as a power failure would.
     func kill() async {
         await end(SIGKILL)
     }
 
-    /// Ends it, and takes its folder away.
+    /// Kills the process and deletes its folder.
     func stop() async {
         await end(SIGKILL)
         try? FileManager.default.removeItem(at: directory)
     }
 
-    /// Leaves it there without a sign of life.
+    /// Suspends the process: the port stays open without responses.
     func freeze() { signal(SIGSTOP) }
     func thaw() { signal(SIGCONT) }
 
-    /// Has it do something.
+    /// Runs a command.
     @discardableResult
     func ask(_ name: String, _ parts: ValkeyCommand.Part...) async throws -> RESPValue {
         let command = ValkeyCommand(name, parts)
@@ -129,7 +129,7 @@ final class RedisServer: Sendable {
         self.process.withLock { $0 = nil }
     }
 
-    /// A port that nobody listens on.
+    /// A port without a listener.
     static func freePort() async throws -> Int {
         let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .bind(host: "127.0.0.1", port: 0).get()
@@ -140,7 +140,7 @@ final class RedisServer: Sendable {
     }
 }
 
-/// Runs a test with a server that is gone afterwards.
+/// Runs a test with a server that is stopped afterwards.
 func withRedis<Value>(
     _ options: RedisServer.Options = RedisServer.Options(), port: Int? = nil,
     _ body: (RedisServer) async throws -> Value

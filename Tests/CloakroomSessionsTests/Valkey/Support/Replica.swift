@@ -7,14 +7,14 @@ import TestSupport
 
 @testable import CloakroomSessions
 
-/// One gateway's store on a server, and what it was told.
+/// One gateway's store on a server, with its recorded notifications.
 struct Replica: Sendable {
     let records: ValkeyRecordStore
     let changes = RecordedChanges()
     let log = RecordedLog()
     private let running: Task<Void, Never>
 
-    /// Starts it. Does not wait for the link.
+    /// Starts the store without waiting for the connection.
     init(_ configuration: ValkeyConfiguration, tls: TLSConfiguration? = nil) throws {
         let records = try ValkeyRecordStore(
             configuration, tls: tls, group: MultiThreadedEventLoopGroup.singleton, logger: log.logger)
@@ -22,7 +22,7 @@ struct Replica: Sendable {
         running = Task { [changes] in await records.run(changes, idleTimeout: .seconds(900)) }
     }
 
-    /// Starts it, and waits for the link.
+    /// Starts the store and waits for the connection.
     static func up(_ configuration: ValkeyConfiguration, tls: TLSConfiguration? = nil) async throws -> Replica {
         let replica = try Replica(configuration, tls: tls)
         try await replica.isUp()
@@ -34,11 +34,11 @@ struct Replica: Sendable {
     }
 
     func isUp() async throws {
-        try await eventually("the link is up") { changes.isUp }
+        try await eventually("the store is connected") { changes.isUp }
     }
 
     func isDown() async throws {
-        try await eventually("the link is down") { !changes.isUp }
+        try await eventually("the store is disconnected") { !changes.isUp }
     }
 
     func stop() async {
@@ -47,7 +47,7 @@ struct Replica: Sendable {
     }
 }
 
-/// Keeps what a store tells.
+/// Records the notifications of a store.
 final class RecordedChanges: RecordChangeDelegate {
     enum Event: Sendable, Hashable {
         case up
@@ -64,17 +64,17 @@ final class RecordedChanges: RecordChangeDelegate {
 
     func count(_ event: Event) -> Int { events.count { $0 == event } }
 
-    /// Waits for an event to have been told so many times.
-    /// - Returns: When it was, the last of these times.
+    /// Waits until an event was reported the given number of times.
+    /// - Returns: The time of the last report.
     @discardableResult
     func waits(for event: Event, count: Int = 1) async throws -> ContinuousClock.Instant {
-        try await eventually("told of \(event)") { self.count(event) >= count }
+        try await eventually("\(event) is reported") { self.count(event) >= count }
         return recorded.withLock { told in
             told.filter { $0.event == event }.dropFirst(count - 1).first?.at ?? .now
         }
     }
 
-    /// Tells somebody else too, from now on.
+    /// Forwards the notifications to another receiver from now on.
     func forward(to other: any RecordChangeDelegate) { listener.withLock { $0 = other } }
 
     func connectionChanged(isUp: Bool) {
@@ -103,7 +103,7 @@ final class RecordedChanges: RecordChangeDelegate {
 extension SessionRecord {
     static let start = Timestamp(seconds: 1_700_000_000)
 
-    /// A record that is told apart by a number.
+    /// A sample record, distinguished by a number.
     static func sample(_ number: UInt64 = 1, account: UInt64 = 7, version: UInt64 = 1) -> SessionRecord {
         SessionRecord(
             key: SessionKey(number, 2, 3, UInt64.max - number), account: account, createdAt: start,
@@ -115,7 +115,7 @@ extension SessionRecord {
 }
 
 extension ValkeyRecordStore {
-    /// Keeps a record for a quarter of an hour.
+    /// Inserts a record that expires after 15 minutes.
     func insert(_ record: SessionRecord) async throws(SessionStoreError) -> Bool {
         try await insert(record, keepUntil: SessionRecord.start + .seconds(900), now: SessionRecord.start)
     }

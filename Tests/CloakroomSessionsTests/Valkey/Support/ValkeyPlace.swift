@@ -3,7 +3,7 @@ import Synchronization
 
 @testable import CloakroomSessions
 
-/// A server of its own for one test of the contract.
+/// A separate server for each test of the contract.
 struct ValkeyFixture: RecordStoreFixture {
     private let server: RedisServer
     private let replicas = Replicas()
@@ -28,7 +28,7 @@ struct ValkeyFixture: RecordStoreFixture {
     }
 }
 
-/// A store that has its link already. Running it is hearing of changes.
+/// A store that is connected already. Running it delivers change notifications.
 struct RunningRecords: SessionRecordStore {
     let replica: Replica
     private var records: ValkeyRecordStore { replica.records }
@@ -42,7 +42,7 @@ struct RunningRecords: SessionRecordStore {
     func run(_ changes: any RecordChangeDelegate, idleTimeout: Duration) async {
         changes.connectionChanged(isUp: true)
         replica.changes.forward(to: changes)
-        // Ends with its task alone, as the store itself does.
+        // Ends only with its task, like the store itself.
         let (waiting, end) = AsyncStream<Never>.makeStream()
         await withTaskCancellationHandler {
             for await _ in waiting {}

@@ -3,9 +3,9 @@ import Testing
 
 @testable import CloakroomTelemetry
 
-@Suite("Pauses between attempts to export")
+@Suite("Delays between export attempts")
 struct ExportRetryPolicyTests {
-    @Test("Pauses double from one second to thirty, and lie between half and all of that")
+    @Test("Delays double from 1 s to 30 s, with jitter between half and all of that")
     func doubling() {
         let backOff = ExportRetryPolicy()
         let longest = (1...7).map { backOff.pause(afterAttempt: $0, retryAfter: nil, jitter: 1) }
@@ -16,7 +16,7 @@ struct ExportRetryPolicyTests {
         #expect(backOff.pause(afterAttempt: 8, retryAfter: .zero, jitter: 0) == nil)
     }
 
-    @Test("What a collector asks for is a lower bound, and has an upper one")
+    @Test("A delay requested by the collector is a lower bound, and is itself limited")
     func askedFor() {
         let backOff = ExportRetryPolicy()
         #expect(backOff.pause(afterAttempt: 1, retryAfter: .seconds(20), jitter: 1) == .seconds(20))
@@ -25,7 +25,7 @@ struct ExportRetryPolicyTests {
     }
 
     @Test(
-        "Retry-After is seconds or a time",
+        "Retry-After is seconds or a date",
         arguments: [
             ("0", 0), ("120", 120), (" 7", 7), ("99999999999999999999", 4_294_967_295),
             ("Sun, 06 Nov 1994 08:49:37 GMT", 17), ("Sun, 06 Nov 1994 08:49:00 GMT", 0),
@@ -36,7 +36,7 @@ struct ExportRetryPolicyTests {
     }
 
     @Test(
-        "Anything else in Retry-After is as good as none",
+        "Any other Retry-After is ignored",
         arguments: [
             "", " ", "-1", "1.5", "soon", "Sun, 06 Nov 1994 08:49:37", "Sun, 06 Nov 1994 24:00:00 GMT",
             "Sun, 6 Nov 1994 08:49:37 GMT", "Sun, 00 Nov 1994 08:49:37 GMT", "Sun, 06 Now 1994 08:49:37 GMT",
@@ -47,11 +47,11 @@ struct ExportRetryPolicyTests {
         #expect(RetryAfter.read(text, now: Timestamp(seconds: 0)) == nil)
     }
 
-    @Test("Answers that are damaged reject nothing")
+    @Test("Damaged responses count no rejected spans")
     func damagedResponses() {
         #expect(OTLPResponse.rejectedSpans([]) == 0)
         #expect(OTLPResponse.rejectedSpans([0x0a, 0x02, 0x08, 0x05]) == 5)
-        // Fields that are not known are passed over, whatever their type.
+        // Unknown fields are skipped, whatever their type.
         let unknown: [UInt8] = [0x10, 0x81, 0x01, 0x19, 1, 2, 3, 4, 5, 6, 7, 8, 0x25, 1, 2, 3, 4, 0x32, 0x01, 0xff]
         #expect(OTLPResponse.rejectedSpans(unknown + [0x0a, 0x04, 0x12, 0x00, 0x08, 0x05]) == 5)
         let damaged: [[UInt8]] = [

@@ -4,13 +4,13 @@ import Tracing
 
 @testable import CloakroomTelemetry
 
-/// An exporter, what it counts and what it logs.
+/// An exporter, its counters and its log.
 struct ExporterFixture: Sendable {
     let exporter: OTLPSpanExporter
     let dropped = CounterHandle()
     let log = RecordedLog()
 
-    /// Batches of four, from a queue of eight, without much of a wait for anything.
+    /// Batches of four, from a queue of eight, with short delays.
     static func configuration(port: Int) -> OTLPConfiguration {
         OTLPConfiguration(
             endpoint: "http://127.0.0.1:\(port)/v1/traces", timeout: .seconds(20), queueLimit: 8, batchLimit: 4,
@@ -27,7 +27,7 @@ struct ExporterFixture: Sendable {
             dropped: dropped, backOff: backOff, shutdownTimeout: shutdownTimeout)
     }
 
-    /// Runs the exporter beside `body`, and stops it afterwards.
+    /// Runs the exporter while `body` runs, and stops it afterwards.
     func run<R: Sendable>(_ body: @Sendable () async throws -> R) async throws -> R {
         let running = Task { await exporter.run(logger: log.logger) }
         do {
@@ -46,7 +46,7 @@ struct ExporterFixture: Sendable {
         for name in names { exporter.export(Self.span(name)) }
     }
 
-    /// Exports so many spans, which are named by their numbers.
+    /// Exports the given number of spans, named by their index.
     func export(_ count: Int) {
         for number in 0..<count { exporter.export(Self.span("\(number)")) }
     }
@@ -60,6 +60,6 @@ struct ExporterFixture: Sendable {
 }
 
 extension [OTLPReceiver.Batch] {
-    /// How many spans are in each.
+    /// The number of spans in each batch.
     var sizes: [Int] { map(\.spans.count) }
 }

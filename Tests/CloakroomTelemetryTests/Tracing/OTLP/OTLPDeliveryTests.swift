@@ -4,9 +4,9 @@ import Testing
 
 @testable import CloakroomTelemetry
 
-@Suite("Delivery to a collector")
+@Suite("Span export to a collector")
 struct OTLPDeliveryTests {
-    @Test("Requests are what OTLP asks for, and carry the fields that are configured")
+    @Test("Requests conform to OTLP, and contain the configured fields")
     func request() async throws {
         try await OTLPReceiver.run { receiver in
             var configuration = ExporterFixture.configuration(port: receiver.port)
@@ -25,7 +25,7 @@ struct OTLPDeliveryTests {
         }
     }
 
-    @Test("A batch goes as soon as it is full, and holds no more than its limit")
+    @Test("A batch is sent as soon as it is full, and never exceeds its limit")
     func batches() async throws {
         try await OTLPReceiver.run { receiver in
             var configuration = ExporterFixture.configuration(port: receiver.port)
@@ -44,7 +44,7 @@ struct OTLPDeliveryTests {
         }
     }
 
-    @Test("A batch that is not full goes after its interval")
+    @Test("A batch that is not full is sent after its interval")
     func interval() async throws {
         try await OTLPReceiver.run { receiver in
             let tested = ExporterFixture(ExporterFixture.configuration(port: receiver.port))
@@ -59,7 +59,7 @@ struct OTLPDeliveryTests {
         }
     }
 
-    @Test("A batch is sent again after each status that asks for it", arguments: [429, 502, 503, 504])
+    @Test("A batch is sent again after each retryable status", arguments: [429, 502, 503, 504])
     func retried(status: Int) async throws {
         try await OTLPReceiver.run([.status(status), .status(status)]) { receiver in
             let tested = ExporterFixture(ExporterFixture.configuration(port: receiver.port))
@@ -67,12 +67,12 @@ struct OTLPDeliveryTests {
             let batches = try await tested.run { try await receiver.receives(requests: 3) }
             #expect(batches.map { $0.spans.map(\.name) } == [["a", "b"], ["a", "b"], ["a", "b"]])
             #expect(tested.dropped.value == 0)
-            // Of the same thing again and again there is one line.
+            // Repeated failures of the same kind log one line.
             #expect(tested.log.lines("reason", "\(status)").count == 1)
         }
     }
 
-    @Test("A collector that says when to come back is not asked before")
+    @Test("A collector that sends Retry-After gets no earlier request")
     func retryAfter() async throws {
         try await OTLPReceiver.run([.status(503, retryAfter: "1")]) { receiver in
             let tested = ExporterFixture(ExporterFixture.configuration(port: receiver.port))
@@ -103,7 +103,7 @@ struct OTLPDeliveryTests {
         }
     }
 
-    @Test("Spans that a collector rejects from a batch it accepts are counted")
+    @Test("Spans that a collector rejects from an accepted batch are counted")
     func partialSuccess() async throws {
         try await OTLPReceiver.run([.partial(rejected: 2), .partial(rejected: 99)]) { receiver in
             let tested = ExporterFixture(ExporterFixture.configuration(port: receiver.port))
@@ -111,14 +111,14 @@ struct OTLPDeliveryTests {
                 tested.export("a", "b", "c")
                 try await eventually("two are counted") { tested.dropped.value == 2 }
                 tested.export("d")
-                // No more than there were, whatever the collector says.
+                // At most the number of spans in the batch, whatever the collector reports.
                 try await eventually("one is counted") { tested.dropped.value == 3 }
             }
             #expect(try receiver.batches.names == ["a", "b", "c", "d"])
         }
     }
 
-    @Test("A collector that does not answer in time is asked again")
+    @Test("A request without a response in time is retried")
     func slow() async throws {
         try await OTLPReceiver.run([.whenReleased]) { receiver in
             var configuration = ExporterFixture.configuration(port: receiver.port)
@@ -134,7 +134,7 @@ struct OTLPDeliveryTests {
         }
     }
 
-    @Test("What a collector has accepted is not sent again when the rest of its answer does not come in time")
+    @Test("An accepted batch is not sent again if the body of the response does not arrive in time")
     func drips() async throws {
         try await OTLPReceiver.run([.drips]) { receiver in
             var configuration = ExporterFixture.configuration(port: receiver.port)
@@ -144,7 +144,7 @@ struct OTLPDeliveryTests {
             try await tested.run { () async throws in
                 _ = try await receiver.receives(requests: 1)
                 tested.export("b")
-                // One batch at a time: the second is on its way only when the first is done with.
+                // One batch at a time: the second is sent only after the first has completed.
                 let second = try await receiver.receives(requests: 2)
                 #expect(second.names == ["a", "b"])
             }
@@ -154,14 +154,14 @@ struct OTLPDeliveryTests {
         }
     }
 
-    @Test("While a collector hangs no export waits, the queue stays within its bound, and drops are counted one by one")
+    @Test("With a hanging collector no export blocks, the queue stays within its limit, and each drop is counted")
     func hanging() async throws {
         try await OTLPReceiver.run([.whenReleased]) { receiver in
             let tested = ExporterFixture(ExporterFixture.configuration(port: receiver.port))
             try await tested.run { () async throws in
                 tested.export(4)
                 _ = try await receiver.receives(requests: 1)
-                // The collector answers nothing before it is released, so what comes back here has not waited for it.
+                // The collector sends no response before it is released, so a return from here did not wait for it.
                 tested.export(20_000)
                 #expect(tested.exporter.waitingCount == 8)
                 #expect(tested.dropped.value == 19_992)
@@ -177,15 +177,15 @@ struct OTLPDeliveryTests {
         }
     }
 
-    @Test("A collector that is away gets everything that had room once it is back")
+    @Test("After an outage a collector gets all spans that fitted into the queue")
     func away() async throws {
         let port = try await OTLPReceiver.run { $0.port }
         let tested = ExporterFixture(ExporterFixture.configuration(port: port))
         try await tested.run { () async throws in
             tested.export(4)
-            try await eventually("the first batch is under way") { tested.exporter.waitingCount == 0 }
+            try await eventually("the first batch is being sent") { tested.exporter.waitingCount == 0 }
             tested.export(10)
-            try await eventually("it is told once") { tested.log.lines("reason", "connection").count == 1 }
+            try await eventually("the failure is logged once") { tested.log.lines("reason", "connection").count == 1 }
             #expect(tested.exporter.waitingCount == 8)
             #expect(tested.dropped.value == 2)
             try await OTLPReceiver.run(port: port) { receiver in
@@ -196,7 +196,7 @@ struct OTLPDeliveryTests {
         #expect(tested.dropped.value == 2)
     }
 
-    @Test("A batch is given up after so many attempts")
+    @Test("A batch is dropped after the maximum number of attempts")
     func attempts() async throws {
         try await OTLPReceiver.run([.status(503), .status(503), .status(503)]) { receiver in
             let tested = ExporterFixture(
@@ -204,7 +204,7 @@ struct OTLPDeliveryTests {
                 backOff: ExportRetryPolicy(first: .milliseconds(1), attempts: 3))
             try await tested.run { () async throws in
                 tested.export("a", "b")
-                try await eventually("it is given up") { tested.dropped.value == 2 }
+                try await eventually("the batch is dropped") { tested.dropped.value == 2 }
                 tested.export("c")
                 let fourth = try await receiver.receives(requests: 4)
                 #expect(fourth.names == ["a", "b", "a", "b", "a", "b", "c"])
@@ -212,14 +212,14 @@ struct OTLPDeliveryTests {
         }
     }
 
-    @Test("An endpoint that is no URL loses spans and says so")
+    @Test("An endpoint that is not a URL drops spans and logs the problem")
     func badEndpoint() async throws {
         var configuration = ExporterFixture.configuration(port: 0)
         configuration.endpoint = "collector"
         let tested = ExporterFixture(configuration)
         try await tested.run { () async throws in
             tested.export("a")
-            try await eventually("it is dropped") { tested.dropped.value == 1 }
+            try await eventually("the span is dropped") { tested.dropped.value == 1 }
         }
         #expect(tested.log.lines("reason", "configuration").count == 1)
     }

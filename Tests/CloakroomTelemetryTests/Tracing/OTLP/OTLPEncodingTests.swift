@@ -6,13 +6,13 @@ import Tracing
 
 @testable import CloakroomTelemetry
 
-@Suite("What a collector decodes")
+@Suite("OTLP as a collector decodes it")
 struct OTLPEncodingTests {
     private struct DescribedError: CustomStringConvertible {
         let description: String
     }
 
-    @Test("Everything that a span has arrives")
+    @Test("All properties of a span arrive")
     func wholeSpan() async throws {
         let context = TraceContext(
             traceID: ID128(high: 0x0102_0304_0506_0708, low: 0x090a_0b0c_0d0e_0f10),
@@ -42,7 +42,7 @@ struct OTLPEncodingTests {
                 == OTLPReceiver.Span(
                     name: "GET “video”", kind: "server", traceID: "0102030405060708090a0b0c0d0e0f10",
                     spanID: "1112131415161718", parentID: "fffefdfcfbfaf9f8", traceState: "vendor=1,other=2",
-                    // The flags of the trace, and that the parent is known to be remote.
+                    // The flags of the trace, and the bits for a remote parent.
                     flags: 0x303, start: 1_700_000_000_123_456_789, end: 1_700_000_000_987_654_321,
                     attributes: [
                         "int32": "int -5", "int64": "int 9223372036854775807", "least": "int -9223372036854775808",
@@ -56,7 +56,7 @@ struct OTLPEncodingTests {
                     links: ["000000000000000000000000000000ab-00000000000000cd-1"], dropped: [0, 2, 300]))
     }
 
-    @Test("A span with nothing but a name has no parent, no status and no time before its beginning")
+    @Test("A span with only a name has no parent, no status and no end before its start")
     func leastSpan() async throws {
         var span = ExporterFixture.span("least")
         span.startNanoseconds = 9
@@ -85,7 +85,7 @@ struct OTLPEncodingTests {
         }
     }
 
-    @Test("Parent and child keep their ids, and what was not kept of a span is counted")
+    @Test("Parent and child keep their ids, and dropped events and links are counted")
     func parentAndChild() async throws {
         try await OTLPReceiver.run { receiver in
             let tested = ExporterFixture(ExporterFixture.configuration(port: receiver.port))
@@ -100,7 +100,7 @@ struct OTLPEncodingTests {
             #expect(spans[0].parentID == spans[1].spanID)
             #expect(spans[0].traceID == spans[1].traceID)
             #expect(spans[0].spanID != spans[1].spanID)
-            // A client's parent is of this process.
+            // A client span's parent is local to this process.
             #expect(spans[0].flags == 0x103)
             #expect(spans[1].parentID == "")
             #expect(spans[1].dropped == [0, 2, 1])
@@ -108,7 +108,7 @@ struct OTLPEncodingTests {
     }
 
     @Test(
-        "The resource names the service, the process and what made the spans; what is given goes before what is found")
+        "The resource names the service, the process and the SDK; configured attributes override detected ones")
     func resource() async throws {
         let found = try await batch(attributes: []).resource
         #expect(found["service.name"] == "string gateway")

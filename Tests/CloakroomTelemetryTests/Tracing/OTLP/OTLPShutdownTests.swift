@@ -5,9 +5,9 @@ import Tracing
 
 @testable import CloakroomTelemetry
 
-@Suite("The last spans")
+@Suite("Span export at shutdown")
 struct OTLPShutdownTests {
-    @Test("Everything that waits at shutdown is delivered, without waiting for the interval")
+    @Test("All queued spans are exported at shutdown, without waiting for the interval")
     func flush() async throws {
         try await OTLPReceiver.run { receiver in
             var configuration = ExporterFixture.configuration(port: receiver.port)
@@ -16,26 +16,26 @@ struct OTLPShutdownTests {
             try await tested.run { tested.export(7) }
             #expect(try receiver.batches.sizes == [4, 3])
             #expect(tested.dropped.value == 0)
-            // What comes later is too late, and counted.
+            // Spans exported later are dropped and counted.
             tested.export("late")
             #expect(tested.dropped.value == 1)
         }
     }
 
-    @Test("A pause before another attempt ends with the shutdown, and the attempt is made")
+    @Test("A shutdown ends the delay before a retry, and the retry is made")
     func pauseEnds() async throws {
         try await OTLPReceiver.run([.status(503, retryAfter: "3600")]) { receiver in
             let tested = ExporterFixture(ExporterFixture.configuration(port: receiver.port))
             try await tested.run { () async throws in
                 tested.export("a")
-                try await eventually("the pause begins") { !tested.log.lines("reason", "503").isEmpty }
+                try await eventually("the delay begins") { !tested.log.lines("reason", "503").isEmpty }
             }
             #expect(try receiver.batches.names == ["a", "a"])
             #expect(tested.dropped.value == 0)
         }
     }
 
-    @Test("A collector that hangs holds the shutdown up no longer than the bound; what is left is counted and told")
+    @Test("A hanging collector delays the shutdown at most by the timeout; remaining spans are counted and logged")
     func bound() async throws {
         try await OTLPReceiver.run([.whenReleased]) { receiver in
             let tested = ExporterFixture(
@@ -51,7 +51,7 @@ struct OTLPShutdownTests {
         }
     }
 
-    @Test("Telemetry with a collector sends its spans there, and without one makes no trace of its own")
+    @Test("Telemetry with a collector exports its spans to it, and without one starts no trace")
     func gatewayTelemetry() async throws {
         try await OTLPReceiver.run { receiver in
             var settings = TelemetrySettings()
