@@ -172,3 +172,10 @@ public struct SessionKey: Sendable, Hashable {
         hasher.combine(word1)
     }
 }
+
+extension UInt64 {
+    /// The eight bytes in network order.
+    package var bigEndianBytes: [UInt8] {
+        withUnsafeBytes(of: bigEndian) { Array($0) }
+    }
+}

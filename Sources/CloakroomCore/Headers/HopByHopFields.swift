@@ -1,4 +1,4 @@
-import CloakroomWire
+public import CloakroomWire
 import NIOCore
 
 /// Marks the fields that are removed at this hop (RFC 9110 §7.6.1).
@@ -114,5 +114,71 @@ enum HopByHopFields {
             if ASCII.equals(bytes, token, text) { return true }
         }
         return false
+    }
+}
+
+/// The options in the `Connection` fields of a message (RFC 9110 §7.6.1).
+public struct ConnectionOptions: Sendable, Equatable {
+    /// Whether `close` is present.
+    public var hasClose = false
+    /// Whether `keep-alive` is present.
+    public var hasKeepAlive = false
+    /// Whether `upgrade` is present.
+    public var hasUpgrade = false
+    /// The number of options.
+    public var count = 0
+    /// Whether a field is named that is not removed at this hop in any case.
+    public var namesFields = false
+
+    /// The maximum number of options of a message. No legitimate use needs more, and each option is searched for among
+    /// all fields.
+    public static let limit = 32
+
+    /// Whether there are more options than ``limit``: the message is malformed.
+    public var isOverLimit: Bool { count > Self.limit }
+
+    /// Creates empty options.
+    public init() {}
+
+    /// Parses the `Connection` fields of a request.
+    public static func read(_ head: borrowing RequestHead) -> ConnectionOptions {
+        var options = ConnectionOptions()
+        let bytes = head.bytes.readableBytesUInt8Span
+        for field in head.fields where field.name == .connection {
+            HopByHopFields.read(field.valueRange, bytes, into: &options)
+        }
+        return options
+    }
+
+    /// Whether the connection can be reused after the message (RFC 9112 §9.3).
+    public func persists(minorVersion: UInt8) -> Bool {
+        !hasClose && (minorVersion >= 1 || hasKeepAlive)
+    }
+}
+
+/// The fields of a WebSocket handshake that the upstream must receive exactly once (RFC 6455 §4.2.1).
+public enum WebSocketFields {
+    private static let key = FieldNameSet(["Sec-WebSocket-Key"])
+    private static let accept = FieldNameSet(["Sec-WebSocket-Accept"])
+    private static let version = FieldNameSet(["Sec-WebSocket-Version"])
+
+    /// Removes fields that the client may not set: `Sec-WebSocket-Accept`, and the key if the gateway writes one.
+    /// - Parameter writesKey: Whether the gateway writes the key, because the client's protocol has none (RFC 8441 §5).
+    /// - Returns: Whether the remaining fields are unambiguous: at most one key and one version, in their own spelling.
+    public static func settle(_ head: inout RequestHead, writesKey: Bool) -> Bool {
+        let buffer = head.bytes
+        let bytes = buffer.readableBytesUInt8Span
+        var (keys, versions) = (0, 0)
+        for index in head.fields.indices where !head.fields[index].isStripped && head.fields[index].name == .other {
+            let name = head.fields[index].nameRange
+            if accept.contains(bytes, name) {
+                head.fields[index].isStripped = true
+            } else if key.contains(bytes, name) {
+                if writesKey { head.fields[index].isStripped = true } else { keys += 1 }
+            } else if version.contains(bytes, name) {
+                versions += 1
+            }
+        }
+        return keys <= 1 && versions <= 1
     }
 }

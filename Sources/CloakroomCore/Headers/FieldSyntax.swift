@@ -1,4 +1,4 @@
-import CloakroomWire
+public import CloakroomWire
 
 /// Iterates over the members of a comma-separated list (RFC 9110 §5.6.1).
 struct ListTokenIterator {
@@ -64,5 +64,20 @@ enum ASCII {
 
     static func lower(_ byte: UInt8) -> UInt8 {
         byte >= UInt8(ascii: "A") && byte <= UInt8(ascii: "Z") ? byte | 0x20 : byte
+    }
+}
+
+/// The value of a request field that may occur only once.
+public enum SingletonField: Sendable, Equatable {
+    /// The field is absent.
+    case absent
+    /// The position of the value.
+    case value(ByteRange)
+    /// The field occurs more than once, so none of its values is reliable.
+    case multiple
+
+    /// Adds another occurrence of the field.
+    mutating func add(_ range: ByteRange) {
+        self = self == .absent ? .value(range) : .multiple
     }
 }

@@ -1,0 +1,109 @@
+/// A certificate that a listener presents, for operators.
+public struct CertificateStatus: Sendable, Equatable {
+    /// The listener's address as configured.
+    public var listener: String
+    /// The file that the certificate was read from.
+    public var file: String
+    /// The DNS names that the certificate was issued for.
+    public var names: [String]
+    /// When the certificate expires.
+    public var notAfter: Timestamp
+
+    /// Creates a status.
+    public init(listener: String, file: String, names: [String], notAfter: Timestamp) {
+        self.listener = listener
+        self.file = file
+        self.names = names
+        self.notAfter = notAfter
+    }
+}
+
+/// The configuration in effect, for operators.
+public struct ConfigStatus: Sendable, Equatable {
+    /// The configuration file; `nil` if there is none, as in the demo.
+    public var file: String?
+    /// The first 12 hexadecimal digits of the SHA-256 of the file's bytes when it was applied.
+    public var hash: String
+    /// When the configuration was applied.
+    public var loadedAt: Timestamp
+    /// The result of the last reload attempt; `nil` if there was none since the start.
+    public var lastReload: Reload?
+
+    /// An attempt to apply another configuration.
+    public struct Reload: Sendable, Equatable {
+        /// When the attempt was made.
+        public var time: Timestamp
+        /// The problems of the rejected configuration, each with file, line, column, key and suggestion; empty if it
+        /// was applied.
+        public var problems: [String]
+
+        /// Creates the result of an attempt.
+        public init(time: Timestamp, problems: [String] = []) {
+            self.time = time
+            self.problems = problems
+        }
+    }
+
+    /// Creates a status.
+    public init(file: String? = nil, hash: String, loadedAt: Timestamp, lastReload: Reload? = nil) {
+        self.file = file
+        self.hash = hash
+        self.loadedAt = loadedAt
+        self.lastReload = lastReload
+    }
+}
+
+/// The state of an upstream, for operators.
+public struct UpstreamStatus: Sendable, Equatable {
+    /// Its configured name.
+    public var name: String
+    /// Its targets, in the order of the configuration.
+    public var targets: [Target]
+
+    /// A target of the upstream.
+    public struct Target: Sendable, Equatable {
+        /// The configured address: `http://host:port`, `unix:/path`.
+        public var address: String
+        /// Whether the gateway connects to the target.
+        public var circuit: CircuitState
+        /// The last connection failure since the configuration was applied; `nil` if there was none.
+        public var lastFailure: Failure?
+
+        /// Creates the status of a target.
+        public init(address: String, circuit: CircuitState, lastFailure: Failure? = nil) {
+            self.address = address
+            self.circuit = circuit
+            self.lastFailure = lastFailure
+        }
+    }
+
+    /// A failure and its time.
+    public struct Failure: Sendable, Equatable {
+        /// When the connection failed, in wall-clock time.
+        public var time: Timestamp
+        /// The kind of failure and the system's error message, at most 200 characters. Contains no secret.
+        public var reason: String
+
+        /// Creates a failure.
+        public init(time: Timestamp, reason: String) {
+            self.time = time
+            self.reason = reason
+        }
+    }
+
+    /// Creates a status.
+    public init(name: String, targets: [Target]) {
+        self.name = name
+        self.targets = targets
+    }
+}
+
+/// Whether the gateway connects to a target.
+public enum CircuitState: String, Sendable, Hashable, CaseIterable {
+    /// The last connection attempt succeeded, or there was none yet.
+    case closed
+    /// The last connection attempt failed; the target is skipped until its back-off ends.
+    case open
+    /// The back-off after a failure is over; the next connection attempt tries the target again.
+    case halfOpen = "half_open"
+}
