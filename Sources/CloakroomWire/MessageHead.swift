@@ -55,3 +55,51 @@ public struct ResponseHead: Sendable {
         bytes = ByteBuffer()
     }
 }
+
+/// A parsed header field: the positions of its name and value in the head, its kind, and whether it is forwarded.
+public struct FieldSlice: Sendable, Equatable {
+    /// Offset of the name, which is the start of the line.
+    public var nameStart: UInt16
+    /// Length of the name.
+    public var nameCount: UInt16
+    /// Offset of the value, without the white space before it.
+    public var valueStart: UInt16
+    /// Length of the value, without the white space after it.
+    public var valueCount: UInt16
+    /// The kind of the field, if framing or policy use it.
+    public var name: KnownField
+    /// Whether the field is not forwarded: set by policy, evaluated when the message is written.
+    public var isStripped: Bool
+
+    /// Creates an entry.
+    public init(nameStart: Int, nameCount: Int, valueStart: Int, valueCount: Int, name: KnownField) {
+        self.nameStart = UInt16(truncatingIfNeeded: nameStart)
+        self.nameCount = UInt16(truncatingIfNeeded: nameCount)
+        self.valueStart = UInt16(truncatingIfNeeded: valueStart)
+        self.valueCount = UInt16(truncatingIfNeeded: valueCount)
+        self.name = name
+        self.isStripped = false
+    }
+
+    /// The position of the name.
+    public var nameRange: ByteRange { ByteRange(start: Int(nameStart), count: Int(nameCount)) }
+    /// The position of the value.
+    public var valueRange: ByteRange { ByteRange(start: Int(valueStart), count: Int(valueCount)) }
+}
+
+/// Limits of a message head.
+public struct HeadLimits: Sendable, Equatable {
+    /// The maximum number of bytes of a head, 1,024...65,535.
+    public var head: Int
+    /// The maximum number of fields.
+    public var fields: Int
+    /// The maximum number of bytes of a request target.
+    public var target: Int
+
+    /// Creates limits. Values outside the range of ``head`` are clamped, because offsets have 16 bits.
+    public init(head: Int = 16_384, fields: Int = 100, target: Int = 8_192) {
+        self.head = min(max(head, 1_024), 65_535)
+        self.fields = fields
+        self.target = target
+    }
+}

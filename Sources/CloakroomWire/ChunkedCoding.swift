@@ -1,4 +1,4 @@
-import NIOCore
+public import NIOCore
 
 /// Decodes the chunked transfer coding, strictly (RFC 9112 §7.1). Extensions are validated and dropped. White space
 /// around their parts (bad whitespace in the grammar) is rejected.
@@ -107,5 +107,85 @@ struct ChunkDecoder: Sendable {
     private mutating func countExtensionByte() throws(WireError) {
         extensionBytes += 1
         guard extensionBytes <= Self.extensionLimit else { throw .chunkExtension }
+    }
+}
+
+/// Encodes the chunked transfer coding (RFC 9112 §7.1).
+public enum ChunkEncoder {
+    /// Writes the line that begins a chunk of the given size, which must not be 0.
+    public static func writeChunkStart(_ count: Int, into buffer: inout ByteBuffer) {
+        var shift = (UInt64.bitWidth - UInt64(count).leadingZeroBitCount + 3) / 4 * 4 - 4
+        while shift >= 0 {
+            let digit = UInt8(truncatingIfNeeded: UInt64(count) >> UInt64(shift) & 0xf)
+            buffer.writeInteger(digit < 10 ? 0x30 + digit : 0x61 + digit - 10)
+            shift -= 4
+        }
+        buffer.writeInteger(UInt16(0x0d0a))
+    }
+
+    /// Writes the line end after a chunk's data.
+    public static func writeChunkEnd(into buffer: inout ByteBuffer) {
+        buffer.writeInteger(UInt16(0x0d0a))
+    }
+
+    /// Writes the last chunk, without trailers.
+    public static func writeLastChunk(into buffer: inout ByteBuffer) {
+        buffer.writeStaticString("0\r\n\r\n")
+    }
+
+    /// Writes the last chunk, followed by the trailers.
+    /// - Parameter trailers: Field lines, each with its line end, that the trailer policy allows; `nil` or empty for
+    ///   none.
+    public static func writeLastChunk(trailers: ByteBuffer?, into buffer: inout ByteBuffer) {
+        guard let trailers, trailers.readableBytes > 0 else { return writeLastChunk(into: &buffer) }
+        buffer.writeStaticString("0\r\n")
+        buffer.writeImmutableBuffer(trailers)
+        buffer.writeStaticString("\r\n")
+    }
+}
+
+/// The position of a parser in the extensions of a chunk: `*( ";" token [ "=" ( token / quoted-string ) ] )` (RFC 9112
+/// §7.1.1).
+enum ChunkExtensionScan: Sendable {
+    /// At the start of a name.
+    case nameStart
+    case name
+    /// At the start of a value.
+    case valueStart
+    case value
+    /// Within a quoted string.
+    case quoted
+    /// After a backslash in a quoted string.
+    case escaped
+    /// After the end of a quoted string.
+    case quotedEnd
+
+    /// Whether the line may end here.
+    var mayEnd: Bool {
+        switch self {
+        case .name, .value, .quotedEnd: true
+        case .nameStart, .valueStart, .quoted, .escaped: false
+        }
+    }
+
+    /// Handles one byte that is not part of a line end.
+    /// - Returns: `nil` if the byte is not allowed at this position.
+    func next(_ byte: UInt8) -> ChunkExtensionScan? {
+        switch self {
+        case .nameStart: return Byte.isToken(byte) ? .name : nil
+        case .name:
+            if byte == UInt8(ascii: "=") { return .valueStart }
+            return byte == Byte.semicolon ? .nameStart : Byte.isToken(byte) ? .name : nil
+        case .valueStart:
+            return byte == UInt8(ascii: "\"") ? .quoted : Byte.isToken(byte) ? .value : nil
+        case .value:
+            return byte == Byte.semicolon ? .nameStart : Byte.isToken(byte) ? .value : nil
+        case .quoted:
+            if byte == UInt8(ascii: "\"") { return .quotedEnd }
+            if byte == UInt8(ascii: "\\") { return .escaped }
+            return Byte.isFieldText(byte) ? .quoted : nil
+        case .escaped: return Byte.isFieldText(byte) ? .quoted : nil
+        case .quotedEnd: return byte == Byte.semicolon ? .nameStart : nil
+        }
     }
 }
