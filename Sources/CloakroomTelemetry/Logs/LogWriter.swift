@@ -2,6 +2,7 @@ import DequeModule
 import Dispatch
 import Foundation
 import Glibc
+import Logging
 import Synchronization
 
 /// Writes log lines to a file descriptor on a dedicated thread, so event loops and tasks never wait for a slow reader.
@@ -196,5 +197,93 @@ extension LogWriter.State {
         pendingBytes -= bytes
         waitingTraffic = 0
         return lines
+    }
+}
+
+/// A file descriptor for log lines. Used by one thread.
+struct FileDescriptorOutput: ~Copyable, Sendable {
+    private let fileDescriptor: Int32
+    /// Whether the last write stopped within a line, which the next write must not continue.
+    private let isInsideLine = Atomic<Bool>(false)
+
+    init(fileDescriptor: Int32) {
+        self.fileDescriptor = fileDescriptor
+    }
+
+    /// Writes all bytes; blocks while the descriptor does.
+    ///
+    /// - Returns: The number of bytes written; fewer than all if the descriptor failed, or if `isAbandoned` returned
+    ///   true while a non-blocking descriptor was full.
+    func write(_ bytes: [UInt8], isAbandoned: () -> Bool) -> Int {
+        guard let last = bytes.last else { return 0 }
+        if isInsideLine.load(ordering: .relaxed) {
+            guard writeAll([UInt8(ascii: "\n")], isAbandoned) == 1 else { return 0 }
+            isInsideLine.store(false, ordering: .relaxed)
+        }
+        let written = writeAll(bytes, isAbandoned)
+        let end = written == bytes.count ? last : written == 0 ? UInt8(ascii: "\n") : bytes[written - 1]
+        isInsideLine.store(end != UInt8(ascii: "\n"), ordering: .relaxed)
+        return written
+    }
+
+    private func writeAll(_ bytes: [UInt8], _ isAbandoned: () -> Bool) -> Int {
+        var written = 0
+        while written < bytes.count, !isAbandoned() {
+            // The system call takes a pointer.
+            let result = bytes.withUnsafeBytes { buffer in
+                let rest = UnsafeRawBufferPointer(rebasing: buffer[written...])
+                return Glibc.write(fileDescriptor, rest.baseAddress, rest.count)
+            }
+            if result >= 0 {
+                written += result
+                continue
+            }
+            switch errno {
+            case EINTR:
+                continue
+            case EAGAIN:
+                var descriptor = pollfd(fd: fileDescriptor, events: Int16(POLLOUT), revents: 0)
+                _ = poll(&descriptor, 1, 100)
+            default:
+                return written
+            }
+        }
+        return written
+    }
+}
+
+extension LogWriter.LineKind {
+    /// Audit lines are written at level `notice` and above.
+    init(_ level: Logger.Level) {
+        self = level >= .notice ? .event : .traffic
+    }
+}
+
+/// The log line that reports dropped events, which happens if the log output is not read. It is written by
+/// ``LogWriter`` itself, bypassing the full buffer.
+struct DroppedEventsNotice: Sendable {
+    let format: TelemetrySettings.LogFormat
+
+    private static let message = "log lines were dropped: the log is not read fast enough"
+
+    func render(_ events: Int) -> [UInt8] {
+        var timestamp = RFC3339Renderer()
+        var line = LineBuffer(reserving: 192)
+        switch format {
+        case .json:
+            line.append("{\"time\":\"")
+            timestamp.append(systemWallClock(), to: &line)
+            line.append("\",\"level\":\"error\",\"logger\":\"cloakroom\",\"message\":")
+            line.append(json: Self.message)
+            line.append(",\"count\":")
+            line.append(json: "\(events)")
+            line.append(",\"event\":\"log_lines_dropped\"}\n")
+        case .text:
+            timestamp.append(systemWallClock(), to: &line)
+            line.append(" ERROR    cloakroom: ")
+            line.append(plain: Self.message)
+            line.append(plain: " count=\(events) event=log_lines_dropped\n")
+        }
+        return line.bytes
     }
 }

@@ -1,3 +1,4 @@
+public import Metrics
 import Synchronization
 
 /// The registry of all metrics of the process. Recording does not use the lock; it is taken only to get a handle and at
@@ -128,5 +129,95 @@ public final class PrometheusRegistry: Sendable {
             else { return }
             state.claimedNames.subtract(MetricName.reservedNames(owner, family.kind))
         }
+    }
+}
+
+extension PrometheusRegistry {
+    /// All metrics in Prometheus' text format 0.0.4.
+    public func exposition() -> [UInt8] {
+        exposition(as: .text)
+    }
+
+    /// All metrics in the format selected by `Accept`: OpenMetrics 1.0 if it is named and plain text is not preferred,
+    /// otherwise Prometheus' text format 0.0.4.
+    ///
+    /// - Parameter accept: The request's `Accept` (RFC 9110, section 12.5.1); several fields are joined by commas.
+    public func exposition(accept: String?) -> (contentType: String, body: [UInt8]) {
+        let format = ExpositionFormat(accept: accept)
+        return (format.contentType, exposition(as: format))
+    }
+
+    func exposition(as format: ExpositionFormat) -> [UInt8] {
+        PrometheusExposition.render(collected().values.sorted { $0.name < $1.name }, as: format)
+    }
+
+    /// The families after running the collection callbacks. The lock is held only to take the tables; they are copied
+    /// if a series is added during the scrape.
+    func collected() -> [String: MetricFamily] {
+        let collectors = state.withLock { $0.collectors }
+        for collect in collectors { collect() }
+        return recorded()
+    }
+
+    /// The families without running the collection callbacks.
+    func recorded() -> [String: MetricFamily] {
+        state.withLock { $0.families }
+    }
+}
+
+/// The swift-metrics factory for libraries. Names are converted to Prometheus' rules: counters end in `_total`, timers
+/// are histograms in seconds, meters and non-aggregating recorders are gauges, aggregating recorders are histograms
+/// over powers of ten.
+extension PrometheusRegistry: MetricsFactory {
+    /// A counter, `_total`.
+    public func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler {
+        counter(MetricName.metric(label, suffix: "_total"), help: Self.libraryHelp(label), labels: dimensions)
+    }
+
+    /// A floating-point counter, `_total`.
+    public func makeFloatingPointCounter(
+        label: String, dimensions: [(String, String)]
+    ) -> any FloatingPointCounterHandler {
+        floatingPointCounter(
+            MetricName.metric(label, suffix: "_total"), help: Self.libraryHelp(label), labels: dimensions)
+    }
+
+    /// A gauge.
+    public func makeMeter(label: String, dimensions: [(String, String)]) -> any MeterHandler {
+        floatingPointGauge(label, help: Self.libraryHelp(label), labels: dimensions)
+    }
+
+    /// A histogram if the recorder aggregates, otherwise a gauge with the last value.
+    public func makeRecorder(
+        label: String, dimensions: [(String, String)], aggregate: Bool
+    ) -> any RecorderHandler {
+        let help = Self.libraryHelp(label)
+        return aggregate
+            ? histogram(label, help: help, labels: dimensions, buckets: .magnitudes)
+            : floatingPointGauge(label, help: help, labels: dimensions)
+    }
+
+    /// A histogram in seconds, `_seconds`.
+    public func makeTimer(label: String, dimensions: [(String, String)]) -> any TimerHandler {
+        histogram(MetricName.metric(label, suffix: "_seconds"), help: Self.libraryHelp(label), labels: dimensions)
+    }
+
+    /// Removes the series from the exposition.
+    public func destroyCounter(_ handler: any CounterHandler) { remove(handler) }
+
+    /// Removes the series from the exposition.
+    public func destroyFloatingPointCounter(_ handler: any FloatingPointCounterHandler) { remove(handler) }
+
+    /// Removes the series from the exposition.
+    public func destroyMeter(_ handler: any MeterHandler) { remove(handler) }
+
+    /// Removes the series from the exposition.
+    public func destroyRecorder(_ handler: any RecorderHandler) { remove(handler) }
+
+    /// Removes the series from the exposition.
+    public func destroyTimer(_ handler: any TimerHandler) { remove(handler) }
+
+    private static func libraryHelp(_ label: String) -> String {
+        "Recorded by a library as \(label)."
     }
 }

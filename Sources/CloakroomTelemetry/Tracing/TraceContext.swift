@@ -1,3 +1,6 @@
+public import Logging
+public import Tracing
+
 /// The position of a request in a trace: W3C Trace Context, level 2.
 public struct TraceContext: Sendable, Hashable {
     /// The trace; never zero.
@@ -27,7 +30,7 @@ extension TraceContext {
     /// Parses the value of a `traceparent` field (W3C Trace Context, section 3.2). Returns `nil` for invalid values:
     /// upper-case digits, ids of zeros, version `ff`, surrounding blanks, or trailing bytes in version 00. A future
     /// version may have further parts after a dash; only its sampled flag is used.
-    public init?(traceparent bytes: Span<UInt8>) {
+    public init?(traceparent bytes: Swift.Span<UInt8>) {
         guard bytes.count >= Self.traceparentLength,
             bytes[2] == UInt8(ascii: "-"), bytes[35] == UInt8(ascii: "-"), bytes[52] == UInt8(ascii: "-"),
             let version = Self.hex(bytes, 0, digits: 2), version != 0xff,
@@ -62,7 +65,7 @@ extension TraceContext {
         return text.text
     }
 
-    private static func hex(_ bytes: Span<UInt8>, _ start: Int, digits: Int) -> UInt64? {
+    private static func hex(_ bytes: Swift.Span<UInt8>, _ start: Int, digits: Int) -> UInt64? {
         var value: UInt64 = 0
         for index in start..<(start + digits) {
             guard let digit = Hex.value(bytes[index]) else { return nil }
@@ -76,5 +79,39 @@ extension TraceContext {
             let nibble = UInt8(truncatingIfNeeded: value >> UInt64(4 * (digits - 1 - index))) & 0x0f
             bytes[start + index] = Hex.digit(nibble)
         }
+    }
+}
+
+private enum TraceContextKey: ServiceContextKey {
+    typealias Value = TraceContext
+    static var nameOverride: String? { "cloakroom-trace-context" }
+}
+
+private enum TraceStateKey: ServiceContextKey {
+    typealias Value = String
+    static var nameOverride: String? { "cloakroom-trace-state" }
+}
+
+extension ServiceContext {
+    /// The trace context of this operation.
+    public var traceContext: TraceContext? {
+        get { self[TraceContextKey.self] }
+        set { self[TraceContextKey.self] = newValue }
+    }
+
+    /// The vendor-specific trace state: the value of `tracestate`.
+    public var traceState: String? {
+        get { self[TraceStateKey.self] }
+        set { self[TraceStateKey.self] = newValue }
+    }
+}
+
+extension Logger.MetadataProvider {
+    /// Adds `trace_id` and `span_id` to log lines written within a trace.
+    public static let traceContext = Logger.MetadataProvider {
+        guard let context = ServiceContext.current?.traceContext else { return [:] }
+        var span = LineBuffer(reserving: 16)
+        span.appendHex(context.spanID)
+        return ["trace_id": "\(context.traceID)", "span_id": "\(span.text)"]
     }
 }

@@ -1,3 +1,5 @@
+package import CloakroomCore
+
 extension ExpositionFormat {
     /// Selects the format by an `Accept` field (RFC 9110, section 12.5.1). OpenMetrics must be named explicitly; a
     /// wildcard selects the older format, which clients that send a wildcard expect. Elements that are malformed or
@@ -91,5 +93,23 @@ extension Substring {
         let start = drop(while: isBlank)
         guard let last = start.lastIndex(where: { !isBlank($0) }) else { return "" }
         return start[...last]
+    }
+}
+
+/// Parsers of data from collectors and scrapers, exposed for fuzzing.
+package enum TelemetryWire {
+    /// The number of spans that a collector's response rejects.
+    package static func rejectedSpans(_ body: [UInt8]) -> Int {
+        OTLPResponse.rejectedSpans(body)
+    }
+
+    /// The delay given by a `Retry-After` field; `nil` if it is invalid.
+    package static func retryAfter(_ value: String, now: Timestamp) -> Duration? {
+        RetryAfter.read(value, now: now)
+    }
+
+    /// Whether an `Accept` field selects OpenMetrics.
+    package static func prefersOpenMetrics(accept: String) -> Bool {
+        ExpositionFormat(accept: accept) == .openMetrics
     }
 }

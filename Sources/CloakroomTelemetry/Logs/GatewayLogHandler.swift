@@ -1,0 +1,245 @@
+public import Logging
+import Synchronization
+
+/// Writes log lines as JSON objects: `time`, `level`, `logger`, `message`, followed by the sorted metadata at the same
+/// level. Metadata with one of these names is written as `metadata_<name>`.
+public struct JSONLogHandler: LogHandler {
+    private static let ownKeys: Set<String> = ["time", "level", "logger", "message", "error"]
+
+    /// The metadata of every line of this logger.
+    public var metadata: Logger.Metadata = [:]
+    /// Adds context metadata, such as the trace.
+    public var metadataProvider: Logger.MetadataProvider?
+    /// The minimum level. Setting it gives this logger a level of its own; otherwise the shared level applies.
+    public var logLevel: Logger.Level {
+        get { ownLevel ?? sharedLevel.current }
+        set { ownLevel = newValue }
+    }
+
+    private let sharedLevel: DynamicLogLevel
+    private var ownLevel: Logger.Level?
+    private let label: String
+    private let writer: LogWriter
+    private let now: WallClock
+
+    /// Creates a handler for the logger named `label`.
+    /// - Parameter logLevel: The shared minimum level, used while this logger has none of its own.
+    public init(
+        label: String, writer: LogWriter, logLevel: DynamicLogLevel,
+        metadataProvider: Logger.MetadataProvider? = nil, now: @escaping WallClock = systemWallClock
+    ) {
+        self.label = label
+        self.writer = writer
+        sharedLevel = logLevel
+        self.metadataProvider = metadataProvider
+        self.now = now
+    }
+
+    /// Creates a handler with a fixed level.
+    public init(
+        label: String, writer: LogWriter, logLevel: Logger.Level = .info,
+        metadataProvider: Logger.MetadataProvider? = nil, now: @escaping WallClock = systemWallClock
+    ) {
+        self.init(
+            label: label, writer: writer, logLevel: DynamicLogLevel(logLevel), metadataProvider: metadataProvider,
+            now: now)
+    }
+
+    /// One value of ``metadata``.
+    public subscript(metadataKey key: String) -> Logger.MetadataValue? {
+        get { metadata[key] }
+        set { metadata[key] = newValue }
+    }
+
+    /// Renders the line and passes it to the writer, which may drop it and never blocks.
+    public func log(event: LogEvent) {
+        var timestamp = RFC3339Renderer()
+        var line = LineBuffer(reserving: 256)
+        line.append("{\"time\":\"")
+        timestamp.append(now(), to: &line)
+        line.append("\",\"level\":\"")
+        line.append(plain: event.level.rawValue)
+        line.append("\",\"logger\":")
+        line.append(json: label)
+        line.append(",\"message\":")
+        line.append(json: event.message.description)
+        if let error = event.error {
+            line.append(",\"error\":")
+            line.append(json: "\(error)")
+        }
+        for (key, value) in LogMetadata.merged(metadata, metadataProvider, event.metadata) {
+            line.append(",")
+            line.append(json: Self.ownKeys.contains(key) ? "metadata_" + key : key)
+            line.append(":")
+            line.append(value)
+        }
+        line.append("}\n")
+        writer.submit(bytes: line.bytes, lines: 1, kind: .init(event.level))
+    }
+}
+
+/// Writes log lines for a terminal: time, level, logger, message, then `key=value`. Control characters are escaped, so
+/// logged values cannot move the cursor or start a new line.
+public struct TextLogHandler: LogHandler {
+    /// The metadata of every line of this logger.
+    public var metadata: Logger.Metadata = [:]
+    /// Adds context metadata, such as the trace.
+    public var metadataProvider: Logger.MetadataProvider?
+    /// The minimum level. Setting it gives this logger a level of its own; otherwise the shared level applies.
+    public var logLevel: Logger.Level {
+        get { ownLevel ?? sharedLevel.current }
+        set { ownLevel = newValue }
+    }
+
+    private let sharedLevel: DynamicLogLevel
+    private var ownLevel: Logger.Level?
+    private let label: String
+    private let writer: LogWriter
+    private let now: WallClock
+
+    /// Creates a handler for the logger named `label`.
+    /// - Parameter logLevel: The shared minimum level, used while this logger has none of its own.
+    public init(
+        label: String, writer: LogWriter, logLevel: DynamicLogLevel,
+        metadataProvider: Logger.MetadataProvider? = nil, now: @escaping WallClock = systemWallClock
+    ) {
+        self.label = label
+        self.writer = writer
+        sharedLevel = logLevel
+        self.metadataProvider = metadataProvider
+        self.now = now
+    }
+
+    /// Creates a handler with a fixed level.
+    public init(
+        label: String, writer: LogWriter, logLevel: Logger.Level = .info,
+        metadataProvider: Logger.MetadataProvider? = nil, now: @escaping WallClock = systemWallClock
+    ) {
+        self.init(
+            label: label, writer: writer, logLevel: DynamicLogLevel(logLevel), metadataProvider: metadataProvider,
+            now: now)
+    }
+
+    /// One value of ``metadata``.
+    public subscript(metadataKey key: String) -> Logger.MetadataValue? {
+        get { metadata[key] }
+        set { metadata[key] = newValue }
+    }
+
+    /// Renders the line and passes it to the writer, which may drop it and never blocks.
+    public func log(event: LogEvent) {
+        var timestamp = RFC3339Renderer()
+        var line = LineBuffer(reserving: 256)
+        timestamp.append(now(), to: &line)
+        line.append(" ")
+        let levelStart = line.count
+        line.append(plain: event.level.rawValue.uppercased())
+        line.pad(from: levelStart, to: 9)
+        line.append(escaped: label.utf8.span)
+        line.append(": ")
+        line.append(escaped: event.message.description.utf8.span)
+        if let error = event.error { Self.append("error", "\(error)", to: &line) }
+        for (key, value) in LogMetadata.merged(metadata, metadataProvider, event.metadata) {
+            Self.append(key, value, to: &line)
+        }
+        line.append("\n")
+        writer.submit(bytes: line.bytes, lines: 1, kind: .init(event.level))
+    }
+
+    private static func append(_ key: String, _ value: Logger.MetadataValue, to line: inout LineBuffer) {
+        line.append(" ")
+        line.append(escaped: key.utf8.span)
+        line.append("=")
+        switch value {
+        case .string, .stringConvertible:
+            line.append(word: value.description.utf8.span)
+        case .array, .dictionary:
+            line.append(value)
+        }
+    }
+}
+
+/// Merges the metadata of the handler, the metadata provider and the event; later values win.
+enum LogMetadata {
+    /// The maximum nesting depth; deeper values are cut to bound the line.
+    static let depthLimit = 16
+
+    static func merged(
+        _ handler: Logger.Metadata, _ provider: Logger.MetadataProvider?, _ event: Logger.Metadata?
+    ) -> [(key: String, value: Logger.MetadataValue)] {
+        var merged = handler
+        if let provided = provider?.get() { merged.merge(provided) { $1 } }
+        if let event { merged.merge(event) { $1 } }
+        return merged.sorted { $0.key < $1.key }
+    }
+}
+
+extension LineBuffer {
+    /// Appends a metadata value as JSON: objects and arrays are kept, other values become strings.
+    mutating func append(_ value: Logger.MetadataValue, depth: Int = 0) {
+        guard depth < LogMetadata.depthLimit else { return append("\"…\"") }
+        switch value {
+        case .string(let text):
+            append(json: text)
+        case .stringConvertible(let value):
+            append(json: value.description)
+        case .array(let values):
+            append("[")
+            for (index, value) in values.enumerated() {
+                if index > 0 { append(",") }
+                append(value, depth: depth + 1)
+            }
+            append("]")
+        case .dictionary(let values):
+            append("{")
+            for (index, entry) in values.sorted(by: { $0.key < $1.key }).enumerated() {
+                if index > 0 { append(",") }
+                append(json: entry.key)
+                append(":")
+                append(entry.value, depth: depth + 1)
+            }
+            append("}")
+        }
+    }
+}
+
+/// The minimum log level, read by every logger at every line, so a reload also affects existing loggers.
+public final class DynamicLogLevel: Sendable {
+    private let number: Atomic<UInt8>
+
+    /// Creates a shared level with an initial value.
+    public init(_ level: Logger.Level) {
+        number = Atomic(Self.number(of: level))
+    }
+
+    /// The current level.
+    public var current: Logger.Level {
+        // Read at every line, written or not, so no array of all levels is created.
+        switch number.load(ordering: .relaxed) {
+        case 0: .trace
+        case 1: .debug
+        case 2: .info
+        case 3: .notice
+        case 4: .warning
+        case 5: .error
+        default: .critical
+        }
+    }
+
+    /// Sets the level.
+    public func set(_ level: Logger.Level) {
+        number.store(Self.number(of: level), ordering: .relaxed)
+    }
+
+    private static func number(of level: Logger.Level) -> UInt8 {
+        switch level {
+        case .trace: 0
+        case .debug: 1
+        case .info: 2
+        case .notice: 3
+        case .warning: 4
+        case .error: 5
+        case .critical: 6
+        }
+    }
+}

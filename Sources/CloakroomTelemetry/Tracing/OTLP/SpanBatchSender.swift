@@ -1,0 +1,149 @@
+import CloakroomCore
+import FoundationEssentials
+import Logging
+import Tracing
+
+/// Sends one batch to the collector with the retries that the back-off allows.
+struct SpanBatchSender: Sendable {
+    let connection: OTLPHTTPClient
+    let backOff: ExportRetryPolicy
+    /// Closing the queue ends a pause.
+    let queue: SpanQueue
+    let dropped: CounterHandle
+    let log: ExportFailureLog
+
+    /// Sends a batch until it is accepted or abandoned. Spans that are not delivered are counted.
+    func deliver(_ body: [UInt8], spans: Int) async {
+        var attempt = 0
+        while true {
+            attempt += 1
+            switch await connection.post(body) {
+            case .accepted(let rejected):
+                if rejected > 0 { drop(min(rejected, spans), reason: "rejected") }
+                return
+            case .rejected(let reason):
+                return drop(spans, reason: reason)
+            case .failed(let reason, let retryAfter):
+                let pause = backOff.pause(
+                    afterAttempt: attempt, retryAfter: retryAfter, jitter: .random(in: 0...1))
+                guard let pause, !Task.isCancelled else { return drop(spans, reason: reason) }
+                log.failed(reason: reason)
+                await sleep(pause)
+            }
+        }
+    }
+
+    /// Shutdown ends the current pause: the next attempt starts immediately, further ones after pauses again.
+    private func sleep(_ pause: Duration) async {
+        if queue.isClosed {
+            try? await Task.sleep(for: pause)
+        } else {
+            let closing = queue.closing()
+            await race(pause) { for await _ in closing {} }
+        }
+    }
+
+    private func drop(_ spans: Int, reason: String) {
+        dropped.increment(by: Int64(spans))
+        log.dropped(spans, reason: reason)
+    }
+}
+
+/// Logs export failures, at most one line per 10 s of each kind.
+struct ExportFailureLog: Sendable {
+    private let logger: Logger
+    private let failures = LogRateLimiter(interval: .seconds(10))
+    private let losses = LogRateLimiter(interval: .seconds(10))
+
+    init(logger: Logger) {
+        self.logger = logger
+    }
+
+    /// An attempt failed and will be retried.
+    func failed(reason: String) {
+        guard let unlogged = failures.allow(at: now) else { return }
+        logger.warning(
+            "span export failed, retrying", metadata: ["reason": "\(reason)", "unlogged": "\(unlogged)"])
+    }
+
+    /// Spans were dropped.
+    func dropped(_ count: Int, reason: String) {
+        guard let unlogged = losses.allow(at: now) else { return }
+        logger.warning(
+            "spans were dropped",
+            metadata: ["reason": "\(reason)", "count": "\(count)", "unlogged": "\(unlogged)"])
+    }
+
+    private var now: Timestamp {
+        Timestamp(milliseconds: Int64(clamping: DefaultTracerClock.now.millisecondsSinceEpoch))
+    }
+}
+
+/// The retry policy for batches.
+struct ExportRetryPolicy: Sendable {
+    /// The delay before the second attempt; doubled for each further one.
+    var first = Duration.seconds(1)
+    /// The maximum delay, unless the collector requests more.
+    var longest = Duration.seconds(30)
+    /// The maximum delay that a collector can request.
+    var maxRetryAfter = Duration.seconds(60)
+    /// The maximum number of attempts.
+    var attempts = 8
+
+    /// The delay after a failed attempt; `nil` if the batch is abandoned.
+    ///
+    /// - Parameters:
+    ///   - attempt: The number of the failed attempt, from 1.
+    ///   - retryAfter: The delay requested by the collector.
+    ///   - jitter: 0...1; scales the delay between half and all of its value, so that gateways that lost the same
+    ///     collector do not reconnect at the same time.
+    func pause(afterAttempt attempt: Int, retryAfter: Duration?, jitter: Double) -> Duration? {
+        guard attempt < attempts else { return nil }
+        var pause = first
+        for _ in 1..<max(1, attempt) where pause < longest { pause = pause * 2 }
+        pause = min(pause, longest) * (0.5 + min(max(jitter, 0), 1) / 2)
+        guard let retryAfter else { return pause }
+        return max(pause, min(retryAfter, maxRetryAfter))
+    }
+}
+
+/// The field `Retry-After` (RFC 9110 §10.2.3).
+enum RetryAfter {
+    private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+
+    /// Parses the delay, given in seconds or as a date. A past date is zero; an invalid value is `nil`.
+    static func read(_ value: String, now: Timestamp) -> Duration? {
+        let value = value.drop { $0 == " " || $0 == "\t" }
+        // Compared as bytes: a digit with a combining mark sorts between two digits.
+        if value.utf8.allSatisfy({ (0x30...0x39).contains($0) }) {
+            guard !value.isEmpty else { return nil }
+            // A number that overflows means a long delay.
+            return .seconds(UInt32(value) ?? .max)
+        }
+        return time(value).map { max(.zero, $0 - now) }
+    }
+
+    /// `Sun, 06 Nov 1994 08:49:37 GMT`, the only form that may be sent (RFC 9110 §5.6.7). The two obsolete forms are
+    /// ignored, and the gateway's own delay applies.
+    private static func time(_ text: Substring) -> Timestamp? {
+        let parts = text.split(separator: " ", omittingEmptySubsequences: false)
+        guard parts.count == 6, parts[0].hasSuffix(","), parts[5] == "GMT",
+            let day = number(parts[1], digits: 2), let month = months.firstIndex(of: String(parts[2])),
+            let year = number(parts[3], digits: 4)
+        else { return nil }
+        let clock = parts[4].split(separator: ":", omittingEmptySubsequences: false)
+        guard clock.count == 3, let hour = number(clock[0], digits: 2), let minute = number(clock[1], digits: 2),
+            let second = number(clock[2], digits: 2), hour < 24, minute < 60, second <= 60, 1...31 ~= day
+        else { return nil }
+        let date = DateComponents(
+            calendar: Calendar(identifier: .gregorian), timeZone: TimeZone(secondsFromGMT: 0), year: year,
+            month: month + 1, day: day, hour: hour, minute: minute, second: second
+        ).date
+        return date.map { Timestamp(seconds: Int64($0.timeIntervalSince1970)) }
+    }
+
+    private static func number(_ text: Substring, digits: Int) -> Int? {
+        guard text.utf8.count == digits, text.allSatisfy({ "0"..."9" ~= $0 }) else { return nil }
+        return Int(text)
+    }
+}
