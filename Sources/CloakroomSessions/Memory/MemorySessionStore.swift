@@ -210,3 +210,106 @@ public final class MemorySessionStore: SessionStore {
         onEnded(reason)
     }
 }
+
+extension MemorySessionStore {
+    /// The account's sessions; never throws.
+    public func sessions(of account: AccountName, now: Timestamp) async throws(SessionStoreError) -> [SessionSummary] {
+        liveSessions(of: account, now: now).map(\.summary).sorted { $0.createdAt > $1.createdAt }
+    }
+
+    /// Ends a session by its id; never throws.
+    public func take(
+        _ id: SessionID, of account: AccountName?, reason: SessionEndReason, now: Timestamp
+    ) async throws(SessionStoreError) -> EndedSession? {
+        let removal = end(id, reason: reason, now: now) { session, _ in
+            account == nil || session.user.account == account
+        }
+        guard case .ended(let session) = removal else { return nil }
+        return EndedSession(id: id, opened: session)
+    }
+
+    /// Ends the account's sessions; never throws.
+    public func takeAll(
+        of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: Timestamp
+    ) async throws(SessionStoreError) -> [EndedSession] {
+        accounts.sessions(of: accountHashes.hash(account)).compactMap { id in
+            guard id != kept else { return nil }
+            let removal = end(id, reason: reason, now: now) { session, _ in
+                session.user.account == account || session.user.name == account
+            }
+            guard case .ended(let session) = removal else { return nil }
+            return EndedSession(id: id, opened: session)
+        }
+    }
+
+    private func liveSessions(of account: AccountName, now: Timestamp) -> [Session] {
+        accounts.sessions(of: accountHashes.hash(account)).compactMap { id in
+            guard let session = shard(of: id).contents.withLock({ $0.session(named: id) }),
+                session.user.account == account,
+                timeouts.expiry(of: session, now: now) == nil
+            else { return nil }
+            return session
+        }
+    }
+}
+
+extension MemorySessionStore {
+    /// Reads states; never throws.
+    public func throttleStates(
+        _ keys: [ThrottleKey], now: Timestamp
+    ) async throws(SessionStoreError) -> [ThrottleState?] {
+        throttle.states(keys, now: now)
+    }
+
+    /// Saves a state; never throws.
+    public func replaceThrottleState(
+        _ key: ThrottleKey, _ old: ThrottleState?, with new: ThrottleState?, lifetime: Duration, now: Timestamp
+    ) async throws(SessionStoreError) -> Bool {
+        throttle.replace(key, old, with: new, lifetime: lifetime, now: now)
+    }
+}
+
+extension MemorySessionStore {
+    /// Acquires the lease; never throws.
+    public func lease(
+        _ key: SessionKey, for duration: Duration, now: Timestamp
+    ) async throws(SessionStoreError) -> LeaseResult {
+        shard(of: key.id).contents.withLock { $0.lease(key, for: duration, timeouts: timeouts, now: now) }
+    }
+
+    /// Saves refreshed tokens; never throws. A save may move the end of the session closer, but never further away.
+    public func save(
+        _ refresh: SessionUpdate, ticket: SessionTicket, over session: Session, under lease: RefreshLease,
+        now: Timestamp
+    ) async throws(SessionStoreError) -> SaveResult {
+        shard(of: session.id).contents.withLock {
+            $0.save(refresh, over: session, under: lease, timeouts: timeouts, now: now)
+        }
+    }
+
+    /// Ends the session; never throws.
+    public func reject(
+        _ session: Session, under lease: RefreshLease, now: Timestamp
+    ) async throws(SessionStoreError) -> RejectResult {
+        let key = session.key
+        let version = session.version
+        let removal = end(key.id, reason: .refreshRejected, now: now) { current, held in
+            current.key == key && current.version == version && held?.fence == lease.fencingToken
+        }
+        return switch removal {
+        case .ended: .ended
+        case .conditionFailed: .versionConflict
+        case .expired, .none: .notFound
+        }
+    }
+
+    /// Releases the lease.
+    public func release(_ lease: RefreshLease, of key: SessionKey) async {
+        shard(of: key.id).contents.withLock { $0.release(lease, of: key) }
+    }
+
+    /// The same as a lookup that does not extend the idle timeout: memory is the only copy.
+    public func reload(_ ticket: SessionTicket, now: Timestamp) async throws(SessionStoreError) -> SessionLookup {
+        lookup(ticket, now: now, slides: false)
+    }
+}

@@ -135,3 +135,185 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
         timeouts.deadline(expiresAt: expiresAt, lastUsedAt: lastUsedAt) + Records.tombstoneLifetime
     }
 }
+
+extension SealedSessionStore {
+    func sessions(of account: AccountName, now: Timestamp) async throws(SessionStoreError) -> [SessionSummary] {
+        let hashes = sealing.secrets.accountHashes.candidateHashes(account)
+        // A user with another account who typed this name is found by the name for an operator only.
+        let live = try await records(of: account, now: now).filter {
+            hashes.contains($0.account) && expiry(of: $0, now: now) == nil
+        }
+        return live.map { record in
+            SessionSummary(
+                id: record.key.id, createdAt: record.createdAt, lastUsedAt: lastUse(of: record, now: now),
+                expiresAt: record.expiresAt, client: sealing.openClient(of: record) ?? SessionClientInfo())
+        }.sorted { $0.createdAt > $1.createdAt }
+    }
+
+    /// Ends a session by its id, without opening it: that requires its ticket.
+    func take(
+        _ id: SessionID, of account: AccountName?, reason: SessionEndReason, now: Timestamp
+    ) async throws(SessionStoreError) -> EndedSession? {
+        guard case .record(let record) = try await records.read(id, now: now) else { return nil }
+        if let account, !sealing.secrets.accountHashes.candidateHashes(account).contains(record.account) { return nil }
+        guard try await end(record, reason: reason, now: now) else { return nil }
+        return EndedSession(id: id, opened: nil)
+    }
+
+    func takeAll(
+        of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: Timestamp
+    ) async throws(SessionStoreError) -> [EndedSession] {
+        var ended: [EndedSession] = []
+        for record in try await records(of: account, now: now) where record.key.id != kept {
+            if try await end(record, reason: reason, now: now) {
+                ended.append(EndedSession(id: record.key.id, opened: nil))
+            }
+        }
+        return ended
+    }
+
+    /// - Returns: Whether there was a session to end: an expired one is removed too, with its own reason.
+    private func end(
+        _ record: SessionRecord, reason: SessionEndReason, now: Timestamp
+    ) async throws(SessionStoreError) -> Bool {
+        let expiry = expiry(of: record, now: now)
+        let removed = try await remove(record.key.id, reason: expiry?.endReason ?? reason, now: now)
+        return removed != nil && expiry == nil
+    }
+
+    /// All records of an account, or that were signed in under this name, under the hashes of all secrets.
+    private func records(
+        of account: AccountName, now: Timestamp
+    ) async throws(SessionStoreError) -> [SessionRecord] {
+        var found: [SessionRecord] = []
+        // The oldest secret first: a record that is resealed in the meantime moves towards the newest, so it is found
+        // at least once.
+        for hash in sealing.secrets.accountHashes.candidateHashes(account).reversed() {
+            for record in try await records.records(of: hash, now: now) {
+                found.removeAll { $0.key == record.key }
+                found.append(record)
+            }
+        }
+        return found
+    }
+
+    func throttleStates(
+        _ keys: [ThrottleKey], now: Timestamp
+    ) async throws(SessionStoreError) -> [ThrottleState?] {
+        try await records.throttleStates(keys, now: now)
+    }
+
+    func replaceThrottleState(
+        _ key: ThrottleKey, _ old: ThrottleState?, with new: ThrottleState?, lifetime: Duration, now: Timestamp
+    ) async throws(SessionStoreError) -> Bool {
+        try await records.replaceThrottleState(key, old, with: new, lifetime: lifetime, now: now)
+    }
+}
+
+extension SealedSessionStore {
+    func lease(
+        _ key: SessionKey, for duration: Duration, now: Timestamp
+    ) async throws(SessionStoreError) -> LeaseResult {
+        try await records.lease(key.id, for: duration, now: now)
+    }
+
+    func save(
+        _ refresh: SessionUpdate, ticket: SessionTicket, over session: Session, under lease: RefreshLease,
+        now: Timestamp
+    ) async throws(SessionStoreError) -> SaveResult {
+        // The cached session is invalidated whatever the result, also if the result is unknown.
+        defer { table.recordChanged(session.id) }
+        let refreshed = session.refreshed(with: refresh, expiresAt: timeouts.end(of: session, refreshedWith: refresh))
+        let record = try sealing.seal(refreshed, ticket: ticket)
+        return switch try await records.replace(record, fence: lease.fencingToken, now: now) {
+        case .done: .saved(refreshed)
+        case .changed: .versionConflict
+        case .fenced: .staleLease
+        case .notFound: .notFound
+        }
+    }
+
+    func reject(
+        _ session: Session, under lease: RefreshLease, now: Timestamp
+    ) async throws(SessionStoreError) -> RejectResult {
+        defer { table.recordChanged(session.id) }
+        let removal = try await records.remove(
+            session.id, reason: .refreshRejected, condition: (session.version, lease.fencingToken), now: now)
+        switch removal {
+        case .removed:
+            events.onEnded(.refreshRejected)
+            return .ended
+        case .changed: return .versionConflict
+        case .notFound: return .notFound
+        }
+    }
+
+    func release(_ lease: RefreshLease, of key: SessionKey) async {
+        // A lease that cannot be released expires.
+        try? await records.release(key.id, fence: lease.fencingToken)
+    }
+}
+
+/// The number of uses per write.
+private let touchBatch = 512
+
+extension SealedSessionStore {
+    /// Runs the record store and writes uses every second. When its task is cancelled, it writes the remaining uses,
+    /// and then stops the store.
+    func run() async {
+        // A task of its own: if it were cancelled with this one, the store would stop before the last uses are written.
+        let keeping = Task { await records.run(self, idleTimeout: timeouts.idle) }
+        while !Task.isCancelled {
+            await writeTouches()
+            await removeUncertain()
+            // Only cancellation ends the sleep early, which is not a failure.
+            try? await Task.sleep(for: .seconds(1))
+        }
+        // A task of its own, for the same reason: operations in a cancelled task may end early.
+        await Task {
+            await self.writeTouches()
+            await self.removeUncertain()
+        }.value
+        keeping.cancel()
+        await keeping.value
+    }
+
+    /// Writes all pending uses. If the store is unavailable, they are written the next time.
+    func writeTouches() async {
+        while true {
+            let batch = touches.batch(limit: touchBatch)
+            guard !batch.isEmpty, (try? await records.touch(batch)) != nil else { return }
+            touches.written(batch)
+        }
+    }
+}
+
+extension SealedSessionStore {
+    /// Removes records whose insertion was not confirmed. No end event is reported, because no creation was.
+    func removeUncertain(at instant: ContinuousClock.Instant = .now) async {
+        for (id, madeAt) in uncertain.due(now: instant) {
+            guard let removal = try? await records.remove(id, reason: .replaced, condition: nil, now: madeAt) else {
+                return
+            }
+            if case .removed = removal { uncertain.removed(id) } else { uncertain.notFound(id, now: instant) }
+        }
+    }
+}
+
+extension SealedSessionStore: RecordChangeDelegate {
+    func connectionChanged(isUp: Bool) {
+        recovery.connectionChanged(isUp: isUp)
+        table.connectionChanged(isUp: isUp)
+    }
+
+    var allowsNewRefreshes: Bool { recovery.isOver }
+
+    func recordChanged(_ id: SessionID) { table.recordChanged(id) }
+
+    func allRecordsChanged() { table.allRecordsChanged() }
+
+    func expired(idle: Int, absolute: Int) {
+        for _ in 0..<idle { events.onEnded(.expiredIdle) }
+        for _ in 0..<absolute { events.onEnded(.expiredAbsolute) }
+    }
+}

@@ -1,4 +1,5 @@
 public import CloakroomCore
+import Crypto
 public import Logging
 public import NIOCore
 public import NIOSSL
@@ -71,5 +72,40 @@ public struct SessionStoreSetupError: Error, Sendable, Equatable, CustomStringCo
     /// The cause and its remedy.
     public var description: String {
         "the session store \(store.rawValue) requires a secret: set session.secrets or session.secretsFile"
+    }
+}
+
+extension SessionKey {
+    /// The key under which stores keep the session of a ticket: SHA-256 (FIPS 180-4) of its 32 bytes.
+    public init(_ ticket: SessionTicket) {
+        let digest = ticket.withBytes { SHA256.hash(data: $0) }
+        self = digest.withUnsafeBytes { bytes in
+            // Four loads from a digest of 32 bytes; an intermediate array would allocate on every request.
+            func word(_ index: Int) -> UInt64 {
+                UInt64(bigEndian: bytes.loadUnaligned(fromByteOffset: 8 * index, as: UInt64.self))
+            }
+            return SessionKey(word(0), word(1), word(2), word(3))
+        }
+    }
+}
+
+/// Callbacks for events of sessions. Called on the thread that detected the event; must not wait.
+public struct SessionStoreCallbacks: Sendable {
+    /// Called once for each session that was created here.
+    public var onCreated: @Sendable () -> Void
+    /// Called once for each session that ended here.
+    public var onEnded: @Sendable (SessionEndReason) -> Void
+    /// Called if the record with this id cannot be read.
+    public var onUnreadable: @Sendable (SessionID) -> Void
+
+    /// Creates callbacks that do nothing by default.
+    public init(
+        onCreated: @escaping @Sendable () -> Void = {},
+        onEnded: @escaping @Sendable (SessionEndReason) -> Void = { _ in },
+        onUnreadable: @escaping @Sendable (SessionID) -> Void = { _ in }
+    ) {
+        self.onCreated = onCreated
+        self.onEnded = onEnded
+        self.onUnreadable = onUnreadable
     }
 }

@@ -39,3 +39,57 @@ enum RecordEncoding {
         text.flatMap { Number(String(buffer: $0)) }
     }
 }
+
+/// The names of the keys. The part in braces determines the slot in a cluster, so all keys of one session share a slot.
+struct ValkeyKeys: Sendable {
+    private let prefix: String
+
+    init(prefix: String) {
+        self.prefix = prefix
+    }
+
+    func session(_ id: SessionID) -> String { "\(prefix):{\(id)}:session" }
+    func lease(_ id: SessionID) -> String { "\(prefix):{\(id)}:lease" }
+    func ended(_ id: SessionID) -> String { "\(prefix):{\(id)}:ended" }
+
+    /// The index of an account's sessions, which is in another slot than the sessions.
+    func sessions(of account: UInt64) -> String { "\(prefix):{a\(SessionID(account))}:sessions" }
+
+    func throttle(_ key: ThrottleKey) -> String {
+        "\(prefix):{t\(key.scope.rawValue)\(SessionID(key.hash))}:throttle"
+    }
+
+    /// Parses the name of a record's key.
+    /// - Returns: `nil` for all other keys.
+    func session(named key: ByteBuffer) -> SessionID? {
+        let text = String(buffer: key)
+        let (head, tail) = ("\(prefix):{", "}:session")
+        guard text.hasPrefix(head), text.hasSuffix(tail) else { return nil }
+        return SessionID(text.dropFirst(head.count).dropLast(tail.count))
+    }
+}
+
+/// Forwards the server's invalidations of keys that were read here to the session cache.
+///
+/// Invalidations of leases, reasons and the throttle's keys arrive as well, because the server tracks every read. They
+/// are ignored: these values are not cached.
+struct InvalidationForwarder: ValkeyPushDelegate {
+    let keys: ValkeyKeys
+    let changes: any RecordChangeDelegate
+
+    func connectionChanged(isUp: Bool) {
+        changes.connectionChanged(isUp: isUp)
+    }
+
+    func pushed(_ message: [RESPValue]) {
+        guard message.count >= 2, message[0].text == "invalidate" else { return }
+        guard let names = message[1].elements else {
+            // Without names: the whole database was emptied.
+            changes.allRecordsChanged()
+            return
+        }
+        for name in names {
+            if let id = name.bytes.flatMap(keys.session(named:)) { changes.recordChanged(id) }
+        }
+    }
+}

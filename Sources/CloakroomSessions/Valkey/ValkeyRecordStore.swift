@@ -188,3 +188,83 @@ struct ValkeyRecordStore: SessionRecordStore {
         return RecordEncoding.record(elements, id: id).map { .record($0) } ?? .unreadable
     }
 }
+
+/// Keys and arguments for a script.
+struct ScriptCall: Sendable {
+    let keys: [String]
+    let arguments: [ValkeyCommand.Part]
+}
+
+extension ValkeyRecordStore {
+    func ask(_ command: ValkeyCommand) async throws(SessionStoreError) -> RESPValue {
+        try Self.value(await link.send([command]).first)
+    }
+
+    /// Runs a script.
+    /// - Parameter full: Whether an out-of-memory error of the server is reported as `full`.
+    func run(
+        _ script: ValkeyScript, _ keys: [String], _ arguments: [ValkeyCommand.Part], full: Bool = false
+    ) async throws(SessionStoreError) -> RESPValue {
+        try Self.value(await run(script, [ScriptCall(keys: keys, arguments: arguments)]).first, full: full)
+    }
+
+    /// Runs a script several times.
+    /// - Returns: The replies, in order.
+    func run(_ script: ValkeyScript, _ calls: [ScriptCall]) async -> [Result<RESPValue, ValkeyCommandError>] {
+        var replies = await link.send(calls.map { script.evalsha($0.keys, $0.arguments) })
+        let unknown = replies.indices.filter { index in
+            if case .failure(.rejected(let error)) = replies[index] { error.code == "NOSCRIPT" } else { false }
+        }
+        // The script is unknown after a restart, or on another primary. Those calls were not run.
+        let again = await link.send(unknown.map { script.eval(calls[$0].keys, calls[$0].arguments) })
+        for (index, reply) in zip(unknown, again) { replies[index] = reply }
+        return replies
+    }
+
+    /// The reply to a command.
+    /// - Throws: ``SessionStoreError`` of kind `unavailable` for every failure except a full server.
+    static func value(
+        _ reply: Result<RESPValue, ValkeyCommandError>?, full: Bool = false
+    ) throws(SessionStoreError) -> RESPValue {
+        switch reply {
+        case .success(let value): return value
+        case .failure(.rejected(let error)) where full && error.code == "OOM": throw SessionStoreError(.full)
+        case .failure, nil: throw SessionStoreError(.unavailable)
+        }
+    }
+}
+
+extension ValkeyRecordStore {
+    func throttleStates(_ names: [ThrottleKey], now: Timestamp) async throws(SessionStoreError) -> [ThrottleState?] {
+        var states: [ThrottleState?] = []
+        // One command each: they are in different slots.
+        for reply in await link.send(names.map { ValkeyCommand("GET", .text(keys.throttle($0))) }) {
+            states.append(try Self.value(reply).text.flatMap(ThrottleState.init(stored:)))
+        }
+        return states
+    }
+
+    func replaceThrottleState(
+        _ key: ThrottleKey, _ old: ThrottleState?, with new: ThrottleState?, lifetime: Duration, now: Timestamp
+    ) async throws(SessionStoreError) -> Bool {
+        let response = try await run(
+            SessionScripts.throttle, [keys.throttle(key)],
+            [.text(old?.stored ?? ""), .text(new?.stored ?? ""), .integer(Self.time(lifetime))])
+        return response == .integer(1)
+    }
+}
+
+extension ThrottleState {
+    /// Three numbers. Each state has exactly one encoding, so the server can compare two of them as text.
+    fileprivate var stored: String { "\(count) \(since.milliseconds) \(notBefore.milliseconds)" }
+
+    /// Fails for an invalid state, which counts as none.
+    fileprivate init?(stored: String) {
+        let numbers = stored.split(separator: " ", omittingEmptySubsequences: false)
+        guard numbers.count == 3, let count = UInt32(numbers[0]), let since = Int64(numbers[1]),
+            let notBefore = Int64(numbers[2])
+        else { return nil }
+        self.init(
+            count: count, since: Timestamp(milliseconds: since), notBefore: Timestamp(milliseconds: notBefore))
+    }
+}
