@@ -1,0 +1,173 @@
+import CloakroomCore
+import FoundationEssentials
+
+/// Parses the tokens in an upstream's response to a sign-in or a refresh.
+enum TokenResponse {
+    /// The maximum length of a token, in bytes.
+    static let maxTokenLength = 16_384
+    /// The prefix of an access token in `Authorization` (RFC 6750 §2.1).
+    static let bearerPrefix = Array("Bearer ".utf8)
+
+    /// - Parameter onInvalidLifetime: Called if the response has an invalid lifetime.
+    /// - Returns: `nil` for an invalid response: not JSON, no access token, or a token that is not allowed in a header
+    ///   field. The refresh token may be missing.
+    static func read(
+        _ body: [UInt8], configuration: IdentityEndpointConfiguration, now: Timestamp,
+        onInvalidLifetime: () -> Void = {}
+    ) -> TokenSet? {
+        guard let document = JSONValue(document: body),
+            let accessToken = document[path: configuration.accessToken].flatMap(token)
+        else { return nil }
+        var refreshToken: [UInt8]?
+        if let value = document[path: configuration.refreshToken] {
+            guard let token = token(value) else { return nil }
+            refreshToken = token
+        }
+        var authorization: [UInt8] = []
+        // Allocates exactly the required size, because the value is kept as long as the session.
+        authorization.reserveCapacity(bearerPrefix.count + accessToken.count)
+        authorization += bearerPrefix
+        authorization += accessToken
+        let lifetime = lifetime(of: accessToken, document: document, configuration: configuration, now: now)
+        if lifetime == .invalid { onInvalidLifetime() }
+        return TokenSet(
+            authorization: Secret(bytes: authorization), refreshToken: refreshToken.map(Secret.init(bytes:)),
+            accessTokenExpiresAt: lifetime.end, obtainedAt: now)
+    }
+
+    private static func lifetime(
+        of accessToken: [UInt8], document: JSONValue, configuration: IdentityEndpointConfiguration, now: Timestamp
+    ) -> AccessTokenExpiry {
+        if let path = configuration.expiresIn, let value = document[path: path] {
+            return AccessTokenExpiry(seconds: value, now: now)
+        }
+        return AccessTokenExpiry(jwt: accessToken, now: now)
+    }
+
+    /// Accepts visible ASCII only: other bytes could end the header field that contains the token.
+    private static func token(_ value: JSONValue) -> [UInt8]? {
+        guard case .string(let text) = value, (1...maxTokenLength).contains(text.utf8.count),
+            text.utf8.allSatisfy({ (0x21...0x7e).contains($0) })
+        else { return nil }
+        return Array(text.utf8)
+    }
+}
+
+/// The expiry of an access token, as a token response specifies it.
+///
+/// An invalid lifetime specifies nothing: the token is used until the upstream rejects it. The token is not treated as
+/// expired either, because each request would then refresh the tokens.
+enum AccessTokenExpiry: Equatable {
+    /// The token expires at this time, which is in the future.
+    case ends(Timestamp)
+    /// The response specifies no lifetime.
+    case unspecified
+    /// The response has an invalid lifetime: not a number, not above zero, or beyond ``latest``.
+    case invalid
+
+    /// The latest valid expiry: the year 10000, in seconds since the epoch.
+    private static let latest = 253_402_300_800.0
+    /// The maximum length of a text that is parsed as a number, in bytes.
+    private static let longestText = 32
+
+    /// Parses the lifetime in seconds of a token response (RFC 6749 §5.1): a number, or a string that holds one.
+    init(seconds value: JSONValue, now: Timestamp) {
+        self.init(atSecond: Self.number(value).map { Double(now.milliseconds) / 1_000 + $0 }, now: now)
+    }
+
+    /// Parses `exp` of a JWT (RFC 7519 §4.1.4). The signature is not verified: the upstream does that for each request.
+    /// Without a valid JWT or an `exp` claim the result is ``unspecified``.
+    init(jwt token: [UInt8], now: Timestamp) {
+        let parts = token.split(separator: UInt8(ascii: "."), maxSplits: 3, omittingEmptySubsequences: false)
+        guard parts.count == 3, let payload = Self.decodeBase64URL(parts[1]),
+            case .object(let claims) = JSONValue(document: payload), let exp = claims["exp"], exp != .null
+        else {
+            self = .unspecified
+            return
+        }
+        self.init(atSecond: Self.number(exp), now: now)
+    }
+
+    private init(atSecond second: Double?, now: Timestamp) {
+        guard let second, second.isFinite, second > 0, second < Self.latest else {
+            self = .invalid
+            return
+        }
+        let end = Timestamp(milliseconds: Int64(second * 1_000))
+        self = end > now ? .ends(end) : .invalid
+    }
+
+    /// The expiry; `nil` if it is unknown.
+    var end: Timestamp? {
+        if case .ends(let end) = self { end } else { nil }
+    }
+
+    private static func number(_ value: JSONValue) -> Double? {
+        switch value {
+        case .number(let number): return number
+        case .string(let text):
+            guard text.utf8.count <= longestText, case .number(let number) = JSONValue(document: Array(text.utf8))
+            else { return nil }
+            return number
+        case .null, .bool, .array, .object: return nil
+        }
+    }
+
+    /// Decodes base64url without padding (RFC 7515 §2). Foundation supports only padded base64 with the other alphabet.
+    private static func decodeBase64URL(_ text: ArraySlice<UInt8>) -> [UInt8]? {
+        var base64 = text.map { byte in
+            switch byte {
+            case UInt8(ascii: "-"): UInt8(ascii: "+")
+            case UInt8(ascii: "_"): UInt8(ascii: "/")
+            default: byte
+            }
+        }
+        base64.append(contentsOf: repeatElement(UInt8(ascii: "="), count: (4 - base64.count % 4) % 4))
+        return Data(base64Encoded: Data(base64)).map(Array.init)
+    }
+}
+
+/// Classifies an upstream's unsuccessful response to an identity call.
+///
+/// Only two conditions concern the credential: the OAuth code `invalid_grant` (RFC 6749 §5.2), and a status that the
+/// call's configuration lists. All others concern the gateway's configuration or the upstream's condition, and must
+/// neither reject a password nor end a session.
+enum RejectedCall {
+    /// Statuses that reject a sign-in, unless the configuration lists others.
+    static let signInStatuses: Set<Int> = [400, 401, 403, 422]
+    /// Statuses that reject a refresh token, unless the configuration lists others.
+    static let refreshStatuses: Set<Int> = [401]
+
+    /// The kind of failure.
+    /// - Parameters:
+    ///   - body: The response's body; may have any content.
+    ///   - needsBody: Whether the status alone does not reject the credential because the body is incomplete: it might
+    ///     have named another cause.
+    ///   - rejected: The statuses that reject the credential.
+    static func kind(
+        status: Int, body: [UInt8], needsBody: Bool = false, rejected: Set<Int>
+    ) -> TokenClientError.Kind {
+        if status >= 500 { return .unreachable }
+        guard (400...499).contains(status) else { return .invalidResponse }
+        switch oauthCode(body) {
+        case "invalid_grant": return .rejected
+        case let code?:
+            if let reason = IdentityMisconfiguration(oauthCode: code) { return .misconfigured(reason) }
+        case nil: break
+        }
+        if rejected.contains(status) { return needsBody ? .invalidResponse : .rejected }
+        switch status {
+        case 408, 425, 429: return .busy
+        case 403: return .misconfigured(.forbidden)
+        case 404: return .misconfigured(.notFound)
+        default: return .misconfigured(.requestRejected)
+        }
+    }
+
+    /// The member `error` of a JSON object. Other dialects put a sentence or a code of their own there.
+    private static func oauthCode(_ body: [UInt8]) -> String? {
+        guard !body.isEmpty, case .string(let code) = JSONValue(document: body)?[path: "error"], code.utf8.count <= 64
+        else { return nil }
+        return code
+    }
+}
