@@ -1,5 +1,6 @@
 import CloakroomCore
 import CloakroomTelemetry
+import NIOCore
 
 /// The client side of a connection; created once per connection.
 struct Peer {
@@ -42,5 +43,26 @@ struct Peer {
         commonFieldLines =
             certificateLine + Array("Via: 1.1 cloakroom\r\n".utf8) + forwardedForLine + forwardedProtoLine
             + forwardedPrefix
+    }
+}
+
+/// Properties of a client connection that are known before its first request.
+struct DownstreamConnectionInfo {
+    let channel: any Channel
+    let context: LoopContext
+    let isTLS: Bool
+    /// The client's address from a PROXY header; `nil` to use the connection's remote address.
+    var sourceAddress: String?
+    /// `nil` without TLS.
+    var tlsVersion: ExchangeTLSVersion?
+    /// Subject of the client's certificate, if one was requested and verified.
+    var certificateSubject: String?
+
+    /// Creates the peer for the connection's requests. The connection must be established.
+    func makePeer() -> Peer {
+        Peer(
+            address: sourceAddress ?? channel.remoteAddress?.ipAddress ?? "unknown", isTLS: isTLS,
+            trusted: context.snapshot.config.configuration.trustedPeers, tlsVersion: tlsVersion,
+            certificateSubject: certificateSubject)
     }
 }

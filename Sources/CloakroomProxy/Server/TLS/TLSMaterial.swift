@@ -1,4 +1,6 @@
 import CloakroomCore
+import CloakroomTLS
+import FoundationEssentials
 import NIOCore
 import NIOSSL
 
@@ -72,6 +74,71 @@ struct TLSMaterial: Sendable {
                 return promise.succeed(.noChanges)
             }
             promise.succeed(overrides[index])
+        }
+    }
+}
+
+extension TLSConfiguration {
+    /// Creates a listener's TLS configuration, except for the selection of a certificate. Renegotiation is disabled
+    /// (the default), TLS session tickets are enabled with keys that BoringSSL generates and rotates, OCSP stapling is
+    /// not supported.
+    /// - Parameter section: Key of the configuration section; see ``ConfigFinding``.
+    /// - Throws: ``ListenerError`` which names the file.
+    init(
+        _ configuration: ListenerTLSConfiguration, _ certificate: ServerCertificate, allowsHTTP2: Bool,
+        at section: [String]
+    ) throws {
+        self = .makeServerConfiguration(certificateChain: certificate.chain, privateKey: certificate.key)
+        minimumTLSVersion = configuration.minimumVersion == .tls13 ? .tlsv13 : .tlsv12
+        cipherSuiteValues = configuration.cipherSuites.map(\.cipher)
+        // RFC 7301 §3.2 requires rejecting clients that offer only other protocols (no_application_protocol). BoringSSL
+        // continues without ALPN instead and does not report the offer, so such clients are served HTTP/1.1, like
+        // clients without ALPN. A cross-protocol request (ALPACA) would still have to be valid HTTP with a `Host` of
+        // the gateway.
+        applicationProtocols = allowsHTTP2 ? ["h2", "http/1.1"] : ["http/1.1"]
+        if let clients = configuration.clientCertificates { try requireClientCertificates(clients, at: section) }
+    }
+
+    private mutating func requireClientCertificates(_ clients: ClientCertificateConfiguration, at section: [String])
+        throws
+    {
+        do {
+            trustRoots = .certificates(try NIOSSLCertificate.fromPEMFile(clients.caFile))
+        } catch {
+            throw ListenerError(
+                ConfigFinding(
+                    key: section + ["clientCertificates", "caFile"],
+                    message: "\(clients.caFile): cannot read a certificate authority",
+                    suggestion: "use a PEM file"))
+        }
+        // Chain, validity period and purpose are checked in both modes; a client has no host name to verify.
+        certificateVerification =
+            switch clients.mode {
+            case .required: .noHostnameVerification
+            case .optional: .optionalVerification
+            }
+        // Lets a client with several certificates select a matching one.
+        sendCANameList = true
+    }
+}
+
+/// Identifies the version of a file, to detect changes. Symbolic links are resolved: mounted secrets are replaced by
+/// changing a link.
+struct FileFingerprint: Sendable, Equatable {
+    private let path: String
+    private let modified: Date
+    /// Device, inode and size as text: the types of these attributes are not documented.
+    private let numbers: [String]
+
+    /// - Returns: `nil` if the file does not exist or its attributes cannot be read.
+    init?(of path: String) {
+        self.path = URL(filePath: path).resolvingSymlinksInPath().path
+        guard let attributes = try? FileManager.default.attributesOfItem(atPath: self.path),
+            let modified = attributes[.modificationDate] as? Date
+        else { return nil }
+        self.modified = modified
+        numbers = [.systemNumber, .systemFileNumber, .size].map { (key: FileAttributeKey) in
+            attributes[key].map { "\($0)" } ?? ""
         }
     }
 }

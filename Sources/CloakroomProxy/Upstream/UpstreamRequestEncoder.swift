@@ -1,6 +1,7 @@
 import CloakroomCore
 import CloakroomTelemetry
 import CloakroomWire
+import FoundationEssentials
 import NIOCore
 
 /// Writes the request head sent to the upstream. Fields that the header policy kept are copied unchanged, in contiguous
@@ -146,5 +147,17 @@ extension ByteBuffer {
             runStart = index + 1 < fields.count ? Int(fields[index + 1].nameStart) : end
         }
         if end > runStart { writeBytes(bytes.extracting(runStart..<end)) }
+    }
+}
+
+/// The `Sec-WebSocket-Key` of an upgrade, to which the response must correspond (RFC 6455 §4.1).
+enum WebSocketKey {
+    /// Encodes sixteen bytes in Base64.
+    static func make(_ high: UInt64, _ low: UInt64) -> String {
+        var bytes = Data()
+        for word in [high, low] {
+            withUnsafeBytes(of: word) { bytes.append(contentsOf: $0) }
+        }
+        return bytes.base64EncodedString()
     }
 }
