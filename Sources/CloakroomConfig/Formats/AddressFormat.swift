@@ -1,0 +1,110 @@
+import CloakroomCore
+import CloakroomWire
+
+extension ValueFormat where Value == HostAndPort {
+    /// An address to listen on: `0.0.0.0:8443`, `[::1]:9464`, `localhost:0`.
+    static let listening = ValueFormat("host and port") { text throws(ConfigValueError) in
+        guard let address = HostAndPort(text), HostAndPort.isHost(address.host) else {
+            throw ConfigValueError(
+                "must be host:port, not \(DiagnosticText.quoted(text))",
+                "write an address such as 0.0.0.0:8443 or [::1]:8443")
+        }
+        return address
+    }
+}
+
+extension HostAndPort {
+    /// Whether a text is an IP address or a possible host name.
+    static func isHost(_ host: String) -> Bool {
+        if host.contains(":") { return IPAddress.bytes(of: host) != nil }
+        // The maximum length of a host name (RFC 1035 §2.3.4); metrics contain it.
+        guard host.utf8.count <= 253 else { return false }
+        return host.utf8.allSatisfy { byte in
+            byte.isLetterOrDigit || byte == UInt8(ascii: "-") || byte == UInt8(ascii: ".") || byte == UInt8(ascii: "_")
+        }
+    }
+}
+
+extension ValueFormat where Value == (text: String, range: CIDRBlock) {
+    /// An address or a range in CIDR notation.
+    static let addressRange = ValueFormat(
+        "address or range in CIDR notation",
+        parse: { text throws(ConfigValueError) in
+            guard let range = CIDRBlock(text) else {
+                throw ConfigValueError(
+                    "must be an address or range, not \(DiagnosticText.quoted(text))",
+                    "write one such as 10.0.0.0/8, with no bits set after the prefix")
+            }
+            return (text, range)
+        }, render: { $0.text })
+}
+
+extension UInt8 {
+    /// Whether the byte is an ASCII letter or digit.
+    var isLetterOrDigit: Bool {
+        switch self {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"):
+            true
+        default: false
+        }
+    }
+
+    /// Whether the byte is allowed in a token (RFC 9110 §5.6.2).
+    var isTokenCharacter: Bool {
+        Byte.isToken(self)
+    }
+}
+
+extension ValueFormat where Value == String {
+    /// An origin in the serialization of browsers (RFC 6454 §6.2): lower-case scheme, host and a port other than the
+    /// default port.
+    static let origin = ValueFormat(
+        "origin such as `https://app.example.com`",
+        parse: { text throws(ConfigValueError) in
+            let lower = text.lowercased()
+            guard lower != "*" else {
+                throw ConfigValueError(
+                    "* is not supported: every site could act as the signed-in user", "write the origins, one by one")
+            }
+            // Text that may contain a password, and any query, is not printed.
+            guard !text.contains("@") else {
+                throw ConfigValueError("must be an origin without user and password", originExample)
+            }
+            let shown = DiagnosticText.quoted(text.prefix { !"?#".contains($0) })
+            guard !text.contains("*") else {
+                throw ConfigValueError(
+                    "\(shown) contains a wildcard, which would trust every subdomain",
+                    "write the origins, one by one")
+            }
+            guard lower != "null" else {
+                throw ConfigValueError("null is not supported: any page can have this origin", "leave it out")
+            }
+            for (scheme, usualPort) in [("https", 443), ("http", 80)] where lower.hasPrefix("\(scheme)://") {
+                return try origin(scheme, String(lower.dropFirst(scheme.count + 3)), usualPort: usualPort)
+            }
+            throw ConfigValueError("must be an origin, not \(shown)", originExample)
+        }, render: { $0 })
+
+    private static let originExample =
+        "write one such as https://app.example.com, or with a port https://localhost:3000"
+
+    private static func origin(
+        _ scheme: String, _ authority: String, usualPort: Int
+    ) throws(ConfigValueError) -> String {
+        if let end = authority.firstIndex(where: { "/?#".contains($0) }) {
+            throw ConfigValueError(
+                "must be an origin without a path, not even a slash",
+                "write \(DiagnosticText.escaped("\(scheme)://\(authority[..<end])"))")
+        }
+        let hasPort = (authority.lastIndex(of: "]").map { authority[$0...] } ?? authority[...]).contains(":")
+        guard let address = HostAndPort(hasPort ? authority : "\(authority):\(usualPort)"), !address.host.isEmpty,
+            HostAndPort.isHost(address.host), address.port > 0
+        else {
+            throw ConfigValueError(
+                "\(DiagnosticText.quoted("\(scheme)://\(authority)")) must have a valid host and port", originExample)
+        }
+        guard address.port == usualPort else { return "\(scheme)://\(address)" }
+        return "\(scheme)://" + (address.host.contains(":") ? "[\(address.host)]" : address.host)
+    }
+}

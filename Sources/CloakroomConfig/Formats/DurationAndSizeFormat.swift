@@ -1,0 +1,107 @@
+import CloakroomCore
+
+extension ValueFormat where Value == Duration {
+    private static var units: [(name: String, milliseconds: Int64)] {
+        [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)]
+    }
+
+    /// A duration with units, largest first: `500ms`, `15m`, `1h30m`.
+    static func duration(_ range: ClosedRange<Duration>) -> Self {
+        ValueFormat(
+            "duration, \(rendered(range.lowerBound)) to \(rendered(range.upperBound))",
+            parse: { text throws(ConfigValueError) in
+                let duration = Duration.milliseconds(try milliseconds(text))
+                guard range.contains(duration) else {
+                    throw ConfigValueError(
+                        "must be in the allowed range, not \(text)",
+                        "write \(rendered(range.lowerBound)) to \(rendered(range.upperBound))")
+                }
+                return duration
+            }, render: rendered)
+    }
+
+    /// The shortest notation of the duration: `8h`, `1m30s`.
+    static func rendered(_ duration: Duration) -> String {
+        var rest = duration.wholeMilliseconds
+        guard rest > 0 else { return "0s" }
+        var text = ""
+        for (name, milliseconds) in units where rest >= milliseconds {
+            text += "\(rest / milliseconds)\(name)"
+            rest %= milliseconds
+        }
+        return text
+    }
+
+    private static func milliseconds(_ text: String) throws(ConfigValueError) -> Int64 {
+        let malformed = ConfigValueError(
+            "must be a duration, not \(DiagnosticText.quoted(text))",
+            "write a number with ms, s, m, h or d, such as 30s or 1h30m")
+        var rest = text[...]
+        var sum: Int64 = 0
+        var largest = Int64.max
+        repeat {
+            let digits = rest.prefix { $0.isASCII && $0.isNumber }
+            let unit = rest[digits.endIndex...].prefix { $0.isLetter }
+            guard !digits.isEmpty else { throw malformed }
+            if unit.isEmpty, digits.endIndex == text.endIndex, sum == 0 {
+                throw ConfigValueError(
+                    "must be a duration with a unit, not \(text)",
+                    "write \(text)s, \(text)m or another of ms, s, m, h, d")
+            }
+            guard let factor = units.first(where: { $0.name == unit })?.milliseconds, factor < largest else {
+                throw malformed
+            }
+            guard let number = Int64(digits) else { throw malformed }
+            let (product, isTooLarge) = number.multipliedReportingOverflow(by: factor)
+            let (total, isTooMuch) = sum.addingReportingOverflow(product)
+            guard !isTooLarge, !isTooMuch else { throw malformed }
+            sum = total
+            largest = factor
+            rest = rest[unit.endIndex...]
+        } while !rest.isEmpty
+        return sum
+    }
+}
+
+/// A size in bytes, written with or without a unit.
+enum ByteSize {
+    private static let units: [(name: String, bytes: Int)] = [
+        ("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1),
+    ]
+
+    /// A size: `16KiB`, `10MiB`, or bytes without a unit.
+    static func size(_ range: ClosedRange<Int>) -> ValueFormat<Int> {
+        ValueFormat(
+            "size, \(rendered(range.lowerBound)) to \(rendered(range.upperBound))",
+            parse: { text throws(ConfigValueError) in
+                let bytes = try bytes(text)
+                guard range.contains(bytes) else {
+                    throw ConfigValueError(
+                        "must be in the allowed range, not \(text)",
+                        "write \(rendered(range.lowerBound)) to \(rendered(range.upperBound))")
+                }
+                return bytes
+            }, render: rendered)
+    }
+
+    /// The size in the largest unit that divides it.
+    static func rendered(_ bytes: Int) -> String {
+        for (name, factor) in units where factor > 1 && bytes >= factor && bytes % factor == 0 {
+            return "\(bytes / factor)\(name)"
+        }
+        return String(bytes)
+    }
+
+    private static func bytes(_ text: String) throws(ConfigValueError) -> Int {
+        let digits = text.prefix { $0.isASCII && $0.isNumber }
+        let unit = text[digits.endIndex...].trimmingPrefix(while: { $0 == " " })
+        let malformed = ConfigValueError(
+            "must be a size, not \(DiagnosticText.quoted(text))", "write bytes, or a number with KiB, MiB, GiB or TiB")
+        guard let number = Int(digits) else { throw malformed }
+        if unit.isEmpty { return number }
+        guard let factor = units.first(where: { $0.name == unit })?.bytes else { throw malformed }
+        let (product, isTooLarge) = number.multipliedReportingOverflow(by: factor)
+        guard !isTooLarge else { throw malformed }
+        return product
+    }
+}

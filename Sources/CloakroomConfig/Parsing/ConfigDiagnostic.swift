@@ -1,0 +1,170 @@
+/// An error, warning or note about a configuration: location, message and suggested correction.
+public struct ConfigDiagnostic: Sendable, Equatable {
+    /// How serious a problem is.
+    public enum Severity: Sendable {
+        /// The configuration is rejected.
+        case error
+        /// The configuration is used. `check-config` prints the problem and, with `--strict`, exits with 1.
+        case warning
+        /// The configuration is used and valid. `check-config` prints the note and does not count it.
+        case note
+    }
+
+    /// The severity; `error` rejects the configuration.
+    public let severity: Severity
+    /// The file as given by the caller, or `environment` or `--set`.
+    public let source: String
+    /// The line, from 1; `nil` if the problem is not on a single line.
+    public let line: Int?
+    /// The column in Unicode scalars, from 1.
+    public let column: Int?
+    /// The key with dots, or the name of the environment variable.
+    public let key: String?
+    /// The message. Contains no secret.
+    public let message: String
+    /// The suggested correction; may be empty.
+    public let suggestion: String
+
+    init(
+        source: String, position: FilePosition? = nil, key: String? = nil, message: String, suggestion: String = "",
+        severity: Severity = .error
+    ) {
+        self.severity = severity
+        self.source = source
+        self.line = position?.line
+        self.column = position?.column
+        self.key = key
+        self.message = message
+        self.suggestion = suggestion
+    }
+}
+
+extension ConfigDiagnostic: CustomStringConvertible {
+    /// A single line `file:line:column: key: message (suggestion)`, with `warning:` or `note:` before the key for these
+    /// severities.
+    public var description: String {
+        var place = source
+        if let line { place += ":\(line)" }
+        if let column { place += ":\(column)" }
+        var text = place + ": "
+        switch severity {
+        case .error: break
+        case .warning: text += "warning: "
+        case .note: text += "note: "
+        }
+        if let key { text += DiagnosticText.escaped(key) + ": " }
+        text += message
+        return suggestion.isEmpty ? text : text + " (\(suggestion))"
+    }
+}
+
+/// All errors of a configuration, ordered by source: file (by line), environment, flags.
+public struct ConfigDiagnostics: Error, Sendable, Equatable, CustomStringConvertible {
+    /// The errors. Never empty.
+    public let problems: [ConfigDiagnostic]
+
+    init(_ problems: [ConfigDiagnostic]) {
+        self.problems = Self.ordered(problems)
+    }
+
+    /// Problems of the file by line, then those of the environment by name, then those of the flags.
+    static func ordered(_ problems: [ConfigDiagnostic]) -> [ConfigDiagnostic] {
+        problems.enumerated().sorted { left, right in
+            rank(left.element, left.offset) < rank(right.element, right.offset)
+        }.map(\.element)
+    }
+
+    /// One error per line.
+    public var description: String {
+        problems.map(\.description).joined(separator: "\n")
+    }
+
+    private static func rank(_ problem: ConfigDiagnostic, _ offset: Int) -> (Int, Int, Int, String, Int) {
+        let layer =
+            switch problem.source {
+            case ValueSource.environmentName: 1
+            case ValueSource.flagName: 2
+            default: 0
+            }
+        // Only environment variables have no order and are sorted by name.
+        return (layer, problem.line ?? 0, problem.column ?? 0, layer == 1 ? problem.key ?? "" : "", offset)
+    }
+}
+
+/// An error in a value, before its location in the sources is known.
+struct ConfigValueError: Error, Equatable {
+    let message: String
+    let suggestion: String
+
+    init(_ message: String, _ suggestion: String) {
+        self.message = message
+        self.suggestion = suggestion
+    }
+}
+
+/// Escapes text from a configuration for one line of a report.
+enum DiagnosticText {
+    /// The text in quotation marks, with control characters escaped, at most 80 characters.
+    static func quoted(_ text: some StringProtocol) -> String {
+        let text = escaped(text)
+        return text.count > 80 ? "\"\(text.prefix(77))...\"" : "\"\(text)\""
+    }
+
+    /// The text with control characters written as `\u{…}`.
+    static func escaped(_ text: some StringProtocol) -> String {
+        var result = ""
+        for scalar in text.unicodeScalars {
+            switch scalar.value {
+            case 0x00...0x1f, 0x7f...0x9f, 0x2028, 0x2029:
+                result += "\\u{\(String(scalar.value, radix: 16))}"
+            default: result.unicodeScalars.append(scalar)
+            }
+        }
+        return result
+    }
+}
+
+/// Suggests the likely intended name for an unknown name.
+enum NameSuggestion {
+    /// The candidate with the smallest edit distance; `nil` if every distance exceeds a third of the name and 2.
+    static func nearest(to name: String, among candidates: some Sequence<String>) -> String? {
+        let wanted = Array(name.lowercased())
+        var best: (name: String, distance: Int)?
+        for candidate in Set(candidates).sorted() {
+            let distance = distance(wanted, Array(candidate.lowercased()))
+            if distance < best?.distance ?? .max { best = (candidate, distance) }
+        }
+        guard let best, best.distance <= max(2, wanted.count / 3), best.distance < wanted.count else { return nil }
+        return best.name
+    }
+
+    /// The suggestion for an unknown name: the nearest candidate, otherwise a list of up to 20 candidates.
+    static func suggestion(for name: String, among candidates: [String]) -> String {
+        if let nearest = nearest(to: name, among: candidates) {
+            return "did you mean \(DiagnosticText.quoted(nearest))?"
+        }
+        guard !candidates.isEmpty else { return "leave it out" }
+        return "write one of: " + candidates.prefix(20).map { DiagnosticText.escaped($0) }.joined(separator: ", ")
+    }
+
+    /// The optimal string alignment distance: insertions, deletions, replacements and swaps of adjacent characters.
+    static func distance(_ left: [Character], _ right: [Character]) -> Int {
+        guard !left.isEmpty, !right.isEmpty else { return max(left.count, right.count) }
+        var beforePrevious: [Int] = []
+        var previous = Array(0...right.count)
+        for row in 1...left.count {
+            var current = [row]
+            for column in 1...right.count {
+                let cost = left[row - 1] == right[column - 1] ? 0 : 1
+                var value = min(previous[column] + 1, current[column - 1] + 1, previous[column - 1] + cost)
+                if row > 1, column > 1, left[row - 1] == right[column - 2], left[row - 2] == right[column - 1] {
+                    value = min(value, beforePrevious[column - 2] + 1)
+                }
+                current.append(value)
+            }
+            beforePrevious = previous
+            previous = current
+        }
+        return previous[right.count]
+    }
+}

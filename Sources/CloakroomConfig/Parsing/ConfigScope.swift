@@ -1,0 +1,296 @@
+import CloakroomCore
+import Configuration
+
+/// A section of the configuration: typed values with defaults. Errors are collected in the reading.
+struct ConfigScope {
+    let reading: ConfigParser
+    let path: [String]
+    /// Whether the section is set in any layer. Keys of an absent section are looked up too, which registers them as
+    /// known, but its defaults do not apply and none of its keys is reported as missing.
+    let isPresent: Bool
+
+    /// A section below this one.
+    func section(_ name: String) -> ConfigScope {
+        below([name], isPresent: isPresent && reading.isSectionSet(path + [name]))
+    }
+
+    /// A subsection whose defaults apply even if it is absent.
+    func sectionWithDefaults(_ name: String) -> ConfigScope {
+        below([name], isPresent: isPresent)
+    }
+
+    /// The items of a list of mappings. Flags and variables can change items and append one.
+    func items(_ name: String) -> [ConfigScope] {
+        let path = path + [name]
+        var count = 0
+        if case .value(let text) = reading.text(path + [YAMLProvider.count]) { count = Int(text) ?? 0 }
+        while reading.isSectionSet(path + [String(count)]) { count += 1 }
+        return (0..<count).map { below([name, String($0)], isPresent: isPresent) }
+    }
+
+    /// The sections of a mapping by name, in file order, followed by those that only flags name.
+    func named(_ name: String) -> [(name: String, scope: ConfigScope)] {
+        let path = path + [name]
+        var names: [String] = []
+        if case .value(let given) = reading.list(path + [YAMLProvider.names]) { names = given }
+        for flag in reading.flagPaths where flag.count > path.count + 1 && flag.starts(with: path) {
+            if !names.contains(flag[path.count]) { names.append(flag[path.count]) }
+        }
+        return names.map { ($0, below([name, $0], isPresent: isPresent)) }
+    }
+
+    /// The section at a path. A value that is not a section is an error; the section then counts as absent.
+    private func below(_ names: [String], isPresent: Bool) -> ConfigScope {
+        let path = path + names
+        let word: String
+        switch reading.tree[path]?.shape {
+        case nil, .empty?, .section?:
+            return ConfigScope(reading: reading, path: path, isPresent: isPresent)
+        case .scalar?: word = "one value"
+        case .list?: word = "a list"
+        }
+        if !reading.invalidKeys.contains(path) {
+            reading.report(
+                ConfigValueError("must be a section of keys, not \(word)", "write its keys below it, indented"),
+                at: path)
+        }
+        return ConfigScope(reading: reading, path: path, isPresent: false)
+    }
+
+    // MARK: - Values
+
+    /// A value with a default. A malformed value is an error; the default is then used to continue parsing.
+    func value<Value>(_ name: String, as format: ValueFormat<Value>, default fallback: Value) -> Value {
+        let given = optional(name, as: format)
+        reading.document(path + [name]) { $0.defaultValue = format.render(fallback) }
+        if let given { return given }
+        if isPresent, reading.origin(path + [name]) == .defaultValue {
+            reading.note(path + [name], format.render(fallback))
+        }
+        return fallback
+    }
+
+    /// An optional value.
+    func optional<Value>(_ name: String, as format: ValueFormat<Value>, isSecret: Bool = false) -> Value? {
+        let key = path + [name]
+        reading.document(key) { document in
+            document.expectation = format.expectation
+            document.isSecret = isSecret
+        }
+        guard case .value(let text) = reading.text(key, isSecret: isSecret) else { return nil }
+        do {
+            let value = try format.parse(text)
+            reading.note(key, isSecret ? "<redacted>" : format.render(value))
+            return value
+        } catch {
+            reading.report(error, at: key)
+            return nil
+        }
+    }
+
+    /// A required value; `nil` if it is missing or malformed, which is reported.
+    func required<Value>(_ name: String, as format: ValueFormat<Value>) -> Value? {
+        let value = optional(name, as: format)
+        reading.document(path + [name]) { $0.isRequired = true }
+        noteIfMissing(name)
+        return value
+    }
+
+    /// A list of values; `nil` if it is absent or an item is malformed, which is reported.
+    func list<Value>(_ name: String, as format: ValueFormat<Value>) -> [Value]? {
+        let key = path + [name]
+        reading.document(key) { document in
+            document.expectation = format.expectation
+            document.isList = true
+        }
+        guard case .value(let texts) = reading.list(key) else { return nil }
+        var values: [Value] = []
+        for (index, text) in texts.enumerated() {
+            do {
+                values.append(try format.parse(text))
+            } catch {
+                report(error, item: index, of: name)
+            }
+        }
+        guard values.count == texts.count else { return nil }
+        reading.note(key, "[" + values.map(format.render).joined(separator: ", ") + "]")
+        return values
+    }
+
+    /// A required list.
+    func requiredList<Value>(_ name: String, as format: ValueFormat<Value>) -> [Value]? {
+        let values = list(name, as: format)
+        reading.document(path + [name]) { $0.isRequired = true }
+        noteIfMissing(name)
+        if let values, values.isEmpty {
+            report(ConfigValueError("must not be empty", "write at least one"), at: name)
+            return nil
+        }
+        return values
+    }
+
+    private func noteIfMissing(_ name: String) {
+        let key = path + [name]
+        if isPresent, reading.origin(key) == .defaultValue, !reading.invalidKeys.contains(key) {
+            reading.reportMissing(key)
+        }
+    }
+
+    // MARK: - Errors
+
+    /// Reports an error at the value of a key of this section.
+    func report(_ valueError: ConfigValueError, at name: String) {
+        reading.report(valueError, at: path + [name])
+    }
+
+    /// Reports an error at the value of a key of this section that depends on other keys; see
+    /// ``ConfigParser/report(_:at:origin:becauseOf:)``.
+    func report(_ valueError: ConfigValueError, at name: String, becauseOf causes: [[String]]) {
+        reading.report(valueError, at: path + [name], becauseOf: causes)
+    }
+
+    /// Reports a warning at the value of a key of this section.
+    func warn(_ valueError: ConfigValueError, at name: String) {
+        reading.warn(valueError, at: path + [name])
+    }
+
+    /// Reports a note at the value of a key of this section.
+    func inform(_ valueError: ConfigValueError, at name: String) {
+        reading.inform(valueError, at: path + [name])
+    }
+
+    /// Reports a warning at an item of a list.
+    func warn(_ valueError: ConfigValueError, item: Int, of name: String) {
+        let key = path + [name]
+        if case .file = reading.origin(key), reading.tree[key + [String(item)]] != nil {
+            reading.warn(valueError, item: item, of: key)
+        } else {
+            reading.warn(valueError, at: key)
+        }
+    }
+
+    /// Reports an error at an item of a list.
+    func report(_ valueError: ConfigValueError, item: Int, of name: String) {
+        let key = path + [name]
+        if case .file = reading.origin(key), let entry = reading.tree[key + [String(item)]] {
+            reading.add(valueError, key: key + [String(item)], origin: .file(entry.value))
+            reading.noteBroken(key)
+        } else {
+            reading.report(valueError, at: key)
+        }
+    }
+
+    /// Whether a key is set in any layer.
+    func isSet(_ name: String) -> Bool {
+        reading.origin(path + [name]) != .defaultValue
+    }
+
+    /// Whether the key itself is set in a source of the gateway, not only its `…File` key or an OpenTelemetry variable.
+    func isSetExplicitly(_ name: String) -> Bool {
+        SourceLayer.allCases.contains { reading.isSet(path + [name], in: $0) }
+    }
+
+    /// Whether a key is set and invalid.
+    func isInvalid(_ name: String) -> Bool {
+        reading.invalidKeys.contains(path + [name])
+    }
+}
+
+extension ConfigScope {
+    /// A secret given in the key itself or in the file named by its `…File` key; one layer must not set both.
+    func secret(_ name: String, as format: ValueFormat<Secret>, isRequired: Bool = true) -> Secret? {
+        let twin = SecretFilesProvider.fileKey(of: name)
+        // The order of the reference documentation.
+        reading.document(path + [name]) { $0.isSecret = true }
+        _ = optional(twin, as: secretFilePath)
+        let value = optional(name, as: rejectingReferences(format, to: name), isSecret: true)
+        reading.document(path + [twin]) { $0.expectation = Self.secretFile }
+        reportIfBothSet(name, twin)
+        if isRequired, isPresent, !isSet(name), !isSet(twin) { reading.reportMissing(path + [name]) }
+        checkSource(name)
+        if let value { recordPlaceholder(value, path + [name]) }
+        return value
+    }
+
+    /// A list of secrets given in the key itself or in the file named by its `…File` key, one per line.
+    /// - Parameters:
+    ///   - isPair: Whether an item is `name=value` and only the value is secret.
+    ///   - secret: Returns the secret part of an item.
+    func secrets<Value>(
+        _ name: String, as format: ValueFormat<Value>, isPair: Bool = false, _ secret: (Value) -> Secret
+    ) -> [Value]? {
+        let twin = SecretFilesProvider.fileKey(of: name)
+        reading.document(path + [name]) { $0.isSecret = true }
+        _ = optional(twin, as: secretFilePath)
+        // Rendering redacts secrets.
+        let values = list(name, as: rejectingReferences(format, to: name, isPair: isPair))
+        reading.document(path + [twin]) { $0.expectation = Self.secretFile + ", one per line" }
+        reportIfBothSet(name, twin)
+        checkSource(name)
+        // Collector headers may be non-secret, such as a tenant name.
+        if !isPair { for value in values ?? [] { recordPlaceholder(secret(value), path + [name]) } }
+        return values
+    }
+
+    private var secretFilePath: ValueFormat<String> {
+        let directory = reading.directory
+        return ValueFormat(
+            "text", parse: ValueFormat<String>.text.parse, render: { SecretFile.shown($0, in: directory) })
+    }
+
+    private static let secretFile = "path of a file that holds the secret"
+
+    /// A format that rejects a variable reference in place of a secret.
+    private func rejectingReferences<Value>(
+        _ format: ValueFormat<Value>, to name: String, isPair: Bool = false
+    ) -> ValueFormat<Value> {
+        let twin = (path + [SecretFilesProvider.fileKey(of: name)]).joined(separator: ".")
+        let instead =
+            "set \(reading.variable(path + [name])) to the secret itself, or name a file that holds it in \(twin)"
+        return ValueFormat(
+            format.expectation,
+            parse: { text throws(ConfigValueError) in
+                let secret = isPair ? text.drop { $0 != "=" }.dropFirst() : text[...]
+                guard !VariableReference.isOne(secret) else {
+                    throw ConfigValueError("must be the secret itself: variable references are not supported", instead)
+                }
+                return try format.parse(text)
+            }, render: format.render)
+    }
+
+    private func recordPlaceholder(_ secret: Secret, _ key: [String]) {
+        if PlaceholderSecret.isOne(String(decoding: secret.bytes, as: UTF8.self)) { reading.recordPlaceholder(key) }
+    }
+
+    /// Warns if other users of the machine can read the source.
+    private func checkSource(_ name: String) {
+        switch reading.origin(path + [name]) {
+        case .secretFile(let file): warnIfReadableByOthers(file, at: name)
+        case .flag:
+            let twin = SecretFilesProvider.fileKey(of: name)
+            warn(
+                ConfigValueError(
+                    "a secret on the command line stays in the shell's history, and other users can see it while the"
+                        + " process starts",
+                    "set \(reading.variable(path + [name])), or name a file that holds it in"
+                        + " \((path + [twin]).joined(separator: "."))"), at: name)
+        case .environment, .file, .defaultValue: break
+        }
+    }
+
+    private func reportIfBothSet(_ name: String, _ twin: String) {
+        for layer in [SourceLayer.flags, .environment, .file] {
+            guard reading.isSet(path + [name], in: layer), reading.isSet(path + [twin], in: layer) else { continue }
+            let origin: ValueSource? =
+                switch layer {
+                case .flags: .flag
+                case .environment: .environment(reading.variable(path + [twin]))
+                case .secretFiles, .openTelemetry, .file: reading.tree[path + [twin]].map { .file($0.value) }
+                }
+            reading.add(
+                ConfigValueError("conflicts with \(name)", "keep one of the two"), key: path + [twin],
+                origin: origin ?? .defaultValue
+            )
+        }
+    }
+}

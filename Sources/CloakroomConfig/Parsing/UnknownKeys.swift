@@ -1,0 +1,118 @@
+/// Finds keys that are set but unknown: typos.
+struct UnknownKeys {
+    private let reading: ConfigParser
+    private let known: Set<[String]>
+    /// The names of the keys and subsections of each section.
+    private let members: [[String]: Set<String>]
+    /// Likely intended keys of misspelled ones; they are not reported as missing too.
+    private(set) var likelyIntendedKeys: Set<[String]> = []
+
+    /// Treats all keys looked up so far as known.
+    init(_ reading: ConfigParser) {
+        self.reading = reading
+        let known = reading.trace.keys
+        var members: [[String]: Set<String>] = [:]
+        for key in known {
+            for depth in key.indices {
+                // A list or mapping without items has no members but is a known key.
+                let member: Set<String> = key[depth].hasPrefix("#") ? [] : [key[depth]]
+                members[Array(key[..<depth]), default: []].formUnion(member)
+            }
+        }
+        self.known = known.filter { $0.last?.hasPrefix("#") != true }
+        self.members = members
+    }
+
+    /// Reports every unknown key of the file, the environment and the flags.
+    mutating func report() {
+        var skipped: Set<[String]> = reading.invalidKeys
+        for path in reading.tree.order {
+            guard !skipped.contains(path), !skipped.contains(Array(path.dropLast())) else {
+                skipped.insert(path)
+                continue
+            }
+            guard let entry = reading.tree[path] else { continue }
+            if known.contains(path) {
+                skipped.insert(path)
+            } else if members[path] == nil {
+                skipped.insert(path)
+                report(path, at: .file(entry.key))
+            }
+        }
+        for path in reading.flagPaths where !known.contains(path) {
+            if members[path] != nil {
+                reading.add(
+                    ConfigValueError("must be a key, not a section", "set one of the keys in it"), key: path,
+                    origin: .flag)
+            } else {
+                report(path, at: .flag)
+            }
+        }
+        reportUnknownVariables()
+    }
+
+    private mutating func report(_ path: [String], at origin: ValueSource) {
+        let parent = Array(path.dropLast())
+        let name = path.last ?? ""
+        let siblings = members[parent]?.sorted() ?? []
+        if let nearest = NameSuggestion.nearest(to: name, among: siblings) {
+            likelyIntendedKeys.insert(parent + [nearest])
+        }
+        if parent.last == "messages" {
+            reading.add(
+                ConfigValueError("unknown message code", NameSuggestion.suggestion(for: name, among: siblings)),
+                key: path,
+                origin: origin)
+            return
+        }
+        var suggestion = NameSuggestion.suggestion(for: name, among: siblings)
+        if siblings.isEmpty, let nearest = nearestKey(to: path) { suggestion = "did you mean \(nearest)?" }
+        reading.add(ConfigValueError("unknown key", suggestion), key: path, origin: origin)
+    }
+
+    private func nearestKey(to path: [String]) -> String? {
+        NameSuggestion.nearest(to: path.joined(separator: "."), among: known.lazy.map { $0.joined(separator: ".") })
+    }
+
+    private mutating func reportUnknownVariables() {
+        let variables = Dictionary(known.map { (reading.variable($0), $0) }) { first, _ in first }
+        for (name, value) in reading.sources.environment where name.hasPrefix(EnvironmentVariableNames.variablePrefix) {
+            guard variables[name] == nil, !EnvironmentVariableNames.isServiceLink(name, value: value) else { continue }
+            // The common prefix would make all names similar and is not compared.
+            let shared = EnvironmentVariableNames.variablePrefix
+            let nearest = NameSuggestion.nearest(
+                to: String(name.dropFirst(shared.count)),
+                among: variables.keys.lazy.map { String($0.dropFirst(shared.count)) }
+            ).map { shared + $0 }
+            if let nearest, let path = variables[nearest] { likelyIntendedKeys.insert(path) }
+            reading.add(
+                ConfigValueError(
+                    "unknown variable",
+                    nearest.map { "did you mean \($0)?" } ?? "unset it, or see print-config for the keys there are"),
+                key: [name], origin: .environment(name))
+        }
+    }
+}
+
+/// Names of the environment variables of the configuration.
+enum EnvironmentVariableNames {
+    /// The first component of the key that a variable name is generated from.
+    static let prefix = "cloakroom"
+    /// The prefix of the configuration variables.
+    static let variablePrefix = "CLOAKROOM_"
+    /// The prefix of the OpenTelemetry variables.
+    static let openTelemetryPrefix = "OTEL_"
+
+    /// Whether Kubernetes sets the variable for a service whose name begins with `cloakroom`; such a variable is not a
+    /// typo.
+    static func isServiceLink(_ name: String, value: String) -> Bool {
+        if name.hasSuffix("_SERVICE_HOST") || name.contains("_SERVICE_PORT") { return true }
+        let schemes = ["tcp://", "udp://", "sctp://"]
+        if name.hasSuffix("_PORT"), schemes.contains(where: value.hasPrefix) { return true }
+        guard let port = name.firstRange(of: "_PORT_") else { return false }
+        let parts = name[port.upperBound...].split(separator: "_")
+        return (2...3).contains(parts.count) && parts[0].allSatisfy(\.isNumber)
+            && ["TCP", "UDP", "SCTP"].contains(parts[1])
+            && (parts.count == 2 || ["PROTO", "PORT", "ADDR"].contains(parts[2]))
+    }
+}

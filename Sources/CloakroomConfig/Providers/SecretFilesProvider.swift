@@ -1,0 +1,200 @@
+import CloakroomCore
+import Configuration
+import FoundationEssentials
+
+/// Provides secret values from the files named by their `…File` keys.
+///
+/// Symbolic links are followed because mounted secrets are links.
+struct SecretFilesProvider: StaticConfigProvider, Unprintable {
+    let providerName = "secret files"
+    /// Reads the `…File` keys: all layers except secret files.
+    let reader: ConfigReader
+    /// The base of relative paths.
+    let directory: String
+    /// Whether no file is opened and every secret file counts as valid; see ``ConfigSources/isOffline``.
+    var isOffline = false
+
+    /// The substitute for a secret whose file is not opened. It is valid for every key.
+    private static let offlineSecret = "not-read-because-the-check-is-offline"
+
+    /// The key for the file of a secret.
+    static func fileKey(of name: String) -> String { name + "File" }
+
+    private static let secrets: Set<[String]> = [
+        ["admin", "token"], ["session", "secrets"], ["session", "valkey", "password"],
+        ["session", "valkey", "sentinelPassword"], ["tracing", "otlp", "headers"],
+    ]
+
+    /// Whether a key is a secret that can be given in a file.
+    static func isSecret(_ path: [String]) -> Bool {
+        path.suffix(2) == ["apiToken", "value"] || secrets.contains(path)
+    }
+
+    /// Whether an environment variable contains a secret.
+    static func isSecret(variable name: String) -> Bool {
+        ["_VALUE", "_TOKEN", "_SECRETS", "_PASSWORD", "_HEADERS"].contains(where: name.hasSuffix)
+    }
+
+    func value(forKey key: AbsoluteConfigKey, type: ConfigType) throws -> LookupResult {
+        guard Self.isSecret(key.components), let name = key.components.last else {
+            return LookupResult(encodedKey: key.description, value: nil)
+        }
+        let twin = ConfigKey(key.components.dropLast() + [Self.fileKey(of: name)])
+        guard let path = reader.string(forKey: twin) else {
+            return LookupResult(encodedKey: key.description, value: nil)
+        }
+        let file = ConfigRelativePath.resolve(path, in: directory)
+        guard !isOffline else {
+            let secret = name == "headers" ? "x-offline=\(Self.offlineSecret)" : Self.offlineSecret
+            return LookupResult(
+                encodedKey: file,
+                value: ConfigValue(type == .stringArray ? .stringArray([secret]) : .string(secret), isSecret: true))
+        }
+        guard FileManager.default.fileExists(atPath: file) else { throw SecretFile.fileNotFound(path, at: file) }
+        let content: ConfigContent =
+            type == .stringArray
+            ? .stringArray(try SecretFile.readLines(file)) : .string(try SecretFile.read(file))
+        return LookupResult(encodedKey: file, value: ConfigValue(content, isSecret: true))
+    }
+}
+
+/// A file with one secret, optionally followed by a line break, or with several, one per line.
+enum SecretFile {
+    /// The maximum size in bytes.
+    private static let maximumBytes = 65_536
+
+    /// Reads the secret.
+    /// - Throws: ``ConfigValueError`` if the file is missing, unreadable, empty, too large or not UTF-8.
+    static func read(_ path: String) throws(ConfigValueError) -> String {
+        var text = try contents(path)
+        if text.hasSuffix("\r\n") || text.hasSuffix("\n") { text.removeLast() }
+        guard !text.isEmpty else {
+            throw ConfigValueError(
+                "must be a file with content: \(DiagnosticText.quoted(path))", "put the secret into it")
+        }
+        return text
+    }
+
+    /// Reads several secrets, one per line. Blank lines are ignored.
+    /// - Throws: ``ConfigValueError`` under the conditions of ``read(_:)``.
+    static func readLines(_ path: String) throws(ConfigValueError) -> [String] {
+        let lines = try contents(path).split { $0 == "\n" || $0 == "\r\n" }
+            .filter { !$0.allSatisfy(\.isWhitespace) }
+        guard !lines.isEmpty else {
+            throw ConfigValueError(
+                "must be a file with content: \(DiagnosticText.quoted(path))",
+                "put the secrets into it, one per line, the newest first")
+        }
+        return lines.map(String.init)
+    }
+
+    /// The error for a missing file. Users may paste the secret itself in place of its path. Therefore the text is
+    /// printed only if it is a path in an existing folder other than `/`, because base64 text may contain slashes.
+    /// - Parameters:
+    ///   - text: The path as configured.
+    ///   - path: The resolved path.
+    static func fileNotFound(_ text: String, at path: String) -> ConfigValueError {
+        guard text.dropFirst().contains("/"), isNamedDirectory(ConfigRelativePath.directory(of: path)) else {
+            return ConfigValueError(
+                "must be an existing file",
+                "create it, or correct the path; a secret itself belongs in the key without File at its end")
+        }
+        return ConfigValueError(
+            "must be an existing file: \(DiagnosticText.quoted(path))", "create it, or correct the path")
+    }
+
+    /// The path for `print-config`; redacted if no such file exists, because it may be a secret.
+    static func shown(_ text: String, in directory: String) -> String {
+        FileManager.default.fileExists(atPath: ConfigRelativePath.resolve(text, in: directory)) ? text : "<redacted>"
+    }
+
+    private static func isNamedDirectory(_ path: String) -> Bool {
+        guard path.contains(where: { $0 != "/" }) else { return false }
+        var isDirectory = false
+        return FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory) && isDirectory
+    }
+
+    private static func contents(_ path: String) throws(ConfigValueError) -> String {
+        let bytes = try ConfigRelativePath.contents(of: path)
+        guard bytes.count <= maximumBytes else {
+            throw ConfigValueError(
+                "must be a file of at most 64 KiB: \(DiagnosticText.quoted(path))",
+                "name a file that holds the secret only")
+        }
+        guard let text = String(validating: bytes, as: UTF8.self) else {
+            throw ConfigValueError(
+                "must be a file in UTF-8: \(DiagnosticText.quoted(path))", "name a file that holds the secret only")
+        }
+        return text
+    }
+}
+
+/// Files referenced by a configuration.
+enum ConfigRelativePath {
+    /// The resolved path: relative paths start at the folder of the configuration file.
+    static func resolve(_ path: String, in directory: String) -> String {
+        path.hasPrefix("/") || directory.isEmpty || directory == "." ? path : directory + "/" + path
+    }
+
+    /// The folder of a file; empty for the working directory.
+    static func directory(of file: String) -> String {
+        guard let slash = file.lastIndex(of: "/") else { return "" }
+        return slash == file.startIndex ? "/" : String(file[..<slash])
+    }
+
+    /// Reads a whole file.
+    static func contents(of path: String) throws(ConfigValueError) -> [UInt8] {
+        var isDirectory = false
+        guard FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory) else {
+            throw ConfigValueError(
+                "must be an existing file: \(DiagnosticText.quoted(path))", "create it, or correct the path")
+        }
+        guard !isDirectory else {
+            throw ConfigValueError("must be a file, not a folder: \(DiagnosticText.quoted(path))", "name a file")
+        }
+        guard let data = FileManager.default.contents(atPath: path) else {
+            throw ConfigValueError(
+                "must be a readable file: \(DiagnosticText.quoted(path))", "grant read permission to the gateway's user"
+            )
+        }
+        return Array(data)
+    }
+}
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#endif
+
+/// File permission checks.
+enum FileAccess {
+    /// Whether every user of the machine can read a file: the file is world-readable and all its parent folders are
+    /// world-searchable. Symbolic links are resolved.
+    static func isReadableByOthers(_ path: String) -> Bool {
+        guard let mode = mode(of: path), mode & mode_t(S_IROTH) != 0 else { return false }
+        var directory = URL(filePath: path).resolvingSymlinksInPath().deletingLastPathComponent()
+        while true {
+            guard let mode = Self.mode(of: directory.path), mode & mode_t(S_IXOTH) != 0 else { return false }
+            guard directory.path != "/", !directory.path.isEmpty else { return true }
+            directory = directory.deletingLastPathComponent()
+        }
+    }
+
+    private static func mode(of path: String) -> mode_t? {
+        var information = stat()
+        return stat(path, &information) == 0 ? information.st_mode : nil
+    }
+}
+
+extension ConfigScope {
+    /// Warns if every user of the machine can read a file that contains a secret or a key.
+    /// - Parameter name: The key that the warning refers to.
+    func warnIfReadableByOthers(_ file: String, at name: String) {
+        guard !reading.sources.isOffline, FileAccess.isReadableByOthers(file) else { return }
+        warn(
+            ConfigValueError(
+                "\(DiagnosticText.quoted(file)) can be read by every user of this machine",
+                "remove the permissions of others: chmod o-rwx"), at: name)
+    }
+}

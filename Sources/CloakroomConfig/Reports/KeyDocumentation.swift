@@ -1,0 +1,94 @@
+import CloakroomCore
+
+/// The documentation of a key as recorded by the parser, so the reference always matches the parser.
+struct KeyDocumentation: Equatable {
+    let path: [String]
+    /// The expected notation of its ``ValueFormat``.
+    var expectation = ""
+    /// The default in its shortest notation; `nil` if there is none.
+    var defaultValue: String?
+    var isRequired = false
+    var isList = false
+    /// Whether the value is redacted.
+    var isSecret = false
+}
+
+/// The keys in the order of parsing.
+struct DocumentedKeys {
+    private(set) var keys: [KeyDocumentation] = []
+    private var indices: [[String]: Int] = [:]
+
+    /// Records documentation of a key. Several layers of the parser may contribute to one key.
+    mutating func note(_ path: [String], _ change: (inout KeyDocumentation) -> Void) {
+        let index = indices[path] ?? keys.count
+        if index == keys.count {
+            keys.append(KeyDocumentation(path: path))
+            indices[path] = index
+        }
+        change(&keys[index])
+    }
+}
+
+extension DocumentedKeys {
+    /// A configuration with one item in every list and mapping, so that the parser looks up every key. Its values are
+    /// irrelevant.
+    private static let exhaustiveExample = """
+        listeners: [{ tls: { moreCertificates: [{}] } }]
+        upstreams: { NAME: {}, OTHER: {} }
+        routes: [{}]
+
+        """
+
+    /// All keys.
+    static func all() -> [KeyDocumentation] {
+        // The text is valid; an invalid one would only omit keys.
+        let tree = (try? YAMLTree(yaml: exhaustiveExample) { _ in }) ?? YAMLTree()
+        let reading = ConfigParser(ConfigSources(file: nil), tree: tree, isDocumenting: true)
+        _ = GatewayConfiguration(from: reading.root)
+        _ = ReloadConfiguration(from: reading.root.sectionWithDefaults("reload"))
+        return (reading.documentation?.keys ?? []).filter { !$0.path.starts(with: ["upstreams", "OTHER"]) }
+    }
+}
+
+/// The comments of the example configuration file by key.
+///
+/// A comment is the lines that begin with `# ` directly above a key. The key itself may be commented out with one `#`.
+struct YAMLKeyComments {
+    /// Dotted keys without list indices; all upstream names are `NAME`.
+    private(set) var comments: [String: String] = [:]
+
+    init(yaml: String) {
+        var stack: [(indent: Int, name: String)] = []
+        var comment: [Substring] = []
+        for line in yaml.split(separator: "\n", omittingEmptySubsequences: false) {
+            var text = line.drop { $0 == " " }
+            var indent = line.count - text.count
+            if text.hasPrefix("# ") {
+                comment.append(text.dropFirst(2))
+                continue
+            }
+            defer { comment = [] }
+            if text.hasPrefix("#") { text = text.dropFirst() }
+            if text.hasPrefix("- ") {
+                text = text.dropFirst(2)
+                indent += 2
+            }
+            guard let colon = text.firstIndex(of: ":"), text[..<colon].allSatisfy(Self.isNameCharacter) else {
+                continue
+            }
+            stack.removeAll { $0.indent >= indent }
+            stack.append((indent, String(text[..<colon])))
+            var names = stack.map(\.name)
+            if names.first == "upstreams", names.count > 1 { names[1] = "NAME" }
+            let key = names.joined(separator: ".")
+            // If a list has several items, the comment of the first applies.
+            if comments[key] == nil, !comment.isEmpty { comments[key] = comment.joined(separator: " ") }
+        }
+    }
+
+    subscript(path: [String]) -> String? { comments[path.joined(separator: ".")] }
+
+    private static func isNameCharacter(_ character: Character) -> Bool {
+        character.isLetter || character.isNumber || character == "_" || character == "-"
+    }
+}

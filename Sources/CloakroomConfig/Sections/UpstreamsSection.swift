@@ -1,0 +1,226 @@
+import CloakroomCore
+
+/// `upstreams`: a mapping from names to upstreams. At least one.
+struct UpstreamsSection {
+    /// In the order of the file.
+    let configurations: [UpstreamConfiguration]
+    let scopes: [ConfigScope]
+
+    var names: [String] { configurations.map(\.name) }
+    /// The names of the fields that carry API tokens.
+    var tokenHeaders: [String] { configurations.compactMap { $0.apiToken?.header } }
+
+    init(from root: ConfigScope) {
+        let named = root.named("upstreams")
+        if named.isEmpty, !root.reading.invalidKeys.contains(["upstreams"]) {
+            root.reading.reportMissing(["upstreams"])
+        }
+        configurations = named.map { UpstreamConfiguration(named: $0.name, from: $0.scope) }
+        scopes = named.map(\.scope)
+        var variables: [String: String] = [:]
+        for (name, scope) in named {
+            Self.check(name, scope)
+            // Variable names preserve neither case nor punctuation.
+            let variable = root.reading.variable([name])
+            if let other = variables.updateValue(name, forKey: variable) {
+                Self.report(
+                    ConfigValueError(
+                        "conflicts with upstream \(DiagnosticText.quoted(other)), which differs only in case or punctuation",
+                        "rename one"),
+                    at: scope)
+            }
+        }
+    }
+
+    /// The index of an upstream, or the error if the name is unknown.
+    func index(of name: String) throws(ConfigValueError) -> Int {
+        guard let index = names.firstIndex(of: name) else {
+            throw ConfigValueError(
+                "unknown upstream \(DiagnosticText.quoted(name))", NameSuggestion.suggestion(for: name, among: names))
+        }
+        return index
+    }
+
+    private static func check(_ name: String, _ scope: ConfigScope) {
+        do throws(ConfigValueError) {
+            _ = try ValueFormat<String>.name.parse(name)
+            guard !name.contains(".") else {
+                throw ConfigValueError(
+                    "must be a name without dots, not \(DiagnosticText.quoted(name))", "write a hyphen instead")
+            }
+        } catch {
+            report(error, at: scope)
+        }
+    }
+
+    private static func report(_ valueError: ConfigValueError, at scope: ConfigScope) {
+        let origin = scope.reading.tree[scope.path].map { ValueSource.file($0.key) } ?? .flag
+        scope.reading.add(valueError, key: scope.path, origin: origin)
+    }
+}
+
+extension UpstreamConfiguration {
+    /// One upstream.
+    ///
+    /// - `targets`: `http://host:port`, `https://host:port` or `unix:/path`. Required.
+    /// - `tls`: TLS settings for `https` targets; default none.
+    /// - `resolveInterval`: the DNS refresh interval, 1s to 1d; default 30s.
+    /// - `preserveHost`: whether the client's `Host` is forwarded. Default `true`.
+    /// - `apiToken.header`: the field for the API token; default `X-API-TOKEN`.
+    /// - `apiToken.value` or `apiToken.valueFile`: the token. Required within `apiToken`.
+    /// - `signIn`, `refresh`, `revoke`, `user`: token calls; default none.
+    /// - `sessionSource`: the name that sessions store as the issuer of their tokens; tokens are sent to no other
+    ///   upstream. Default: the name of the upstream. Keep it if the upstream is renamed. Change it if the upstream
+    ///   becomes another API, which ends the existing sessions.
+    /// - `pool`: connection limits.
+    init(named name: String, from scope: ConfigScope) {
+        let targets = scope.requiredList("targets", as: .target)
+        self.init(
+            name: name, targets: targets ?? [],
+            tls: UpstreamTLSConfiguration(from: scope.section("tls"), targets: targets),
+            resolveInterval: scope.value(
+                "resolveInterval", as: .duration(.seconds(1) ... .seconds(86_400)), default: .seconds(30)),
+            preserveHost: scope.value("preserveHost", as: .flag, default: true),
+            apiToken: APIToken(from: scope.section("apiToken")),
+            signIn: IdentityEndpointConfiguration(
+                from: scope.section("signIn"), credentials: .basic, canBeRejected: true),
+            refresh: IdentityEndpointConfiguration(from: scope.section("refresh"), canBeRejected: true),
+            revoke: IdentityEndpointConfiguration(from: scope.section("revoke")),
+            user: IdentityEndpointConfiguration(from: scope.section("user"), method: "GET", isUser: true),
+            sessionSource: scope.value("sessionSource", as: .name, default: name),
+            pool: PoolConfiguration(from: scope.sectionWithDefaults("pool")))
+    }
+}
+
+extension IdentityEndpointConfiguration {
+    /// A token call.
+    ///
+    /// - `method`: default `POST`, for `user` `GET`.
+    /// - `path`: without a query. Required.
+    /// - `credentials`: `basic`, `bearer` or `json`; default `bearer`, for `signIn` `basic`.
+    /// - `accessToken`, `refreshToken`: member names in the response, joined by dots; default `accessToken`,
+    ///   `refreshToken`.
+    /// - `expiresIn`: the same for the lifetime in seconds; default: the `exp` claim of a JWT is used.
+    /// - `rejectedStatuses`, of `signIn` and `refresh` only: the statuses, 400 to 499, that reject the password or the
+    ///   refresh token; default 400, 401, 403, 422 for `signIn`, 401 for `refresh`.
+    /// - `id`, for `user` only: the same for the user's id, a string or an integer, which identifies the account;
+    ///   default `id`. If the response has none, the account is the name entered at sign-in.
+    /// - Returns: `nil` if the section is absent or invalid.
+    fileprivate init?(
+        from scope: ConfigScope, method: String = "POST", credentials: CredentialFormat = .bearer,
+        canBeRejected: Bool = false, isUser: Bool = false
+    ) {
+        let method = scope.value("method", as: .method, default: method)
+        if let warning = MethodRules.warning(about: method) { scope.warn(warning, at: "method") }
+        let path = scope.required("path", as: .path)
+        let credentials = scope.value("credentials", as: .choice(), default: credentials)
+        let accessToken = scope.value("accessToken", as: .members, default: "accessToken")
+        let refreshToken = scope.value("refreshToken", as: .members, default: "refreshToken")
+        let expiresIn = scope.optional("expiresIn", as: .members)
+        let rejected = canBeRejected ? scope.list("rejectedStatuses", as: .integer(400...499)) : nil
+        if let rejected, rejected.isEmpty {
+            scope.report(
+                ConfigValueError("must not be empty", "write at least one, such as 401"), at: "rejectedStatuses")
+        }
+        let userID = isUser ? scope.value("id", as: .members, default: "id") : "id"
+        guard let path else { return nil }
+        self.init(
+            method: method, path: path, credentials: credentials, accessToken: accessToken,
+            refreshToken: refreshToken, expiresIn: expiresIn, rejectedStatuses: rejected.map(Set.init),
+            userID: userID)
+    }
+}
+
+extension PoolConfiguration {
+    /// Limits of the connections to an upstream.
+    ///
+    /// - `maxConnections`: 1 to 65,535; default 1,024.
+    /// - `maxPending`: 0 to 1,000,000; default 1,024.
+    /// - `pendingTimeout`: 1ms to 1d; default 10s.
+    /// - `idleTimeout`: 1ms to 1d; default 1m.
+    /// - `requestsPerConnection`: 0 to 1,000,000; default 0, which means unlimited.
+    /// - `connectionLifetime`: 0s to 1d; default 1h. `0s` means unlimited.
+    fileprivate init(from scope: ConfigScope) {
+        let defaults = PoolConfiguration()
+        self.init(
+            maxConnections: scope.value("maxConnections", as: .integer(1...65_535), default: defaults.maxConnections),
+            maxPending: scope.value("maxPending", as: .integer(0...1_000_000), default: defaults.maxPending),
+            pendingTimeout: scope.value("pendingTimeout", as: .wait, default: defaults.pendingTimeout),
+            idleTimeout: scope.value("idleTimeout", as: .wait, default: defaults.idleTimeout),
+            requestsPerConnection: scope.value(
+                "requestsPerConnection", as: .integer(0...1_000_000), default: defaults.requestsPerConnection),
+            connectionLifetime: scope.value(
+                "connectionLifetime", as: .duration(.zero ... .seconds(86_400)), default: defaults.connectionLifetime))
+    }
+}
+
+extension UpstreamTLSConfiguration {
+    /// TLS towards an upstream. Verification cannot be disabled.
+    ///
+    /// - `caFile`: PEM file with the trusted certificates, instead of those of the system.
+    /// - `certificateFile`, `keyFile`: PEM files of the gateway's own certificate; both or none.
+    /// - `serverName`: the host name for SNI and verification, instead of the target's.
+    /// - Parameter targets: The upstream's targets, if valid: without an `https` target this section has no effect.
+    /// - Returns: `nil` if the section is absent.
+    init?(from scope: ConfigScope, targets: [UpstreamTargetConfiguration]?) {
+        let caFile = scope.optional("caFile", as: scope.pemFile(.certificate))
+        let certificateFile = scope.optional("certificateFile", as: scope.pemFile(.certificate))
+        let keyFile = scope.optional("keyFile", as: scope.pemFile(.privateKey))
+        if let keyFile { scope.warnIfReadableByOthers(keyFile, at: "keyFile") }
+        let serverName = scope.optional("serverName", as: .hostName)
+        guard scope.isPresent else { return nil }
+        for (name, twin) in [("keyFile", "certificateFile"), ("certificateFile", "keyFile")]
+        where scope.isSet(name) && !scope.isSet(twin) {
+            scope.report(
+                ConfigValueError("not supported without \(twin)", "name both files, or none"), at: name,
+                becauseOf: [scope.path + [twin]])
+        }
+        if let targets, !targets.isEmpty, !targets.contains(where: { $0.scheme == .https }) {
+            let key = ["caFile", "certificateFile", "keyFile", "serverName"].first(where: scope.isSet)
+            if let key {
+                scope.report(
+                    ConfigValueError(
+                        "not supported without https:// targets", "write https:// targets, or leave it out"),
+                    at: key)
+            }
+        }
+        self.init(caFile: caFile, serverName: serverName)
+        if let certificateFile, let keyFile {
+            clientCertificate = ClientCertificate(certificateFile: certificateFile, keyFile: keyFile)
+        }
+    }
+}
+
+extension APIToken {
+    /// `apiToken` of an upstream.
+    /// - Returns: `nil` if the section is absent or invalid.
+    init?(from scope: ConfigScope) {
+        let header = scope.value("header", as: Self.headerName, default: "X-API-TOKEN")
+        let value = scope.secret("value", as: .fieldValue)
+        guard let value else { return nil }
+        self.init(header: header, value: value)
+    }
+
+    /// Fields that frame a message, are connection-specific or are set by the gateway. A token in one of them would
+    /// break the request or replace a value of the gateway.
+    private static let reserved: Set<String> = [
+        "authorization", "connection", "content-encoding", "content-length", "content-type", "cookie", "date", "expect",
+        "forwarded", "host", "keep-alive", "max-forwards", "proxy-authenticate", "proxy-authorization",
+        "proxy-connection", "set-cookie", "te", "traceparent", "tracestate", "trailer", "transfer-encoding", "upgrade",
+        "via", "x-client-cert-subject", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-request-id",
+    ]
+
+    private static let headerName = ValueFormat(
+        "name of a field",
+        parse: { text throws(ConfigValueError) in
+            let name = try ValueFormat<String>.token.parse(text)
+            // Upstreams that map field names to variables (CGI) treat hyphen, underscore and dot alike.
+            let folded = String(name.lowercased().map { $0.isLetter || $0.isNumber ? $0 : "-" })
+            guard !reserved.contains(folded) else {
+                throw ConfigValueError(
+                    "must be a field without a reserved meaning, not \(name)", "write another field such as X-API-TOKEN"
+                )
+            }
+            return name
+        }, render: { $0 })
+}

@@ -1,0 +1,96 @@
+import CloakroomCore
+
+/// Rejects two listeners on the same port.
+enum ListenerAddressValidation {
+    static func check(_ listeners: [ListenerSection], admin: AdminSection) {
+        for (index, listener) in listeners.enumerated() {
+            guard let address = listener.address, address.port != 0 else { continue }
+            for other in listeners[..<index] where other.address == address {
+                listener.scope.report(
+                    ConfigValueError("conflicts with another listener on \(address)", "choose another port"),
+                    at: "address")
+                break
+            }
+        }
+        guard let address = admin.configuration?.address, address.port != 0,
+            let listener = listeners.first(where: { $0.address?.port == address.port })
+        else { return }
+        if admin.scope.isSet("address") {
+            admin.scope.report(
+                ConfigValueError("conflicts with a client listener on port \(address.port)", "choose another port"),
+                at: "address")
+        } else {
+            listener.scope.report(
+                ConfigValueError(
+                    "conflicts with the admin listener on port \(address.port)",
+                    "choose another port, or set admin.address"),
+                at: "address", becauseOf: [admin.scope.path + ["address"], admin.scope.path + ["enabled"]])
+        }
+    }
+}
+
+/// Rejects configurations that would send the session cookie unencrypted, except for development on loopback.
+enum CookieValidation {
+    static func check(_ cookie: CookieConfiguration, scope: ConfigScope, listeners: [ListenerSection]) {
+        // The check requires valid addresses.
+        let addresses = listeners.compactMap(\.address)
+        guard addresses.count == listeners.count, !listeners.isEmpty else { return }
+        guard cookie.isSecure || scope.isInvalid("secure") else {
+            checkDevelopment(cookie, scope: scope, listeners: listeners)
+            return
+        }
+        for listener in listeners where !listener.hasTLS && !listener.isTLSTerminatedInFront {
+            guard !listener.scope.isInvalid("tlsTerminatedInFront"), !scope.isInvalid("secure") else { continue }
+            listener.scope.report(
+                ConfigValueError(
+                    "session cookies and passwords would be sent unencrypted",
+                    "add tls; or tlsTerminatedInFront: true behind a proxy that terminates TLS; or for development on"
+                        + " loopback only session.cookie.secure: false"), at: "address",
+                becauseOf: [scope.path + ["secure"]]
+                    + ["tls", "tlsTerminatedInFront"].map { listener.scope.path + [$0] })
+        }
+        if !scope.isInvalid("name"), !cookie.name.hasPrefix(CookieConfiguration.hostPrefix) {
+            scope.report(
+                ConfigValueError(
+                    "must be a name with the prefix \(CookieConfiguration.hostPrefix), not \(DiagnosticText.quoted(cookie.name))",
+                    "write \(CookieConfiguration.hostPrefix)\(cookie.name)"), at: "name",
+                becauseOf: [scope.path + ["secure"]])
+        } else if cookie.name == CookieConfiguration.hostPrefix {
+            scope.report(
+                ConfigValueError(
+                    "must have a name after the prefix", "write \(CookieConfiguration.hostPrefix)cloakroom"),
+                at: "name",
+                becauseOf: [scope.path + ["secure"]])
+        }
+    }
+
+    private static func checkDevelopment(
+        _ cookie: CookieConfiguration, scope: ConfigScope, listeners: [ListenerSection]
+    ) {
+        let isOnLoopback = listeners.allSatisfy { $0.address?.isLoopback == true && !$0.isTLSTerminatedInFront }
+        guard isOnLoopback else {
+            scope.report(
+                ConfigValueError(
+                    "must be true unless all listeners are on loopback", "write true, or listen on 127.0.0.1 only"),
+                at: "secure")
+            return
+        }
+        // Browsers reject a cookie with such a prefix that is not Secure.
+        for prefix in [CookieConfiguration.hostPrefix, "__Secure-"]
+        where cookie.name.lowercased().hasPrefix(prefix.lowercased()) {
+            scope.report(
+                ConfigValueError(
+                    "prefix \(prefix) conflicts with secure: false", "leave the prefix out while secure is false"),
+                at: "name")
+        }
+    }
+}
+
+extension HostAndPort {
+    /// Whether the address is reachable only from this machine.
+    var isLoopback: Bool {
+        if host.lowercased() == "localhost" { return true }
+        guard let bytes = IPAddress.bytes(of: host) else { return false }
+        return bytes.count == 4 ? bytes[0] == 127 : bytes == Array(repeating: 0, count: 15) + [1]
+    }
+}

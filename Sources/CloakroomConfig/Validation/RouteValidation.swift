@@ -1,0 +1,203 @@
+import CloakroomCore
+
+/// Validates routes against each other and against their upstreams.
+enum RouteValidation {
+    static func check(_ routes: [RouteSection], accounts: AccountsSection, upstreams: UpstreamsSection) {
+        checkNames(routes)
+        checkConflicts(routes, accounts: accounts.configuration)
+        WideRouteRules.check(routes, accounts: accounts.configuration, upstreams: upstreams)
+        for route in routes {
+            checkAPIToken(route, upstreams: upstreams)
+            checkPassed(route, upstreams: upstreams)
+            if accounts.isUnambiguous { checkSession(route, accounts: accounts.configuration, upstreams: upstreams) }
+        }
+    }
+
+    private static func checkNames(_ routes: [RouteSection]) {
+        var seen: Set<String> = []
+        for route in routes {
+            guard let name = route.name, !seen.insert(name).inserted else { continue }
+            route.scope.report(
+                ConfigValueError(
+                    "must be unique: another route is named \(DiagnosticText.quoted(name))", "rename one of them"),
+                at: "name")
+        }
+    }
+
+    private static func checkConflicts(_ routes: [RouteSection], accounts: AccountsConfiguration) {
+        let comparable = routes.filter { $0.route != nil }
+        // One error per route: a route that conflicts with one of two equal routes conflicts with both.
+        var told: Set<Int> = []
+        for conflict in RouteTable.conflicts(in: comparable.compactMap(\.route), accounts: accounts) {
+            guard told.insert(conflict.route).inserted else { continue }
+            comparable[conflict.route].scope.report(ConfigValueError(conflict.message, ""), at: "path")
+        }
+    }
+
+    private static func checkAPIToken(_ route: RouteSection, upstreams: UpstreamsSection) {
+        guard route.inject.contains(.apiToken), let upstream = route.upstream else { return }
+        let scope = upstreams.scopes[upstream]
+        guard !scope.reading.isSectionSet(scope.path + ["apiToken"]) else { return }
+        let name = upstreams.names[upstream]
+        route.scope.report(
+            ConfigValueError(
+                "conflicts with upstream \(DiagnosticText.quoted(name)), which has no apiToken",
+                "add upstreams.\(name).apiToken, or do not inject it"),
+            at: "inject", becauseOf: [scope.path + ["apiToken"]])
+    }
+
+    /// Fields that the gateway sets must not be passed from clients.
+    private static func checkPassed(_ route: RouteSection, upstreams: UpstreamsSection) {
+        let headers = upstreams.tokenHeaders.map { $0.lowercased() }
+        for name in route.passFields where headers.contains(name.lowercased()) {
+            route.scope.report(
+                ConfigValueError("\(name) conflicts with the field of an API token", "leave it out"), at: "passFields")
+        }
+    }
+
+    /// Tokens of a session are sent only to the upstream that issued them.
+    private static func checkSession(
+        _ route: RouteSection, accounts: AccountsConfiguration, upstreams: UpstreamsSection
+    ) {
+        guard let upstream = route.upstream else { return }
+        let key: String
+        if route.inject.contains(.bearer) {
+            key = "inject"
+        } else if route.requiresAuthorization == true {
+            key = "requiresAuthorization"
+        } else {
+            return
+        }
+        guard let signIn = accounts.upstream else {
+            route.scope.report(
+                ConfigValueError("requires a session, but no upstream defines signIn", "add signIn to the upstream"),
+                at: key,
+                becauseOf: upstreams.scopes.map { $0.path + ["signIn"] })
+            return
+        }
+        guard signIn != upstream else { return }
+        let name = DiagnosticText.quoted(upstreams.names[signIn])
+        let valueError =
+            key == "inject"
+            ? ConfigValueError(
+                "bearer conflicts with the route's upstream: the tokens belong to upstream \(name)",
+                "inject it on routes to \(name) only")
+            : ConfigValueError(
+                "conflicts with the route's upstream: sessions belong to upstream \(name)",
+                "require authorization on routes to \(name) only")
+        route.scope.report(valueError, at: key)
+    }
+}
+
+/// Warnings about well-formed methods.
+///
+/// Any token is a legal method (RFC 9110 §9.1). An unregistered method causes a warning only if it is similar to a
+/// registered one.
+enum MethodRules {
+    /// The methods of the IANA HTTP Method Registry that a route can serve, and `QUERY`.
+    static let registered = [
+        "ACL", "BASELINE-CONTROL", "BIND", "CHECKIN", "CHECKOUT", "COPY", "DELETE", "GET", "HEAD", "LABEL", "LINK",
+        "LOCK", "MERGE", "MKACTIVITY", "MKCALENDAR", "MKCOL", "MKREDIRECTREF", "MKWORKSPACE", "MOVE", "OPTIONS",
+        "ORDERPATCH", "PATCH", "POST", "PROPFIND", "PROPPATCH", "PUT", "QUERY", "REBIND", "REPORT", "SEARCH", "UNBIND",
+        "UNCHECKOUT", "UNLINK", "UNLOCK", "UPDATE", "UPDATEREDIRECTREF", "VERSION-CONTROL",
+    ]
+
+    /// Methods of other specifications (UPnP) and of caches; some are similar to registered ones.
+    private static let unregistered: Set<String> = ["BAN", "M-SEARCH", "NOTIFY", "PURGE", "SUBSCRIBE", "UNSUBSCRIBE"]
+
+    /// Words that mean "all methods" in other products.
+    private static let collective: Set<String> = ["ALL", "ANY"]
+
+    /// The warning for a method; `nil` for most.
+    static func warning(about method: String) -> ConfigValueError? {
+        guard !registered.contains(method), !unregistered.contains(method) else { return nil }
+        if collective.contains(method) {
+            return ConfigValueError(
+                "\(method) is the name of one method, not of all methods",
+                "list them, such as [GET, POST, PUT, PATCH, DELETE, OPTIONS]")
+        }
+        guard let nearest = NameSuggestion.nearest(to: method, among: registered) else { return nil }
+        // Short methods are similar to each other: one edit is a typo, two may be another word.
+        let most = method.count < 6 ? 1 : 2
+        guard NameSuggestion.distance(Array(method), Array(nearest)) <= most else { return nil }
+        return ConfigValueError(
+            "\(DiagnosticText.quoted(method)) is not a registered method", "did you mean \(nearest)?")
+    }
+}
+
+/// Notes and warnings about routes that serve more or fewer paths than their pattern suggests.
+enum WideRouteRules {
+    static func check(_ routes: [RouteSection], accounts: AccountsConfiguration, upstreams: UpstreamsSection) {
+        let calls = TokenCallPaths(upstreams.configurations)
+        let literals = Set(routes.compactMap(\.pattern).filter { !$0.isWide }.map(\.description))
+        for route in routes {
+            guard let pattern = route.pattern else { continue }
+            // An invalid path is reported only once.
+            if !route.scope.isInvalid("path") { checkTokenCalls(route, pattern, calls, literals, accounts, upstreams) }
+            checkBase(route, pattern, among: routes)
+            checkBearer(route, pattern)
+        }
+    }
+
+    private static func checkTokenCalls(
+        _ route: RouteSection, _ pattern: PathPattern, _ calls: TokenCallPaths, _ literals: Set<String>,
+        _ accounts: AccountsConfiguration, _ upstreams: UpstreamsSection
+    ) {
+        if let call = calls.tokenCall(namedBy: pattern) {
+            let instead =
+                call.kind == .signIn && accounts.upstream != nil
+                ? "remove the route; clients sign in at \(accounts.prefix)"
+                : "remove the route; the gateway makes this call itself"
+            route.scope.report(
+                ConfigValueError("\(pattern) conflicts with \(call.described), which is never forwarded", instead),
+                at: "path")
+            return
+        }
+        // A user call with a route of its own is served by that route.
+        let hidden = calls.calls(within: pattern).filter { $0.kind != .user || !literals.contains($0.path) }
+        guard !hidden.isEmpty else { return }
+        let list = hidden.map { "\($0.path) (\($0.kind.rawValue) of \($0.upstream))" }.joined(separator: ", ")
+        let isUser = hidden.contains { $0.kind == .user }
+        let told = ConfigValueError(
+            "\(pattern) contains \(list), which the route does not forward: 404",
+            isUser ? "a route that names the path of a user call can serve it" : "")
+        // Clients may request their user, or a page of another upstream at such a path.
+        let own = route.upstream.map { upstreams.names[$0] }
+        if isUser || hidden.contains(where: { $0.upstream != own }) {
+            route.scope.warn(told, at: "path")
+        } else {
+            route.scope.inform(told, at: "path")
+        }
+    }
+
+    /// `/a/*` does not serve `/a`.
+    private static func checkBase(_ route: RouteSection, _ pattern: PathPattern, among routes: [RouteSection]) {
+        guard let base = pattern.base, let methods = route.methods else { return }
+        let isServed = methods.allSatisfy { method in
+            routes.contains { $0.pattern?.covers(base) == true && $0.methods?.contains(method) == true }
+        }
+        guard !isServed else { return }
+        route.scope.inform(
+            ConfigValueError(
+                "\(pattern) serves \(base)/ and all paths below it, not \(base)",
+                "add a route for \(base) if clients request it"),
+            at: "path")
+    }
+
+    /// A public wildcard route that injects tokens.
+    private static func checkBearer(_ route: RouteSection, _ pattern: PathPattern) {
+        guard route.requiresAuthorization == false, route.inject.contains(.bearer), pattern.segments.last == .wildcard
+        else { return }
+        route.scope.warn(
+            ConfigValueError(
+                "\(pattern) is public and injects bearer: a session's token goes to every path that it serves,"
+                    + " and requests without a session are forwarded too",
+                "require authorization, and list what is public as routes of its own"),
+            at: "inject")
+    }
+}
+
+extension TokenCallPaths.Call {
+    /// The call as a noun phrase: `the signIn call of upstream "api"`.
+    var described: String { "the \(kind.rawValue) call of upstream \(DiagnosticText.quoted(upstream))" }
+}
