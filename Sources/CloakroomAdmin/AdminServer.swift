@@ -79,3 +79,15 @@ public struct AdminServerError: ConfigFindingError, CustomStringConvertible {
     /// The address, the reason and the suggestion.
     public var description: String { finding?.sentence ?? "cannot start the admin listener" }
 }
+
+/// Connection data of a request.
+struct AdminRequestContext: RequestContext {
+    var coreContext: CoreRequestContextStorage
+    /// The operator's address, without port; empty if unknown.
+    let peer: String
+
+    init(source: ApplicationRequestContextSource) {
+        coreContext = CoreRequestContextStorage(source: source)
+        peer = source.channel.remoteAddress?.ipAddress ?? ""
+    }
+}

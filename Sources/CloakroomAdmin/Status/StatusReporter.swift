@@ -1,5 +1,6 @@
-import CloakroomCore
+public import CloakroomCore
 import CloakroomTelemetry
+import Foundation
 
 /// Creates the status document for each request, from the metrics and the status source.
 struct StatusReporter: Sendable {
@@ -60,5 +61,192 @@ struct StatusReporter: Sendable {
             wireRejections: Self.counts(sample.rejections, window.change.rejections))
         document.alerts = StatusAlert.all(in: document)
         return document
+    }
+}
+
+extension StatusReporter {
+    static func routes(_ sample: StatusSample, _ window: StatusWindow) -> [StatusDocument.Route] {
+        let routes = sample.routes.map { name, tally in
+            let change = window.change.routes[name] ?? RequestStats()
+            return StatusDocument.Route(
+                name: name, requests: .init(tally, change, window), unauthorizedTotal: tally.unauthorized,
+                unauthorizedRecent: change.unauthorized)
+        }
+        return routes.sorted { one, other in
+            (other.requests.recent, other.requests.total, one.name)
+                < (one.requests.recent, one.requests.total, other.name)
+        }
+    }
+
+    static func upstreams(
+        _ upstreams: [UpstreamStatus], _ reading: MetricsSnapshot, _ sample: StatusSample, _ window: StatusWindow,
+        now: Timestamp
+    ) -> [StatusDocument.Upstream] {
+        let connections = reading["cloakroom_upstream_connections"]
+        let active = connections.filter { $0.labels["state"] == "active" }.counts(by: "upstream")
+        let idle = connections.filter { $0.labels["state"] == "idle" }.counts(by: "upstream")
+        let pending = reading["cloakroom_upstream_pending_requests"].counts(by: "upstream")
+        let retries = reading["cloakroom_upstream_retries_total"].counts(by: "upstream")
+        return upstreams.map { upstream in
+            let name = upstream.name
+            return StatusDocument.Upstream(
+                name: name, health: .init(upstream.targets.map(\.circuit)),
+                requests: .init(
+                    sample.upstreams[name] ?? RequestStats(), window.change.upstreams[name] ?? RequestStats(), window),
+                inFlight: active[name] ?? 0, idle: idle[name] ?? 0, pending: pending[name] ?? 0,
+                retriesTotal: retries[name] ?? 0,
+                targets: upstream.targets.map { target in
+                    .init(
+                        address: target.address, circuit: target.circuit.rawValue,
+                        lastFailure: target.lastFailure.map { failure in
+                            .init(
+                                at: StatusFormatter.time(failure.time),
+                                secondsAgo: max((now - failure.time).components.seconds, 0), reason: failure.reason)
+                        })
+                })
+        }
+    }
+
+    static func outcomes(
+        _ totals: [String: UInt64], _ recent: [String: DurationStats]
+    ) -> [StatusDocument.Outcome] {
+        totals.map { outcome, total in
+            let tally = recent[outcome] ?? DurationStats()
+            return StatusDocument.Outcome(
+                outcome: outcome, total: total, recent: tally.count, latency: .init(tally))
+        }.sorted { ($1.total, $0.outcome) < ($0.total, $1.outcome) }
+    }
+
+    static func sessions(_ reading: MetricsSnapshot, store: String) -> StatusDocument.Sessions {
+        let ended = reading["cloakroom_sessions_ended_total"].counts(by: "reason")
+        return StatusDocument.Sessions(
+            // Counting the sessions of a shared server would be too expensive.
+            active: store == "valkey" ? nil : reading["cloakroom_sessions_active"].total,
+            createdTotal: reading["cloakroom_sessions_created_total"].total,
+            ended: ended.map { .init(reason: $0.key, total: $0.value) }
+                .sorted { ($1.total, $0.reason) < ($0.total, $1.reason) })
+    }
+
+    static func store(
+        _ reading: MetricsSnapshot, kind: String, _ sample: StatusSample, _ window: StatusWindow
+    ) -> StatusDocument.Store {
+        let isUp = reading["cloakroom_session_store_up"]
+        let operations = sample.storeOperations.map { operation, tally in
+            StatusDocument.Store.Operation(
+                operation: operation,
+                requests: .init(tally, window.change.storeOperations[operation] ?? RequestStats(), window))
+        }
+        return StatusDocument.Store(
+            kind: kind, up: isUp.isEmpty ? nil : isUp.total > 0,
+            operations: operations.sorted { ($1.requests.total, $0.operation) < ($0.requests.total, $1.operation) })
+    }
+
+    static func certificates(_ certificates: [CertificateStatus], now: Timestamp) -> [StatusDocument.Certificate] {
+        certificates.sorted { ($0.notAfter, $0.listener, $0.file) < ($1.notAfter, $1.listener, $1.file) }.map {
+            let seconds = Double(($0.notAfter - now).components.seconds)
+            return StatusDocument.Certificate(
+                listener: $0.listener, file: $0.file, names: $0.names, notAfter: StatusFormatter.time($0.notAfter),
+                // Rounded down: a certificate that expired an hour ago has −1 day left, not 0.
+                daysLeft: Int64((seconds / 86_400).rounded(.down)))
+        }
+    }
+
+    static func counts(_ totals: [String: UInt64], _ recent: [String: UInt64]) -> [StatusDocument.Count] {
+        totals.map { .init(kind: $0.key, total: $0.value, recent: recent[$0.key] ?? 0) }
+            .sorted { ($1.total, $0.kind) < ($0.total, $1.kind) }
+    }
+}
+
+extension StatusDocument.Config {
+    init(_ status: ConfigStatus) {
+        self.init(
+            file: status.file, hash: status.hash, loadedAt: StatusFormatter.time(status.loadedAt),
+            lastReload: status.lastReload.map { reload in
+                .init(
+                    at: StatusFormatter.time(reload.time), succeeded: reload.problems.isEmpty, problems: reload.problems
+                )
+            })
+    }
+}
+
+extension StatusDocument.Requests {
+    init(_ all: RequestStats, _ recent: RequestStats, _ window: StatusWindow) {
+        self.init(
+            total: all.count, recent: recent.count, perSecond: window.rate(recent.count).rounded(places: 3),
+            errorShare: recent.failureShare?.rounded(places: 4), errorsTotal: all.failures,
+            latency: .init(recent.durations))
+    }
+}
+
+extension StatusDocument.Latency {
+    /// `nil` if there are no values.
+    init?(_ tally: DurationStats) {
+        guard let p50 = tally.quantile(0.5), let p95 = tally.quantile(0.95), let p99 = tally.quantile(0.99) else {
+            return nil
+        }
+        let beyond = [("p50_ms", p50), ("p95_ms", p95), ("p99_ms", p99)].filter { $0.1.isAboveHighestBucket }.map(\.0)
+        self.init(
+            p50Ms: p50.milliseconds, p95Ms: p95.milliseconds, p99Ms: p99.milliseconds,
+            atLeast: beyond.isEmpty ? nil : beyond)
+    }
+}
+
+extension StatusDocument.Upstream.Health {
+    init(_ circuits: [CircuitState]) {
+        let unreachable = circuits.count { $0 != .closed }
+        self = unreachable == 0 ? .healthy : unreachable == circuits.count ? .down : .degraded
+    }
+}
+
+extension HistogramQuantile {
+    fileprivate var isAboveHighestBucket: Bool { if case .aboveHighestBucket = self { true } else { false } }
+
+    /// Milliseconds from a histogram in seconds, rounded to hundredths; buckets are not more precise.
+    fileprivate var milliseconds: Double {
+        switch self {
+        case .estimate(let seconds), .aboveHighestBucket(let seconds): (seconds * 1_000).rounded(places: 2)
+        }
+    }
+}
+
+extension Double {
+    /// Rounded to this number of decimal places.
+    func rounded(places: Int) -> Double {
+        let factor = pow(10, Double(places))
+        return (self * factor).rounded() / factor
+    }
+}
+
+/// The data of the status page that is not part of the metrics. Contains no session data. Each closure is called for
+/// every request of the page, from any thread, and must not block.
+public struct StatusDataSource: Sendable {
+    /// The effective configuration and the result of the last reload.
+    public var config: @Sendable () -> ConfigStatus
+    /// The upstreams, in the order of the configuration.
+    public var upstreams: @Sendable () -> [UpstreamStatus]
+    /// The certificates of all listeners.
+    public var certificates: @Sendable () -> [CertificateStatus]
+    /// Whether the gateway is draining.
+    public var isDraining: @Sendable () -> Bool
+    /// The kind of session store, as configured: `memory`, `sqlite`, `valkey`.
+    public var store: String
+    /// The running version.
+    public var version: String
+    /// The commit of the build; `unknown` if not specified.
+    public var commit: String
+
+    /// Creates a source.
+    public init(
+        config: @escaping @Sendable () -> ConfigStatus, upstreams: @escaping @Sendable () -> [UpstreamStatus],
+        certificates: @escaping @Sendable () -> [CertificateStatus],
+        isDraining: @escaping @Sendable () -> Bool = { false }, store: String, version: String, commit: String
+    ) {
+        self.config = config
+        self.upstreams = upstreams
+        self.certificates = certificates
+        self.isDraining = isDraining
+        self.store = store
+        self.version = version
+        self.commit = commit
     }
 }
