@@ -1,4 +1,5 @@
 import FoundationEssentials
+import HTTPTypes
 import Hummingbird
 
 /// `/auth`, `/auth/refresh`, `/auth/revoke`, and the older `/api/v1/signin`.
@@ -66,5 +67,46 @@ struct AuthRoutes {
 
     private var badRefreshToken: Response {
         JSONResponse.unauthorized(.bearer, "The refresh token is missing or invalid.")
+    }
+}
+
+/// The account of the access token of a request.
+struct BearerAuthenticator {
+    let accounts: AccountStore
+    let accessTokens: AccessTokens
+    let now: @Sendable () -> Date
+
+    /// `nil` if there is no token or an invalid one.
+    func account(for request: Request) -> Account? {
+        AuthorizationCredentials.read(from: request.headers, scheme: "bearer")
+            .flatMap { accessTokens.accountID(for: $0, now: now()) }
+            .flatMap(accounts.account(withID:))
+    }
+
+    /// The response to a request without a valid token.
+    var rejection: Response {
+        JSONResponse.unauthorized(.bearer, "The access token is missing or invalid.")
+    }
+}
+
+/// Responds with 403 to every request, for any path, that does not contain the API token exactly once.
+///
+/// Two fields are rejected even if both are correct: a proxy must set this field, not add one.
+struct APITokenMiddleware: RouterMiddleware {
+    typealias Context = BasicRequestContext
+
+    private let expected: SecretFingerprint
+
+    init(apiToken: String) {
+        expected = SecretFingerprint(of: apiToken)
+    }
+
+    func handle(
+        _ request: Request, context: Context, next: (Request, Context) async throws -> Response
+    ) async throws -> Response {
+        var presented = request.headers.lazy.filter { $0.name.canonicalName == "x-api-token" }.makeIterator()
+        guard let field = presented.next(), presented.next() == nil, SecretFingerprint(of: field.value) == expected
+        else { return JSONResponse.error(.forbidden, "The X-API-TOKEN header is missing or wrong.") }
+        return try await next(request, context)
     }
 }

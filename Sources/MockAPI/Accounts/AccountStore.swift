@@ -1,5 +1,7 @@
 import Crypto
 import FoundationEssentials
+import HTTPTypes
+import Hummingbird
 import Synchronization
 
 /// The account representation of `GET /user`.
@@ -59,5 +61,38 @@ final class AccountStore: Sendable {
     private static func id(of email: String) -> String {
         let digest = SHA256.hash(data: Array(email.lowercased().utf8))
         return "usr_" + Base64URL.encode(digest.prefix(12))
+    }
+}
+
+/// The user-id and password of `Authorization: Basic` in UTF-8 (RFC 7617 §2, §2.1).
+struct BasicCredentials: Redacted {
+    let email: String
+    let password: String
+
+    /// `nil` if the field is missing, repeated, of another scheme, not base 64, not UTF-8 or without a colon.
+    ///
+    /// The first colon separates: a user-id cannot contain one, a password can.
+    init?(_ fields: HTTPFields) {
+        guard let encoded = AuthorizationCredentials.read(from: fields, scheme: "basic"),
+            let bytes = Data(base64Encoded: String(encoded)),
+            let text = String(validating: bytes, as: UTF8.self),
+            let colon = text.utf8.firstIndex(of: UInt8(ascii: ":"))
+        else { return nil }
+        email = String(text[..<colon])
+        password = String(text[text.utf8.index(after: colon)...])
+    }
+}
+
+/// The credentials after the scheme in the single `Authorization` field of a request (RFC 9110 §11.4).
+enum AuthorizationCredentials {
+    /// `nil` if there is no such field, more than one, or one of another scheme.
+    ///
+    /// Two fields are rejected rather than joined, to detect a proxy that adds a field instead of replacing it.
+    static func read(from fields: HTTPFields, scheme: String) -> Substring? {
+        var values = fields[values: .authorization].makeIterator()
+        guard let value = values.next(), values.next() == nil else { return nil }
+        guard let space = value.firstIndex(of: " "), value[..<space].lowercased() == scheme else { return nil }
+        let credentials = value[space...].drop { $0 == " " }
+        return credentials.isEmpty ? nil : credentials
     }
 }

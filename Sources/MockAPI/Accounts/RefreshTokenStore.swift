@@ -1,5 +1,6 @@
 import Crypto
 import FoundationEssentials
+import Synchronization
 
 /// The active and used refresh tokens and the revoked families (rotation as in RFC 9700 §4.14.2).
 ///
@@ -85,4 +86,36 @@ struct RefreshTokenStore {
     private static func key(of token: some StringProtocol) -> SHA256Digest {
         SHA256.hash(data: Array(token.utf8))
     }
+}
+
+/// The token store of a mock, protected by a lock: of two requests with the same token exactly one gets its successor.
+final class RefreshTokens: Sendable {
+    private let store: Mutex<RefreshTokenStore>
+
+    init(lifetime: Duration) {
+        store = Mutex(RefreshTokenStore(lifetime: lifetime))
+    }
+
+    func issue(to accountID: String, now: Date) -> String {
+        store.withLock { $0.issue(to: accountID, now: now) }
+    }
+
+    func rotate(_ token: Substring, now: Date) -> RefreshTokenStore.Rotation {
+        store.withLock { $0.rotate(token, now: now) }
+    }
+
+    func revoke(_ token: Substring) -> Bool {
+        store.withLock { $0.revoke(token) }
+    }
+}
+
+/// The response to `POST /auth` and `POST /auth/refresh`.
+struct TokenPair: Encodable, Redacted {
+    let accessToken: String
+    let refreshToken: String
+}
+
+/// The response to `POST /api/v1/signin`, the older API: without refresh token and lifetime.
+struct AccessTokenOnly: Encodable, Redacted {
+    let accessToken: String
 }

@@ -1,0 +1,187 @@
+import HTTPTypes
+import Hummingbird
+import Synchronization
+
+/// A snapshot of the traffic that a mock has received.
+public struct RecordedTraffic: Sendable, Equatable, Codable {
+    /// The number of requests per `"METHOD path"` (no query). Paths beyond the first 1,000 distinct ones are counted
+    /// only in `total`.
+    public var counts: [String: Int] = [:]
+    /// The number of requests.
+    public var total = 0
+    /// At most the last 1,000 requests, oldest first.
+    public var recent: [RecordedRequest] = []
+    /// The number of refresh tokens exchanged for a new pair.
+    public var refreshes = 0
+    /// The times of the last 1,000 exchanges, oldest first, in seconds since 1970.
+    public var refreshTimes: [Double] = []
+    /// The number of times a used refresh token was presented.
+    public var reuseDetections = 0
+
+    /// The number of requests with this method and path.
+    public func count(_ method: String, _ path: String) -> Int {
+        counts["\(method) \(path)", default: 0]
+    }
+}
+
+/// Counts and records the requests that reach a mock, so tests can verify them. Thread-safe.
+///
+/// Requests to `/__mock/requests` are not recorded if that path is enabled, so reading does not change the result.
+public final class RequestRecorder: Sendable {
+    /// The maximum number of recorded requests and of separately counted paths.
+    public static let limit = 1_000
+
+    private struct State {
+        var seen = RecordedTraffic()
+        /// The index of the oldest request in `seen.recent`, where the next one is written once the ring is full.
+        var oldest = 0
+    }
+
+    private let state = Mutex(State())
+
+    init() {}
+
+    /// The traffic since the start or the last reset.
+    public func snapshot() -> RecordedTraffic {
+        state.withLock { state in
+            var snapshot = state.seen
+            snapshot.recent = Array(state.seen.recent[state.oldest...] + state.seen.recent[..<state.oldest])
+            return snapshot
+        }
+    }
+
+    /// Clears all observations.
+    public func reset() {
+        state.withLock { $0 = State() }
+    }
+
+    func record(_ request: RecordedRequest) {
+        let key = "\(request.method) \(request.path)"
+        state.withLock { state in
+            state.seen.total += 1
+            if state.seen.counts.count < Self.limit || state.seen.counts[key] != nil {
+                state.seen.counts[key, default: 0] += 1
+            }
+            if state.seen.recent.count < Self.limit {
+                state.seen.recent.append(request)
+            } else {
+                state.seen.recent[state.oldest] = request
+                state.oldest = (state.oldest + 1) % Self.limit
+            }
+        }
+    }
+
+    func recordRefresh(at time: Double) {
+        state.withLock { state in
+            state.seen.refreshes += 1
+            if state.seen.refreshTimes.count == Self.limit { state.seen.refreshTimes.removeFirst() }
+            state.seen.refreshTimes.append(time)
+        }
+    }
+
+    func recordReuse() {
+        state.withLock { $0.seen.reuseDetections += 1 }
+    }
+}
+
+/// The path for tests to read the observations. Requests to it are not recorded, delayed or failed.
+struct ObservationEndpoint: Sendable {
+    static let path = "/__mock/requests"
+
+    let isExposed: Bool
+
+    func matches(_ request: Request) -> Bool {
+        isExposed && request.uri.path == Self.path
+    }
+}
+
+/// A header field as received: the original spelling of the name, the value without surrounding white space.
+public struct RecordedHeader: Sendable, Hashable, Codable, CustomStringConvertible, CustomReflectable {
+    /// The name in its original spelling.
+    public let name: String
+    /// The value.
+    public let value: String
+
+    /// Creates a field.
+    public init(name: String, value: String) {
+        self.name = name
+        self.value = value
+    }
+
+    /// The field; values of names that carry credentials are printed as `<redacted>`.
+    public var description: String {
+        let folded = name.lowercased().replacing("_", with: "-")
+        let isSecret = ["authorization", "proxy-authorization", "cookie", "x-api-token"].contains(folded)
+        return "\(name): \(isSecret ? "<redacted>" : value)"
+    }
+
+    /// A mirror without children, because the value may be a secret.
+    public var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+/// A request as received, regardless of its response.
+public struct RecordedRequest: Sendable, Hashable, Codable {
+    /// The method, upper case as sent.
+    public let method: String
+    /// The path as sent, before the first `?`, nothing decoded.
+    public let path: String
+    /// The part after the first `?`, not decoded; `nil` without a `?`.
+    public let query: String?
+    /// All fields in the order received, including repeated ones. `Host` always comes first in this spelling, because
+    /// the HTTP library stores it separately; a second `Host` replaces it.
+    public let headers: [RecordedHeader]
+
+    /// Creates a request.
+    public init(method: String, path: String, query: String?, headers: [RecordedHeader]) {
+        self.method = method
+        self.path = path
+        self.query = query
+        self.headers = headers
+    }
+
+    /// The values of all fields with this name, case-insensitive, in the order received.
+    public func values(of name: String) -> [String] {
+        let wanted = name.lowercased()
+        return headers.filter { $0.name.lowercased() == wanted }.map(\.value)
+    }
+}
+
+/// Records every request before it is processed.
+struct RecordingMiddleware: RouterMiddleware {
+    typealias Context = BasicRequestContext
+
+    let observations: RequestRecorder
+    let control: ObservationEndpoint
+
+    func handle(
+        _ request: Request, context: Context, next: (Request, Context) async throws -> Response
+    ) async throws -> Response {
+        if !control.matches(request) { observations.record(RecordedRequest(request.head)) }
+        return try await next(request, context)
+    }
+}
+
+extension RecordedRequest {
+    init(_ head: HTTPRequest) {
+        let parts = (head.path ?? "").split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
+        let host = head.authority.map { [RecordedHeader(name: "Host", value: $0)] } ?? []
+        self.init(
+            method: head.method.rawValue,
+            path: parts.first.map(String.init) ?? "",
+            query: parts.count == 2 ? String(parts[1]) : nil,
+            headers: host + head.headerFields.map { RecordedHeader(name: $0.name.rawName, value: $0.value) })
+    }
+}
+
+/// The recorded traffic over HTTP, for tests in another process.
+struct ObservationRoutes {
+    let observations: RequestRecorder
+
+    func register(on router: Router<BasicRequestContext>) {
+        router.get("__mock/requests") { _, _ in try JSONResponse.noStore(observations.snapshot()) }
+        router.delete("__mock/requests") { _, _ -> Response in
+            observations.reset()
+            return Response(status: .noContent)
+        }
+    }
+}
