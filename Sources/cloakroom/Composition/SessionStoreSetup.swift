@@ -9,6 +9,7 @@ import Logging
 import NIOPosix
 import NIOSSL
 import ServiceLifecycle
+import Tracing
 
 /// The configured session store, connected to metrics and logs.
 struct SessionStoreSetup {
@@ -73,5 +74,18 @@ struct SessionStoreService: Service, Unprintable {
 
     func run() async throws {
         await cancelWhenGracefulShutdown { await store.run() }
+    }
+}
+
+extension W3CTracer {
+    /// Records the span of a completed session store call as a child of the request's span, if the request is sampled.
+    /// Stores themselves do not depend on tracing.
+    func recordStoreCall(_ operation: String, backend: String, isSuccess: Bool, nanoseconds: UInt64) {
+        guard ServiceContext.current?.traceContext?.isSampled == true else { return }
+        let end = UInt64(systemWallClock())
+        recordFinished(
+            "session_store \(operation)", kind: .client, start: end - min(nanoseconds, end), end: end,
+            attributes: ["cloakroom.store.backend": .string(backend), "cloakroom.store.operation": .string(operation)],
+            isError: !isSuccess)
     }
 }
