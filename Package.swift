@@ -145,11 +145,11 @@ let package = Package(
         // Simulation of token refresh: several replicas, one store and one upstream, with injected failures.
         .target(
             name: "RefreshSimulation", dependencies: ["CloakroomCore", "TestSupport"],
-            path: "Tests/Simulation/RenewalSimulation",
+            path: "Tests/Simulation/RefreshSimulation",
             swiftSettings: settings),
         .testTarget(
             name: "RefreshSimulationTests", dependencies: ["CloakroomCore", "RefreshSimulation", "TestSupport"],
-            path: "Tests/Simulation/RenewalSimulationTests", swiftSettings: settings),
+            path: "Tests/Simulation/RefreshSimulationTests", swiftSettings: settings),
         tests(
             "CloakroomIdentity",
             [

@@ -4,7 +4,7 @@ import Testing
 @testable import CloakroomSessions
 
 @Suite("A shard of the memory store")
-struct StateTests {
+struct MemorySessionShardTests {
     private let now = Sample.start
     private let timeouts = SessionTimeouts(idle: .seconds(900), absolute: .seconds(3_600))
 
