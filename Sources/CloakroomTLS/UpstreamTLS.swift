@@ -31,8 +31,8 @@ public enum UpstreamTLS {
                 configuration.privateKey = .privateKey(try NIOSSLPrivateKey(file: files.keyFile, format: .pem))
             } catch {
                 throw UpstreamTLSError(
-                    description: "\(files.keyFile): no private key can be read from it"
-                        + " (give an unencrypted PEM file)")
+                    description: "\(files.keyFile): cannot read a private key"
+                        + " (use an unencrypted PEM file)")
             }
         }
         return configuration
@@ -59,7 +59,7 @@ public enum UpstreamTLS {
             if !certificates.isEmpty { return certificates }
         } catch {}
         throw UpstreamTLSError(
-            description: "\(file): no certificate can be read from it (give a PEM file)")
+            description: "\(file): cannot read a certificate (use a PEM file)")
     }
 }
 

@@ -25,16 +25,16 @@ extension StatusPage {
         </div>
         </header>
         <main class="column">
-        {{#hasConcerns}}
-        <section id="concerns" class="wide concerns">
+        {{#hasAlerts}}
+        <section id="alerts" class="wide alerts">
         <h2>Alerts</h2>
         <ul>
-        {{#concerns}}
+        {{#alerts}}
         <li><a href="{{.anchor}}" class="{{.style}}"><b>{{.word}}</b> <span>{{.text}}</span></a></li>
-        {{/concerns}}
+        {{/alerts}}
         </ul>
         </section>
-        {{/hasConcerns}}
+        {{/hasAlerts}}
         <section id="glance" class="wide bare">
         <h2>The last {{window}}</h2>
         <dl class="figures">
@@ -53,13 +53,13 @@ extension StatusPage {
         {{/.facts}}
         </dl>
         {{/.hasFacts}}
-        {{#.hasComplaints}}
+        {{#.hasProblems}}
         <ul class="complaints">
-        {{#.complaints}}
+        {{#.problems}}
         <li>{{.}}</li>
-        {{/.complaints}}
+        {{/.problems}}
         </ul>
-        {{/.hasComplaints}}
+        {{/.hasProblems}}
         {{#.tables}}
         {{#.hasRows}}
         <div class="scroll" role="region" tabindex="0" aria-labelledby="{{.id}}">

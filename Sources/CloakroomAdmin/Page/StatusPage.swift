@@ -10,7 +10,7 @@ struct StatusPage {
     /// The explanation of the state.
     let meaning: String
     let alerts: [Alert]
-    let hasConcerns: Bool
+    let hasAlerts: Bool
     let version: String
     let commit: String
     let generatedAt: String
@@ -39,13 +39,13 @@ struct StatusPage {
         level = state.level.rawValue
         self.state = state.word
         meaning = state.meaning
-        alerts = document.alerts.map { concern in
-            let isCritical = concern.severity == .critical
+        alerts = document.alerts.map { alert in
+            let isCritical = alert.severity == .critical
             return Alert(
-                word: isCritical ? "Problem" : "Warning", style: isCritical ? "bad" : "warning", text: concern.text,
-                anchor: "#" + Self.anchor(of: concern.kind))
+                word: isCritical ? "Problem" : "Warning", style: isCritical ? "bad" : "warning", text: alert.text,
+                anchor: "#" + Self.anchor(of: alert.kind))
         }
-        hasConcerns = !alerts.isEmpty
+        hasAlerts = !alerts.isEmpty
         version = document.process.version
         commit = document.process.commit
         generatedAt = StatusFormatter.readable(document.generatedAt)

@@ -62,17 +62,17 @@ enum StatusStyle {
         h2 { font-size: 1.05rem; line-height: 1.3; margin: 0 0 .6rem; }
         small { display: block; color: var(--soft); font-size: .84em; font-weight: normal; }
 
-        .concerns ul { list-style: none; margin: 0; padding: 0; display: grid; gap: .35rem; }
-        .concerns a {
+        .alerts ul { list-style: none; margin: 0; padding: 0; display: grid; gap: .35rem; }
+        .alerts a {
             display: flex; gap: .8rem; padding: .35rem .75rem; border-radius: .4rem; border: 1px solid;
             color: var(--text); text-decoration: none; overflow-wrap: anywhere;
         }
-        .concerns a:hover span { text-decoration: underline; }
-        .concerns b { flex: 0 0 4.6rem; }
-        .concerns .bad { background: var(--bad-ground); border-color: var(--bad-line); }
-        .concerns .bad b { color: var(--bad); }
-        .concerns .warning { background: var(--warning-ground); border-color: var(--warning-line); }
-        .concerns .warning b { color: var(--warning); }
+        .alerts a:hover span { text-decoration: underline; }
+        .alerts b { flex: 0 0 4.6rem; }
+        .alerts .bad { background: var(--bad-ground); border-color: var(--bad-line); }
+        .alerts .bad b { color: var(--bad); }
+        .alerts .warning { background: var(--warning-ground); border-color: var(--warning-line); }
+        .alerts .warning b { color: var(--warning); }
 
         dl { margin: 0; }
         dt { color: var(--soft); }
@@ -149,8 +149,8 @@ enum StatusStyle {
             th:last-child, td:last-child { padding-right: 1.1rem; }
             caption { padding-left: 1.1rem; }
             caption > span { left: 1.1rem; max-width: calc(100vw - 4.2rem); }
-            .concerns a { flex-direction: column; gap: 0; }
-            .concerns b { flex: none; }
+            .alerts a { flex-direction: column; gap: 0; }
+            .alerts b { flex: none; }
         }
         @media print {
             .links { display: none; }

@@ -37,6 +37,14 @@ struct StatusDocument: Sendable, Encodable {
     var telemetryDrops: [Count]
     var wireRejections: [Count]
 
+    enum CodingKeys: String, CodingKey {
+        case state
+        // The member keeps its name: clients read it.
+        case alerts = "concerns"
+        case generatedAt, windowSeconds, process, config, readiness, traffic, routes, upstreams, signIns, sessions
+        case refreshes, store, certificates, telemetryDrops, wireRejections
+    }
+
     struct Process: Sendable, Encodable {
         var version: String
         var commit: String

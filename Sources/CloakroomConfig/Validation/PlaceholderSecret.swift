@@ -58,7 +58,7 @@ enum PlaceholderRules {
                 ? "write the token that the upstream issued" : "make one with openssl rand -base64 48"
             reading.report(
                 ConfigValueError(
-                    "must be a secret, not a published placeholder", "\(suggestion), or listen on loopback only"),
+                    "must not be a published placeholder", "\(suggestion), or listen on loopback only"),
                 at: path)
         }
     }

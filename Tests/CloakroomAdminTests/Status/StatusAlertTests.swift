@@ -22,10 +22,10 @@ struct StatusAlertTests {
         made.config.lastReload = .init(time: SampleStatus.now, problems: ["cloakroom.yaml:1:1: no"])
         made.upstreams = [UpstreamStatus(name: "api", targets: [.init(address: "x", circuit: .open)])]
         let failing = ReadinessCheck(name: "session store", isReady: false, detail: "it is gone")
-        let concerns = made.document([failing]).alerts
-        #expect(concerns.map(\.kind) == [.notReady, .upstream, .reloadFailed])
-        #expect(concerns.map(\.severity) == [.critical, .critical, .warning])
-        #expect(concerns.first?.text == "The readiness check “session store” failed: it is gone.")
+        let alerts = made.document([failing]).alerts
+        #expect(alerts.map(\.kind) == [.notReady, .upstream, .reloadFailed])
+        #expect(alerts.map(\.severity) == [.critical, .critical, .warning])
+        #expect(alerts.first?.text == "The readiness check “session store” failed: it is gone.")
     }
 
     @Test("A successful reload causes no alert")
@@ -92,9 +92,9 @@ struct StatusAlertTests {
         made.count("cloakroom_token_refreshes_total", [("outcome", "transient")], 1)
         made.count("cloakroom_telemetry_dropped_total", [("signal", "logs")], 3)
         made.gauge("cloakroom_upstream_pending_requests", [("upstream", "api")], 1)
-        let concerns = made.document().alerts
-        #expect(concerns.map(\.kind) == [.upstream, .signIns, .refreshes, .telemetry])
-        #expect(concerns.map(\.severity).allSatisfy { $0 == .warning })
-        #expect(concerns.dropFirst().first?.text == "1 sign-in failed because of a server-side error.")
+        let alerts = made.document().alerts
+        #expect(alerts.map(\.kind) == [.upstream, .signIns, .refreshes, .telemetry])
+        #expect(alerts.map(\.severity).allSatisfy { $0 == .warning })
+        #expect(alerts.dropFirst().first?.text == "1 sign-in failed because of a server-side error.")
     }
 }

@@ -294,7 +294,7 @@ struct DiagnosticCase: Sendable, CustomTestStringConvertible {
             "12:19: session.cookie.name: must have a name after the prefix (write __Host-cloakroom)"),
         DiagnosticCase(
             "127.0.0.1:0", "0.0.0.0:8080",
-            "6:24: upstreams.api.apiToken.value: must be a secret, not a published placeholder"
+            "6:24: upstreams.api.apiToken.value: must not be a published placeholder"
                 + " (write the token that the upstream issued, or listen on loopback only)",
             "12:21: session.cookie.secure: must be true unless all listeners are on loopback"
                 + " (write true, or listen on 127.0.0.1 only)"),

@@ -95,7 +95,7 @@ struct VariableReferenceTests {
         #expect(lines.count == 1, "\(lines)")
         #expect(
             lines.allSatisfy {
-                $0.contains("upstreams.api.apiToken.value: must be a secret, not a published placeholder")
+                $0.contains("upstreams.api.apiToken.value: must not be a published placeholder")
                     && !$0.contains(secret)
             }, "\(lines)")
     }

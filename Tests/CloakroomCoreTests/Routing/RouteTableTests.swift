@@ -108,8 +108,8 @@ struct RouteTableTests {
     func accountEndpoints(prefix: String) throws {
         let table = try table(["GET /a"], accounts: AccountsConfiguration(prefix: prefix))
         #expect(match(table, "POST", prefix) == "signIn")
-        #expect(match(table, "GET", prefix) == "whoAmI")
-        #expect(match(table, "HEAD", prefix) == "whoAmI")
+        #expect(match(table, "GET", prefix) == "currentSession")
+        #expect(match(table, "HEAD", prefix) == "currentSession")
         #expect(match(table, "DELETE", prefix) == "signOut")
         #expect(match(table, "PUT", prefix) == "405 GET, HEAD, POST, DELETE")
         #expect(match(table, "BREW", prefix) == "405 GET, HEAD, POST, DELETE")

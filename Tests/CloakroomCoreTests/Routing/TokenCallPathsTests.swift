@@ -146,7 +146,7 @@ struct TokenCallPathsTests {
     func accountEndpoints() throws {
         let table = try Self.table(["GET,POST /*"], accounts: AccountsConfiguration(prefix: "/auth"))
         #expect(Self.match(table, "POST", "/auth") == "signIn")
-        #expect(Self.match(table, "GET", "/auth") == "whoAmI")
+        #expect(Self.match(table, "GET", "/auth") == "currentSession")
         #expect(Self.match(table, "GET", "/auth/sessions") == "listSessions")
         #expect(Self.match(table, "POST", "/Auth") == "404")
         #expect(Self.match(table, "POST", "/auth/refresh") == "404")
