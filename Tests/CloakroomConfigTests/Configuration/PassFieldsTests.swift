@@ -33,7 +33,9 @@ struct PassFieldsTests {
     func rejected(name: String) throws {
         let valueErrors = try Self.valueErrors(name)
         #expect(valueErrors.count == 1)
-        #expect(valueErrors.first?.contains("routes.1.passFields.0: must be a field that a route can pass, not \(name)") == true, "\(valueErrors)")
+        #expect(
+            valueErrors.first?.contains("routes.1.passFields.0: must be a field that a route can pass, not \(name)")
+                == true, "\(valueErrors)")
     }
 
     @Test("Rule 43: the field of an API token cannot be listed")

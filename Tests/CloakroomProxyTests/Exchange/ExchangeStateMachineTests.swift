@@ -122,38 +122,42 @@ struct ExchangeStateMachineTests {
         (
             .waitingForConnection(.open),
             [
-                .leased: "send > sent(open)", .failed: "answer", .failedSafely: "answer", .deadline: "refuse",
+                .leased: "send > awaitingResponse(open)", .failed: "respond", .failedSafely: "respond",
+                .deadline: "reject",
                 .clientGone: "cancelLease > idle",
             ]
         ),
         (
             .waitingForConnection(.complete),
             [
-                .leased: "send > sent(complete)", .failed: "answer", .failedSafely: "answer", .deadline: "refuse",
+                .leased: "send > awaitingResponse(complete)", .failed: "respond", .failedSafely: "respond",
+                .deadline: "reject",
                 .clientGone: "cancelLease > idle",
             ]
         ),
         (
             .awaitingResponse(.open),
             [
-                .requestEnded: "finishRequest > sent(complete)", .responseBegan: "true > relaying(open)",
-                .failed: "answer", .failedSafely: "answer", .deadline: "requestTimeout",
+                .requestEnded: "finishRequest > awaitingResponse(complete)",
+                .responseBegan: "true > streamingResponse(open)",
+                .failed: "respond", .failedSafely: "respond", .deadline: "requestTimeout",
                 .clientGone: "closeUpstream > idle",
             ]
         ),
         (
             .awaitingResponse(.complete),
             [
-                .requestEnded: "finishRequest", .responseBegan: "true > relaying(complete)",
-                .switched: "true > tunnelling(open)", .failed: "answer",
-                .failedSafely: "retry > leasing(complete)", .deadline: "responseTimeout",
+                .requestEnded: "finishRequest", .responseBegan: "true > streamingResponse(complete)",
+                .switched: "true > tunneling(open)", .failed: "respond",
+                .failedSafely: "retry > waitingForConnection(complete)", .deadline: "responseTimeout",
                 .clientGone: "closeUpstream > idle",
             ]
         ),
         (
             .streamingResponse(.open),
             [
-                .requestEnded: "finishRequest > relaying(complete)", .responseEnded: "true > idle", .failed: "cut",
+                .requestEnded: "finishRequest > streamingResponse(complete)", .responseEnded: "true > idle",
+                .failed: "cut",
                 .failedSafely: "cut", .deadline: "cut", .clientGone: "closeUpstream > idle",
             ]
         ),
@@ -167,7 +171,7 @@ struct ExchangeStateMachineTests {
         (
             .tunneling(.open),
             [
-                .requestEnded: "halfClose > tunnelling(complete)", .tunnelEnded: "halfClose > tunnelEnding",
+                .requestEnded: "halfClose > tunneling(complete)", .tunnelEnded: "halfClose > tunnelHalfClosed",
                 .failed: "cut", .failedSafely: "cut", .deadline: "cut", .clientGone: "closeTunnel > idle",
             ]
         ),
@@ -185,7 +189,7 @@ struct ExchangeStateMachineTests {
                 .clientGone: "closeTunnel > idle",
             ]
         ),
-        (.bufferingBody, [.requestEnded: "answer", .deadline: "requestTimeout", .clientGone: "record > idle"]),
+        (.bufferingBody, [.requestEnded: "respond", .deadline: "requestTimeout", .clientGone: "record > idle"]),
         (.suspended, [.resume: "proceed", .clientGone: "record > idle"]),
         (.respondingLocally, [.deadline: "cut", .clientGone: "record > idle"]),
     ]
@@ -197,7 +201,7 @@ struct ExchangeStateMachineTests {
         /// The result of an event that cannot happen in the state.
         var nothing: String {
             switch self {
-            case .leased: "giveBack"
+            case .leased: "releaseConnection"
             case .responseBegan, .responseEnded, .switched: "false"
             case .resume: "drop"
             case .requestEnded, .tunnelEnded, .failed, .failedSafely, .deadline, .clientGone: "nothing"
