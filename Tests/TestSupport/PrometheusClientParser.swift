@@ -39,7 +39,7 @@ package struct PrometheusClientParser {
         python = try ExternalProgram("python3", package: "Debian's package python3 and PyPI's prometheus-client")
     }
 
-    /// Parses an exposition, or throws ``Refused``.
+    /// Parses an exposition, or throws ``Rejected``.
     package func parse(_ exposition: some DataProtocol, as format: Format) throws -> [String: Family] {
         let outcome = try python.run(["-c", Self.script, format.rawValue], input: exposition)
         guard outcome.status == 0 else { throw Rejected(description: outcome.problems) }

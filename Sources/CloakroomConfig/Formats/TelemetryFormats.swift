@@ -134,7 +134,7 @@ extension ValueFormat where Value == String {
 enum KeyValueList {
     /// Parses the pairs in order. Empty items are ignored.
     /// - Parameter areNamesEncoded: Whether names are percent-encoded too, as those of resource attributes may be.
-    /// - Throws: ``Mistake`` if an item is not a pair or cannot be decoded. The message does not repeat the text, which
+    /// - Throws: ``ConfigValueError`` if an item is not a pair or cannot be decoded. The message does not repeat the text, which
     ///   may contain a secret.
     static func parse(_ text: String, areNamesEncoded: Bool) throws(ConfigValueError) -> [(name: String, value: String)]
     {

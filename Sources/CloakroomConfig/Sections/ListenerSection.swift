@@ -3,7 +3,7 @@ import CloakroomCore
 /// An item of `listeners`.
 ///
 /// - `address`: host and port to listen on; port 0 lets the system choose. Required.
-/// - `tls`: see ``TLSConfig``. Without it the listener accepts unencrypted connections.
+/// - `tls`: see ``TLSSection``. Without it the listener accepts unencrypted connections.
 /// - `http2`: whether HTTP/2 is enabled. Default `true` with `tls`, `false` without.
 /// - `proxyProtocol.trustedSources`: addresses and ranges whose connections begin with a PROXY header. Required within
 ///   `proxyProtocol`, at least one.

@@ -10,7 +10,7 @@ extension TracingConfiguration {
     /// - `ratio`: 0 to 1; default 0.01.
     /// - `serviceName`: default `cloakroom`.
     /// - `resourceAttributes`: a list of `name=value`; default none.
-    /// - `otlp`: ``OTLPPlan``.
+    /// - `otlp`: ``OTLPConfiguration``.
     init(from scope: ConfigScope) {
         let defaults = TracingConfiguration()
         let otlp = scope.sectionWithDefaults("otlp")

@@ -18,7 +18,7 @@ public struct TokenRefreshStateMachine: Sendable {
         case read
         /// Wait for the duration; then call ``waited(now:)``.
         case wait(Duration)
-        /// Spend the refresh token of this session; then call ``renewed(_:now:)`` or ``refreshFailed(_:now:)``.
+        /// Spend the refresh token of this session; then call ``refreshed(_:now:)`` or ``refreshFailed(_:now:)``.
         case refresh(Session)
         /// Save the tokens; then call ``saved(_:now:)`` or ``storeFailed(now:)``.
         case save(TokenSet, over: Session, under: RefreshLease)

@@ -30,7 +30,7 @@ struct RefreshCoordinator {
         case result(RefreshOutcome)
     }
 
-    /// The minimum interval between refreshes for ``RefreshTrigger/refusal``. An upstream that rejects tokens younger
+    /// The minimum interval between refreshes for ``RefreshTrigger/rejected``. An upstream that rejects tokens younger
     /// than this does so for a reason that another refresh does not remove.
     static let rejectionRetryInterval = Duration.seconds(5)
 
@@ -45,7 +45,7 @@ struct RefreshCoordinator {
     private struct Entry {
         var activeRefresh: ActiveRefresh?
         var coolOff = RefreshBackoff()
-        /// When a refresh for ``RefreshTrigger/refusal`` last returned new tokens.
+        /// When a refresh for ``RefreshTrigger/rejected`` last returned new tokens.
         var rejectionRefreshedAt: Timestamp?
 
         func isExpired(at now: Timestamp) -> Bool {

@@ -43,7 +43,7 @@ struct Listener {
     }
 
     /// Starts listening. Afterwards another gateway of the same user, started to replace this one, can share the
-    /// address, so that the new one listens before the old one stops; see ``Handover``.
+    /// address, so that the new one listens before the old one stops; see ``ListenerHandover``.
     /// - Parameters:
     ///   - others: Sockets of this gateway; two of its listeners cannot share an address.
     ///   - takesOver: Whether to share the address with a gateway that listens on it already. Otherwise an address in
