@@ -42,9 +42,10 @@ import Testing
             let other = try directory.server("other", names: ["other.test"])
             let otherKey = try String(contentsOfFile: other.keyFile, encoding: .utf8)
             for (name, text, reason) in [
-                ("server.key", otherKey, "server.crt and "), ("server.key", "nonsense", "server.key: no private key"),
-                ("server.crt", "nonsense", "server.crt: no certificate"),
-                ("server.crt", "", "server.crt: no certificate"),
+                ("server.key", otherKey, "server.crt and "),
+                ("server.key", "nonsense", "server.key: cannot read a private key"),
+                ("server.crt", "nonsense", "server.crt: cannot read a certificate"),
+                ("server.crt", "", "server.crt: cannot read a certificate"),
             ] {
                 try directory.write(text, to: name)
                 let error = #expect(throws: ListenerError.self) { try server.tls.reload() }
