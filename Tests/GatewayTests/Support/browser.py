@@ -3,7 +3,7 @@
 
     browser.py SCRIPT.json
 
-BrowserSession.swift writes the script and reads the answer, and BrowserStep.swift says what the steps are; .ci/pictures
+BrowserSession.swift writes the script and reads the answer, and BrowserStep.swift says what the steps are; .ci/screenshots
 takes screenshots besides. A step that fails ends the script; what was seen until then is in the answer, with the reason
 under "error".
 """
