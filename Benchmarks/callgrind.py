@@ -8,17 +8,17 @@ import argparse
 import pathlib
 import re
 import subprocess
-import sys
 
-import rig as rigs
-from rig import Failure, Rig
+from harness.command import Failure, run_command
+from harness.environment import BenchmarkEnvironment
+from harness.gateway import release_build, require_binary
 
 PATH = "/videos/1"
 
 
-def instructions(rig, gateway, scheme, protocol, requests):
+def instructions(environment, gateway, scheme, protocol, requests):
     """Instructions of a whole run, from start to stop, with so many requests in it."""
-    profile = rig.folder / f"callgrind.{scheme}.{requests}"
+    profile = environment.folder / f"callgrind.{scheme}.{requests}"
     valgrind = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={profile}"]
     with gateway.running(core=None, before=valgrind):
         url = gateway.url(scheme, PATH)
@@ -33,19 +33,17 @@ def instructions(rig, gateway, scheme, protocol, requests):
         if f"Application protocol: {protocol}" not in said:
             raise Failure(f"something other than {protocol} was spoken:\n{said}")
     if not profile.is_file():
-        raise Failure(f"valgrind wrote no profile:\n{(rig.folder / f'{gateway.name}.log').read_text()[-2000:]}")
+        raise Failure(f"valgrind wrote no profile:\n{gateway.log.read_text()[-2000:]}")
     found = re.search(r"^(?:summary|totals): (\d+)", profile.read_text(), re.MULTILINE)
     if not found:
         raise Failure(f"there is no total in {profile}")
     return int(found[1]), profile
 
 
-def without_debug_info(rig, binary):
+def without_debug_info(environment, binary):
     """A copy that valgrind can read: Debian's does not know all of the DWARF that Swift writes. Symbols stay."""
-    if not binary.is_file():
-        raise Failure(f"there is no {binary}; build it: deploy/build.sh")
-    copy = rig.folder / "cloakroom"
-    subprocess.run(["strip", "--strip-debug", "-o", str(copy), str(binary)], check=True)
+    copy = environment.folder / "cloakroom"
+    subprocess.run(["strip", "--strip-debug", "-o", str(copy), str(require_binary(binary))], check=True)
     return copy
 
 
@@ -64,10 +62,10 @@ def main():
         parser.error("--few must be more than 0 and less than --many")
     scheme = "https" if options.tls or options.http2 else "http"
     protocol = "h2" if options.http2 else "http/1.1"
-    with Rig() as rig:
-        gateway = rig.product(without_debug_info(rig, options.product or rigs.release_build()))
-        few, _ = instructions(rig, gateway, scheme, protocol, options.few)
-        many, profile = instructions(rig, gateway, scheme, protocol, options.many)
+    with BenchmarkEnvironment() as environment:
+        gateway = environment.product(without_debug_info(environment, options.product or release_build()))
+        few, _ = instructions(environment, gateway, scheme, protocol, options.few)
+        many, profile = instructions(environment, gateway, scheme, protocol, options.many)
         if options.keep:
             options.keep.write_bytes(profile.read_bytes())
     # What both runs have in common, starting and signing in and stopping, falls out of the difference.
@@ -77,9 +75,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except Failure as failure:
-        sys.exit(f"callgrind: {failure}")
-    except KeyboardInterrupt:
-        sys.exit(130)
+    run_command(main)

@@ -9,8 +9,12 @@ import statistics
 import subprocess
 import sys
 
-import rig as rigs
-from rig import Failure, Gateway, Rig
+from harness.command import Failure, run_command
+from harness.environment import BenchmarkEnvironment, MeasuredGateway
+from harness.gateway import release_build, version_of
+from harness.http import request
+from harness.measure import cpu_seconds, tree_resident_bytes
+from harness.process import two_cores
 
 PATH = "/videos/1"
 WARM_UP_SECONDS = 1
@@ -54,7 +58,7 @@ class Scenario:
     def check(self, gateway):
         """Asks once, so that a wrong answer is seen as what it is before a million of them are counted."""
         url = gateway.url(self.scheme, PATH)
-        status, _, body = rigs.request(url, headers=self.headers(gateway))
+        status, _, body = request(url, headers=self.headers(gateway))
         if status != self.status:
             raise Failure(f"{url} is answered with {status}, not {self.status}: {body[:200]!r}")
 
@@ -146,9 +150,9 @@ def measure(gateway, scenario, seconds, cores):
     with gateway.running(gateway_core) as process:
         scenario.check(gateway)
         scenario.load(gateway, WARM_UP_SECONDS, load_core)
-        user, system = rigs.cpu_seconds(process.pid)
+        user, system = cpu_seconds(process.pid)
         load = scenario.load(gateway, seconds, load_core)
-        user_after, system_after = rigs.cpu_seconds(process.pid)
+        user_after, system_after = cpu_seconds(process.pid)
         if not load.requests:
             raise Failure("not one request was answered")
         cpu = user_after - user + system_after - system
@@ -157,7 +161,7 @@ def measure(gateway, scenario, seconds, cores):
             user=(user_after - user) / load.requests * 1e6,
             rate=load.rate,
             unexpected=load.unexpected,
-            resident=rigs.resident_bytes(process.pid),
+            resident=tree_resident_bytes(process.pid),
         )
 
 
@@ -214,19 +218,19 @@ class Report:
         yield ""
 
 
-def peer(rig, name, options):
+def baseline(environment, name, options):
     """A gateway to compare with, by its name."""
     if name == "nginx":
-        return Gateway(rig, name, "nginx.conf", "nginx -c CONFIG", rigs.version_of(["nginx", "-v"]))
+        return MeasuredGateway(environment, name, "nginx.conf", "nginx -c CONFIG", version_of(["nginx", "-v"]))
     if name == "haproxy":
-        return Gateway(rig, name, "haproxy.cfg", "haproxy -f CONFIG", rigs.version_of(["haproxy", "-v"]))
+        return MeasuredGateway(environment, name, "haproxy.cfg", "haproxy -f CONFIG", version_of(["haproxy", "-v"]))
     if name == "caddy":
         command = "caddy run --adapter caddyfile --config CONFIG"
         one_core = {"GOMAXPROCS": "1"}
-        return Gateway(rig, name, "Caddyfile", command, rigs.version_of(["caddy", "version"]), one_core)
+        return MeasuredGateway(environment, name, "Caddyfile", command, version_of(["caddy", "version"]), one_core)
     if name == "envoy":
         command = f"{options.envoy} --config-path CONFIG --concurrency 1 --log-level error --use-dynamic-base-id"
-        return Gateway(rig, name, "envoy.yaml", command, rigs.version_of([options.envoy, "--version"]))
+        return MeasuredGateway(environment, name, "envoy.yaml", command, version_of([options.envoy, "--version"]))
     raise Failure(f"there is no peer {name}; there are nginx, haproxy, caddy and envoy")
 
 
@@ -236,7 +240,7 @@ def arguments():
     parser.add_argument("--no-product", action="store_true", help="measure the peers alone")
     parser.add_argument("--only-product", action="store_true", help="measure the product alone, to profile it")
     parser.add_argument(
-        "--peers", default="nginx,haproxy", help="of nginx, haproxy, envoy, caddy; default: %(default)s"
+        "--baselines", default="nginx,haproxy", help="of nginx, haproxy, envoy, caddy; default: %(default)s"
     )
     parser.add_argument("--envoy", default="envoy", help="Envoy's binary")
     known = ", ".join(SCENARIOS)
@@ -250,7 +254,7 @@ def arguments():
     for name in options.scenarios:
         if name not in SCENARIOS:
             parser.error(f"there is no scenario {name}; there are {known}")
-    options.peers = [] if options.only_product else [name for name in options.peers.split(",") if name]
+    options.baselines = [] if options.only_product else [name for name in options.baselines.split(",") if name]
     if options.only_product and options.no_product:
         parser.error("--only-product and --no-product leave nothing to measure")
     return options
@@ -258,17 +262,17 @@ def arguments():
 
 def main():
     options = arguments()
-    cores = rigs.two_cores()
+    cores = two_cores()
     report = Report()
-    with Rig(upstream_core=cores[1]) as rig:
-        gateways = [] if options.no_product else [rig.product(options.product or rigs.release_build())]
-        gateways += [peer(rig, name, options) for name in options.peers]
+    with BenchmarkEnvironment(upstream_core=cores[1]) as environment:
+        gateways = [] if options.no_product else [environment.product(options.product or release_build())]
+        gateways += [baseline(environment, name, options) for name in options.baselines]
         names = [gateway.name for gateway in gateways]
         for gateway in gateways:
             print(f"- {gateway.name}: {gateway.version}")
-        print(f"- wrk: {rigs.version_of(['wrk', '--version'])}")
-        print(f"- h2load: {rigs.version_of(['h2load', '--version'])}")
-        print(f"- upstream: {rigs.version_of(['nginx', '-v'])}")
+        print(f"- wrk: {version_of(['wrk', '--version'])}")
+        print(f"- h2load: {version_of(['h2load', '--version'])}")
+        print(f"- upstream: {version_of(['nginx', '-v'])}")
         print(f"- gateway on core {cores[0]}, load and upstream on core {cores[1]}; {options.rounds} samples of")
         print(f"  {options.seconds} s each, in turn; medians\n", flush=True)
         for scenario in options.scenarios:
@@ -289,9 +293,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except Failure as failure:
-        sys.exit(f"compare: {failure}")
-    except KeyboardInterrupt:
-        sys.exit(130)
+    run_command(main)

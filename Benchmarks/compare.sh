@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Compares the gateway with its peers: installs them, builds the gateway, measures. Arguments as `compare.py --help`
-# tells; Envoy and Caddy take part when --peers names them.
+# tells; Envoy and Caddy take part when --baselines names them.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -8,7 +8,7 @@
   endurance.py chaos         a minute of load with faults between gateway and upstream
   endurance.py upgrade       a second process takes over the port under load
   endurance.py drain         SIGTERM under load
-  endurance.py renewal       200 clients on one session whose access token lives for 2 seconds
+  endurance.py refresh       200 clients on one session whose access token lives for 2 seconds
   endurance.py replicas      two gateways and one Redis: sign-out, kill -9, restarts, an outage
   endurance.py durability    kill -9 in the middle of 1,000 sign-ins, sessions in SQLite
   endurance.py telemetry     a dead collector, a full pipe, a huge scrape, start and stop
@@ -22,21 +22,23 @@ import pathlib
 import sys
 import time
 
-import rig as rigs
-from rig import Failure
-from trials import bodies, chaos, crowd, drain, durability, renewal, replicas, slowloris, telemetry, upgrade
-from trials import zerowindow
-from trials.stage import Stage, Verdict, raise_file_limit
+from harness.checks import Checks
+from harness.command import Failure, run_command
+from harness.environment import TestEnvironment
+from harness.gateway import release_build
+from harness.process import allow_many_files
+from scenarios import bodies, chaos, connections, drain, durability, refresh, replicas, slowloris, telemetry
+from scenarios import upgrade, zerowindow
 
-TRIALS = {
+SCENARIOS = {
     "bodies": bodies.run,
-    "connections": crowd.run,
+    "connections": connections.run,
     "slowloris": slowloris.run,
     "zerowindow": zerowindow.run,
     "chaos": chaos.run,
     "upgrade": upgrade.run,
     "drain": drain.run,
-    "renewal": renewal.run,
+    "refresh": refresh.run,
     "replicas": replicas.run,
     "durability": durability.run,
     "telemetry": telemetry.run,
@@ -45,7 +47,7 @@ TRIALS = {
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("trials", nargs="+", choices=[*TRIALS, "all"], metavar="trial", help="one or more of the above")
+    parser.add_argument("scenarios", nargs="+", choices=[*SCENARIOS, "all"], metavar="scenario", help="one or more of the above")
     parser.add_argument("--product", type=pathlib.Path, help="the gateway's binary; default: the release build's")
     parser.add_argument("--without-http2", action="store_true", help="leave out what needs HTTP/2")
     parser.add_argument("--megabytes", type=int, default=1_000, help="size of a large body; default: %(default)s")
@@ -54,7 +56,7 @@ def arguments():
     parser.add_argument("--heads", type=int, default=1_000, help="slow heads at a time; default: %(default)s")
     parser.add_argument("--streams", type=int, default=1_000, help="shut HTTP/2 streams; default: %(default)s")
     parser.add_argument("--chaos-seconds", type=int, default=60, help="length of the chaos; default: %(default)s")
-    parser.add_argument("--renewal-seconds", type=int, default=60, help="length of renewal; default: %(default)s")
+    parser.add_argument("--refresh-seconds", type=int, default=60, help="length of refresh; default: %(default)s")
     parser.add_argument("--sign-ins", type=int, default=1_000, help="for durability; default: %(default)s")
     parser.add_argument("--paths", type=int, default=100_000, help="for telemetry; default: %(default)s")
     parser.add_argument("--clients", type=int, default=48, help="clients that make load; default: %(default)s")
@@ -67,7 +69,7 @@ def arguments():
         "heads": (1, 10_000),
         "streams": (20, 20_000),
         "chaos_seconds": (5, 3_600),
-        "renewal_seconds": (5, 3_600),
+        "refresh_seconds": (5, 3_600),
         "sign_ins": (100, 100_000),
         "paths": (1_000, 10_000_000),
         "clients": (4, 64),
@@ -80,28 +82,22 @@ def arguments():
 
 def main():
     options = arguments()
-    rigs.exit_on_signals()
-    raise_file_limit()
-    verdict = Verdict()
-    names = [name for name in TRIALS if name in options.trials or "all" in options.trials]
+    allow_many_files()
+    checks = Checks()
+    names = [name for name in SCENARIOS if name in options.scenarios or "all" in options.scenarios]
     for name in names:
         start = time.monotonic()
-        print(f"\n{name}: {sys.modules[TRIALS[name].__module__].__doc__}", flush=True)
+        print(f"\n{name}: {sys.modules[SCENARIOS[name].__module__].__doc__}", flush=True)
         try:
-            # A stage for each, so that nothing of one trial is left for the next.
-            with Stage(options.product or rigs.release_build()) as stage:
-                TRIALS[name](stage, verdict, options)
+            # Each scenario has an environment of its own, so that none affects the next.
+            with TestEnvironment(options.product or release_build()) as environment:
+                SCENARIOS[name](environment, checks, options)
         except Failure as failure:
-            verdict.holds(name, False, str(failure))
+            checks.expect(name, False, str(failure))
         print(f"      {time.monotonic() - start:.0f} s", flush=True)
-    print(f"\nendurance: {verdict.said - verdict.failed} of {verdict.said} statements hold")
-    return 1 if verdict.failed or not verdict.said else 0
+    print(f"\nendurance: {checks.summary()}")
+    return checks.exit_status
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except Failure as failure:
-        sys.exit(f"endurance: {failure}")
-    except KeyboardInterrupt:
-        sys.exit(130)
+    run_command(main)

@@ -10,12 +10,14 @@ import asyncio
 import collections
 import contextlib
 import pathlib
-import ssl
-import sys
 import time
 
-import rig as rigs
-from rig import Failure, Rig
+from harness.command import Failure, run_command
+from harness.environment import BenchmarkEnvironment
+from harness.gateway import release_build
+from harness.http import sign_in, unverified_context
+from harness.measure import tree_resident_bytes
+from harness.process import allow_many_files, two_cores
 
 STEP_SECONDS = 10
 ANSWER_SECONDS = 20
@@ -31,9 +33,7 @@ class Soak:
             raise Failure(f"{url} is no http://HOST:PORT or https://HOST:PORT")
         self.host, self.port, self.tls = host, int(port), None
         if scheme == "https":
-            self.tls = ssl.create_default_context()
-            self.tls.check_hostname = False
-            self.tls.verify_mode = ssl.CERT_NONE
+            self.tls = unverified_context()
         self.message = f"GET {path} HTTP/1.1\r\nHost: {address}\r\nCookie: {cookie}\r\n\r\n".encode()
         self.answers = 0
         self.errors = collections.Counter()
@@ -127,7 +127,7 @@ def verdict(soak, series, seconds, growth):
 
 def resident_of(pid):
     def resident():
-        found = rigs.resident_bytes(pid)
+        found = tree_resident_bytes(pid)
         if not found:
             raise Failure(f"there is no process {pid} (any more)")
         return found
@@ -139,11 +139,11 @@ def resident_of(pid):
 def target(options):
     """URL, process id and cookie of the gateway."""
     if options.url:
-        yield options.url, options.pid, options.cookie or rigs.sign_in(options.url.rstrip("/"))
+        yield options.url, options.pid, options.cookie or sign_in(options.url.rstrip("/"))
         return
-    gateway_core, other_core = rigs.two_cores()
-    with Rig(upstream_core=other_core) as rig:
-        gateway = rig.product(options.product or rigs.release_build())
+    gateway_core, other_core = two_cores()
+    with BenchmarkEnvironment(upstream_core=other_core) as environment:
+        gateway = environment.product(options.product or release_build())
         with gateway.running(gateway_core) as process:
             yield gateway.url("https" if options.tls else "http", ""), process.pid, gateway.cookie
 
@@ -164,8 +164,7 @@ def main():
         parser.error("--url and --pid go together")
     if not 5 <= options.seconds <= 3600 or options.clients < 1:
         parser.error("5 to 3600 seconds, and at least one client")
-    rigs.exit_on_signals()
-    rigs.allow_many_files()
+    allow_many_files()
     with target(options) as (url, pid, cookie):
         soak = Soak(url, cookie, options.path)
         series = asyncio.run(soak.run(options.clients, options.seconds, resident_of(pid)))
@@ -178,9 +177,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except Failure as failure:
-        sys.exit(f"soak: {failure}")
-    except KeyboardInterrupt:
-        sys.exit(130)
+    run_command(main)

@@ -11,11 +11,14 @@ import copy
 import json
 import pathlib
 import statistics
-import sys
 
 import compare
-import rig as rigs
-from rig import Failure, Process, Rig
+from harness.command import Failure, run_command
+from harness.environment import BenchmarkEnvironment
+from harness.gateway import release_build
+from harness.http import request
+from harness.ports import free_port
+from harness.process import two_cores
 
 OFF = "--set admin.enabled=false --set logging.accessLog=false --set tracing.exporter=none"
 ON = "--set tracing.exporter=otlp --set tracing.ratio=0.01 --set tracing.otlp.endpoint=http://127.0.0.1:{port}/v1/traces"
@@ -29,31 +32,23 @@ def main():
     parser.add_argument("--rounds", type=int, default=5, help="samples of each; default: %(default)s")
     parser.add_argument("--seconds", type=int, default=4, help="length of a sample; default: %(default)s")
     options = parser.parse_args()
-    cores = rigs.two_cores()
-    binary = options.product or rigs.release_build()
-    with Rig(upstream_core=cores[1]) as rig:
-        port = rigs.free_ports(1)[0]
-        environment = {"PYTHONPATH": str(rigs.HERE), "PYTHONDONTWRITEBYTECODE": "1"}
-        command = [sys.executable, "-m", "trials.collector", str(port)]
-        collector = Process("collector", command, cores[1], rig.folder / "collector.log", environment)
-        try:
-            collector.wait_for(port)
-            # Both go by the same file, so by the same ports: one runs at a time.
-            plain = rig.product(binary)
-            on, off = copy.copy(plain), copy.copy(plain)
-            on.command = [*plain.command, *ON.format(port=port).split()]
-            off.command = [*plain.command, *OFF.split()]
-            gateways = {"off": off, "on": on}
-            exceeded = [
-                name for name in options.scenarios.split(",") if judge(name, gateways, options, cores) > BOUND
-            ]
-            _, _, said = rigs.request(f"http://127.0.0.1:{port}/count")
-            spans = json.loads(said)["spans"]
-            print(f"the collector was sent {spans} spans")
-            if not spans:
-                raise Failure("no trace reached the collector: what was measured is not what telemetry costs")
-        finally:
-            collector.stop()
+    cores = two_cores()
+    binary = options.product or release_build()
+    with BenchmarkEnvironment(upstream_core=cores[1]) as environment:
+        port = free_port()
+        environment.start_module("scenarios.collector", str(port), port=port, core=cores[1])
+        # Both use one configuration file and its ports: only one runs at a time.
+        plain = environment.product(binary)
+        on, off = copy.copy(plain), copy.copy(plain)
+        on.command = [*plain.command, *ON.format(port=port).split()]
+        off.command = [*plain.command, *OFF.split()]
+        gateways = {"off": off, "on": on}
+        exceeded = [name for name in options.scenarios.split(",") if judge(name, gateways, options, cores) > BOUND]
+        _, _, body = request(f"http://127.0.0.1:{port}/count")
+        spans = json.loads(body)["spans"]
+        print(f"the collector received {spans} spans")
+        if not spans:
+            raise Failure("no trace reached the collector: the measurement does not include tracing")
     return 1 if exceeded else 0
 
 
@@ -69,23 +64,18 @@ def judge(name, gateways, options, cores):
     differences = [each["on"] - each["off"] for each in rounds]
     difference = statistics.median(differences)
     print(
-        f"{scenario.title}: off {told(each['off'] for each in rounds)}, on {told(each['on'] for each in rounds)}, "
-        f"difference {told(differences)}, bound {BOUND} µs",
+        f"{scenario.title}: off {format_figures(each['off'] for each in rounds)}, on {format_figures(each['on'] for each in rounds)}, "
+        f"difference {format_figures(differences)}, bound {BOUND} µs",
         flush=True,
     )
     return difference
 
 
-def told(figures):
+def format_figures(figures):
     """The median and what it is the middle of."""
     ordered = sorted(figures)
     return f"{statistics.median(ordered):.1f} µs ({ordered[0]:.1f}–{ordered[-1]:.1f})"
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except Failure as failure:
-        sys.exit(f"telemetry_cost: {failure}")
-    except KeyboardInterrupt:
-        sys.exit(130)
+    run_command(main)

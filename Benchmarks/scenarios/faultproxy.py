@@ -1,6 +1,6 @@
 """A TCP proxy for between gateway and upstream that treats each answer in a way of its own, chosen from a seed.
 
-usage: python3 -m trials.faultproxy PORT TARGET_PORT SEED
+usage: python3 -m scenarios.faultproxy PORT TARGET_PORT SEED
 
 It never alters a byte inside a body whose length was given, which nobody could notice: garbage comes where an answer
 should begin or behind one, or shifts a chunk. What a fault does to an answer, the gateway has to be able to know.

@@ -5,7 +5,8 @@ import selectors
 import socket
 import time
 
-from trials.stage import MIB, Probes, Samples
+from harness.measure import MIB, MemorySamples
+from scenarios.bystander import BystanderClient
 
 HEADER_SECONDS = 5
 # How much later than the timeout the gateway may be.
@@ -15,30 +16,30 @@ HEAD = b"GET /slow HTTP/1.1\r\nHost: localhost\r\nX-Padding: " + b"x" * 1000
 HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"x" * 500
 
 
-def run(stage, verdict, options):
-    gateway = stage.gateway(timeouts={"header": f"{HEADER_SECONDS}s"})
+def run(environment, checks, options):
+    gateway = environment.gateway(timeouts={"header": f"{HEADER_SECONDS}s"})
     descriptors = gateway.descriptors()
     clear, tls = options.heads, options.heads // 10
     ends = {"clear": [], "tls": []}
-    with Samples(gateway) as samples, Probes(gateway) as probes:
+    with MemorySamples(gateway) as samples, BystanderClient(gateway) as bystander:
         kinds = [("clear", gateway.port, HEAD)] * clear + [("tls", gateway.tls_port, HELLO)] * tls
         heads = [Head(kind, port, text, number) for number, (kind, port, text) in enumerate(kinds)]
         dribble(heads, HEADER_SECONDS + SLACK_SECONDS + 5)
         for head in heads:
             ends[head.kind].append(head)
     for kind, title in (("clear", "heads that come a byte a second"), ("tls", "handshakes that come a byte a second")):
-        judge(verdict, title, ends[kind])
-    probes.judge(verdict, f"others are served beside {clear} slow heads")
-    left = gateway.settles(gateway.descriptors, descriptors, 10)
-    verdict.holds("descriptors come back", left <= descriptors, f"{descriptors} before, {left} after")
-    after = gateway.settles(gateway.resident, samples.before + 16 * MIB, 10)
-    verdict.holds(
+        judge(checks, title, ends[kind])
+    bystander.check(checks, f"others are served beside {clear} slow heads")
+    left = gateway.settle(gateway.descriptors, descriptors, 10)
+    checks.expect("descriptors come back", left <= descriptors, f"{descriptors} before, {left} after")
+    after = gateway.settle(gateway.resident, samples.before + 16 * MIB, 10)
+    checks.expect(
         "memory comes back within 16 MiB", after <= samples.before + 16 * MIB, f"{samples}, {after / MIB:.1f} MiB after"
     )
-    stage.stop(gateway)
+    gateway.stop()
 
 
-def judge(verdict, title, heads):
+def judge(checks, title, heads):
     ended = [head for head in heads if head.ended_after is not None]
     kinds = collections.Counter(head.end for head in ended)
     in_time = [head for head in ended if head.ended_after <= HEADER_SECONDS + SLACK_SECONDS]
@@ -48,7 +49,7 @@ def judge(verdict, title, heads):
     figures += f"; after {min(times):.1f} to {max(times):.1f} s (timeout {HEADER_SECONDS} s), "
     figures += f"{len(heads) - len(ended)} still open"
     is_right = len(in_time) == len(heads) and not early and set(kinds) <= {"408", "closed"}
-    verdict.holds(f"{len(heads)} {title} are answered 408 or closed", is_right, figures)
+    checks.expect(f"{len(heads)} {title} are answered 408 or closed", is_right, figures)
 
 
 class Head:

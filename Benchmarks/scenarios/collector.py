@@ -1,6 +1,6 @@
 """A collector of traces (OTLP over HTTP) that can be quick, slow, broken or mute. It counts spans and reads no more.
 
-usage: python3 -m trials.collector PORT
+usage: python3 -m scenarios.collector PORT
 
 POST /v1/traces        takes a batch, as the mode says
 POST /mode/NAME        from now on: ok, busy (503), mute (no answer at all)

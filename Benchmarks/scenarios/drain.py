@@ -4,18 +4,18 @@ import json
 import signal
 import time
 
-from trials import content, http1, http2
-from trials.bodies import SEED_DOWN, SEED_UP, Download, Work, is_received
-from trials.load import Load
-from trials.upgrade import lost
+from scenarios import content, http1, http2
+from scenarios.bodies import SEED_DOWN, SEED_UP, Download, Work, is_received
+from scenarios.load import Load
+from scenarios.upgrade import lost
 
 SECONDS = 4
 COUNT = SECONDS * 1_000_000
 DRAIN_SECONDS = 20
 
 
-def run(stage, verdict, options):
-    gateway = stage.gateway(timeouts={"drain": f"{DRAIN_SECONDS}s"})
+def run(environment, checks, options):
+    gateway = environment.gateway(timeouts={"drain": f"{DRAIN_SECONDS}s"})
     load = Load(gateway)
     load.stops_when_told = True
     load.start(load.kept, options.clients // 2)
@@ -28,32 +28,32 @@ def run(stage, verdict, options):
             load.start(load.streams, options.clients // 8)
             long["HTTP/2 download"] = Work(download_h2, gateway)
         except http2.NotSpoken as error:
-            has_http2 = verdict.holds("HTTP/2 clients take part", False, str(error))
+            has_http2 = checks.expect("HTTP/2 clients take part", False, str(error))
     time.sleep(1.5)
-    gateway.process.process.send_signal(signal.SIGTERM)
+    gateway.process.signal(signal.SIGTERM)
     start = time.monotonic()
     for thread in load.threads:
         thread.join(10)
     told = time.monotonic() - start
     for name, work in long.items():
         is_right, error = work.outcome(DRAIN_SECONDS)
-        verdict.holds(f"a running {name} is finished", is_right, error or f"{SECONDS} s long, whole")
+        checks.expect(f"a running {name} is finished", is_right, error or f"{SECONDS} s long, whole")
     status = gateway.process.process.wait(DRAIN_SECONDS + 10)
     took = time.monotonic() - start
     load.stop()
-    verdict.figure(load.summary())
+    checks.note(load.summary())
     for failure in load.failures[:10]:
-        verdict.figure(failure)
+        checks.note(failure)
     # How many of the kept connections are between two requests at that moment, and are simply closed, is chance. The upload
     # is not: its answer comes after the signal.
     figures = f"the upload's, and {load.counts['told to close']} more, {load.counts['closed while idle']} closed while idle"
     is_told = long["upload"].outcome(0)[0]
-    verdict.holds("answers after the signal say Connection: close", is_told, f"{figures}, within {told:.2f} s")
+    checks.expect("answers after the signal say Connection: close", is_told, f"{figures}, within {told:.2f} s")
     if has_http2:
-        verdict.holds("HTTP/2 clients see GOAWAY", load.counts["GOAWAY"] > 0, f"{load.counts['GOAWAY']} connections")
-    verdict.holds("no client sees an error", not load.failures, f"{len(load.failures)} errors")
-    lost(stage, verdict, load)
-    verdict.holds(
+        checks.expect("HTTP/2 clients see GOAWAY", load.counts["GOAWAY"] > 0, f"{load.counts['GOAWAY']} connections")
+    checks.expect("no client sees an error", not load.failures, f"{len(load.failures)} errors")
+    lost(environment, checks, load)
+    checks.expect(
         "the process ends by itself", status == 0 and took < SECONDS + 3, f"status {status} after {took:.1f} s"
     )
 

@@ -3,8 +3,9 @@
 import collections
 import time
 
-from trials import http2
-from trials.stage import MIB, Probes, Samples
+from harness.measure import MIB, MemorySamples
+from scenarios import http2
+from scenarios.bystander import BystanderClient
 
 GROWTH_LIMIT = 64 * MIB
 BODY = 1_000_000
@@ -13,24 +14,24 @@ HELD_SECONDS = 8
 WINDOWS = (0, 1)
 
 
-def run(stage, verdict, options):
+def run(environment, checks, options):
     if options.without_http2:
         print("      left out: it needs HTTP/2")
         return
     # Every stream holds a connection upstream, and the probes need some too.
     pool = {"maxConnections": options.streams + 200, "idleTimeout": "1s"}
-    gateway = stage.gateway(upstream={"pool": pool})
-    gateway.settles(gateway.descriptors, 0, 1.5)
+    gateway = environment.gateway(upstream={"pool": pool})
+    gateway.settle(gateway.descriptors, 0, 1.5)
     descriptors = gateway.descriptors()
     connections = []
-    with Samples(gateway) as samples, Probes(gateway) as probes:
+    with MemorySamples(gateway) as samples, BystanderClient(gateway) as bystander:
         try:
             for number in range(max(10, options.streams // STREAMS_EACH)):
                 source = (f"127.0.3.{1 + number % 50}", 0)
                 window = WINDOWS[number % len(WINDOWS)]
                 connections.append(http2.Connection(gateway.tls_port, window=window, source=source))
         except http2.NotSpoken as error:
-            verdict.holds("streams whose window stays shut", False, str(error))
+            checks.expect("streams whose window stays shut", False, str(error))
             return
         each = options.streams // len(connections)
         streams = [
@@ -45,24 +46,24 @@ def run(stage, verdict, options):
         received = sum(stream.received for stream in streams)
         for connection in connections:
             connection.close()
-        gateway.settles(gateway.descriptors, descriptors + 20, 10)
+        gateway.settle(gateway.descriptors, descriptors + 20, 10)
     figures = ", ".join(f"{count} × {end}" for end, count in ends.most_common())
-    verdict.holds(
+    checks.expect(
         f"{len(streams)} streams of {len(connections)} connections were open with their window shut",
         received <= len(streams) and ends["not answered"] < len(streams),
         f"{figures}; {received} bytes came",
     )
     statement = f"memory grows by less than 64 MiB for {len(streams) * BODY / 1e6:.0f} MB that nobody reads"
-    verdict.holds(statement, samples.growth < GROWTH_LIMIT, str(samples))
-    probes.judge(verdict, "others are served meanwhile")
-    left = gateway.settles(gateway.descriptors, descriptors, 10)
-    verdict.holds("descriptors come back", left <= descriptors, f"{descriptors} before, {left} after")
-    active = gateway.settles(lambda: gateway.metric("cloakroom_upstream_connections", state="active"), 0, 10)
-    verdict.holds("no upstream connection stays busy", active == 0, f"{active:.0f} active")
-    after = gateway.settles(gateway.resident, samples.before + 16 * MIB, 15)
+    checks.expect(statement, samples.growth < GROWTH_LIMIT, str(samples))
+    bystander.check(checks, "others are served meanwhile")
+    left = gateway.settle(gateway.descriptors, descriptors, 10)
+    checks.expect("descriptors come back", left <= descriptors, f"{descriptors} before, {left} after")
+    active = gateway.settle(lambda: gateway.metric("cloakroom_upstream_connections", state="active"), 0, 10)
+    checks.expect("no upstream connection stays busy", active == 0, f"{active:.0f} active")
+    after = gateway.settle(gateway.resident, samples.before + 16 * MIB, 15)
     figures = f"{samples.before / MIB:.1f} MiB before, {after / MIB:.1f} MiB after"
-    verdict.holds("memory comes back within 16 MiB", after <= samples.before + 16 * MIB, figures)
-    stage.stop(gateway)
+    checks.expect("memory comes back within 16 MiB", after <= samples.before + 16 * MIB, figures)
+    gateway.stop()
 
 
 def hold(connections, seconds):

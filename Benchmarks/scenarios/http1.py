@@ -1,7 +1,8 @@
 """A plain HTTP/1.1 client that tells apart what has to be told apart: refused, cut short, closed while idle."""
 
 import socket
-import ssl
+
+from harness.http import unverified_context
 
 
 class Closed(Exception):
@@ -16,14 +17,6 @@ class Malformed(Exception):
     """The answer is none that HTTP/1.1 knows."""
 
 
-def trusting():
-    """A TLS context that takes the certificate which was made for the occasion."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context
-
-
 class Client:
     """One connection; one request after the other."""
 
@@ -31,7 +24,7 @@ class Client:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if tls:
-            self.socket = trusting().wrap_socket(self.socket, server_hostname="localhost")
+            self.socket = unverified_context().wrap_socket(self.socket, server_hostname="localhost")
         self.buffer = b""
         self.status, self.fields = 0, {}
 

@@ -9,7 +9,7 @@ import ssl
 import struct
 import time
 
-from trials import http1
+from harness.http import unverified_context
 
 DATA, HEADERS, RESET, SETTINGS, PING, GOAWAY, WINDOW, CONTINUATION = 0, 1, 3, 4, 6, 7, 8, 9
 END_STREAM, END_HEADERS, ACK = 1, 4, 1
@@ -98,7 +98,7 @@ class Connection:
     """A connection and its streams, in one thread: `run` reads and writes until a condition holds."""
 
     def __init__(self, port, window=2**24, connection_window=2**30, source=None):
-        context = http1.trusting()
+        context = unverified_context()
         context.set_alpn_protocols(["h2", "http/1.1"])
         plain = socket.create_connection(("127.0.0.1", port), timeout=20, source_address=source)
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -10,8 +10,9 @@ import random
 import threading
 import time
 
-from trials import content, http1
-from trials.stage import MIB, Samples
+from harness.measure import MIB, MemorySamples
+from harness.ports import free_port
+from scenarios import content, http1
 
 HONEST = (200, 502, 503, 504)
 SIZES = (0, 1, 500, 5_000, 100_000, 1_000_000)
@@ -19,23 +20,23 @@ POOL_IDLE = "2s"
 TIMEOUTS = {"responseHead": "2s", "bodyIdle": "3s", "connect": "2s"}
 
 
-def run(stage, verdict, options):
-    port = stage.free_port()
-    stage.python("trials.faultproxy", str(port), str(stage.origin_port), str(options.seed), port=port)
+def run(environment, checks, options):
+    port = free_port()
+    environment.start_module("scenarios.faultproxy", str(port), str(environment.origin_port), str(options.seed), port=port)
     # Its warm-up goes through the faults too, so whatever answer it gets will do.
-    gateway = stage.gateway(
+    gateway = environment.gateway(
         upstream_port=port, timeouts=TIMEOUTS, upstream={"pool": {"idleTimeout": POOL_IDLE}}, warm_up=False
     )
-    gateway.settles(gateway.descriptors, 0, 4)
+    gateway.settle(gateway.descriptors, 0, 4)
     descriptors = gateway.descriptors()
     counts, wrong, over = collections.Counter(), [], threading.Event()
     clients = [
         threading.Thread(
-            target=be_client, args=(gateway.port, random.Random(options.seed * 1000 + number), counts, wrong, over)
+            target=client_process, args=(gateway.port, random.Random(options.seed * 1000 + number), counts, wrong, over)
         )
         for number in range(options.clients)
     ]
-    with Samples(gateway) as samples:
+    with MemorySamples(gateway) as samples:
         for client in clients:
             client.start()
         time.sleep(options.chaos_seconds)
@@ -43,34 +44,34 @@ def run(stage, verdict, options):
         for client in clients:
             client.join(60)
     figures = ", ".join(f"{count} × {what}" for what, count in counts.most_common())
-    verdict.figure(figures)
+    checks.note(figures)
     for sentence in wrong[:10]:
-        verdict.figure(sentence)
-    verdict.holds(
+        checks.note(sentence)
+    checks.expect(
         f"{sum(counts.values())} requests of {options.clients} clients saw right answers and honest errors only",
         not wrong and counts["200 whole"] > 0,
         f"{len(wrong)} wrong",
     )
     statement = "every request got an answer, or the beginning of one"
-    verdict.holds(statement, not counts["no answer"], f"{counts['no answer']} connections closed without a byte")
+    checks.expect(statement, not counts["no answer"], f"{counts['no answer']} connections closed without a byte")
     stuck = sum(client.is_alive() for client in clients)
-    verdict.holds("no client was left without an answer", not stuck, f"{stuck} still waiting")
+    checks.expect("no client was left without an answer", not stuck, f"{stuck} still waiting")
     kinds = sum(1 for what in counts if counts[what])
-    verdict.holds("the faults were felt", counts["cut"] > 0 and counts["502"] > 0, f"{kinds} kinds of outcome")
-    active = gateway.settles(lambda: gateway.metric("cloakroom_upstream_connections", state="active"), 0, 10)
+    checks.expect("the faults were felt", counts["cut"] > 0 and counts["502"] > 0, f"{kinds} kinds of outcome")
+    active = gateway.settle(lambda: gateway.metric("cloakroom_upstream_connections", state="active"), 0, 10)
     pending = gateway.metric("cloakroom_upstream_pending_requests")
-    verdict.holds(
+    checks.expect(
         "no upstream connection is leaked", active == 0 and pending == 0, f"{active:.0f} active, {pending:.0f} pending"
     )
-    running = gateway.settles(lambda: gateway.metric("http_server_active_requests"), 0, 5)
-    verdict.holds("no exchange is left over", running == 0, f"{running:.0f} active requests")
-    left = gateway.settles(gateway.descriptors, descriptors, 10)
-    verdict.holds("descriptors come back", left <= descriptors, f"{descriptors} before, {left} after")
-    verdict.holds("memory stays bounded", samples.growth < 64 * MIB, str(samples))
-    stage.stop(gateway)
+    running = gateway.settle(lambda: gateway.metric("http_server_active_requests"), 0, 5)
+    checks.expect("no exchange is left over", running == 0, f"{running:.0f} active requests")
+    left = gateway.settle(gateway.descriptors, descriptors, 10)
+    checks.expect("descriptors come back", left <= descriptors, f"{descriptors} before, {left} after")
+    checks.expect("memory stays bounded", samples.growth < 64 * MIB, str(samples))
+    gateway.stop()
 
 
-def be_client(port, source, counts, wrong, over):
+def client_process(port, source, counts, wrong, over):
     while not over.is_set():
         try:
             with http1.Client(port, timeout=20) as client:

@@ -1,6 +1,6 @@
-"""The upstream of the trials: streams deterministic bytes, hashes what it is sent. One thread for each connection.
+"""The upstream of the scenarios: streams deterministic bytes, hashes what it is sent. One thread for each connection.
 
-usage: python3 -m trials.origin PORT
+usage: python3 -m scenarios.origin PORT
 
 GET  /bytes/COUNT?seed=&rate=&chunked=1   so many bytes, at so many bytes a second if there is a rate
 POST /sink?id=&rate=                      reads the body and answers {"bytes", "sha256"} of it
@@ -21,7 +21,7 @@ import threading
 import time
 import urllib.parse
 
-from trials import content
+from scenarios import content
 
 SLOW_PIECE = 16_384
 

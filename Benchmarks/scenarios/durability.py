@@ -6,20 +6,20 @@ import signal
 import threading
 import time
 
-from rig import Failure
-from trials import http1, signedin
+from harness.command import Failure
+from scenarios import http1, session_helpers
 
 THREADS = 16
 
 
-def run(stage, verdict, options):
+def run(environment, checks, options):
     # Of many accounts: of one there would be no more than it may have.
     names = [f"user-{number}@example.com" for number in range(options.sign_ins // 20 + 1)]
-    mock, emails = signedin.mock(stage, 3_600, names), itertools.cycle(names)
-    session = {"store": "sqlite", "sqlite": {"path": str(stage.folder / "sessions.sqlite")}}
+    mock, emails = session_helpers.mock(environment, 3_600, names), itertools.cycle(names)
+    session = {"store": "sqlite", "sqlite": {"path": str(environment.folder / "sessions.sqlite")}}
     cookies, wanted = [], options.sign_ins
     for round_number in range(1, 4):
-        gateway = signedin.gateway(stage, mock, session)
+        gateway = session_helpers.gateway(environment, mock, session)
         before = len(cookies)
         stop_at = before + wanted // 3
         over = threading.Event()
@@ -27,7 +27,7 @@ def run(stage, verdict, options):
         def sign_in():
             while not over.is_set() and len(cookies) < before + wanted:
                 try:
-                    cookies.append(signedin.sign_in(gateway.port, next(emails)))
+                    cookies.append(session_helpers.sign_in(gateway.port, next(emails)))
                 except (OSError, Failure, http1.Closed, http1.Truncated):
                     # It was killed before it answered: nothing was acknowledged.
                     return
@@ -45,10 +45,10 @@ def run(stage, verdict, options):
         for thread in threads:
             thread.join(40)
         figures = f"after {len(cookies) - before} sign-ins, {rate:.0f} a second"
-        verdict.holds(f"kill -9 no. {round_number} is in the middle of sign-ins", in_the_middle, figures)
-    gateway = signedin.gateway(stage, mock, session)
+        checks.expect(f"kill -9 no. {round_number} is in the middle of sign-ins", in_the_middle, figures)
+    gateway = session_helpers.gateway(environment, mock, session)
     # Both the gateway's own answer and the upstream's: the tokens are there too.
-    lost = [cookie for cookie in cookies if signedin.who(gateway.port, cookie) != 200]
-    verdict.holds("every acknowledged sign-in is there", not lost, f"{len(cookies)} acknowledged, {len(lost)} lost")
-    refused = sum(signedin.video(gateway.port, cookie) != 200 for cookie in cookies[::10])
-    verdict.holds("and good for requests", refused == 0, f"{len(cookies[::10])} asked, {refused} refused")
+    lost = [cookie for cookie in cookies if session_helpers.who(gateway.port, cookie) != 200]
+    checks.expect("every acknowledged sign-in is there", not lost, f"{len(cookies)} acknowledged, {len(lost)} lost")
+    refused = sum(session_helpers.video(gateway.port, cookie) != 200 for cookie in cookies[::10])
+    checks.expect("and good for requests", refused == 0, f"{len(cookies[::10])} asked, {refused} refused")

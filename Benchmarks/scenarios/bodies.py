@@ -6,8 +6,8 @@ import json
 import threading
 import time
 
-from trials import content, http1, http2
-from trials.stage import MIB, Samples
+from harness.measure import MIB, MemorySamples
+from scenarios import content, http1, http2
 
 GROWTH_LIMIT = 16 * MIB
 RATE = 1_000_000
@@ -52,41 +52,41 @@ class Work(threading.Thread):
         return self.result, repr(self.error) if self.error else None
 
 
-def run(stage, verdict, options):
+def run(environment, checks, options):
     count = options.megabytes * 1_000_000
     changes = {"limits": {"body": "64GiB"}}
-    gateway = stage.gateway(**changes)
-    whole(stage, verdict, "HTTP/1.1", gateway, options, up_h1, down_h1, both_h1, count)
-    slow(stage, verdict, "HTTP/1.1", gateway, options, SLOW_H1)
-    stage.stop(gateway)
+    gateway = environment.gateway(**changes)
+    whole(environment, checks, "HTTP/1.1", gateway, options, up_h1, down_h1, both_h1, count)
+    slow(environment, checks, "HTTP/1.1", gateway, options, SLOW_H1)
+    gateway.stop()
     if options.without_http2:
         return
-    gateway = stage.gateway(**changes)
+    gateway = environment.gateway(**changes)
     try:
         http2.Connection(gateway.tls_port).close()
     except http2.NotSpoken as error:
-        verdict.holds("bodies over HTTP/2", False, str(error))
+        checks.expect("bodies over HTTP/2", False, str(error))
         return
-    whole(stage, verdict, "HTTP/2", gateway, options, up_h2, down_h2, both_h2, count)
-    slow(stage, verdict, "HTTP/2", gateway, options, SLOW_H2)
-    fair(verdict, gateway)
-    stage.stop(gateway)
+    whole(environment, checks, "HTTP/2", gateway, options, up_h2, down_h2, both_h2, count)
+    slow(environment, checks, "HTTP/2", gateway, options, SLOW_H2)
+    fair(checks, gateway)
+    gateway.stop()
 
 
-def whole(stage, verdict, protocol, gateway, options, up, down, both, count):
+def whole(environment, checks, protocol, gateway, options, up, down, both, count):
     """Each direction, then both together, against one gateway: what one leaves behind counts against the next."""
     before = gateway.resident()
     seconds = 60 + count // 10_000_000
     for title, function in (("up", up), ("down", down), ("both at once", both)):
         start = time.monotonic()
-        with Samples(gateway) as samples:
+        with MemorySamples(gateway) as samples:
             samples.before = before
             is_right, error = Work(function, gateway, count, seconds).outcome(seconds)
         took = time.monotonic() - start
         figures = f"{took:.1f} s, {count / took / 1e6:.0f} MB/s{' each way' if 'both' in title else ''}"
-        verdict.holds(f"{options.megabytes} MB {title} over {protocol} is byte-identical", is_right, error or figures)
+        checks.expect(f"{options.megabytes} MB {title} over {protocol} is byte-identical", is_right, error or figures)
         statement = f"memory stays within 16 MiB while {options.megabytes} MB go {title} over {protocol}"
-        verdict.holds(statement, samples.growth < GROWTH_LIMIT, str(samples))
+        checks.expect(statement, samples.growth < GROWTH_LIMIT, str(samples))
 
 
 def is_received(report, count):
@@ -158,17 +158,17 @@ def transfer_h2(gateway, count, seconds, is_up=False, is_down=False):
 # One side slow
 
 
-def slow(stage, verdict, protocol, gateway, options, sides):
+def slow(environment, checks, protocol, gateway, options, sides):
     """All the slow sides at a time, for so many seconds: memory has to bear them together."""
     seconds = options.slow_seconds
-    with Samples(gateway) as samples:
-        works = {name: Work(function, gateway, stage.origin_port, seconds) for name, function in sides.items()}
+    with MemorySamples(gateway) as samples:
+        works = {name: Work(function, gateway, environment.origin_port, seconds) for name, function in sides.items()}
         for name, work in works.items():
             result, error = work.outcome(seconds + 30)
             is_right, figures = result or (False, "")
-            verdict.holds(f"{name} at 1 MB/s over {protocol}", is_right and not error, error or figures)
+            checks.expect(f"{name} at 1 MB/s over {protocol}", is_right and not error, error or figures)
     statement = f"memory stays within 16 MiB with {len(sides)} slow sides at a time over {protocol}"
-    verdict.holds(statement, samples.growth < GROWTH_LIMIT, str(samples))
+    checks.expect(statement, samples.growth < GROWTH_LIMIT, str(samples))
 
 
 def of_rate(count, seconds):
@@ -290,7 +290,7 @@ SLOW_H2 = {
 }
 
 
-def fair(verdict, gateway):
+def fair(checks, gateway):
     """A stream that nobody reads does not hold up its neighbour on the same connection (RFC 9113 §5.2)."""
     count, download = 64_000_000, Download()
     with http2.Connection(gateway.tls_port, window=65_535) as connection:
@@ -300,4 +300,4 @@ def fair(verdict, gateway):
         connection.complete(stream, seconds=60)
     is_right = stream.is_complete and download.count == count and download.is_start_of(SEED_DOWN)
     figures = f"{count / 1e6:.0f} MB in {time.monotonic() - start:.1f} s, {stalled.received} bytes on the stalled one"
-    verdict.holds("a stalled HTTP/2 stream does not hold up another one of its connection", is_right, figures)
+    checks.expect("a stalled HTTP/2 stream does not hold up another one of its connection", is_right, figures)

@@ -7,8 +7,10 @@ import socket
 import struct
 import time
 
-from rig import Failure
-from trials.stage import MIB, Probes, Samples, raise_file_limit
+from harness.command import Failure
+from harness.measure import MIB, MemorySamples
+from harness.process import allow_many_files
+from scenarios.bystander import BystanderClient
 
 BACK_WITHIN = 16 * MIB
 ADDRESSES = 100
@@ -18,7 +20,7 @@ RESERVE = 500
 REQUEST = b"GET /crowd HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
-def run(stage, verdict, options):
+def run(environment, checks, options):
     count = options.connections
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if limit < count + 2 * RESERVE:
@@ -27,24 +29,24 @@ def run(stage, verdict, options):
         )
     timeouts = {"keepAlive": "2m", "header": "1m"}
     limits = {"connections": count + RESERVE, "connectionsPerAddress": 2 * count // ADDRESSES}
-    gateway = stage.gateway(timeouts=timeouts, limits=limits, upstream={"pool": {"idleTimeout": "1s"}})
+    gateway = environment.gateway(timeouts=timeouts, limits=limits, upstream={"pool": {"idleTimeout": "1s"}})
     for warning in gateway.warnings():
-        verdict.figure(warning)
+        checks.note(warning)
     for number in (1, 2):
         # The second crowd shows whether what the first left behind is used again, or comes on top.
-        wave(verdict, gateway, count, "first" if number == 1 else "second")
-    stage.stop(gateway)
+        wave(checks, gateway, count, "first" if number == 1 else "second")
+    gateway.stop()
 
 
-def wave(verdict, gateway, count, name):
-    gateway.settles(gateway.descriptors, 0, 1.5)
+def wave(checks, gateway, count, name):
+    gateway.settle(gateway.descriptors, 0, 1.5)
     descriptors = gateway.descriptors()
     ours, theirs = multiprocessing.Pipe()
     # A process of its own: its work must not make our probes late.
     crowd = multiprocessing.get_context("fork").Process(
-        target=be_crowd, args=(gateway.port, count, theirs), daemon=True
+        target=connections_process, args=(gateway.port, count, theirs), daemon=True
     )
-    with Samples(gateway) as samples, Probes(gateway) as probes:
+    with MemorySamples(gateway) as samples, BystanderClient(gateway) as bystander:
         crowd.start()
         opened = said(ours, crowd, 120)
         time.sleep(IDLE_SECONDS)
@@ -52,20 +54,20 @@ def wave(verdict, gateway, count, name):
         still_open = ask(ours, crowd, "count")
         ask(ours, crowd, "drop")
         crowd.join(20)
-        gateway.settles(gateway.descriptors, descriptors + 20, 10)
-    verdict.holds(
+        gateway.settle(gateway.descriptors, descriptors + 20, 10)
+    checks.expect(
         f"{name} crowd: {count} connections are open and idle",
         opened["opened"] == count == still_open["open"] and opened["answered"] == count // 2,
         f"{opened['opened']} opened in {opened['seconds']:.1f} s, {opened['answered']} used once, "
         f"{still_open['open']} open after {IDLE_SECONDS} s, the gateway had {at_most} descriptors; {samples}, "
         f"{samples.growth / max(1, opened['opened']) / 1024:.1f} KiB each",
     )
-    probes.judge(verdict, f"{name} crowd: others are served")
-    left = gateway.settles(gateway.descriptors, descriptors, 10)
-    verdict.holds(f"{name} crowd: descriptors come back", left <= descriptors, f"{descriptors} before, {left} after")
-    after = gateway.settles(gateway.resident, samples.before + BACK_WITHIN, 15)
+    bystander.check(checks, f"{name} crowd: others are served")
+    left = gateway.settle(gateway.descriptors, descriptors, 10)
+    checks.expect(f"{name} crowd: descriptors come back", left <= descriptors, f"{descriptors} before, {left} after")
+    after = gateway.settle(gateway.resident, samples.before + BACK_WITHIN, 15)
     figures = f"{samples.before / MIB:.1f} MiB before, {after / MIB:.1f} MiB after"
-    verdict.holds(f"{name} crowd: memory comes back within 16 MiB", after <= samples.before + BACK_WITHIN, figures)
+    checks.expect(f"{name} crowd: memory comes back within 16 MiB", after <= samples.before + BACK_WITHIN, figures)
 
 
 def said(pipe, crowd, seconds):
@@ -91,8 +93,8 @@ def connect(port, number):
     return connection
 
 
-def be_crowd(port, count, pipe):
-    raise_file_limit()
+def connections_process(port, count, pipe):
+    allow_many_files()
     start, connections, answered, waiting = time.monotonic(), [], 0, []
     for number in range(count):
         try:

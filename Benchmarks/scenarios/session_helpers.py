@@ -1,37 +1,37 @@
 """Gateways in front of the mock API, and clients that are signed in."""
 
-import base64
 import collections
 import json
 import threading
 import time
 
-import rig as rigs
-from rig import Failure
-from trials import http1
+from harness.command import Failure
+from harness.http import basic_credentials, request
+from harness.ports import free_port
+from scenarios import http1
 
 TOKEN = "trial-api-token"
 EMAIL, PASSWORD = "jo@example.com", "correct horse"
 SECRET = "a secret of the gateway's that is long enough for a trial"
 
 
-def mock(stage, lifetime, emails=(EMAIL,)):
+def mock(environment, lifetime, emails=(EMAIL,)):
     """Starts the mock API; access tokens live for so many seconds, refresh tokens are good once."""
-    port = stage.free_port()
-    command = [stage.binary, "mock-api", "--port", str(port), "--api-token", TOKEN]
+    port = free_port()
+    command = [environment.binary, "mock-api", "--port", str(port), "--api-token", TOKEN]
     for email in emails:
         command += ["--user", f"{email}:{PASSWORD}"]
-    stage.process("mock", [*command, "--access-token-lifetime", str(lifetime), "--expose-observations"], port)
+    environment.start("mock", [*command, "--access-token-lifetime", str(lifetime), "--expose-observations"], port)
     return port
 
 
 def observed(mock_port):
     """What the mock has seen."""
-    _, _, text = rigs.request(f"http://127.0.0.1:{mock_port}/__mock/requests", headers={"X-API-TOKEN": TOKEN})
+    _, _, text = request(f"http://127.0.0.1:{mock_port}/__mock/requests", headers={"X-API-TOKEN": TOKEN})
     return json.loads(text)
 
 
-def gateway(stage, mock_port, session, **changes):
+def gateway(environment, mock_port, session, **changes):
     """Starts a gateway that people can sign in at."""
     routes = [
         {"name": "all", "methods": ["GET"], "path": "/*", "upstream": "api", "requiresAuthorization": False},
@@ -52,7 +52,7 @@ def gateway(stage, mock_port, session, **changes):
         "revoke": {"path": "/auth/revoke"},
         "user": {"path": "/user"},
     }
-    return stage.gateway(
+    return environment.gateway(
         warm_up=False,
         upstream=upstream,
         routes=routes,
@@ -64,9 +64,8 @@ def gateway(stage, mock_port, session, **changes):
 
 def sign_in(port, email=EMAIL, timeout=30):
     """Signs in and returns the cookie, as a field line."""
-    basic = base64.b64encode(f"{email}:{PASSWORD}".encode()).decode()
     with http1.Client(port, timeout) as client:
-        client.send("POST", "/auth", [], 0, fields=f"Authorization: Basic {basic}\r\n")
+        client.send("POST", "/auth", [], 0, fields=f"Authorization: {basic_credentials(email, PASSWORD)}\r\n")
         status = client.receive()
         body = client.body()
         if status != 200:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Asks a second reader: do gateway and upstream see the same requests in what a client sends?
+"""Asks a second server: do gateway and upstream see the same requests in what a client sends?
 
 Each of some 300 malformed or ambiguous HTTP/1.1 requests goes through the gateway to nginx, and to HAProxy:
 with a well-formed request right behind it, or after its answer if the connection is still open then; and with its body
@@ -8,8 +8,8 @@ What the gateway's access log says was forwarded must be what the upstream's log
 that was hidden in another one must not come to light anywhere; an answer must be the answer to its request; and what is
 malformed by every reading must be refused and the connection closed. Prints the refusals by family and status.
 
-  agreement.py                             both upstreams, all cases
-  agreement.py --family chunks --verbose   every case of a family, with what became of it
+  parser_differential.py                             both upstreams, all cases
+  parser_differential.py --family chunks --verbose   every case of a family, with what became of it
 
 Takes about 20 seconds. Needs nginx and haproxy. Ends with 1 if a statement does not hold.
 """
@@ -23,14 +23,15 @@ import json
 import pathlib
 import re
 import socket
-import sys
 import threading
 import time
 
-import rig as rigs
-from rig import Failure
-from trials import malformed
-from trials.stage import Stage, Verdict
+from harness.checks import Checks
+from harness.command import run_command
+from harness.environment import TestEnvironment
+from harness.gateway import release_build
+from harness.ports import free_port
+from scenarios import malformed
 
 ATTEMPTS_AT_A_TIME = 16
 # How long a connection on which nothing comes is taken to wait for more from us.
@@ -132,18 +133,11 @@ def modes(case):
 # The readers
 
 
-class Reader:
+class ReferenceServer:
     """An upstream that writes down what it sees."""
 
-    def __init__(self, stage):
-        self.port = stage.free_port()
-
-    def fill(self, stage, template, **values):
-        values |= {"DIR": stage.folder, "READER_PORT": self.port, "ORIGIN_PORT": stage.origin_port}
-        text = re.sub(r"@([A-Z_]+)@", lambda found: str(values[found[1]]), (rigs.HERE / "peers" / template).read_text())
-        file = stage.folder / template
-        file.write_text(text)
-        return str(file)
+    def __init__(self):
+        self.port = free_port()
 
     def seen(self):
         """Waits until nothing more is written, and returns the lines: METHOD TARGET STATUS."""
@@ -154,30 +148,35 @@ class Reader:
         return lines
 
 
-class Nginx(Reader):
+class Nginx(ReferenceServer):
     name = "nginx"
 
-    def start(self, stage):
-        self.file = stage.folder / "nginx.seen"
-        config = self.fill(stage, "reader.nginx.conf")
-        stage.process(self.name, ["nginx", "-c", config], self.port)
+    def start(self, environment):
+        self.file = environment.folder / "nginx.seen"
+        config = environment.fill("reference-server.nginx.conf", SERVER_PORT=self.port, ORIGIN_PORT=environment.origin_port)
+        environment.start(self.name, ["nginx", "-c", config], self.port)
 
     def lines(self):
         return self.file.read_text(errors="replace").splitlines()
 
 
-class HAProxy(Reader):
+class HAProxy(ReferenceServer):
     name = "haproxy"
 
-    def start(self, stage):
+    def start(self, environment):
         self.log = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.log.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**22)
         self.log.bind(("127.0.0.1", 0))
-        self.told = []
-        stage.ends.callback(self.log.close)
+        self.received = []
+        environment.processes.stack.callback(self.log.close)
         threading.Thread(target=self.listen, daemon=True).start()
-        config = self.fill(stage, "reader.haproxy.cfg", LOG_PORT=self.log.getsockname()[1])
-        stage.process(self.name, ["haproxy", "-f", config], self.port)
+        config = environment.fill(
+            "reference-server.haproxy.cfg",
+            SERVER_PORT=self.port,
+            ORIGIN_PORT=environment.origin_port,
+            LOG_PORT=self.log.getsockname()[1],
+        )
+        environment.start(self.name, ["haproxy", "-f", config], self.port)
 
     def listen(self):
         while True:
@@ -187,13 +186,13 @@ class HAProxy(Reader):
                 return
             # Notices of starting and stopping come the same way.
             if len(line.split(" ")) == 3:
-                self.told.append(line)
+                self.received.append(line)
 
     def lines(self):
-        return list(self.told)
+        return list(self.received)
 
 
-READERS = {reader.name: reader for reader in (Nginx, HAProxy)}
+REFERENCE_SERVERS = {server.name: server for server in (Nginx, HAProxy)}
 
 
 def path_of(target):
@@ -202,7 +201,7 @@ def path_of(target):
 
 
 def of_line(line):
-    """(method, path) of a reader's line, or None if no request of ours is in it: the probe of a port, a warm-up."""
+    """(method, path) of a server's line, or None if no request of ours is in it: the probe of a port, a warm-up."""
     method, target, status = line.split(" ")
     path = path_of(target)
     if not OURS.match(path):
@@ -224,25 +223,25 @@ def forwarded(log):
 # The trial
 
 
-def try_reader(stage, verdict, reader, cases, options, numbers):
-    reader.start(stage)
-    gateway = stage.gateway(upstream_port=reader.port, upstream={"pool": {"maxConnections": 8}})
+def test_server(environment, checks, server, cases, options, numbers):
+    server.start(environment)
+    gateway = environment.gateway(upstream_port=server.port, upstream={"pool": {"maxConnections": 8}})
     attempts = [Attempt(next(numbers), case, mode) for case in cases for mode in modes(case)]
     with concurrent.futures.ThreadPoolExecutor(ATTEMPTS_AT_A_TIME) as pool:
         list(pool.map(lambda attempt: run_attempt(attempt, gateway.port), attempts))
     log = gateway.process.log
-    lines = reader.seen()
-    status = stage.stop(gateway)
-    verdict.holds(f"{reader.name}: the gateway is alive to the end", status == 0, f"status {status}")
+    lines = server.seen()
+    status = gateway.stop()
+    checks.expect(f"{server.name}: the gateway is alive to the end", status == 0, f"status {status}")
     if options.verbose:
         for attempt in attempts:
-            verdict.figure(str(attempt))
-    judge_counts(verdict, reader, lines, log, attempts)
-    judge_answers(verdict, reader, attempts)
+            checks.note(str(attempt))
+    judge_counts(checks, server, lines, log, attempts)
+    judge_answers(checks, server, attempts)
     return attempts
 
 
-def judge_counts(verdict, reader, lines, log, attempts):
+def judge_counts(checks, server, lines, log, attempts):
     whole, broken = forwarded(log)
     seen = collections.Counter(filter(None, map(of_line, lines)))
     by_number = {attempt.number: attempt for attempt in attempts}
@@ -250,39 +249,39 @@ def judge_counts(verdict, reader, lines, log, attempts):
     def explain(difference):
         for (method, path), count in itertools.islice(difference.items(), 10):
             found = OURS.match(path)
-            verdict.figure(f"{count} × {method} {path[:80]}")
-            verdict.figure(f"  {by_number[int(found[1])]}" if found else "  belongs to no attempt")
+            checks.note(f"{count} × {method} {path[:80]}")
+            checks.note(f"  {by_number[int(found[1])]}" if found else "  belongs to no attempt")
 
     unknown = seen - whole - broken
     explain(unknown)
     figures = f"{seen.total()} seen, {whole.total()} forwarded, {broken.total()} more broke off"
-    verdict.holds(f"{reader.name}: sees no request that the gateway did not forward", not unknown, figures)
+    checks.expect(f"{server.name}: sees no request that the gateway did not forward", not unknown, figures)
     lost = whole - seen
     explain(lost)
-    verdict.holds(
-        f"{reader.name}: sees every request that the gateway forwarded whole", not lost, f"{lost.total()} missing"
+    checks.expect(
+        f"{server.name}: sees every request that the gateway forwarded whole", not lost, f"{lost.total()} missing"
     )
     hidden = sum(count for (_, path), count in seen.items() if path.startswith("/smuggled/"))
     counted = sum(count for (_, path), count in (whole + broken).items() if path.startswith("/smuggled/"))
     figures = f"{hidden} seen, and {counted} counted by the gateway: pipelined behind something whole"
-    verdict.holds(f"{reader.name}: no hidden request comes to light", hidden <= counted, figures)
+    checks.expect(f"{server.name}: no hidden request comes to light", hidden <= counted, figures)
 
 
-def judge_answers(verdict, reader, attempts):
+def judge_answers(checks, server, attempts):
     crossed = []
     for attempt in attempts:
         for _, seen in attempt.answers:
             if seen and f"{attempt.number:06d}" not in seen:
                 crossed.append(attempt)
     for attempt in crossed[:10]:
-        verdict.figure(str(attempt))
-    verdict.holds(f"{reader.name}: every answer is to its own request", not crossed, f"{len(crossed)} are not")
+        checks.note(str(attempt))
+    checks.expect(f"{server.name}: every answer is to its own request", not crossed, f"{len(crossed)} are not")
     passed = [attempt for attempt in attempts if attempt.case.must_refuse and not attempt.is_refused]
     for attempt in passed[:40]:
-        verdict.figure(str(attempt))
+        checks.note(str(attempt))
     count = sum(attempt.case.must_refuse for attempt in attempts)
-    verdict.holds(
-        f"{reader.name}: {count} malformed requests are refused and closed on", not passed, f"{len(passed)} are not"
+    checks.expect(
+        f"{server.name}: {count} malformed requests are refused and closed on", not passed, f"{len(passed)} are not"
     )
 
 
@@ -306,25 +305,19 @@ def main():
     parser.add_argument("--family", choices=malformed.FAMILIES, help="only these cases")
     parser.add_argument("--verbose", action="store_true", help="say what became of every case")
     options = parser.parse_args()
-    unknown = set(options.upstreams.split(",")) - set(READERS)
+    unknown = set(options.upstreams.split(",")) - set(REFERENCE_SERVERS)
     if unknown:
-        parser.error(f"there is no upstream {', '.join(unknown)}; there are {', '.join(READERS)}")
-    rigs.exit_on_signals()
+        parser.error(f"there is no upstream {', '.join(unknown)}; there are {', '.join(REFERENCE_SERVERS)}")
     cases = [case for case in malformed.cases() if options.family in (None, case.family)]
-    verdict, attempts, numbers = Verdict(), [], itertools.count(1)
-    with Stage(options.product or rigs.release_build()) as stage:
+    checks, attempts, numbers = Checks(), [], itertools.count(1)
+    with TestEnvironment(options.product or release_build()) as environment:
         for name in options.upstreams.split(","):
-            attempts += try_reader(stage, verdict, READERS[name](stage), cases, options, numbers)
+            attempts += test_server(environment, checks, REFERENCE_SERVERS[name](), cases, options, numbers)
     print(f"\nWhat {len(attempts)} attempts at {len(cases)} cases were first answered with:\n")
     print("\n".join(table(attempts)))
-    print(f"\nagreement: {verdict.said - verdict.failed} of {verdict.said} statements hold")
-    return 1 if verdict.failed or not verdict.said else 0
+    print(f"\nparser_differential: {checks.summary()}")
+    return checks.exit_status
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except Failure as failure:
-        sys.exit(f"agreement: {failure}")
-    except KeyboardInterrupt:
-        sys.exit(130)
+    run_command(main)

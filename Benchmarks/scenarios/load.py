@@ -4,7 +4,7 @@ import collections
 import itertools
 import threading
 
-from trials import http1, http2
+from scenarios import http1, http2
 
 NO_ERROR, REFUSED_STREAM = 0, 7
 
