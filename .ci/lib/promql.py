@@ -1,6 +1,6 @@
-"""What an expression in PromQL asks for: metrics by name, and what their labels have to be.
+"""The metrics and labels that a PromQL expression names.
 
-Not a parser: Prometheus itself says whether an expression is right. This finds the names in a right one.
+This is not a parser: Prometheus checks the syntax. It finds the names in an expression that is correct.
 """
 
 import re
@@ -11,23 +11,23 @@ NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 SELECTOR = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)\s*\{((?:" + STRING + r"|[^{}\"'])*)\}")
 MATCHER = re.compile(r"([a-zA-Z_][a-zA-Z0-9_]*)\s*(=~|!~|!=|=)\s*(" + STRING + ")")
 GROUPED = re.compile(r"\b(?:by|on)\s*\(([^)]*)\)")
-WORDS = {"and", "or", "unless", "bool", "offset", "inf", "nan"}
+KEYWORDS = {"and", "or", "unless", "bool", "offset", "inf", "nan"}
 
 
 def selectors(expression):
     """Each metric with its matchers: (name, [(label, operator, value)])."""
     found = []
     for name, inside in SELECTOR.findall(expression):
-        found.append((name, [(label, how, value[1:-1]) for label, how, value in MATCHER.findall(inside)]))
+        found.append((name, [(label, operator, value[1:-1]) for label, operator, value in MATCHER.findall(inside)]))
     rest = SELECTOR.sub(" ", expression)
     rest = re.sub(r"\[[^\]]*\]", " ", re.sub(STRING, " ", rest))
+    # Removed first, so that an aggregation is followed by its parenthesis.
     rest = GROUPING.sub(" ", rest)
     for match in NAME.finditer(rest):
         follows = rest[match.end():].lstrip()
         before = rest[: match.start()]
-        if follows.startswith("(") or match.group().lower() in WORDS or re.search(r"[\d.]$", before):
+        if follows.startswith("(") or match.group().lower() in KEYWORDS or re.search(r"[\d.]$", before):
             continue
-        # An aggregation whose grouping stood between it and its parenthesis has lost that grouping above.
         found.append((match.group(), []))
     return found
 
@@ -38,26 +38,26 @@ def groupings(expression):
     return {label.strip() for group in GROUPED.findall(bare) for label in group.split(",") if label.strip()}
 
 
-def faults(expression, series):
-    """What an expression asks for that is not there, as sentences.
+def find_mismatches(expression, series):
+    """The names in an expression that no series has, as sentences.
 
-    `series` holds the labels of what is there: for each metric's name, for each label the set of its values.
+    `series` has the existing labels: for each metric name, for each label, the set of its values.
     """
-    said = []
+    found = []
     for name, matchers in selectors(expression):
         if name not in series:
-            said.append(f"there is no metric {name}")
+            found.append(f"no metric {name}")
             continue
-        for label, how, value in matchers:
+        for label, operator, value in matchers:
             if label not in series[name]:
-                said.append(f"{name} has no label {label}")
-            elif how == "=" and value and value not in series[name][label]:
-                said.append(f"{name} never has {label}={value!r}")
-            elif how == "=~":
+                found.append(f"{name} has no label {label}")
+            elif operator == "=" and value and value not in series[name][label]:
+                found.append(f"{name} never has {label}={value!r}")
+            elif operator == "=~":
                 for alternative in value.split("|"):
-                    if not any(re.fullmatch(alternative, there) for there in series[name][label]):
-                        said.append(f"{name} never has a {label} that matches {alternative!r}")
+                    if not any(re.fullmatch(alternative, existing) for existing in series[name][label]):
+                        found.append(f"{name} never has a {label} that matches {alternative!r}")
     known = {label for name, _ in selectors(expression) for label in series.get(name, {})}
     for label in groupings(expression) - known:
-        said.append(f"nothing in it has the label {label} that it groups by")
-    return said
+        found.append(f"no metric in it has the label {label} that it groups by")
+    return found

@@ -1,105 +1,98 @@
-"""People who use gateways: what they ask, how often, and what happens to them meanwhile."""
+"""Traffic for running gateways that makes them record every metric."""
 
-import http.client
 import json
 import signal
-import ssl
 import time
 
-from running import NAME
+from harness.command import Failure
+from harness.http import request, session_cookie
+
+USER = {"email": "jo@example.com", "password": "secret"}
 
 
 class Client:
-    """Somebody with a browser: keeps a cookie, looks at no certificate."""
+    """An HTTPS client that keeps a cookie and does not verify certificates."""
 
     def __init__(self, port):
         self.port = port
         self.cookie = None
 
-    def ask(self, method, path, body=None, fields=()):
-        context = ssl._create_unverified_context()
-        connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=30, context=context)
-        headers = dict(fields)
-        if self.cookie:
-            headers["Cookie"] = self.cookie
+    def request(self, method, path, body=None):
+        """Sends a request and returns the status of its response."""
+        headers = {"Cookie": self.cookie} if self.cookie else {}
         if body is not None:
             headers["Content-Type"] = "application/json"
             body = json.dumps(body)
-        try:
-            connection.request(method, path, body=body, headers=headers)
-            answer = connection.getresponse()
-            answer.read()
-            if given := answer.getheader("Set-Cookie"):
-                self.cookie = given.split(";")[0]
-            return answer.status
-        finally:
-            connection.close()
+        status, fields, _ = request(f"https://127.0.0.1:{self.port}{path}", method, headers, body, timeout=30)
+        self.cookie = session_cookie(fields) or self.cookie
+        return status
 
 
-def use(port):
-    """Signs in and looks at everything; others try what they may not. Who signed in comes back."""
-    jo, stranger = Client(port), Client(port)
-    if (status := jo.ask("POST", "/auth", {"email": "jo@example.com", "password": "secret"})) != 200:
-        raise SystemExit(f"{NAME}: signing in is answered with {status}")
+def visit(port):
+    """Signs in and requests every page; a second client sends requests that are rejected. Returns the first client."""
+    user, anonymous = Client(port), Client(port)
+    if (status := user.request("POST", "/auth", USER)) != 200:
+        raise Failure(f"sign-in failed: status {status}")
     for path in ("/episodes", "/videos/1", "/videos/2", "/user", "/auth", "/auth/sessions"):
-        jo.ask("GET", path)
-    stranger.ask("GET", "/videos/1")
-    stranger.ask("GET", "/nothing-here")
-    stranger.ask("POST", "/episodes", {})
-    stranger.ask("GET", "/episodes%00")
-    return jo
+        user.request("GET", path)
+    anonymous.request("GET", "/videos/1")
+    anonymous.request("GET", "/nothing-here")
+    anonymous.request("POST", "/episodes", {})
+    anonymous.request("GET", "/episodes%00")
+    return user
 
 
-def use_once(port):
-    """Attempts to sign in that fail. Five of them would throttle those that follow."""
-    stranger = Client(port)
-    stranger.ask("POST", "/auth", {"email": "jo@example.com", "password": "wrong"})
-    stranger.ask("POST", "/auth", {"email": "nobody", "password": "x"})
+def fail_sign_ins(port):
+    """Sends sign-ins that fail. Five failures would throttle later sign-ins."""
+    client = Client(port)
+    client.request("POST", "/auth", {**USER, "password": "wrong"})
+    client.request("POST", "/auth", {"email": "invalid", "password": "x"})
 
 
-def carry_on(people, seconds, until=lambda: True):
-    """Everybody watches videos, for so long at least, and then until something is so; tokens have to be renewed meanwhile."""
-    begun = time.monotonic()
-    while (gone := time.monotonic() - begun) < seconds or not until():
-        if gone > 120:
-            raise SystemExit(f"{NAME}: nothing comes of it within two minutes")
-        for person in people:
-            person.ask("GET", "/videos/1")
-            person.ask("GET", "/episodes")
+def keep_requesting(clients, seconds, until=lambda: True):
+    """All clients request videos for at least `seconds` and until the condition is true. Tokens are refreshed meanwhile."""
+    start = time.monotonic()
+    while (elapsed := time.monotonic() - start) < seconds or not until():
+        if elapsed > 120:
+            raise Failure("Prometheus did not scrape the gateways within 120 s")
+        for client in clients:
+            client.request("GET", "/videos/1")
+            client.request("GET", "/episodes")
         time.sleep(0.1)
 
 
-def go_on(prometheus, people, seconds):
-    """Everybody carries on until Prometheus has seen both gateways a few times meanwhile: a rate takes two looks."""
-    begun = time.time()
+def request_until_scraped(prometheus, clients, seconds):
+    """Keeps requesting until Prometheus has scraped every gateway three times: a rate requires two samples."""
+    start = time.time()
 
-    def is_seen():
-        seen = prometheus.numbers('min(sum_over_time(up{job="cloakroom"}[%ds]))' % (time.time() - begun))
-        return seen and seen[0] >= 3
+    def is_scraped():
+        scrapes = prometheus.numbers('min(sum_over_time(up{job="cloakroom"}[%ds]))' % (time.time() - start))
+        return scrapes and scrapes[0] >= 3
 
-    carry_on(people, seconds, is_seen)
+    keep_requesting(clients, seconds, is_scraped)
 
 
-def play(run, prometheus, ports):
-    """Brings everything about that is counted. The people who are left at the end come back."""
+def exercise(processes, prometheus, ports):
+    """Causes every event that is counted, an outage of the API and of the session store included. Returns the clients
+    that are signed in."""
     for port in ports:
         for _ in range(3):
-            use_once(port)
-    people = [use(port) for _ in range(3) for port in ports]
-    go_on(prometheus, people, 4)
+            fail_sign_ins(port)
+    clients = [visit(port) for _ in range(3) for port in ports]
+    request_until_scraped(prometheus, clients, 4)
     for name in ("compose", "systemd"):
-        run.signal(name, signal.SIGHUP)
+        processes[name].signal(signal.SIGHUP)
     for port in ports:
-        use_once(port)
-        leaving = use(port)
-        leaving.ask("DELETE", "/auth/sessions")
-        leaving.ask("DELETE", "/auth")
-        people = [person for person in people if person.port != port] + [use(port)]
-    go_on(prometheus, people, 5)
-    run.stop("api")
+        fail_sign_ins(port)
+        leaving = visit(port)
+        leaving.request("DELETE", "/auth/sessions")
+        leaving.request("DELETE", "/auth")
+        clients = [client for client in clients if client.port != port] + [visit(port)]
+    request_until_scraped(prometheus, clients, 5)
+    processes["api"].stop()
     for port in ports:
-        Client(port).ask("POST", "/auth", {"email": "jo@example.com", "password": "secret"})
-    go_on(prometheus, people, 3)
-    run.stop("redis")
-    go_on(prometheus, people, 3)
-    return people
+        Client(port).request("POST", "/auth", USER)
+    request_until_scraped(prometheus, clients, 3)
+    processes["redis"].stop()
+    request_until_scraped(prometheus, clients, 3)
+    return clients
