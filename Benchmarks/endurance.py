@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""Tries what a gateway has to endure: large bodies, crowds, faults, a successor. Prints figures, and PASS or FAIL.
+"""Endurance tests: large bodies, many connections, faults, restarts. Prints figures, and PASS or FAIL.
 
   endurance.py bodies        1 GB up, down, both at once, and with one side slow
-  endurance.py connections   10,000 connections opened, idle, dropped
-  endurance.py slowloris     1,000 heads that come a byte a second
-  endurance.py zerowindow    1,000 HTTP/2 streams whose window stays shut
+  endurance.py connections   10,000 connections opened, idle, closed
+  endurance.py slowloris     1,000 heads at one byte per second
+  endurance.py zerowindow    1,000 HTTP/2 streams whose window stays closed
   endurance.py chaos         a minute of load with faults between gateway and upstream
   endurance.py upgrade       a second process takes over the port under load
   endurance.py drain         SIGTERM under load
-  endurance.py refresh       200 clients on one session whose access token lives for 2 seconds
+  endurance.py refresh       200 clients with one session whose access token expires after 2 s
   endurance.py replicas      two gateways and one Redis: sign-out, kill -9, restarts, an outage
-  endurance.py durability    kill -9 in the middle of 1,000 sign-ins, sessions in SQLite
-  endurance.py telemetry     a dead collector, a full pipe, a huge scrape, start and stop
-  endurance.py all           one after the other; ends with 1 if a statement does not hold
+  endurance.py durability    kill -9 during 1,000 sign-ins, sessions in SQLite
+  endurance.py telemetry     a stopped collector, a full pipe, a large scrape, start and stop
+  endurance.py all           all of them in sequence; exits with 1 if a check fails
 
-Everything is on loopback, on free ports, and ended by process id when the script ends. Standard library only.
+Everything listens on free ports of loopback and is stopped by process id when the script ends. Standard library only.
 """
 
 import argparse
@@ -49,18 +49,18 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("scenarios", nargs="+", choices=[*SCENARIOS, "all"], metavar="scenario", help="one or more of the above")
     parser.add_argument("--product", type=pathlib.Path, help="the gateway's binary; default: the release build's")
-    parser.add_argument("--without-http2", action="store_true", help="leave out what needs HTTP/2")
+    parser.add_argument("--without-http2", action="store_true", help="skip everything that needs HTTP/2")
     parser.add_argument("--megabytes", type=int, default=1_000, help="size of a large body; default: %(default)s")
-    parser.add_argument("--slow-seconds", type=int, default=20, help="length of a slow slice; default: %(default)s")
-    parser.add_argument("--connections", type=int, default=10_000, help="size of the crowd; default: %(default)s")
-    parser.add_argument("--heads", type=int, default=1_000, help="slow heads at a time; default: %(default)s")
-    parser.add_argument("--streams", type=int, default=1_000, help="shut HTTP/2 streams; default: %(default)s")
-    parser.add_argument("--chaos-seconds", type=int, default=60, help="length of the chaos; default: %(default)s")
-    parser.add_argument("--refresh-seconds", type=int, default=60, help="length of refresh; default: %(default)s")
+    parser.add_argument("--slow-seconds", type=int, default=20, help="duration of slow transfers; default: %(default)s")
+    parser.add_argument("--connections", type=int, default=10_000, help="number of connections; default: %(default)s")
+    parser.add_argument("--heads", type=int, default=1_000, help="concurrent slow heads; default: %(default)s")
+    parser.add_argument("--streams", type=int, default=1_000, help="HTTP/2 streams with a closed window; default: %(default)s")
+    parser.add_argument("--chaos-seconds", type=int, default=60, help="duration of chaos; default: %(default)s")
+    parser.add_argument("--refresh-seconds", type=int, default=60, help="duration of refresh; default: %(default)s")
     parser.add_argument("--sign-ins", type=int, default=1_000, help="for durability; default: %(default)s")
     parser.add_argument("--paths", type=int, default=100_000, help="for telemetry; default: %(default)s")
-    parser.add_argument("--clients", type=int, default=48, help="clients that make load; default: %(default)s")
-    parser.add_argument("--seed", type=int, default=1, help="of the faults; default: %(default)s")
+    parser.add_argument("--clients", type=int, default=48, help="clients that send load; default: %(default)s")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the faults; default: %(default)s")
     options = parser.parse_args()
     bounds = {
         "megabytes": (1, 100_000),

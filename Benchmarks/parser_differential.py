@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Asks a second server: do gateway and upstream see the same requests in what a client sends?
+"""Differential parsing test: do the gateway and its upstream parse the same requests from the bytes of a client?
 
-Each of some 300 malformed or ambiguous HTTP/1.1 requests goes through the gateway to nginx, and to HAProxy:
-with a well-formed request right behind it, or after its answer if the connection is still open then; and with its body
-apart from its head, so that the head is forwarded before the body shows what it is.
-What the gateway's access log says was forwarded must be what the upstream's log says came, request by request; one
-that was hidden in another one must not come to light anywhere; an answer must be the answer to its request; and what is
-malformed by every reading must be refused and the connection closed. Prints the refusals by family and status.
+Each of some 300 malformed or ambiguous HTTP/1.1 requests is sent through the gateway to nginx and to HAProxy: followed
+immediately by a well-formed request, or after its response if the connection is still open; and with its body after a
+delay, so that the head is forwarded before the body is parsed. The requests in the upstream's log must be those that the
+gateway's access log marks as forwarded. A request hidden in another one must not appear in any log. A response must belong
+to its request. A request that no specification permits must be rejected and the connection closed. Prints the rejections by
+family and status.
 
   parser_differential.py                             both upstreams, all cases
-  parser_differential.py --family chunks --verbose   every case of a family, with what became of it
+  parser_differential.py --family chunks --verbose   every case of a family, with its result
 
-Takes about 20 seconds. Needs nginx and haproxy. Ends with 1 if a statement does not hold.
+Takes about 20 seconds. Needs nginx and haproxy. Exits with 1 if a check fails.
 """
 
 import argparse
@@ -34,35 +34,35 @@ from harness.ports import free_port
 from scenarios import malformed
 
 ATTEMPTS_AT_A_TIME = 16
-# How long a connection on which nothing comes is taken to wait for more from us.
+# After this time without bytes the gateway is taken to wait for the client.
 QUIET_SECONDS = 0.4
-# How long a body comes behind its head, where they come apart.
+# The delay between head and body in mode "in parts".
 PART_SECONDS = 0.05
-OURS = re.compile(r"^/(?:a/)?(?:case|marker|smuggled)/(\d{6})")
+TEST_PATH = re.compile(r"^/(?:a/)?(?:case|marker|smuggled)/(\d{6})")
 
 
 @dataclasses.dataclass
 class Attempt:
-    """One case on one connection, and what came back: (status, what the upstream says it answered to)."""
+    """One case on one connection, and its responses: (status, target that the upstream received)."""
 
     number: int
     case: malformed.Case
     mode: str
-    answers: list = dataclasses.field(default_factory=list)
+    responses: list = dataclasses.field(default_factory=list)
     is_closed: bool = False
 
     def __str__(self):
-        came = ", ".join(f"{status}{f' to {seen}' if seen else ''}" for status, seen in self.answers) or "no answer"
-        return f"{self.case.family}, {self.case.name}, {self.mode}: {came}; {'closed' if self.is_closed else 'open'}"
+        received = ", ".join(f"{status}{f' to {seen}' if seen else ''}" for status, seen in self.responses) or "no response"
+        return f"{self.case.family}, {self.case.name}, {self.mode}: {received}; {'closed' if self.is_closed else 'open'}"
 
     @property
     def status(self):
-        return self.answers[0][0] if self.answers else 0
+        return self.responses[0][0] if self.responses else 0
 
     @property
-    def is_refused(self):
-        """Refused by the gateway, and nothing behind it taken."""
-        return len(self.answers) == 1 and self.status >= 400 and not self.answers[0][1] and self.is_closed
+    def is_rejected(self):
+        """Rejected by the gateway, without a second response."""
+        return len(self.responses) == 1 and self.status >= 400 and not self.responses[0][1] and self.is_closed
 
 
 def run_attempt(attempt, port):
@@ -76,11 +76,11 @@ def run_attempt(attempt, port):
             send(connection, head + b"\r\n\r\n")
             time.sleep(PART_SECONDS)
         attempt.is_closed = send(connection, text + marker if attempt.mode == "pipelined" else text)
-        attempt.is_closed = listen(connection, received) or attempt.is_closed
+        attempt.is_closed = receive(connection, received) or attempt.is_closed
         if attempt.mode != "pipelined" and not attempt.is_closed:
             send(connection, marker)
-            attempt.is_closed = listen(connection, received)
-    attempt.answers = list(answers(bytes(received), attempt.case.text.startswith("HEAD ")))
+            attempt.is_closed = receive(connection, received)
+    attempt.responses = list(parse_responses(bytes(received), attempt.case.text.startswith("HEAD ")))
     return attempt
 
 
@@ -92,8 +92,8 @@ def send(connection, text):
     return False
 
 
-def listen(connection, received):
-    """Takes what comes until nothing does. Returns whether the connection is closed."""
+def receive(connection, received):
+    """Receives until the connection is quiet. Returns whether it is closed."""
     connection.settimeout(QUIET_SECONDS)
     try:
         while piece := connection.recv(65_536):
@@ -105,8 +105,8 @@ def listen(connection, received):
         return True
 
 
-def answers(received, is_head):
-    """The final answers in what came."""
+def parse_responses(received, is_head):
+    """The final responses in the received bytes."""
     while received.startswith(b"HTTP/1."):
         head, _, received = received.partition(b"\r\n\r\n")
         status = int(head[9:12])
@@ -122,7 +122,7 @@ def answers(received, is_head):
         # Only the first request of an attempt may be a HEAD.
         is_head = False
     if received:
-        yield 0, f"bytes that are no answer: {received[:60]!r}"
+        yield 0, f"bytes that are not a response: {received[:60]!r}"
 
 
 def modes(case):
@@ -130,17 +130,17 @@ def modes(case):
     return ("pipelined", "one by one", "in parts") if has_body else ("pipelined", "one by one")
 
 
-# The readers
+# Reference servers
 
 
 class ReferenceServer:
-    """An upstream that writes down what it sees."""
+    """An upstream that logs the requests it parses."""
 
     def __init__(self):
         self.port = free_port()
 
     def seen(self):
-        """Waits until nothing more is written, and returns the lines: METHOD TARGET STATUS."""
+        """Waits until the log is quiet, and returns its lines: METHOD TARGET STATUS."""
         lines = None
         while lines is None or len(self.lines()) != len(lines):
             lines = self.lines()
@@ -169,7 +169,7 @@ class HAProxy(ReferenceServer):
         self.log.bind(("127.0.0.1", 0))
         self.received = []
         environment.processes.stack.callback(self.log.close)
-        threading.Thread(target=self.listen, daemon=True).start()
+        threading.Thread(target=self.receive_lines, daemon=True).start()
         config = environment.fill(
             "reference-server.haproxy.cfg",
             SERVER_PORT=self.port,
@@ -178,13 +178,13 @@ class HAProxy(ReferenceServer):
         )
         environment.start(self.name, ["haproxy", "-f", config], self.port)
 
-    def listen(self):
+    def receive_lines(self):
         while True:
             try:
                 line = self.log.recv(65_536).decode(errors="replace").strip()
             except OSError:
                 return
-            # Notices of starting and stopping come the same way.
+            # Notices of start and stop use the same socket.
             if len(line.split(" ")) == 3:
                 self.received.append(line)
 
@@ -200,27 +200,27 @@ def path_of(target):
     return re.sub(r"(?i)^https?://[^/]*", "", target).partition("?")[0]
 
 
-def of_line(line):
-    """(method, path) of a server's line, or None if no request of ours is in it: the probe of a port, a warm-up."""
+def parse_line(line):
+    """(method, path) of a line of a server's log, or None if the request is not part of the test, such as a warm-up."""
     method, target, status = line.split(" ")
     path = path_of(target)
-    if not OURS.match(path):
-        # A line without a request that was understood is one all the same.
+    if not TEST_PATH.match(path):
+        # A request that the server could not parse counts too.
         return ("(malformed)", line) if method not in ("GET", "HEAD") or status == "400" else None
     return method, path
 
 
 def forwarded(log):
-    """(method, path) of what the gateway says it forwarded, and of that what it says broke off."""
-    whole, broken = collections.Counter(), collections.Counter()
+    """(method, path) of the requests that the gateway's log marks as forwarded: complete ones and aborted ones."""
+    complete, aborted = collections.Counter(), collections.Counter()
     for line in pathlib.Path(log).read_text(errors="replace").splitlines():
         entry = json.loads(line) if line.startswith("{") else {}
-        if entry.get("logger") == "access" and "upstream_ms" in entry and OURS.match(path := path_of(entry["path"])):
-            (broken if "error" in entry else whole)[entry["method"], path] += 1
-    return whole, broken
+        if entry.get("logger") == "access" and "upstream_ms" in entry and TEST_PATH.match(path := path_of(entry["path"])):
+            (aborted if "error" in entry else complete)[entry["method"], path] += 1
+    return complete, aborted
 
 
-# The trial
+# The test
 
 
 def test_server(environment, checks, server, cases, options, numbers):
@@ -232,61 +232,61 @@ def test_server(environment, checks, server, cases, options, numbers):
     log = gateway.process.log
     lines = server.seen()
     status = gateway.stop()
-    checks.expect(f"{server.name}: the gateway is alive to the end", status == 0, f"status {status}")
+    checks.expect(f"{server.name}: the gateway runs to the end", status == 0, f"status {status}")
     if options.verbose:
         for attempt in attempts:
             checks.note(str(attempt))
-    judge_counts(checks, server, lines, log, attempts)
-    judge_answers(checks, server, attempts)
+    check_requests(checks, server, lines, log, attempts)
+    check_responses(checks, server, attempts)
     return attempts
 
 
-def judge_counts(checks, server, lines, log, attempts):
-    whole, broken = forwarded(log)
-    seen = collections.Counter(filter(None, map(of_line, lines)))
+def check_requests(checks, server, lines, log, attempts):
+    complete, aborted = forwarded(log)
+    seen = collections.Counter(filter(None, map(parse_line, lines)))
     by_number = {attempt.number: attempt for attempt in attempts}
 
     def explain(difference):
         for (method, path), count in itertools.islice(difference.items(), 10):
-            found = OURS.match(path)
+            found = TEST_PATH.match(path)
             checks.note(f"{count} × {method} {path[:80]}")
-            checks.note(f"  {by_number[int(found[1])]}" if found else "  belongs to no attempt")
+            checks.note(f"  {by_number[int(found[1])]}" if found else "  not from an attempt")
 
-    unknown = seen - whole - broken
+    unknown = seen - complete - aborted
     explain(unknown)
-    figures = f"{seen.total()} seen, {whole.total()} forwarded, {broken.total()} more broke off"
-    checks.expect(f"{server.name}: sees no request that the gateway did not forward", not unknown, figures)
-    lost = whole - seen
+    figures = f"{seen.total()} seen, {complete.total()} forwarded, {aborted.total()} aborted"
+    checks.expect(f"{server.name}: receives no request that the gateway did not forward", not unknown, figures)
+    lost = complete - seen
     explain(lost)
     checks.expect(
-        f"{server.name}: sees every request that the gateway forwarded whole", not lost, f"{lost.total()} missing"
+        f"{server.name}: receives every request that the gateway forwarded completely", not lost, f"{lost.total()} missing"
     )
     hidden = sum(count for (_, path), count in seen.items() if path.startswith("/smuggled/"))
-    counted = sum(count for (_, path), count in (whole + broken).items() if path.startswith("/smuggled/"))
-    figures = f"{hidden} seen, and {counted} counted by the gateway: pipelined behind something whole"
-    checks.expect(f"{server.name}: no hidden request comes to light", hidden <= counted, figures)
+    counted = sum(count for (_, path), count in (complete + aborted).items() if path.startswith("/smuggled/"))
+    figures = f"{hidden} seen, {counted} counted by the gateway: pipelined after a complete request"
+    checks.expect(f"{server.name}: no hidden request appears", hidden <= counted, figures)
 
 
-def judge_answers(checks, server, attempts):
+def check_responses(checks, server, attempts):
     crossed = []
     for attempt in attempts:
-        for _, seen in attempt.answers:
+        for _, seen in attempt.responses:
             if seen and f"{attempt.number:06d}" not in seen:
                 crossed.append(attempt)
     for attempt in crossed[:10]:
         checks.note(str(attempt))
-    checks.expect(f"{server.name}: every answer is to its own request", not crossed, f"{len(crossed)} are not")
-    passed = [attempt for attempt in attempts if attempt.case.must_refuse and not attempt.is_refused]
+    checks.expect(f"{server.name}: every response belongs to its request", not crossed, f"{len(crossed)} do not")
+    passed = [attempt for attempt in attempts if attempt.case.must_reject and not attempt.is_rejected]
     for attempt in passed[:40]:
         checks.note(str(attempt))
-    count = sum(attempt.case.must_refuse for attempt in attempts)
+    count = sum(attempt.case.must_reject for attempt in attempts)
     checks.expect(
-        f"{server.name}: {count} malformed requests are refused and closed on", not passed, f"{len(passed)} are not"
+        f"{server.name}: {count} malformed requests are rejected and the connection closed", not passed, f"{len(passed)} are not"
     )
 
 
 def table(attempts):
-    """Families against what they were answered with."""
+    """A table of families and statuses."""
     statuses = sorted({attempt.status for attempt in attempts})
     titles = ["none" if status == 0 else "forwarded" if status == 200 else str(status) for status in statuses]
     yield f"| family | cases | {' | '.join(titles)} |"
@@ -303,17 +303,17 @@ def main():
     parser.add_argument("--product", type=pathlib.Path, help="the gateway's binary; default: the release build's")
     parser.add_argument("--upstreams", default="nginx,haproxy", help="default: %(default)s")
     parser.add_argument("--family", choices=malformed.FAMILIES, help="only these cases")
-    parser.add_argument("--verbose", action="store_true", help="say what became of every case")
+    parser.add_argument("--verbose", action="store_true", help="print the result of every case")
     options = parser.parse_args()
     unknown = set(options.upstreams.split(",")) - set(REFERENCE_SERVERS)
     if unknown:
-        parser.error(f"there is no upstream {', '.join(unknown)}; there are {', '.join(REFERENCE_SERVERS)}")
+        parser.error(f"no upstream {', '.join(unknown)}; choose from {', '.join(REFERENCE_SERVERS)}")
     cases = [case for case in malformed.cases() if options.family in (None, case.family)]
     checks, attempts, numbers = Checks(), [], itertools.count(1)
     with TestEnvironment(options.product or release_build()) as environment:
         for name in options.upstreams.split(","):
             attempts += test_server(environment, checks, REFERENCE_SERVERS[name](), cases, options, numbers)
-    print(f"\nWhat {len(attempts)} attempts at {len(cases)} cases were first answered with:\n")
+    print(f"\nFirst responses to {len(attempts)} attempts of {len(cases)} cases:\n")
     print("\n".join(table(attempts)))
     print(f"\nparser_differential: {checks.summary()}")
     return checks.exit_status

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Measures what telemetry costs: the same gateway with everything that tells about it on, and with all of it off, in
-turn in one run. On is what production has: metrics, an access log into a file, one trace in a hundred to a collector.
+"""Measures the cost of telemetry: the same gateway with all telemetry enabled and disabled, in turn in one run.
 
-The difference is CPU time of the gateway's process per request, in microseconds: the median of the differences between
-two samples of one round, so that a machine that changes its pace in between changes nothing. See README.md for the
-rest."""
+Enabled are metrics, an access log into a file, and one trace in a hundred to a collector, as in production. The result is
+the difference in CPU time of the gateway's process per request, in microseconds: the median of the differences within a
+round, so that changes of the machine's speed between rounds have no effect. See README.md.
+"""
 
 import argparse
 import copy
@@ -43,7 +43,7 @@ def main():
         on.command = [*plain.command, *ON.format(port=port).split()]
         off.command = [*plain.command, *OFF.split()]
         gateways = {"off": off, "on": on}
-        exceeded = [name for name in options.scenarios.split(",") if judge(name, gateways, options, cores) > BOUND]
+        exceeded = [name for name in options.scenarios.split(",") if measure_difference(name, gateways, options, cores) > BOUND]
         _, _, body = request(f"http://127.0.0.1:{port}/count")
         spans = json.loads(body)["spans"]
         print(f"the collector received {spans} spans")
@@ -52,14 +52,14 @@ def main():
     return 1 if exceeded else 0
 
 
-def judge(name, gateways, options, cores):
-    """Prints the figures of one scenario, and returns the difference in microseconds."""
+def measure_difference(name, gateways, options, cores):
+    """Prints the figures of one scenario and returns the difference in microseconds."""
     scenario = compare.SCENARIOS[name]
     rounds = []
     for _ in range(options.rounds):
         samples = {each: compare.measure(gateway, scenario, options.seconds, cores) for each, gateway in gateways.items()}
         if any(sample.unexpected for sample in samples.values()):
-            raise Failure(f"{scenario.title}: not every answer was the right one")
+            raise Failure(f"{scenario.title}: unexpected responses")
         rounds.append({each: sample.cpu for each, sample in samples.items()})
     differences = [each["on"] - each["off"] for each in rounds]
     difference = statistics.median(differences)
@@ -72,7 +72,7 @@ def judge(name, gateways, options, cores):
 
 
 def format_figures(figures):
-    """The median and what it is the middle of."""
+    """The median and the range."""
     ordered = sorted(figures)
     return f"{statistics.median(ordered):.1f} µs ({ordered[0]:.1f}–{ordered[-1]:.1f})"
 

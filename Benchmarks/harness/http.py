@@ -20,8 +20,8 @@ def unverified_context():
 
 def request(url, method="GET", headers=None, body=None, timeout=10):
     """Sends one request on a connection of its own. Returns status, header fields and body."""
-    scheme, _, rest = url.partition("://")
-    address, slash, path = rest.partition("/")
+    scheme, _, address = url.partition("://")
+    address, slash, path = address.partition("/")
     if scheme == "https":
         connection = http.client.HTTPSConnection(address, timeout=timeout, context=unverified_context())
     else:

@@ -1,1 +1,1 @@
-"""What endurance.py and agreement.py are made of: clients, origins, faults, on the standard library alone."""
+"""Endurance scenarios, and their clients, origins and faults, on the standard library alone."""

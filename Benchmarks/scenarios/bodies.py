@@ -1,23 +1,23 @@
-"""Large bodies: up, down and both at once, whole by their hash; then with one side slow. Memory must stay."""
+"""Large bodies up, down and both at once, compared by hash; then with one side slow. Memory must stay bounded."""
 
 import hashlib
-import http.client
 import json
 import threading
 import time
 
+from harness.http import request
 from harness.measure import MIB, MemorySamples
 from scenarios import content, http1, http2
 
 GROWTH_LIMIT = 16 * MIB
 RATE = 1_000_000
-# A body that no buffer holds, for the side that is not slow.
+# Larger than all buffers, for the side that is not slow.
 ENDLESS = 1_000 * 1_000_000
 SEED_UP, SEED_DOWN = 1, 2
 
 
 class Download:
-    """What has come of a body, hashed as it comes."""
+    """The received part of a body, and its hash."""
 
     def __init__(self):
         self.sha, self.count = hashlib.sha256(), 0
@@ -30,8 +30,8 @@ class Download:
         return self.sha.hexdigest() == content.digest(seed, self.count)
 
 
-class Work(threading.Thread):
-    """A function in a thread of its own, whose exception is not lost."""
+class Task(threading.Thread):
+    """A function in a thread of its own. Keeps its result or its exception."""
 
     def __init__(self, function, *arguments):
         super().__init__(daemon=True)
@@ -48,7 +48,7 @@ class Work(threading.Thread):
     def outcome(self, seconds):
         self.join(seconds)
         if self.is_alive():
-            return None, f"not over after {seconds} s"
+            return None, f"not finished after {seconds} s"
         return self.result, repr(self.error) if self.error else None
 
 
@@ -56,32 +56,32 @@ def run(environment, checks, options):
     count = options.megabytes * 1_000_000
     changes = {"limits": {"body": "64GiB"}}
     gateway = environment.gateway(**changes)
-    whole(environment, checks, "HTTP/1.1", gateway, options, up_h1, down_h1, both_h1, count)
-    slow(environment, checks, "HTTP/1.1", gateway, options, SLOW_H1)
+    check_directions(environment, checks, "HTTP/1.1", gateway, options, up_h1, down_h1, both_h1, count)
+    check_slow_sides(environment, checks, "HTTP/1.1", gateway, options, SLOW_H1)
     gateway.stop()
     if options.without_http2:
         return
     gateway = environment.gateway(**changes)
     try:
         http2.Connection(gateway.tls_port).close()
-    except http2.NotSpoken as error:
+    except http2.NotSupported as error:
         checks.expect("bodies over HTTP/2", False, str(error))
         return
-    whole(environment, checks, "HTTP/2", gateway, options, up_h2, down_h2, both_h2, count)
-    slow(environment, checks, "HTTP/2", gateway, options, SLOW_H2)
-    fair(checks, gateway)
+    check_directions(environment, checks, "HTTP/2", gateway, options, up_h2, down_h2, both_h2, count)
+    check_slow_sides(environment, checks, "HTTP/2", gateway, options, SLOW_H2)
+    check_fairness(checks, gateway)
     gateway.stop()
 
 
-def whole(environment, checks, protocol, gateway, options, up, down, both, count):
-    """Each direction, then both together, against one gateway: what one leaves behind counts against the next."""
+def check_directions(environment, checks, protocol, gateway, options, up, down, both, count):
+    """Each direction, then both together, with one gateway: memory that one transfer leaves counts for the next."""
     before = gateway.resident()
     seconds = 60 + count // 10_000_000
     for title, function in (("up", up), ("down", down), ("both at once", both)):
         start = time.monotonic()
         with MemorySamples(gateway) as samples:
             samples.before = before
-            is_right, error = Work(function, gateway, count, seconds).outcome(seconds)
+            is_right, error = Task(function, gateway, count, seconds).outcome(seconds)
         took = time.monotonic() - start
         figures = f"{took:.1f} s, {count / took / 1e6:.0f} MB/s{' each way' if 'both' in title else ''}"
         checks.expect(f"{options.megabytes} MB {title} over {protocol} is byte-identical", is_right, error or figures)
@@ -110,8 +110,8 @@ def down_h1(gateway, count, seconds):
 
 
 def both_h1(gateway, count, seconds):
-    """Two connections at a time, and chunked, for a change."""
-    up = Work(up_chunked_h1, gateway, count, seconds)
+    """Two connections at a time, and a chunked upload."""
+    up = Task(up_chunked_h1, gateway, count, seconds)
     is_down = down_h1(gateway, count, seconds)
     is_up, error = up.outcome(seconds)
     if error:
@@ -139,11 +139,11 @@ def both_h2(gateway, count, seconds):
 
 
 def transfer_h2(gateway, count, seconds, is_up=False, is_down=False):
-    download, answer, streams = Download(), bytearray(), []
+    download, response, streams = Download(), bytearray(), []
     with http2.Connection(gateway.tls_port) as connection:
         if is_up:
             body = content.pieces(SEED_UP, count)
-            streams.append(connection.request("POST", "/sink?id=up2", body, count, take=answer.extend))
+            streams.append(connection.request("POST", "/sink?id=up2", body, count, take=response.extend))
         if is_down:
             target = f"/bytes/{count}?seed={SEED_DOWN}"
             streams.append(connection.request("GET", target, take=download.take))
@@ -151,27 +151,27 @@ def transfer_h2(gateway, count, seconds, is_up=False, is_down=False):
         for stream in streams:
             if not stream.is_complete or stream.status != 200:
                 raise http1.Malformed(f"status {stream.status}, reset {stream.reset}, GOAWAY {connection.goaway}")
-    is_right = not is_up or is_received(json.loads(answer), count)
+    is_right = not is_up or is_received(json.loads(response), count)
     return is_right and (not is_down or download.count == count and download.is_start_of(SEED_DOWN))
 
 
 # One side slow
 
 
-def slow(environment, checks, protocol, gateway, options, sides):
-    """All the slow sides at a time, for so many seconds: memory has to bear them together."""
+def check_slow_sides(environment, checks, protocol, gateway, options, sides):
+    """All slow sides concurrently, so that the memory limit applies to all of them together."""
     seconds = options.slow_seconds
     with MemorySamples(gateway) as samples:
-        works = {name: Work(function, gateway, environment.origin_port, seconds) for name, function in sides.items()}
-        for name, work in works.items():
-            result, error = work.outcome(seconds + 30)
+        tasks = {name: Task(function, gateway, environment.origin_port, seconds) for name, function in sides.items()}
+        for name, task in tasks.items():
+            result, error = task.outcome(seconds + 30)
             is_right, figures = result or (False, "")
             checks.expect(f"{name} at 1 MB/s over {protocol}", is_right and not error, error or figures)
     statement = f"memory stays within 16 MiB with {len(sides)} slow sides at a time over {protocol}"
     checks.expect(statement, samples.growth < GROWTH_LIMIT, str(samples))
 
 
-def of_rate(count, seconds):
+def format_rate(count, seconds):
     return f"{count / 1e6:.1f} MB in {seconds:.0f} s"
 
 
@@ -183,7 +183,7 @@ def slow_reader_h1(gateway, _, seconds):
         while (passed := time.monotonic() - start) < seconds:
             download.take(next(client.exactly(16_384)))
             time.sleep(max(0, download.count / RATE - passed))
-    return download.is_start_of(SEED_DOWN), of_rate(download.count, seconds)
+    return download.is_start_of(SEED_DOWN), format_rate(download.count, seconds)
 
 
 def slow_writer_h1(gateway, _, seconds):
@@ -199,11 +199,11 @@ def slow_writer_h1(gateway, _, seconds):
     with http1.Client(gateway.port) as client:
         client.send("POST", "/sink?id=slow-writer", body(), count)
         is_right = client.receive() == 200 and is_received(json.loads(client.body()), count)
-    return is_right, of_rate(count, seconds)
+    return is_right, format_rate(count, seconds)
 
 
 def slow_upstream_reader_h1(gateway, origin_port, seconds):
-    """As much as the gateway takes is offered; what the upstream has not read of it is in buffers in between."""
+    """Sends as much as the gateway accepts. The difference to what the upstream has read is in buffers."""
     start, offered = time.monotonic(), 0
     with http1.Client(gateway.port) as client:
         client.send("POST", f"/sink?id=slow-sink&rate={RATE}", (), ENDLESS)
@@ -219,24 +219,15 @@ def slow_upstream_reader_h1(gateway, origin_port, seconds):
                 rest = rest[count:]
             if time.monotonic() - start >= seconds:
                 break
-        return judge_sink(origin_port, "slow-sink", offered, seconds)
+        return check_sink(origin_port, "slow-sink", offered, seconds)
 
 
-def judge_sink(origin_port, name, offered, seconds):
-    report = json.loads(ask(origin_port, f"/report?id={name}"))
+def check_sink(origin_port, name, offered, seconds):
+    report = json.loads(request(f"http://127.0.0.1:{origin_port}/report?id={name}")[2])
     between = offered - report["bytes"]
     is_right = report["sha256"] == content.digest(SEED_UP, report["bytes"]) and report["bytes"] > RATE * seconds // 2
-    # The kernel's buffers on both sides hold some MB each; the gateway's memory is judged by itself.
-    return is_right and between < 40e6, f"{of_rate(report['bytes'], seconds)}, {between / 1e6:.1f} MB in between"
-
-
-def ask(port, target):
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
-    try:
-        connection.request("GET", target)
-        return connection.getresponse().read()
-    finally:
-        connection.close()
+    # The kernel's buffers on both sides hold some MB each; the gateway's memory is checked separately.
+    return is_right and between < 40e6, f"{format_rate(report['bytes'], seconds)}, {between / 1e6:.1f} MB in buffers"
 
 
 def slow_upstream_writer_h1(gateway, _, seconds):
@@ -246,7 +237,7 @@ def slow_upstream_writer_h1(gateway, _, seconds):
         client.receive()
         for piece in client.pieces():
             download.take(piece)
-    return download.count == count and download.is_start_of(SEED_DOWN), of_rate(count, seconds)
+    return download.count == count and download.is_start_of(SEED_DOWN), format_rate(count, seconds)
 
 
 def slow_reader_h2(gateway, _, seconds):
@@ -256,17 +247,17 @@ def slow_reader_h2(gateway, _, seconds):
         stream = connection.request("GET", target, take=download.take, rate=RATE)
         connection.complete(stream, seconds=seconds)
     is_right = not stream.is_over and download.count > RATE * seconds // 2
-    return is_right and download.is_start_of(SEED_DOWN), of_rate(download.count, seconds)
+    return is_right and download.is_start_of(SEED_DOWN), format_rate(download.count, seconds)
 
 
 def slow_writer_h2(gateway, _, seconds):
-    count, answer = RATE * seconds, bytearray()
+    count, response = RATE * seconds, bytearray()
     with http2.Connection(gateway.tls_port) as connection:
         body = content.pieces(SEED_UP, count)
         target = "/sink?id=slow-writer2"
-        stream = connection.request("POST", target, body, count, take=answer.extend, send_rate=RATE)
+        stream = connection.request("POST", target, body, count, take=response.extend, send_rate=RATE)
         connection.complete(stream, seconds=seconds + 20)
-    return stream.is_complete and is_received(json.loads(answer), count), of_rate(count, seconds)
+    return stream.is_complete and is_received(json.loads(response), count), format_rate(count, seconds)
 
 
 def slow_upstream_reader_h2(gateway, origin_port, seconds):
@@ -274,7 +265,7 @@ def slow_upstream_reader_h2(gateway, origin_port, seconds):
         target = f"/sink?id=slow-sink2&rate={RATE}"
         stream = connection.request("POST", target, content.pieces(SEED_UP, ENDLESS), ENDLESS)
         connection.complete(stream, seconds=seconds)
-        return judge_sink(origin_port, "slow-sink2", stream.sent, seconds)
+        return check_sink(origin_port, "slow-sink2", stream.sent, seconds)
 
 
 SLOW_H1 = {
@@ -290,8 +281,8 @@ SLOW_H2 = {
 }
 
 
-def fair(checks, gateway):
-    """A stream that nobody reads does not hold up its neighbour on the same connection (RFC 9113 §5.2)."""
+def check_fairness(checks, gateway):
+    """A stream that is not read does not delay another stream of its connection (RFC 9113 §5.2)."""
     count, download = 64_000_000, Download()
     with http2.Connection(gateway.tls_port, window=65_535) as connection:
         stalled = connection.request("GET", f"/bytes/{ENDLESS}?seed={SEED_UP}", rate=1)
@@ -300,4 +291,4 @@ def fair(checks, gateway):
         connection.complete(stream, seconds=60)
     is_right = stream.is_complete and download.count == count and download.is_start_of(SEED_DOWN)
     figures = f"{count / 1e6:.0f} MB in {time.monotonic() - start:.1f} s, {stalled.received} bytes on the stalled one"
-    checks.expect("a stalled HTTP/2 stream does not hold up another one of its connection", is_right, figures)
+    checks.expect("a stalled HTTP/2 stream does not delay another stream of its connection", is_right, figures)

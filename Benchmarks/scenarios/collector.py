@@ -1,10 +1,10 @@
-"""A collector of traces (OTLP over HTTP) that can be quick, slow, broken or mute. It counts spans and reads no more.
+"""A collector of traces (OTLP over HTTP) that can be busy or silent. It only counts spans.
 
 usage: python3 -m scenarios.collector PORT
 
-POST /v1/traces        takes a batch, as the mode says
-POST /mode/NAME        from now on: ok, busy (503), mute (no answer at all)
-GET  /count            {"mode", "spans"} so far
+POST /v1/traces        receives a batch, responds according to the mode
+POST /mode/NAME        sets the mode: ok, busy (503), silent (no response)
+GET  /count            {"mode", "spans"} 
 """
 
 import http.server
@@ -61,24 +61,24 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         with lock:
-            self.answer(200, json.dumps(state).encode())
+            self.respond(200, json.dumps(state).encode())
 
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"] or 0))
         if self.path.startswith("/mode/"):
             with lock:
                 state["mode"] = self.path.removeprefix("/mode/")
-            return self.answer(200)
+            return self.respond(200)
         with lock:
             mode = state["mode"]
             if mode == "ok":
                 state["spans"] += spans(body)
-        if mode == "mute":
-            # Longer than any trial lasts.
+        if mode == "silent":
+            # Longer than any scenario.
             time.sleep(300)
-        self.answer(200 if mode == "ok" else 503)
+        self.respond(200 if mode == "ok" else 503)
 
-    def answer(self, status, body=b""):
+    def respond(self, status, body=b""):
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()

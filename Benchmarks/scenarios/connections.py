@@ -1,4 +1,4 @@
-"""Ten thousand connections that are opened, used or not, left idle and dropped; others are served meanwhile."""
+"""Thousands of connections that are opened, used or not, idle and closed; other clients are served meanwhile."""
 
 import multiprocessing
 import resource
@@ -12,12 +12,12 @@ from harness.measure import MIB, MemorySamples
 from harness.process import allow_many_files
 from scenarios.bystander import BystanderClient
 
-BACK_WITHIN = 16 * MIB
+RELEASE_LIMIT = 16 * MIB
 ADDRESSES = 100
 IDLE_SECONDS = 5
-# Room for what is not of the crowd.
+# Descriptors for everything else.
 RESERVE = 500
-REQUEST = b"GET /crowd HTTP/1.1\r\nHost: localhost\r\n\r\n"
+REQUEST = b"GET /connections HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 def run(environment, checks, options):
@@ -33,7 +33,7 @@ def run(environment, checks, options):
     for warning in gateway.warnings():
         checks.note(warning)
     for number in (1, 2):
-        # The second crowd shows whether what the first left behind is used again, or comes on top.
+        # The second wave shows whether memory of the first is reused.
         wave(checks, gateway, count, "first" if number == 1 else "second")
     gateway.stop()
 
@@ -41,51 +41,51 @@ def run(environment, checks, options):
 def wave(checks, gateway, count, name):
     gateway.settle(gateway.descriptors, 0, 1.5)
     descriptors = gateway.descriptors()
-    ours, theirs = multiprocessing.Pipe()
-    # A process of its own: its work must not make our probes late.
-    crowd = multiprocessing.get_context("fork").Process(
-        target=connections_process, args=(gateway.port, count, theirs), daemon=True
+    pipe, child_pipe = multiprocessing.Pipe()
+    # A process of its own, so that its work does not delay the bystander client.
+    child = multiprocessing.get_context("fork").Process(
+        target=connections_process, args=(gateway.port, count, child_pipe), daemon=True
     )
     with MemorySamples(gateway) as samples, BystanderClient(gateway) as bystander:
-        crowd.start()
-        opened = said(ours, crowd, 120)
+        child.start()
+        opened = receive_report(pipe, child, 120)
         time.sleep(IDLE_SECONDS)
         at_most = gateway.descriptors()
-        still_open = ask(ours, crowd, "count")
-        ask(ours, crowd, "drop")
-        crowd.join(20)
+        still_open = request_report(pipe, child, "count")
+        request_report(pipe, child, "drop")
+        child.join(20)
         gateway.settle(gateway.descriptors, descriptors + 20, 10)
     checks.expect(
-        f"{name} crowd: {count} connections are open and idle",
-        opened["opened"] == count == still_open["open"] and opened["answered"] == count // 2,
-        f"{opened['opened']} opened in {opened['seconds']:.1f} s, {opened['answered']} used once, "
+        f"{name} wave: {count} connections are open and idle",
+        opened["opened"] == count == still_open["open"] and opened["responses"] == count // 2,
+        f"{opened['opened']} opened in {opened['seconds']:.1f} s, {opened['responses']} used once, "
         f"{still_open['open']} open after {IDLE_SECONDS} s, the gateway had {at_most} descriptors; {samples}, "
         f"{samples.growth / max(1, opened['opened']) / 1024:.1f} KiB each",
     )
-    bystander.check(checks, f"{name} crowd: others are served")
+    bystander.check(checks, f"{name} wave: other clients are served")
     left = gateway.settle(gateway.descriptors, descriptors, 10)
-    checks.expect(f"{name} crowd: descriptors come back", left <= descriptors, f"{descriptors} before, {left} after")
-    after = gateway.settle(gateway.resident, samples.before + BACK_WITHIN, 15)
+    checks.expect(f"{name} wave: descriptors are released", left <= descriptors, f"{descriptors} before, {left} after")
+    after = gateway.settle(gateway.resident, samples.before + RELEASE_LIMIT, 15)
     figures = f"{samples.before / MIB:.1f} MiB before, {after / MIB:.1f} MiB after"
-    checks.expect(f"{name} crowd: memory comes back within 16 MiB", after <= samples.before + BACK_WITHIN, figures)
+    checks.expect(f"{name} wave: memory is released within 16 MiB", after <= samples.before + RELEASE_LIMIT, figures)
 
 
-def said(pipe, crowd, seconds):
+def receive_report(pipe, child, seconds):
     if not pipe.poll(seconds):
-        crowd.kill()
-        raise Failure(f"the crowd has not said a word for {seconds} s")
+        child.kill()
+        raise Failure(f"no report from the process of connections within {seconds} s")
     return pipe.recv()
 
 
-def ask(pipe, crowd, question):
-    pipe.send(question)
-    return said(pipe, crowd, 30)
+def request_report(pipe, child, name):
+    pipe.send(name)
+    return receive_report(pipe, child, 30)
 
 
 def connect(port, number):
-    """A connection from one of many addresses, as a crowd has them."""
+    """Connects from one of many addresses."""
     connection = socket.socket()
-    # The port is chosen at connect, so that ten thousand do not have to be different from each other.
+    # The port is chosen at connect, so that ports may be equal for different source addresses.
     connection.setsockopt(socket.IPPROTO_IP, 24, 1)
     connection.bind((f"127.0.1.{1 + number % ADDRESSES}", 0))
     connection.settimeout(5)
@@ -95,7 +95,7 @@ def connect(port, number):
 
 def connections_process(port, count, pipe):
     allow_many_files()
-    start, connections, answered, waiting = time.monotonic(), [], 0, []
+    start, connections, responses, waiting = time.monotonic(), [], 0, []
     for number in range(count):
         try:
             connections.append(connect(port, number))
@@ -103,28 +103,28 @@ def connections_process(port, count, pipe):
                 connections[-1].sendall(REQUEST)
                 waiting.append(connections[-1])
         except OSError:
-            # Told by the figures.
+            # Visible in the figures.
             continue
         if len(waiting) == 100 or number == count - 1:
-            served = sum(map(is_answered, waiting))
-            answered += served
-            # The gateway accepts no more: whoever comes now would wait for nothing.
+            served = sum(map(has_response, waiting))
+            responses += served
+            # The gateway has stopped accepting: further connections would only wait.
             if waiting and not served:
                 break
             waiting = []
-    pipe.send({"opened": len(connections), "answered": answered, "seconds": time.monotonic() - start})
+    pipe.send({"opened": len(connections), "responses": responses, "seconds": time.monotonic() - start})
     pipe.recv()
     pipe.send({"open": sum(is_open(each) for each in connections)})
     pipe.recv()
     for number, connection in enumerate(connections):
         if number % 4 < 2:
-            # Half of them go without a goodbye.
+            # Half of them are closed by RST.
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         connection.close()
     pipe.send({})
 
 
-def is_answered(connection):
+def has_response(connection):
     connection.settimeout(0.5)
     try:
         return connection.recv(4096).startswith(b"HTTP/1.1 200 ")
@@ -133,7 +133,7 @@ def is_answered(connection):
 
 
 def is_open(connection):
-    """Nothing to read: neither an answer nobody asked for nor an end."""
+    """Whether there is nothing to read: no unsolicited response, no end."""
     poll = select.poll()
     poll.register(connection, select.POLLIN | select.POLLRDHUP)
     return not poll.poll(0)

@@ -1,9 +1,9 @@
-"""Bytes that everybody can work out from a seed and a length: bodies are compared by hash, and kept by nobody."""
+"""Byte streams that are determined by a seed and a length, so that bodies can be compared by hash and are not stored."""
 
 import hashlib
 import random
 
-# A prime length: a repeat, a gap or a swap of any buffer's size shifts what follows.
+# A prime length: a repeated, missing or swapped buffer of any size shifts the bytes after it.
 LENGTH = 1_048_583
 PIECE = 262_144
 _block = random.Random(20).randbytes(LENGTH)

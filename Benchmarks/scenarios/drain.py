@@ -1,13 +1,13 @@
-"""SIGTERM under load: what runs is finished, clients see `Connection: close` and GOAWAY, nobody sees an error."""
+"""SIGTERM under load: in-flight requests complete, clients receive `Connection: close` and GOAWAY, and no error."""
 
 import json
 import signal
 import time
 
 from scenarios import content, http1, http2
-from scenarios.bodies import SEED_DOWN, SEED_UP, Download, Work, is_received
+from scenarios.bodies import SEED_DOWN, SEED_UP, Download, Task, is_received
 from scenarios.load import Load
-from scenarios.upgrade import lost
+from scenarios.upgrade import check_retries
 
 SECONDS = 4
 COUNT = SECONDS * 1_000_000
@@ -17,44 +17,44 @@ DRAIN_SECONDS = 20
 def run(environment, checks, options):
     gateway = environment.gateway(timeouts={"drain": f"{DRAIN_SECONDS}s"})
     load = Load(gateway)
-    load.stops_when_told = True
-    load.start(load.kept, options.clients // 2)
-    load.start(load.kept, options.clients // 2, 0.02)
-    long = {"download": Work(download, gateway), "upload": Work(upload, gateway)}
+    load.stops_on_close = True
+    load.start(load.persistent, options.clients // 2)
+    load.start(load.persistent, options.clients // 2, 0.02)
+    long = {"download": Task(download, gateway), "upload": Task(upload, gateway)}
     has_http2 = not options.without_http2
     if has_http2:
         try:
             http2.Connection(gateway.tls_port).close()
             load.start(load.streams, options.clients // 8)
-            long["HTTP/2 download"] = Work(download_h2, gateway)
-        except http2.NotSpoken as error:
+            long["HTTP/2 download"] = Task(download_h2, gateway)
+        except http2.NotSupported as error:
             has_http2 = checks.expect("HTTP/2 clients take part", False, str(error))
     time.sleep(1.5)
     gateway.process.signal(signal.SIGTERM)
     start = time.monotonic()
     for thread in load.threads:
         thread.join(10)
-    told = time.monotonic() - start
-    for name, work in long.items():
-        is_right, error = work.outcome(DRAIN_SECONDS)
-        checks.expect(f"a running {name} is finished", is_right, error or f"{SECONDS} s long, whole")
+    elapsed = time.monotonic() - start
+    for name, task in long.items():
+        is_right, error = task.outcome(DRAIN_SECONDS)
+        checks.expect(f"an in-flight {name} completes", is_right, error or f"{SECONDS} s long")
     status = gateway.process.process.wait(DRAIN_SECONDS + 10)
     took = time.monotonic() - start
     load.stop()
     checks.note(load.summary())
     for failure in load.failures[:10]:
         checks.note(failure)
-    # How many of the kept connections are between two requests at that moment, and are simply closed, is chance. The upload
-    # is not: its answer comes after the signal.
-    figures = f"the upload's, and {load.counts['told to close']} more, {load.counts['closed while idle']} closed while idle"
-    is_told = long["upload"].outcome(0)[0]
-    checks.expect("answers after the signal say Connection: close", is_told, f"{figures}, within {told:.2f} s")
+    # How many persistent connections are idle at that moment, and are closed without a response, is random. The upload is
+    # not: its response follows the signal.
+    figures = f"the upload's, and {load.counts['Connection: close']} more, {load.counts['closed while idle']} closed while idle"
+    is_signalled = long["upload"].outcome(0)[0]
+    checks.expect("responses after the signal have Connection: close", is_signalled, f"{figures}, within {elapsed:.2f} s")
     if has_http2:
-        checks.expect("HTTP/2 clients see GOAWAY", load.counts["GOAWAY"] > 0, f"{load.counts['GOAWAY']} connections")
+        checks.expect("HTTP/2 clients receive GOAWAY", load.counts["GOAWAY"] > 0, f"{load.counts['GOAWAY']} connections")
     checks.expect("no client sees an error", not load.failures, f"{len(load.failures)} errors")
-    lost(environment, checks, load)
+    check_retries(environment, checks, load)
     checks.expect(
-        "the process ends by itself", status == 0 and took < SECONDS + 3, f"status {status} after {took:.1f} s"
+        "the process exits", status == 0 and took < SECONDS + 3, f"status {status} after {took:.1f} s"
     )
 
 
@@ -87,5 +87,5 @@ def download_h2(gateway):
         stream = connection.request("GET", target, take=result.take)
         connection.complete(stream, seconds=SECONDS + 10)
         if not connection.goaway:
-            raise http2.ConnectionEnded("no GOAWAY was seen")
+            raise http2.ConnectionEnded("no GOAWAY received")
     return stream.is_complete and result.count == COUNT and result.is_start_of(SEED_DOWN)

@@ -1,4 +1,4 @@
-"""Sessions in SQLite: kill -9 in the middle of sign-ins, and every one that was acknowledged is there afterwards."""
+"""Sessions in SQLite: kill -9 during sign-ins. Every acknowledged session must be stored."""
 
 import itertools
 import os
@@ -13,7 +13,7 @@ THREADS = 16
 
 
 def run(environment, checks, options):
-    # Of many accounts: of one there would be no more than it may have.
+    # Many accounts, because the number of sessions per account is limited.
     names = [f"user-{number}@example.com" for number in range(options.sign_ins // 20 + 1)]
     mock, emails = session_helpers.mock(environment, 3_600, names), itertools.cycle(names)
     session = {"store": "sqlite", "sqlite": {"path": str(environment.folder / "sessions.sqlite")}}
@@ -29,7 +29,7 @@ def run(environment, checks, options):
                 try:
                     cookies.append(session_helpers.sign_in(gateway.port, next(emails)))
                 except (OSError, Failure, http1.Closed, http1.Truncated):
-                    # It was killed before it answered: nothing was acknowledged.
+                    # Killed before the response: nothing was acknowledged.
                     return
 
         threads = [threading.Thread(target=sign_in, daemon=True) for _ in range(THREADS)]
@@ -39,16 +39,16 @@ def run(environment, checks, options):
         while len(cookies) < stop_at and any(thread.is_alive() for thread in threads):
             time.sleep(0.001)
         os.kill(gateway.pid, signal.SIGKILL)
-        in_the_middle = stop_at <= len(cookies) < before + wanted and any(thread.is_alive() for thread in threads)
+        is_during = stop_at <= len(cookies) < before + wanted and any(thread.is_alive() for thread in threads)
         rate = (len(cookies) - before) / (time.monotonic() - start)
         over.set()
         for thread in threads:
             thread.join(40)
-        figures = f"after {len(cookies) - before} sign-ins, {rate:.0f} a second"
-        checks.expect(f"kill -9 no. {round_number} is in the middle of sign-ins", in_the_middle, figures)
+        figures = f"after {len(cookies) - before} sign-ins, {rate:.0f}/s"
+        checks.expect(f"kill -9 no. {round_number} happens during sign-ins", is_during, figures)
     gateway = session_helpers.gateway(environment, mock, session)
-    # Both the gateway's own answer and the upstream's: the tokens are there too.
-    lost = [cookie for cookie in cookies if session_helpers.who(gateway.port, cookie) != 200]
-    checks.expect("every acknowledged sign-in is there", not lost, f"{len(cookies)} acknowledged, {len(lost)} lost")
-    refused = sum(session_helpers.video(gateway.port, cookie) != 200 for cookie in cookies[::10])
-    checks.expect("and good for requests", refused == 0, f"{len(cookies[::10])} asked, {refused} refused")
+    # Local responses first, then forwarded requests, which need the tokens.
+    lost = [cookie for cookie in cookies if session_helpers.current_session(gateway.port, cookie) != 200]
+    checks.expect("every acknowledged sign-in is stored", not lost, f"{len(cookies)} acknowledged, {len(lost)} lost")
+    rejected = sum(session_helpers.video(gateway.port, cookie) != 200 for cookie in cookies[::10])
+    checks.expect("and valid for requests", rejected == 0, f"{len(cookies[::10])} requests, {rejected} rejected")

@@ -1,9 +1,9 @@
-"""A TCP proxy for between gateway and upstream that treats each answer in a way of its own, chosen from a seed.
+"""A TCP proxy between gateway and upstream that applies a fault to each response, chosen by a seed.
 
 usage: python3 -m scenarios.faultproxy PORT TARGET_PORT SEED
 
-It never alters a byte inside a body whose length was given, which nobody could notice: garbage comes where an answer
-should begin or behind one, or shifts a chunk. What a fault does to an answer, the gateway has to be able to know.
+It never alters bytes inside a body with a Content-Length, because the gateway could not detect that. Garbage replaces a
+response, follows one, or shifts a chunk. The gateway must be able to detect every fault.
 """
 
 import asyncio
@@ -12,8 +12,8 @@ import socket
 import struct
 import sys
 
-# What a new connection may meet, and what each answer on it may, by weight.
-AT_ONCE = {"none": 18, "cut": 1, "reset": 1}
+# Weights of the faults of a new connection, and of each response.
+ON_CONNECT = {"none": 18, "cut": 1, "reset": 1}
 FAULTS = {
     "none": 40,
     "delay": 6,
@@ -23,7 +23,7 @@ FAULTS = {
     "half_close_down": 1,
     "half_close_up": 1,
     "garbage_first": 1,
-    "garbage_behind": 1,
+    "garbage_after": 1,
     "garbage_in_chunks": 1,
     "broken_head": 1,
     "stall": 1,
@@ -39,29 +39,29 @@ GARBAGE = [
 ]
 # In seconds.
 LONGEST_DELAY = 0.3
-# Longer than the gateway waits for a head, or for more of a body.
+# Longer than the gateway's timeouts for a head and for an idle body.
 STALL = 30
 
 
 class Connection:
-    """Both directions of one connection, and what is done to them."""
+    """Both directions of one connection, and their faults."""
 
     def __init__(self, random_source):
         self.random = random_source
         self.choose()
 
     def choose(self):
-        """What happens to the next answer, and after how many of its bytes: in the head, a small body, a large one."""
+        """Chooses the fault of the next response, and after how many bytes it occurs: in the head, a small or a large body."""
         self.fault = self.random.choices(list(FAULTS), list(FAULTS.values()))[0]
         self.after = self.random.choice([0, 1, 15, 60, 200, 1_000, 20_000, 200_000])
         self.passed = 0
-        self.has_struck = False
+        self.has_occurred = False
 
     async def serve(self, reader, writer, port):
-        at_once = self.random.choices(list(AT_ONCE), list(AT_ONCE.values()))[0]
-        if at_once == "reset":
+        on_connect = self.random.choices(list(ON_CONNECT), list(ON_CONNECT.values()))[0]
+        if on_connect == "reset":
             return reset(writer)
-        if at_once == "cut":
+        if on_connect == "cut":
             return writer.close()
         try:
             origin_reader, origin_writer = await asyncio.open_connection("127.0.0.1", port)
@@ -74,7 +74,7 @@ class Connection:
             asyncio.create_task(self.down(origin_reader, writer)),
         ]
         try:
-            # The answers' end ends it all; the requests' end does not, as long as answers come.
+            # The end of the responses ends the connection; the end of the requests does not, while responses follow.
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
             if not pumps[1].done():
                 await asyncio.wait(pumps, timeout=STALL)
@@ -98,20 +98,20 @@ class Connection:
 
     async def down(self, reader, writer):
         while piece := await reader.read(65_536):
-            # No body here begins like that.
+            # No body here begins with these bytes.
             if piece.startswith(b"HTTP/1.1 "):
                 self.choose()
             if self.fault == "delay":
                 await asyncio.sleep(self.random.uniform(0, LONGEST_DELAY))
-            if not await self.pass_on(piece, writer):
+            if not await self.forward(piece, writer):
                 return
             self.passed += len(piece)
         if writer.can_write_eof():
             writer.write_eof()
 
-    async def pass_on(self, piece, writer):
-        """Passes a piece of an answer on, or does what the fault is. Returns whether to go on."""
-        strikes = self.passed + len(piece) > self.after and not self.has_struck
+    async def forward(self, piece, writer):
+        """Forwards a part of a response, or applies the fault. Returns whether to continue."""
+        occurs = self.passed + len(piece) > self.after and not self.has_occurred
         before = piece[: max(0, self.after - self.passed)]
         if self.fault == "slice" and len(piece) < 5_000:
             for at in range(0, len(piece), 7):
@@ -119,17 +119,17 @@ class Connection:
                 await writer.drain()
                 await asyncio.sleep(0)
             return True
-        if not strikes or self.fault in ("none", "delay", "slice", "half_close_up"):
+        if not occurs or self.fault in ("none", "delay", "slice", "half_close_up"):
             writer.write(piece)
             await writer.drain()
             return True
-        self.has_struck = True
-        return await self.strike(piece, before, writer)
+        self.has_occurred = True
+        return await self.apply_fault(piece, before, writer)
 
-    async def strike(self, piece, before, writer):
+    async def apply_fault(self, piece, before, writer):
         if self.fault == "garbage_first":
             if self.passed:
-                # Too late: an answer has begun.
+                # Too late: a response has begun.
                 writer.write(piece)
                 return True
             writer.write(self.random.choice(GARBAGE))
@@ -139,20 +139,20 @@ class Connection:
             if self.passed:
                 writer.write(piece)
                 return True
-            # Somewhere in the head there is a byte that no head has.
+            # A byte that is invalid in a head.
             writer.write(piece[:20] + b"\x00" + piece[20:])
             await writer.drain()
             return False
-        if self.fault == "garbage_behind":
+        if self.fault == "garbage_after":
             writer.write(piece)
             await writer.drain()
-            # Whether this is behind an answer or in the next one's place: it is no answer.
+            # After a response or instead of the next one: in both cases not a response.
             await asyncio.sleep(0.05)
-            if ends_an_answer(piece):
+            if is_complete_response(piece):
                 writer.write(self.random.choice(GARBAGE))
             return True
         if self.fault == "garbage_in_chunks":
-            # Only where the framing is what is broken by it.
+            # Only where it breaks the framing.
             if b"Transfer-Encoding: chunked" in piece:
                 head, _, body = piece.partition(b"\r\n\r\n")
                 at = self.random.randrange(len(body) + 1)
@@ -166,7 +166,7 @@ class Connection:
         if self.fault == "stall":
             await asyncio.sleep(STALL)
         elif self.fault == "reset":
-            # The bytes before it would be lost if it came with them.
+            # Sent later, because a reset discards bytes that are in flight.
             await asyncio.sleep(0.01)
             reset(writer)
         elif self.fault == "half_close_down":
@@ -175,8 +175,8 @@ class Connection:
         return False
 
 
-def ends_an_answer(piece):
-    """Whether the piece is a short answer as a whole, so that what follows is behind it."""
+def is_complete_response(piece):
+    """Whether the piece is a complete short response."""
     head, end, body = piece.partition(b"\r\n\r\n")
     length = head.partition(b"Content-Length: ")[2].partition(b"\r\n")[0]
     return head.startswith(b"HTTP/1.1 200") and bool(end) and length.isdigit() and len(body) == int(length)

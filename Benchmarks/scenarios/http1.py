@@ -1,4 +1,4 @@
-"""A plain HTTP/1.1 client that tells apart what has to be told apart: refused, cut short, closed while idle."""
+"""An HTTP/1.1 client that distinguishes truncated responses from connections that were closed while idle."""
 
 import socket
 
@@ -6,19 +6,19 @@ from harness.http import unverified_context
 
 
 class Closed(Exception):
-    """The connection ended before a byte of an answer."""
+    """The connection ended before the first byte of a response."""
 
 
 class Truncated(Exception):
-    """The connection ended, or was reset, in the middle of an answer."""
+    """The connection ended, or was reset, inside a response."""
 
 
 class Malformed(Exception):
-    """The answer is none that HTTP/1.1 knows."""
+    """The response is not valid HTTP/1.1."""
 
 
 class Client:
-    """One connection; one request after the other."""
+    """One connection with sequential requests."""
 
     def __init__(self, port, timeout=30, tls=False):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout)
@@ -35,8 +35,8 @@ class Client:
         self.socket.close()
 
     def send(self, method, target, body=None, length=None, fields=""):
-        """Sends a request. A body is an iterable of pieces: with a length, or chunked without one. `fields` are whole
-        field lines with their line ends."""
+        """Sends a request. The body is an iterable of bytes, chunked unless a length is given. `fields` are complete field
+        lines with their line ends."""
         framing = ""
         if body is not None:
             framing = "Transfer-Encoding: chunked\r\n" if length is None else f"Content-Length: {length}\r\n"
@@ -48,11 +48,11 @@ class Client:
             if body is not None and length is None:
                 self.socket.sendall(b"0\r\n\r\n")
         except (BrokenPipeError, ConnectionResetError):
-            # There may be an answer all the same: whoever reads next finds out.
+            # There may be a response nevertheless, which the next read returns.
             pass
 
     def receive(self):
-        """Reads the head of the final answer and returns its status."""
+        """Reads the head of the final response and returns its status."""
         while True:
             self.read_head()
             if self.status >= 200:
@@ -75,7 +75,7 @@ class Client:
         self.fields = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
 
     def pieces(self):
-        """The body of the answer, for a request that was not HEAD."""
+        """The body of the response, unless the request was HEAD."""
         if self.status in (204, 304):
             return
         if "transfer-encoding" in self.fields:
@@ -83,7 +83,7 @@ class Client:
         elif "content-length" in self.fields:
             yield from self.exactly(int(self.fields["content-length"]))
         else:
-            raise Malformed("an answer whose end nobody can know")
+            raise Malformed("a response without a length")
 
     def chunks(self):
         while size := int(self.line().partition(b";")[0], 16):

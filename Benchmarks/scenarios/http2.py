@@ -1,6 +1,6 @@
-"""An HTTP/2 client made of frames, since a trial has to do what a library would not let it: leave windows shut.
+"""An HTTP/2 client built from frames, because libraries do not permit windows that stay closed.
 
-It speaks over TLS by ALPN. HPACK is used without its dynamic table, and decoded as far as the status goes.
+It uses TLS with ALPN, and HPACK without its dynamic table. It decodes only the status of a response.
 """
 
 import select
@@ -19,8 +19,8 @@ STATUSES = {8: 200, 9: 204, 10: 206, 11: 304, 12: 400, 13: 404, 14: 500}
 LARGEST_WINDOW = 2**31 - 1
 
 
-class NotSpoken(Exception):
-    """The peer does not speak HTTP/2."""
+class NotSupported(Exception):
+    """The peer does not support HTTP/2."""
 
 
 class ConnectionEnded(Exception):
@@ -36,7 +36,7 @@ def setting(name, value):
 
 
 def fields(pairs):
-    """A field block: literals, never indexed, without Huffman coding. Names and values of at most 126 bytes."""
+    """A field block of literals without indexing and Huffman coding. Names and values have at most 126 bytes."""
     block = bytearray()
     for name, value in pairs:
         block += b"\x00"
@@ -47,19 +47,19 @@ def fields(pairs):
 
 
 def status_of(block):
-    """The status at the front of a field block that uses no dynamic table."""
+    """The status at the beginning of a field block without references to the dynamic table."""
     at = 0
     while block[at] & 0xE0 == 0x20:
         at += 1
     if block[at] & 0x80:
         return STATUSES[block[at] & 0x7F]
-    # A literal named by the static table's :status; with four bits of prefix or six.
+    # A literal with the name :status of the static table, with a prefix of four or six bits.
     at += 1
     length = block[at] & 0x7F
     value = block[at + 1 : at + 1 + length]
     if not block[at] & 0x80:
         return int(value)
-    # Huffman: 0, 1 and 2 are five bits, 3 to 9 six.
+    # Huffman code: 0, 1 and 2 have five bits, 3 to 9 have six.
     bits, digits = "".join(f"{byte:08b}" for byte in value), ""
     while len(digits) < 3:
         if bits[:5] in ("00000", "00001", "00010"):
@@ -70,7 +70,7 @@ def status_of(block):
 
 
 class Stream:
-    """One request. `take` is called with each piece of the answer's body."""
+    """One request. `take` is called with each piece of the response body."""
 
     def __init__(self, identifier, window, body=None, take=None, rate=0, is_slow_reader=False):
         self.identifier = identifier
@@ -90,12 +90,12 @@ class Stream:
         return self.is_complete or self.reset is not None
 
     def allowed(self, count):
-        """How many bytes more the rate allows by now, of which `count` have passed."""
+        """How many bytes the rate permits now in addition to `count`."""
         return max(0, int((time.monotonic() - self.start) * self.rate) - count) if self.rate else LARGEST_WINDOW
 
 
 class Connection:
-    """A connection and its streams, in one thread: `run` reads and writes until a condition holds."""
+    """A connection and its streams, in one thread: `run` reads and writes until a condition is true."""
 
     def __init__(self, port, window=2**24, connection_window=2**30, source=None):
         context = unverified_context()
@@ -105,7 +105,7 @@ class Connection:
         self.socket = context.wrap_socket(plain, server_hostname="localhost")
         if self.socket.selected_alpn_protocol() != "h2":
             self.socket.close()
-            raise NotSpoken("the gateway does not choose h2 by ALPN")
+            raise NotSupported("the gateway does not select h2 by ALPN")
         self.socket.setblocking(False)
         self.receive_window = window
         self.streams = {}
@@ -133,7 +133,7 @@ class Connection:
         self.close()
 
     def request(self, method, target, body=None, length=None, take=None, rate=0, send_rate=0):
-        """Opens a stream. `rate`: how fast the answer is let come; `send_rate`: how fast the body goes."""
+        """Opens a stream. `rate` limits the response, `send_rate` the request body, in bytes per second."""
         pairs = [(":method", method), (":scheme", "https"), (":authority", "localhost"), (":path", target)]
         if length is not None:
             pairs.append(("content-length", str(length)))
@@ -145,7 +145,7 @@ class Connection:
         return stream
 
     def run(self, until, seconds):
-        """Reads and writes until the condition holds or the time is over; returns whether it holds."""
+        """Reads and writes until the condition is true or the time is over. Returns the condition."""
         deadline = time.monotonic() + seconds
         while not until():
             if self.is_ended or time.monotonic() > deadline:
@@ -176,7 +176,7 @@ class Connection:
         except (ssl.SSLWantWriteError, ssl.SSLWantReadError):
             return False
         except OSError as error:
-            # What the peer said before it closed may still be there to be read: the last GOAWAY above all.
+            # Frames that the peer sent before it closed may still be unread, such as the last GOAWAY.
             self.failure, self.is_writable = error, False
             self.unsent.clear()
             return False
@@ -186,7 +186,7 @@ class Connection:
     def add_bodies(self):
         for stream in list(self.streams.values()):
             if stream.is_slow_reader and (credit := stream.allowed(stream.credited)) > 4096:
-                # No more than what has come: the window is what makes this reader slow.
+                # At most the received bytes: the window is what makes this reader slow.
                 credit = min(credit, stream.received - stream.credited)
                 self.credit(stream, credit)
             while stream.body is not None and not stream.is_over and len(self.unsent) < 131_072:
@@ -248,7 +248,7 @@ class Connection:
         if kind == DATA and stream:
             stream.received += len(payload)
             stream.take(payload)
-            self.give_back(stream, len(payload))
+            self.return_credit(stream, len(payload))
         elif kind == HEADERS and stream:
             status = status_of(payload) if stream.status < 200 else stream.status
             stream.status = status
@@ -280,8 +280,8 @@ class Connection:
                 self.largest_frame = min(value, 65_536)
         self.unsent += frame(SETTINGS, ACK, 0)
 
-    def give_back(self, stream, count):
-        """Lets as much more come as has come, for the connection and for streams that are in no way slow."""
+    def return_credit(self, stream, count):
+        """Returns the received bytes as credit to the connection, and to streams without a rate."""
         self.uncredited += count
         if self.uncredited > 2**20:
             self.unsent += frame(WINDOW, 0, 0, struct.pack(">I", self.uncredited))

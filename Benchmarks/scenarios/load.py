@@ -1,4 +1,4 @@
-"""Clients that keep asking, retry as RFC 9110 §9.2.2 lets them, and count what no client should see."""
+"""Clients that send requests continuously, retry as RFC 9110 §9.2.2 permits, and count errors."""
 
 import collections
 import itertools
@@ -10,7 +10,7 @@ NO_ERROR, REFUSED_STREAM = 0, 7
 
 
 class Load:
-    """Threads that ask until told to stop. `failures` are sentences; `retried` the targets of requests sent again."""
+    """Client threads that run until `stop`. `failures` are sentences, `retried` are targets of repeated requests."""
 
     def __init__(self, gateway):
         self.port, self.tls_port = gateway.port, gateway.tls_port
@@ -18,8 +18,8 @@ class Load:
         self.numbers = itertools.count()
         self.counts = collections.Counter()
         self.failures, self.retried, self.threads = [], [], []
-        # Whether a client that is told to go stops there, or connects anew.
-        self.stops_when_told = False
+        # Whether a client ends, rather than reconnects, when the gateway closes its connection.
+        self.stops_on_close = False
 
     def start(self, function, count, *arguments):
         for _ in range(count):
@@ -52,7 +52,7 @@ class Load:
     # HTTP/1.1
 
     def short(self):
-        """A connection for each request."""
+        """One connection per request."""
         while not self.over.is_set():
             target = self.target()
             try:
@@ -62,8 +62,8 @@ class Load:
             except (OSError, http1.Closed, http1.Truncated, http1.Malformed) as error:
                 self.failures.append(f"{target} on a connection of its own: {error!r}")
 
-    def kept(self, pause=0):
-        """A connection for as long as it is kept, with a pause before each request (seconds)."""
+    def persistent(self, pause=0):
+        """A persistent connection, with a pause before each request (seconds)."""
         client, is_fresh = None, True
         while not self.over.wait(pause) if pause else not self.over.is_set():
             target = self.target()
@@ -71,30 +71,30 @@ class Load:
                 if client is None:
                     client, is_fresh = http1.Client(self.port, timeout=15), True
                 self.is_right(client, target, client.get(target))
-                self.counts["kept"] += 1
+                self.counts["persistent"] += 1
                 is_fresh = False
                 if client.persists:
                     continue
-                self.counts["told to close"] += 1
+                self.counts["Connection: close"] += 1
             except http1.Closed:
                 if is_fresh:
-                    self.failures.append(f"{target} on a fresh connection: closed without an answer")
+                    self.failures.append(f"{target} on a fresh connection: closed without a response")
                 else:
-                    # It was closed while idle, as far as can be seen from here; whether that is so, the upstream knows.
+                    # Closed while idle as far as the client can see. The upstream's list of requests is checked later.
                     self.counts["closed while idle"] += 1
                     self.retried.append(target)
             except (OSError, http1.Truncated, http1.Malformed) as error:
-                self.failures.append(f"{target} on a kept connection: {error!r}")
+                self.failures.append(f"{target} on a persistent connection: {error!r}")
             if client:
                 client.socket.close()
             client = None
-            if self.stops_when_told:
+            if self.stops_on_close:
                 return
 
     # HTTP/2
 
     def streams(self, at_a_time=4):
-        """So many streams at a time on one connection, until GOAWAY; then another connection."""
+        """Concurrent streams on one connection until GOAWAY, then on another connection."""
         while not self.over.is_set():
             with http2.Connection(self.tls_port) as connection:
                 while not self.over.is_set() and not connection.goaway and not connection.is_ended:
@@ -104,18 +104,18 @@ class Load:
                     }
                     connection.complete(*streams, seconds=15)
                     for stream, target in streams.items():
-                        self.judge(connection, stream, target)
+                        self.record(connection, stream, target)
                         del connection.streams[stream.identifier]
                 if connection.goaway:
                     self.counts["GOAWAY"] += 1
-            if self.stops_when_told:
+            if self.stops_on_close:
                 return
 
-    def judge(self, connection, stream, target):
+    def record(self, connection, stream, target):
         if stream.is_complete and stream.status == 200:
             self.counts["stream"] += 1
         elif stream.reset == REFUSED_STREAM or connection.goaway and stream.identifier > connection.goaway[0]:
-            self.counts["stream refused"] += 1
+            self.counts["REFUSED_STREAM"] += 1
             self.retried.append(target)
         else:
             end = f"status {stream.status}, reset {stream.reset}, GOAWAY {connection.goaway}, "

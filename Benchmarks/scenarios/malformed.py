@@ -1,4 +1,4 @@
-"""Requests that two readers might understand differently, in families. NUMBER stands for the attempt's six digits."""
+"""Malformed and ambiguous requests, in families. NUMBER is a placeholder for the six digits of the attempt."""
 
 import dataclasses
 
@@ -12,8 +12,8 @@ class Case:
     family: str
     name: str
     text: str
-    # Whether no reading allows anything but a refusal.
-    must_refuse: bool
+    # Whether the request must be rejected. Otherwise rejecting and forwarding are both correct.
+    must_reject: bool
 
     def bytes(self, number):
         return self.text.replace("NUMBER", f"{number:06d}").encode("latin-1")
@@ -32,7 +32,7 @@ CL_TE_BODY = CHUNKED_EMPTY + SMUGGLED
 
 
 def transfer_encodings():
-    """RFC 9112 §6.1, §6.3: codings, and codings beside a length."""
+    """RFC 9112 §6.1, §6.3: codings, alone and together with a length."""
     values = {
         "chunked": None,
         "Chunked": None,
@@ -59,12 +59,12 @@ def transfer_encodings():
         "chunked\x00": True,
         "cow, chunked": True,
     }
-    for value, must_refuse in values.items():
-        yield f"{value!r} alone", post(f"Transfer-Encoding: {value}", CL_TE_BODY), must_refuse
-        # The length covers all, so that who believes it sees one request, and who does not sees two.
+    for value, must_reject in values.items():
+        yield f"{value!r} alone", post(f"Transfer-Encoding: {value}", CL_TE_BODY), must_reject
+        # The length covers all bytes: a parser that uses it finds one request, a parser that ignores it finds two.
         for order in (0, 1):
             lines = [f"Content-Length: {len(CL_TE_BODY)}", f"Transfer-Encoding: {value}"]
-            title = f"{value!r} {'behind' if order == 0 else 'before'} a length"
+            title = f"{value!r} {'after' if order == 0 else 'before'} a length"
             yield title, post("\r\n".join(lines if order == 0 else lines[::-1]), CL_TE_BODY), True
     short = f"{len(SMUGGLED):x}\r\n{SMUGGLED}\r\n{CHUNKED_EMPTY}"
     yield "a length that ends inside the chunk", post("Content-Length: 4\r\nTransfer-Encoding: chunked", short), True
@@ -72,7 +72,7 @@ def transfer_encodings():
     yield "two fields alike", post("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked", CL_TE_BODY), True
     yield "in HTTP/1.0", post("Transfer-Encoding: chunked", CL_TE_BODY, "POST /case/NUMBER HTTP/1.0"), True
     kept = "Connection: keep-alive\r\nTransfer-Encoding: chunked\r\nContent-Length: 5"
-    yield "in HTTP/1.0, kept, with a length", post(kept, CL_TE_BODY, "POST /case/NUMBER HTTP/1.0"), True
+    yield "in HTTP/1.0, persistent, with a length", post(kept, CL_TE_BODY, "POST /case/NUMBER HTTP/1.0"), True
     yield "with a GET", post("Transfer-Encoding: chunked", CL_TE_BODY, "GET /case/NUMBER HTTP/1.1"), None
     for name in (
         "Transfer-Encoding ",
@@ -87,7 +87,7 @@ def transfer_encodings():
 
 
 def lengths():
-    """RFC 9112 §6.3: what is no plain decimal."""
+    """RFC 9112 §6.3: lengths that are not plain decimals."""
     bad = [
         "+5",
         "-5",
@@ -125,12 +125,12 @@ def lengths():
     for name in ("Content-Length ", "Content-Length\t", " Content-Length", "Content-\x00Length"):
         yield f"name {name!r}", post(f"{name}: 5", "hello" + SMUGGLED), True
     for name in ("Content_Length", "Content Length", "Content-Length:"):
-        # The last one's value is ": 5".
+        # The value of the last one is ": 5".
         yield f"name {name!r}", post(f"{name}: 5", SMUGGLED), None if "_" in name else True
 
 
 def field_lines():
-    """RFC 9112 §5, RFC 9110 §5.5: what is no field line."""
+    """RFC 9112 §5, RFC 9110 §5.5: invalid field lines."""
     for name, lines in {
         "fold by space": "X-A: 1\r\n Transfer-Encoding: chunked",
         "fold by tab": "X-A: 1\r\n\tContent-Length: 5",
@@ -161,8 +161,8 @@ def field_lines():
 
 def line_ends():
     """RFC 9112 §2.2: only CR LF ends a line."""
-    yield "LF behind the request line", get("").replace("\r\n", "\n", 1), True
-    yield "LF behind a field", get("X-A: 1").replace("1\r\n", "1\n"), True
+    yield "LF after the request line", get("").replace("\r\n", "\n", 1), True
+    yield "LF after a field", get("X-A: 1").replace("1\r\n", "1\n"), True
     yield "LF everywhere", get("X-A: 1").replace("\r\n", "\n"), True
     yield "LF LF ends the head", get("X-A: 1")[:-4] + "\n\n" + SMUGGLED, True
     yield "CR LF LF ends the head", get("X-A: 1")[:-2] + "\n" + SMUGGLED, True
@@ -176,8 +176,8 @@ def line_ends():
 
 
 def request_lines():
-    """RFC 9112 §2.3, §3: what is no request line."""
-    for line, must_refuse in {
+    """RFC 9112 §2.3, §3: invalid request lines."""
+    for line, must_reject in {
         "GET  /case/NUMBER HTTP/1.1": True,
         "GET /case/NUMBER  HTTP/1.1": True,
         "GET\t/case/NUMBER HTTP/1.1": True,
@@ -222,12 +222,12 @@ def request_lines():
         "GET /case/NUMBER?a=b c HTTP/1.1": True,
         "PRI * HTTP/2.0": True,
     }.items():
-        yield repr(line), get("", line), must_refuse
+        yield repr(line), get("", line), must_reject
 
 
 def hosts():
-    """RFC 9112 §3.2: whom the request is for."""
-    for host, must_refuse in {
+    """RFC 9112 §3.2: the target host."""
+    for host, must_reject in {
         "": True,
         "Host: localhost\r\nHost: localhost\r\n": True,
         "Host: localhost\r\nHost: other\r\n": True,
@@ -242,8 +242,8 @@ def hosts():
         "Host:\r\n": None,
         "Host: localhost:99999\r\n": None,
     }.items():
-        yield repr(host), get("", host=host), must_refuse
-    for target, must_refuse in {
+        yield repr(host), get("", host=host), must_reject
+    for target, must_reject in {
         "http://localhost/case/NUMBER": None,
         "http://other/case/NUMBER": None,
         "HTTP://other/case/NUMBER": None,
@@ -256,14 +256,14 @@ def hosts():
         "http://other?case=NUMBER": None,
         "http:/case/NUMBER": True,
     }.items():
-        yield f"absolute form {target!r}", get("", f"GET {target} HTTP/1.1"), must_refuse
+        yield f"absolute form {target!r}", get("", f"GET {target} HTTP/1.1"), must_reject
     yield "absolute form without Host", get("", "GET http://other/case/NUMBER HTTP/1.1", host=""), True
     yield "absolute form with two Hosts", get("Host: b", "GET http://other/case/NUMBER HTTP/1.1"), True
 
 
 def chunks():
-    """RFC 9112 §7.1: what is no chunk."""
-    for body, must_refuse in {
+    """RFC 9112 §7.1: invalid chunks."""
+    for body, must_reject in {
         "5\r\nhello\r\n0\r\n\r\n": None,
         "A\r\nhellohello\r\n000\r\n\r\n": None,
         "5;a=b\r\nhello\r\n0\r\n\r\n": None,
@@ -299,7 +299,7 @@ def chunks():
         "5;a\rb\r\nhello\r\n0\r\n\r\n": True,
         "5;a\x00b\r\nhello\r\n0\r\n\r\n": True,
         f"5;{'a' * 20_000}\r\nhello\r\n0\r\n\r\n": True,
-        # Whoever stops at a bare LF sees another request in the extension.
+        # A parser that accepts a bare LF finds another request in the extension.
         f"5;\n{SMUGGLED}\r\nhello\r\n0\r\n\r\n": True,
         f"0\r\n{SMUGGLED}": True,
         f"0\n\n{SMUGGLED}": True,
@@ -317,20 +317,20 @@ def chunks():
         "0\r\n" + "X-A: 1\r\n" * 2_000 + "\r\n": True,
     }.items():
         title = repr(body if len(body) < 60 else body[:40] + "…")
-        yield title, post("Transfer-Encoding: chunked", body), must_refuse
+        yield title, post("Transfer-Encoding: chunked", body), must_reject
     yield "two chunked requests", post("Transfer-Encoding: chunked", "5\r\nhello\r\n" + CL_TE_BODY), None
 
 
 def bodies():
-    """Requests hidden in bodies, and fields that a proxy might take out of the framing."""
+    """Requests hidden in bodies, and framing fields that a proxy might remove."""
     hidden, body = f"Content-Length: {len(SMUGGLED)}", SMUGGLED
     yield "in a body with a length", post(hidden, body), None
     yield "in a GET's body", post(hidden, body, "GET /case/NUMBER HTTP/1.1"), None
     yield "in a HEAD's body", post(hidden, body, "HEAD /case/NUMBER HTTP/1.1"), None
     yield "in a DELETE's body", post(hidden, body, "DELETE /case/NUMBER HTTP/1.1"), None
     yield "in an OPTIONS' body", post(hidden, body, "OPTIONS /case/NUMBER HTTP/1.1"), None
-    yield "behind a length of 0", post("Content-Length: 0", SMUGGLED), None
-    yield "behind a POST without framing", post("X-A: 1", SMUGGLED), None
+    yield "after a length of 0", post("Content-Length: 0", SMUGGLED), None
+    yield "after a POST without framing", post("X-A: 1", SMUGGLED), None
     for named in ("Content-Length", "Transfer-Encoding", "Host", "close, Content-Length", "keep-alive, Host"):
         yield f"Connection: {named}, with a length", post(f"Connection: {named}\r\n{hidden}", body), None
         yield f"Connection: {named}, chunked", post(
@@ -367,5 +367,5 @@ FAMILIES = {
 
 def cases():
     for family, generate in FAMILIES.items():
-        for name, text, must_refuse in generate():
-            yield Case(family, name, text, bool(must_refuse))
+        for name, text, must_reject in generate():
+            yield Case(family, name, text, bool(must_reject))

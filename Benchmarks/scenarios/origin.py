@@ -1,15 +1,15 @@
-"""The upstream of the scenarios: streams deterministic bytes, hashes what it is sent. One thread for each connection.
+"""The upstream of the scenarios: streams deterministic bytes and hashes request bodies. One thread per connection.
 
 usage: python3 -m scenarios.origin PORT
 
-GET  /bytes/COUNT?seed=&rate=&chunked=1   so many bytes, at so many bytes a second if there is a rate
-POST /sink?id=&rate=                      reads the body and answers {"bytes", "sha256"} of it
-GET  /report?id=                          the same of a body so far, and whether it is complete
-GET  /seen                                the targets of anything else, as often as they were asked for
-     anything?status=N                    answers {"path"} with that status
-     anything else                        reads the body and answers {"path"}
+GET  /bytes/COUNT?seed=&rate=&chunked=1   COUNT bytes, at `rate` bytes per second if given
+POST /sink?id=&rate=                      reads the body and responds with its {"bytes", "sha256"}
+GET  /report?id=                          the same for the part received so far, and whether it is complete
+GET  /seen                                the targets of all other requests, once per request
+     anything?status=N                    responds with {"path"} and that status
+     anything else                        reads the body and responds with {"path"}
 
-An answer carries the request's target in X-Seen, so that an answer to something else is noticed.
+Responses have the request's target in X-Seen, so that a response to another request is detected.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ SLOW_PIECE = 16_384
 
 
 class State:
-    """What the threads share."""
+    """State that the threads share."""
 
     def __init__(self):
         self.seen = []
@@ -35,7 +35,7 @@ class State:
 
 
 class Sink:
-    """A body that is being read."""
+    """A request body, and its hash."""
 
     def __init__(self):
         self.sha = hashlib.sha256()
@@ -51,7 +51,7 @@ class Sink:
 
 
 class Pace:
-    """Holds a stream to a rate in bytes a second; 0 is no rate."""
+    """Limits a stream to a rate in bytes per second; 0 is unlimited."""
 
     def __init__(self, rate):
         self.rate, self.count, self.start = rate, 0, time.monotonic()
@@ -63,7 +63,7 @@ class Pace:
 
 
 class Cut(Exception):
-    """The peer went away, or said something that is no HTTP."""
+    """The peer closed the connection, or sent invalid HTTP."""
 
 
 class Connection:
@@ -105,25 +105,25 @@ class Connection:
         if path.startswith("/bytes/"):
             self.send_bytes(target, int(path[7:]), options)
         elif "status" in options:
-            self.answer(target, {"path": path}, status=int(options["status"]))
+            self.respond(target, {"path": path}, status=int(options["status"]))
         elif path == "/seen":
-            self.answer(target, list(self.state.seen))
+            self.respond(target, list(self.state.seen))
         elif path == "/report":
             sink = self.state.sinks.get(options["id"])
-            self.answer(target, sink.report() if sink else {"bytes": 0, "complete": False})
+            self.respond(target, sink.report() if sink else {"bytes": 0, "complete": False})
         elif path == "/sink":
             sink = self.state.sinks[options.get("id", target)] = Sink()
             self.read_body(fields, sink, Pace(int(options.get("rate", 0))))
-            self.answer(target, sink.report())
+            self.respond(target, sink.report())
             if "id" not in options:
                 del self.state.sinks[target]
         else:
             self.state.seen.append(target)
             self.read_body(fields, Sink(), Pace(0))
-            self.answer(target, {"path": path}, has_body=method != "HEAD")
+            self.respond(target, {"path": path}, has_body=method != "HEAD")
         return fields.get("connection", "").lower() != "close"
 
-    def answer(self, target, document, has_body=True, status=200):
+    def respond(self, target, document, has_body=True, status=200):
         has_body = has_body and status not in (204, 304)
         body = json.dumps(document).encode() if has_body or status == 200 else b""
         head = f"HTTP/1.1 {status} OK\r\nX-Seen: {target}\r\nContent-Type: application/json\r\n"
@@ -177,13 +177,13 @@ class Connection:
 
 def serve(port):
     state = State()
-    # A thread here holds a few frames; the default of 8 MiB would be a thousand times as much address space.
+    # Threads need few frames; the default stack of 8 MiB would reserve much address space for thousands of threads.
     threading.stack_size(512 * 1024)
 
     with socket.create_server(("127.0.0.1", port), backlog=4096) as listener:
         while True:
             connection, _ = listener.accept()
-            # Nobody is waited for longer than the longest trial lasts.
+            # Longer than any scenario.
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 600, 0))
             threading.Thread(target=Connection(connection, state).serve, daemon=True).start()
 

@@ -1,4 +1,4 @@
-"""Gateways in front of the mock API, and clients that are signed in."""
+"""Gateways with the mock API as upstream, and clients with a session."""
 
 import collections
 import json
@@ -10,13 +10,13 @@ from harness.http import basic_credentials, request
 from harness.ports import free_port
 from scenarios import http1
 
-TOKEN = "trial-api-token"
+TOKEN = "test-api-token"
 EMAIL, PASSWORD = "jo@example.com", "correct horse"
-SECRET = "a secret of the gateway's that is long enough for a trial"
+SECRET = "a session secret that is long enough for a test"
 
 
 def mock(environment, lifetime, emails=(EMAIL,)):
-    """Starts the mock API; access tokens live for so many seconds, refresh tokens are good once."""
+    """Starts the mock API. Access tokens expire after `lifetime` seconds, refresh tokens are valid once."""
     port = free_port()
     command = [environment.binary, "mock-api", "--port", str(port), "--api-token", TOKEN]
     for email in emails:
@@ -25,14 +25,14 @@ def mock(environment, lifetime, emails=(EMAIL,)):
     return port
 
 
-def observed(mock_port):
-    """What the mock has seen."""
+def observations(mock_port):
+    """What the mock has recorded."""
     _, _, text = request(f"http://127.0.0.1:{mock_port}/__mock/requests", headers={"X-API-TOKEN": TOKEN})
     return json.loads(text)
 
 
 def gateway(environment, mock_port, session, **changes):
-    """Starts a gateway that people can sign in at."""
+    """Starts a gateway with sign-in."""
     routes = [
         {"name": "all", "methods": ["GET"], "path": "/*", "upstream": "api", "requiresAuthorization": False},
         {
@@ -69,7 +69,7 @@ def sign_in(port, email=EMAIL, timeout=30):
         status = client.receive()
         body = client.body()
         if status != 200:
-            raise Failure(f"signing in is answered with {status}: {body[:200]!r}")
+            raise Failure(f"sign-in failed with status {status}: {body[:200]!r}")
         return f"Cookie: {client.fields['set-cookie'].partition(';')[0]}\r\n"
 
 
@@ -86,15 +86,15 @@ def video(port, cookie, timeout=10):
         return client.status
 
 
-def who(port, cookie, timeout=10):
-    """The status of asking who is signed in: the gateway's own answer."""
+def current_session(port, cookie, timeout=10):
+    """The status of a request for the current session: a local response."""
     with http1.Client(port, timeout) as client:
         client.get("/auth", cookie)
         return client.status
 
 
-class Crowd:
-    """Clients of one session that keep asking. `statuses` counts what they are answered."""
+class SessionClients:
+    """Clients with one session that send requests continuously. `statuses` counts the responses."""
 
     def __init__(self, gateways, cookie, count, pause=0.1):
         self.ports, self.cookie, self.pause = [gateway.port for gateway in gateways], cookie, pause
@@ -102,11 +102,11 @@ class Crowd:
         self.statuses = collections.Counter()
         self.slowest = 0.0
         self.samples = []
-        self.threads = [threading.Thread(target=self.ask, args=(number,), daemon=True) for number in range(count)]
+        self.threads = [threading.Thread(target=self.send_requests, args=(number,), daemon=True) for number in range(count)]
 
-    def ask(self, number):
+    def send_requests(self, number):
         port, client = self.ports[number % len(self.ports)], None
-        # Not all in one moment.
+        # Starts are distributed over the pause.
         self.over.wait(self.pause * number / max(1, len(self.threads)))
         while not self.over.is_set():
             start = time.monotonic()
@@ -135,22 +135,22 @@ class Crowd:
         for thread in self.threads:
             thread.join(40)
 
-    def summary(self):
+    def format_statuses(self):
         return ", ".join(f"{count} × {status}" for status, count in sorted(self.statuses.items(), key=str))
 
 
-class Refreshes:
-    """How often the mock exchanges a refresh token while a block runs, and when."""
+class RefreshCounter:
+    """Counts the refresh grants of the mock while a block runs, with their times."""
 
     def __init__(self, mock_port):
         self.mock_port = mock_port
 
     def __enter__(self):
-        self.first = observed(self.mock_port)["refreshes"]
+        self.first = observations(self.mock_port)["refreshes"]
         return self
 
     def __exit__(self, *_):
-        final = observed(self.mock_port)
+        final = observations(self.mock_port)
         self.count, self.reuse = final["refreshes"] - self.first, final["reuseDetections"]
         moments = final["refreshTimes"][-self.count :] if self.count else []
         self.gaps = [later - earlier for earlier, later in zip(moments, moments[1:])]

@@ -1,4 +1,4 @@
-"""Heads that come a byte a second, and TLS handshakes that do not come at all: answered 408 or closed, in time."""
+"""Heads and TLS handshakes at one byte per second: 408 or a closed connection, in time."""
 
 import collections
 import selectors
@@ -9,10 +9,10 @@ from harness.measure import MIB, MemorySamples
 from scenarios.bystander import BystanderClient
 
 HEADER_SECONDS = 5
-# How much later than the timeout the gateway may be.
+# How much later than the timeout the gateway may respond.
 SLACK_SECONDS = 3
 HEAD = b"GET /slow HTTP/1.1\r\nHost: localhost\r\nX-Padding: " + b"x" * 1000
-# The start of a TLS record that holds a ClientHello, and nothing behind it.
+# The beginning of a TLS record with an incomplete ClientHello.
 HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"x" * 500
 
 
@@ -27,19 +27,19 @@ def run(environment, checks, options):
         dribble(heads, HEADER_SECONDS + SLACK_SECONDS + 5)
         for head in heads:
             ends[head.kind].append(head)
-    for kind, title in (("clear", "heads that come a byte a second"), ("tls", "handshakes that come a byte a second")):
-        judge(checks, title, ends[kind])
-    bystander.check(checks, f"others are served beside {clear} slow heads")
+    for kind, title in (("clear", "heads at a byte per second"), ("tls", "handshakes at a byte per second")):
+        check_ends(checks, title, ends[kind])
+    bystander.check(checks, f"other clients are served during {clear} slow heads")
     left = gateway.settle(gateway.descriptors, descriptors, 10)
-    checks.expect("descriptors come back", left <= descriptors, f"{descriptors} before, {left} after")
+    checks.expect("descriptors are released", left <= descriptors, f"{descriptors} before, {left} after")
     after = gateway.settle(gateway.resident, samples.before + 16 * MIB, 10)
     checks.expect(
-        "memory comes back within 16 MiB", after <= samples.before + 16 * MIB, f"{samples}, {after / MIB:.1f} MiB after"
+        "memory is released within 16 MiB", after <= samples.before + 16 * MIB, f"{samples}, {after / MIB:.1f} MiB after"
     )
     gateway.stop()
 
 
-def judge(checks, title, heads):
+def check_ends(checks, title, heads):
     ended = [head for head in heads if head.ended_after is not None]
     kinds = collections.Counter(head.end for head in ended)
     in_time = [head for head in ended if head.ended_after <= HEADER_SECONDS + SLACK_SECONDS]
@@ -49,11 +49,11 @@ def judge(checks, title, heads):
     figures += f"; after {min(times):.1f} to {max(times):.1f} s (timeout {HEADER_SECONDS} s), "
     figures += f"{len(heads) - len(ended)} still open"
     is_right = len(in_time) == len(heads) and not early and set(kinds) <= {"408", "closed"}
-    checks.expect(f"{len(heads)} {title} are answered 408 or closed", is_right, figures)
+    checks.expect(f"{len(heads)} {title} end with 408 or a closed connection", is_right, figures)
 
 
 class Head:
-    """One connection and how far it has come."""
+    """One connection and its progress."""
 
     def __init__(self, kind, port, text, number):
         self.kind, self.text, self.sent = kind, text, 0
@@ -67,7 +67,7 @@ class Head:
         self.sent += 1
 
     def read(self):
-        """Notes the end, if this is it."""
+        """Records the response or the end, if there is one."""
         try:
             piece = self.socket.recv(4096)
         except BlockingIOError:
@@ -82,7 +82,7 @@ class Head:
 
 
 def dribble(heads, seconds):
-    """A byte on each, once a second, until all have ended or the time is over."""
+    """Sends a byte per second on each connection until all have ended or the time is over."""
     with selectors.DefaultSelector() as selector:
         for head in heads:
             selector.register(head.socket, selectors.EVENT_READ, head)
@@ -95,7 +95,7 @@ def dribble(heads, seconds):
                     try:
                         key.data.step()
                     except OSError:
-                        # It has ended, which the read below finds out.
+                        # It has ended, which the read below detects.
                         pass
             for key, _ in selector.select(max(0.001, start + steps - time.monotonic())):
                 key.data.read()

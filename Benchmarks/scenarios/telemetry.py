@@ -1,4 +1,4 @@
-"""What tells about the gateway never holds it up: a dead collector, a full pipe, a huge scrape; nothing is left behind."""
+"""Telemetry never delays requests: a stopped collector, a full pipe, a large scrape. A stop loses no record."""
 
 import contextlib
 import json
@@ -20,29 +20,29 @@ BASE_SECONDS, SCRAPE_SECONDS = 3, 0.05
 
 
 def run(environment, checks, options):
-    starts(environment, checks)
-    paths(environment, checks, options.paths)
-    scrape(environment, checks)
-    stuck(environment, checks)
-    last_words(environment, checks)
+    check_start(environment, checks)
+    check_cardinality(environment, checks, options.paths)
+    check_scrape(environment, checks)
+    check_backpressure(environment, checks)
+    check_stop(environment, checks)
 
 
-def starts(environment, checks):
-    """From the command to /ready. The best of three: what else the machine does is not the gateway's."""
+def check_start(environment, checks):
+    """From the command to /ready. The best of three, because of other load on the machine."""
     seconds = []
     for _ in range(3):
         ports = free_ports(3)
-        begun = time.monotonic()
+        start = time.monotonic()
         ready = threading.Event()
-        threading.Thread(target=is_ready, args=(ports[2], ready), daemon=True).start()
+        threading.Thread(target=wait_until_ready, args=(ports[2], ready), daemon=True).start()
         gateway = environment.gateway(ports=ports)
         ready.wait(10)
-        seconds.append(ready.moment - begun)
+        seconds.append(ready.moment - start)
         gateway.stop()
     checks.expect("it is ready within a second", min(seconds) < 1, ", ".join(f"{each:.2f} s" for each in seconds))
 
 
-def is_ready(admin_port, ready):
+def wait_until_ready(admin_port, ready):
     deadline = time.monotonic() + 10
     ready.moment = deadline
     while time.monotonic() < deadline:
@@ -54,22 +54,22 @@ def is_ready(admin_port, ready):
     ready.set()
 
 
-def paths(environment, checks, count):
-    """Paths that nobody asks for twice, on a route with a pattern and on none."""
+def check_cardinality(environment, checks, count):
+    """Paths that are requested once, on a route with a pattern and without a route."""
     gateway = environment.gateway(routes=[route("all", "/load/{id}", "api", ["GET"])], warm_up=False)
 
-    def ask(first):
+    def send_requests(first):
         with http1.Client(gateway.port) as client:
             for number in range(first, count, 8):
                 client.get(f"/load/{number:x}" if number % 2 else f"/nowhere/{number:x}")
 
-    # One of either kind, so that their series are there.
-    ask(count - 2)
-    ask(count - 1)
-    # A request is counted after its answer; there was a first one when the gateway began.
+    # One of each kind, so that their series exist.
+    send_requests(count - 2)
+    send_requests(count - 1)
+    # A request is counted after its response. The environment has sent the first one.
     gateway.settle(lambda: 3 - requests(gateway), 0, seconds=10)
     before = series(gateway)
-    threads = [threading.Thread(target=ask, args=(first,)) for first in range(8)]
+    threads = [threading.Thread(target=send_requests, args=(first,)) for first in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -90,8 +90,8 @@ def series(gateway):
     return sum(1 for line in gateway.metrics().splitlines() if line and not line.startswith("#"))
 
 
-def scrape(environment, checks):
-    """Every route has been answered with every status; then somebody scrapes all of it, again and again."""
+def check_scrape(environment, checks):
+    """Repeated scrapes after a response with every status on every route."""
     routes = [route(f"route-{number}", f"/r{number}/*", "api", ["GET"]) for number in range(ROUTES)]
     routes.append(route("bystander", "/bystander/{number}", "bystander", ["GET"]))
     gateway = environment.gateway(routes=routes, warm_up=False)
@@ -100,60 +100,60 @@ def scrape(environment, checks):
             for status in STATUSES:
                 client.get(f"/r{number}/x?status={status}")
     url = f"http://127.0.0.1:{gateway.admin_port}/metrics"
-    # The first one opens the connection's path through the code.
+    # Not measured: initialization.
     request(url)
     with BystanderClient(gateway) as bystander:
         seconds, text = scrapes(url)
         if statistics.median(seconds) >= SCRAPE_SECONDS:
-            checks.note(f"once more: {milliseconds(seconds)}")
+            checks.note(f"second attempt: {format_milliseconds(seconds)}")
             seconds = min(seconds, scrapes(url)[0], key=statistics.median)
     count = text.count(b"http_server_request_duration_seconds_count{")
-    figures = f"{milliseconds(seconds)}, {count} series of one family, {len(text) / MIB:.1f} MiB"
+    figures = f"{format_milliseconds(seconds)}, {count} series of one family, {len(text) / MIB:.1f} MiB"
     what = f"a scrape of {ROUTES} routes × {len(STATUSES)} statuses takes less than {SCRAPE_SECONDS * 1e3:.0f} ms"
     checks.expect(what, statistics.median(seconds) < SCRAPE_SECONDS, figures)
-    checks.expect("and all of them are in it", count >= ROUTES * len(STATUSES))
-    bystander.check(checks, "and delays nobody", p99=0.25)
+    checks.expect("and contains all series", count >= ROUTES * len(STATUSES))
+    bystander.check(checks, "and delays no request", p99=0.25)
     gateway.stop()
 
 
 def scrapes(url):
-    """How long each of several scrapes took, and what the last one said."""
+    """The durations of several scrapes, and the text of the last one."""
     seconds, text = [], b""
     until = time.monotonic() + BASE_SECONDS
     while time.monotonic() < until:
-        begun = time.monotonic()
+        start = time.monotonic()
         _, _, text = request(url)
-        seconds.append(time.monotonic() - begun)
+        seconds.append(time.monotonic() - start)
         time.sleep(0.2)
     return seconds, text
 
 
-def milliseconds(seconds):
+def format_milliseconds(seconds):
     return f"median {statistics.median(seconds) * 1e3:.0f} ms, at best {min(seconds) * 1e3:.0f} ms"
 
 
-def stuck(environment, checks):
-    """A collector that is down, mute or busy, and a pipe for the log that nobody reads."""
-    port, gone = free_ports(2)
+def check_backpressure(environment, checks):
+    """A collector that is stopped, silent or busy, and a log pipe that is not read."""
+    port, closed_port = free_ports(2)
     environment.start_module("scenarios.collector", str(port), port=port)
-    for name, mode, at in (("down", None, gone), ("mute", "mute", port), ("busy", "busy", port)):
+    for name, mode, at in (("stopped", None, closed_port), ("silent", "silent", port), ("busy", "busy", port)):
         if mode:
             request(f"http://127.0.0.1:{port}/mode/{mode}", method="POST")
-        trial = Stuck(environment, at)
-        if trial.excess >= 1:
-            # What else the machine does slows one of the two down at times; what the gateway does comes again.
-            checks.note(f"once more, as there was a delay: {trial}")
-            trial = min(trial, Stuck(environment, at), key=lambda each: each.excess)
-        what = f"a collector that is {name}, and a log that nobody reads"
-        checks.expect(f"{what}, make no request slower", trial.excess < 1, f"{trial}")
-        counted = f"{trial.spans:,.0f} spans, {trial.lines:,.0f} lines"
-        checks.expect("what is dropped is counted", trial.spans > 0 and trial.lines > 0, counted)
-        checks.expect("memory stays", trial.samples.growth < 24 * MIB, f"{trial.samples}")
+        result = Backpressure(environment, at)
+        if result.excess >= 1:
+            # Other load may have delayed one of the two. A delay by the gateway repeats.
+            checks.note(f"second attempt after a delay: {result}")
+            result = min(result, Backpressure(environment, at), key=lambda each: each.excess)
+        what = f"a collector that is {name}, and a log that is not read"
+        checks.expect(f"{what}, make no request slower", result.excess < 1, f"{result}")
+        counted = f"{result.spans:,.0f} spans, {result.lines:,.0f} lines"
+        checks.expect("dropped records are counted", result.spans > 0 and result.lines > 0, counted)
+        checks.expect("memory is stable", result.samples.growth < 24 * MIB, f"{result.samples}")
     request(f"http://127.0.0.1:{port}/mode/ok", method="POST")
 
 
-class Stuck:
-    """A gateway without telemetry, and right after it one whose collector and log do not keep up."""
+class Backpressure:
+    """Latency without telemetry, and then with a collector and a log that block."""
 
     def __init__(self, environment, collector):
         quiet = environment.gateway(tracing={"exporter": "none"}, logging={"accessLog": False})
@@ -162,38 +162,38 @@ class Stuck:
         with full_pipe(environment) as pipe:
             gateway = environment.gateway(log=pipe, tracing=tracing(collector, queueLimit=256, batchLimit=64))
             with MemorySamples(gateway) as self.samples:
-                self.told = latency(gateway)
+                self.blocked = latency(gateway)
             self.spans = gateway.metric("cloakroom_telemetry_dropped_total", signal="traces")
             self.lines = gateway.metric("cloakroom_telemetry_dropped_total", signal="logs")
             gateway.stop()
 
     @property
     def excess(self):
-        """The delay as a share of what is allowed. Writing a line and making two spans takes a part of a millisecond;
-        waiting for anybody would take seconds."""
-        return max((self.told.median - self.base.median) / 0.002, (self.told.p99 - self.base.p99) / 0.02)
+        """The delay as a fraction of the limit. A log line and two spans take less than a millisecond; blocking would take
+        seconds."""
+        return max((self.blocked.median - self.base.median) / 0.002, (self.blocked.p99 - self.base.p99) / 0.02)
 
     def __str__(self):
-        return f"{self.told}; without telemetry {self.base}"
+        return f"{self.blocked}; without telemetry {self.base}"
 
 
-def last_words(environment, checks):
-    """Everything that happened before SIGTERM is told."""
+def check_stop(environment, checks):
+    """All records from before SIGTERM are written."""
     port = free_port()
     environment.start_module("scenarios.collector", str(port), port=port)
-    # A minute between batches: whatever arrives does because the gateway ends.
+    # A minute between batches, so that only the stop exports spans.
     gateway = environment.gateway(tracing=tracing(port, interval="1m", queueLimit=100_000))
     count = 300
     with http1.Client(gateway.port) as client:
         for number in range(count):
             client.get(f"/load/{number}")
     status = gateway.stop()
-    _, _, told = request(f"http://127.0.0.1:{port}/count")
-    spans = json.loads(told)["spans"]
+    _, _, body = request(f"http://127.0.0.1:{port}/count")
+    spans = json.loads(body)["spans"]
     lines = sum('"path":"/load/' in line for line in open(gateway.process.log, encoding="utf-8"))
-    # A server and a client span each, and those of the first request of all.
+    # A server and a client span per request, and those of the environment's first request.
     figures = f"status {status}, {spans} spans, {lines} lines of {count} requests"
-    checks.expect("a stop leaves no span and no line behind", status == 0 and spans >= 2 * count and lines == count, figures)
+    checks.expect("a stop loses no span and no line", status == 0 and spans >= 2 * count and lines == count, figures)
 
 
 def tracing(port, **otlp):
@@ -203,7 +203,7 @@ def tracing(port, **otlp):
 
 @contextlib.contextmanager
 def full_pipe(environment):
-    """A pipe in the file system with somebody at its other end who never reads."""
+    """A named pipe whose other end is open and never read."""
     path = environment.folder / f"pipe-{environment.gateway_count}"
     os.mkfifo(path)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
@@ -225,20 +225,20 @@ class Latency:
 
 
 def latency(gateway, seconds=BASE_SECONDS, clients=4):
-    """How long clients wait who ask one request after the other."""
+    """The response times of clients with sequential requests."""
     until, waits = time.monotonic() + seconds, []
 
-    def ask():
-        mine = []
+    def send_requests():
+        own = []
         with http1.Client(gateway.port) as client:
             while time.monotonic() < until:
-                begun = time.monotonic()
-                # Long enough for lines to fill what the gateway keeps of them.
+                start = time.monotonic()
+                # Long enough for log lines to fill the gateway's buffer.
                 client.get("/load/" + "x" * 1_000)
-                mine.append(time.monotonic() - begun)
-        waits.extend(mine)
+                own.append(time.monotonic() - start)
+        waits.extend(own)
 
-    threads = [threading.Thread(target=ask) for _ in range(clients)]
+    threads = [threading.Thread(target=send_requests) for _ in range(clients)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -1,4 +1,4 @@
-"""HTTP/2 streams that ask for 1 MB each behind a window of 0 or 1 byte: bounded memory, others served."""
+"""HTTP/2 streams that request 1 MB each with a window of 0 or 1 byte: bounded memory, other clients are served."""
 
 import collections
 import time
@@ -16,9 +16,9 @@ WINDOWS = (0, 1)
 
 def run(environment, checks, options):
     if options.without_http2:
-        print("      left out: it needs HTTP/2")
+        print("      skipped: it needs HTTP/2")
         return
-    # Every stream holds a connection upstream, and the probes need some too.
+    # Each stream uses an upstream connection, and the bystander client needs some too.
     pool = {"maxConnections": options.streams + 200, "idleTimeout": "1s"}
     gateway = environment.gateway(upstream={"pool": pool})
     gateway.settle(gateway.descriptors, 0, 1.5)
@@ -30,8 +30,8 @@ def run(environment, checks, options):
                 source = (f"127.0.3.{1 + number % 50}", 0)
                 window = WINDOWS[number % len(WINDOWS)]
                 connections.append(http2.Connection(gateway.tls_port, window=window, source=source))
-        except http2.NotSpoken as error:
-            checks.expect("streams whose window stays shut", False, str(error))
+        except http2.NotSupported as error:
+            checks.expect("streams whose window stays closed", False, str(error))
             return
         each = options.streams // len(connections)
         streams = [
@@ -49,25 +49,25 @@ def run(environment, checks, options):
         gateway.settle(gateway.descriptors, descriptors + 20, 10)
     figures = ", ".join(f"{count} × {end}" for end, count in ends.most_common())
     checks.expect(
-        f"{len(streams)} streams of {len(connections)} connections were open with their window shut",
-        received <= len(streams) and ends["not answered"] < len(streams),
-        f"{figures}; {received} bytes came",
+        f"{len(streams)} streams of {len(connections)} connections are open with their window closed",
+        received <= len(streams) and ends["no response"] < len(streams),
+        f"{figures}; {received} bytes received",
     )
-    statement = f"memory grows by less than 64 MiB for {len(streams) * BODY / 1e6:.0f} MB that nobody reads"
+    statement = f"memory grows by less than 64 MiB for {len(streams) * BODY / 1e6:.0f} MB that are not read"
     checks.expect(statement, samples.growth < GROWTH_LIMIT, str(samples))
-    bystander.check(checks, "others are served meanwhile")
+    bystander.check(checks, "other clients are served meanwhile")
     left = gateway.settle(gateway.descriptors, descriptors, 10)
-    checks.expect("descriptors come back", left <= descriptors, f"{descriptors} before, {left} after")
+    checks.expect("descriptors are released", left <= descriptors, f"{descriptors} before, {left} after")
     active = gateway.settle(lambda: gateway.metric("cloakroom_upstream_connections", state="active"), 0, 10)
-    checks.expect("no upstream connection stays busy", active == 0, f"{active:.0f} active")
+    checks.expect("no upstream connection stays active", active == 0, f"{active:.0f} active")
     after = gateway.settle(gateway.resident, samples.before + 16 * MIB, 15)
     figures = f"{samples.before / MIB:.1f} MiB before, {after / MIB:.1f} MiB after"
-    checks.expect("memory comes back within 16 MiB", after <= samples.before + 16 * MIB, figures)
+    checks.expect("memory is released within 16 MiB", after <= samples.before + 16 * MIB, figures)
     gateway.stop()
 
 
 def hold(connections, seconds):
-    """Serves the connections in turn, which is enough for peers that have nothing to say."""
+    """Serves the connections in turn, which is sufficient for peers that send little."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         for connection in connections:
@@ -81,4 +81,4 @@ def end_of(connection, stream):
         return f"GOAWAY ({connection.goaway[1]})"
     if connection.is_ended:
         return "connection closed"
-    return f"answered {stream.status}, held" if stream.status else "not answered"
+    return f"response {stream.status}, held" if stream.status else "no response"
