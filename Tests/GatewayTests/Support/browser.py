@@ -3,7 +3,7 @@
 
     browser.py SCRIPT.json
 
-BrowserSession.swift writes the script and reads the results, and BrowserStep.swift defines the steps; .ci/pictures also
+BrowserSession.swift writes the script and reads the results, and BrowserStep.swift defines the steps; .ci/screenshots also
 takes screenshots. A step that fails ends the script; the results up to it are printed, with the reason under "error".
 """
 
