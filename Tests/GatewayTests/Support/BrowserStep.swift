@@ -21,7 +21,7 @@ enum BrowserStep: Encodable {
     /// Runs the body of a function; its result, a string, is added to ``BrowserRun/values``.
     case evaluate(String)
     case deleteCookies
-    /// Records the state of the page under a name of ``BrowserRun/looks``.
+    /// Records the state of the page under a name of ``BrowserRun/snapshots``.
     case snapshot(String)
 
     enum Scheme: String, Encodable, CaseIterable {
@@ -61,7 +61,7 @@ enum BrowserStep: Encodable {
         case .waitUntilGone(let selector): try step.encode(selector, forKey: Key("waitUntilGone"))
         case .evaluate(let script): try step.encode(script, forKey: Key("evaluate"))
         case .deleteCookies: try step.encode(true, forKey: Key("deleteCookies"))
-        case .snapshot(let name): try step.encode(name, forKey: Key("look"))
+        case .snapshot(let name): try step.encode(name, forKey: Key("snapshot"))
         }
     }
 }

@@ -17,7 +17,7 @@ func describe(_ action: TokenRefreshStateMachine.Action) -> String {
 
 private func describe(_ result: TokenRefreshStateMachine.Result) -> String {
     switch result {
-    case .refreshed(let session): "renewed: p\(Names.pair(session)) v\(session.version)"
+    case .refreshed(let session): "refreshed: p\(Names.pair(session)) v\(session.version)"
     case .coalesced(let session): "coalesced: p\(Names.pair(session)) v\(session.version)"
     case .rejected: "rejected"
     case .ended(let reason, let unused):
