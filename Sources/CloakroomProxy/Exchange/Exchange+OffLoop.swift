@@ -8,40 +8,34 @@ import NIOCore
 extension Exchange {
     /// Starts an account request: its body is collected first.
     func beginAccountRequest(_ endpoint: AccountEndpoint, now: UInt64) {
-        // Account endpoints support no tunnels.
-        guard tunnel == .none else { return respond(ProblemDocument(Problem(.notImplemented)), now: now) }
-        guard summary.expectation != .unknown else {
-            return respond(ProblemDocument(Problem(.expectationFailed)), now: now)
+        if let problem = prepareAccountRequest(endpoint) {
+            return respond(ProblemDocument(Problem(problem)), now: now)
         }
-        if case .length(let length) = framing, length > endpoint.bodyLimit {
-            return respond(ProblemDocument(Problem(.contentTooLarge)), now: now)
-        }
-        accountEndpoint = endpoint
         machine.collect()
-        if framing == .none {
+        if request.framing == .none {
             requestEnd()
         } else {
             downstream?.setDeadline(now &+ snapshot.timeouts.bodyIdle)
-            if summary.expectation == .continue { downstream?.writeContinue() }
+            if request.summary.expectation == .continue { downstream?.writeContinue() }
         }
     }
 
     /// The account request is complete: it is handled off the event loop.
     func dispatchAccountRequest() {
-        guard let accountEndpoint else { return }
+        guard let endpoint = request.accountEndpoint else { return }
         machine.suspend()
         downstream?.setDeadline(.max)
-        let request = AccountRequest(
-            endpoint: accountEndpoint, name: accountEndpoint == .endSession ? lastSegment : nil,
-            userAgent: value(of: .userAgent).map { String(decoding: $0, as: UTF8.self) }, ticket: ticket,
-            authorization: value(of: .authorization).map { Secret(bytes: $0) },
-            contentType: value(of: .contentType).map { String(decoding: $0, as: UTF8.self) },
+        let accountRequest = AccountRequest(
+            endpoint: endpoint, name: endpoint == .endSession ? request.lastSegment : nil,
+            userAgent: request.value(of: .userAgent).map { String(decoding: $0, as: UTF8.self) },
+            ticket: request.ticket, authorization: request.value(of: .authorization).map { Secret(bytes: $0) },
+            contentType: request.value(of: .contentType).map { String(decoding: $0, as: UTF8.self) },
             body: Secret(bytes: Array(bufferedBody.readableBytesView)), traceparent: trace.outgoing?.traceparentText,
             now: context.sessionTimestamp(at: startedAt), wallTime: context.timestamp(at: startedAt),
             origin: AuditContext(peer: clientAddress, requestID: "\(record.requestID)"))
         let endpoints = snapshot.config.accountEndpoints
         OffLoop.run(self, on: context.eventLoop) {
-            await endpoints.respond(request)
+            await endpoints.respond(accountRequest)
         } resume: { exchange, response in
             exchange.accountResponded(with: response)
         }
@@ -68,18 +62,14 @@ extension Exchange {
         guard machine.resume() == .proceed else { return }
         let now = context.updateTime()
         let entry = snapshot.config.routes[index]
-        let decision: AuthDecision? =
-            switch result {
-            case .success(let lookup):
-                AuthDecision.decide(entry.access, at: index, now: context.timestamp(at: now), session: lookup)
-            case .failure: nil
-            }
-        guard let decision, decision != .loadSession else {
+        guard case .success(let lookup) = result,
+            let decision = decider.decide(request, route: index, loaded: lookup, now: context.timestamp(at: now))
+        else {
             // A store failure does not end the session: respond with 503, not 401.
             record.errorType = .storeUnavailable
             return respond(entry.problem(.storeUnavailable, retryAfter: 1), now: now)
         }
-        execute(requestDecision(of: decision, route: index), now: now)
+        execute(decision, now: now)
     }
 
     /// The session's tokens were issued by another source: the session is ended, and the request continues without a
@@ -128,28 +118,8 @@ extension Exchange {
     /// Address of the client: resolved from the forwarding fields if the peer is trusted, else the peer's own.
     private var clientAddress: String {
         guard peer.isTrusted else { return peer.address }
-        return ClientAddress.resolve(head, peer: peer.address, trusted: snapshot.config.configuration.trustedPeers)
-    }
-
-    /// The path segment after the last slash.
-    private var lastSegment: String {
-        var path = normalizedPath
-        if !target.isPathRewritten {
-            let start = head.bytes.readerIndex + head.target.start + target.path.start
-            path = head.bytes.getBytes(at: start, length: target.path.count) ?? []
-        }
-        return String(decoding: path.split(separator: UInt8(ascii: "/")).last ?? [], as: UTF8.self)
-    }
-
-    /// Value of a field that occurs once; `nil` if it is absent or repeated.
-    private func value(of name: KnownField) -> [UInt8]? {
-        var value: [UInt8]?
-        for field in head.fields where field.name == name {
-            guard value == nil else { return nil }
-            let range = field.valueRange
-            value = head.bytes.getBytes(at: head.bytes.readerIndex + range.start, length: range.count)
-        }
-        return value
+        return ClientAddress.resolve(
+            request.head, peer: peer.address, trusted: snapshot.config.configuration.trustedPeers)
     }
 }
 
@@ -164,7 +134,7 @@ extension Exchange {
 
     /// Whether the request body is known to be small.
     var isBodySmall: Bool {
-        if case .length(let length) = framing { length <= Self.replayLimit } else { false }
+        if case .length(let length) = request.framing { length <= Self.replayLimit } else { false }
     }
 
     /// Suspends the request until the session's tokens have been refreshed.
@@ -217,7 +187,7 @@ extension Exchange {
     /// so the client does not see the 401. At most once, unless the token had expired meanwhile.
     /// - Returns: Whether that is in progress. Otherwise the upstream's response is forwarded to the client.
     func refreshAndReplay() -> Bool {
-        guard let permit, let session = permit.bearerSession, let ticket else { return false }
+        guard let permit, let session = permit.bearerSession, let ticket = request.ticket else { return false }
         tokenRejections += 1
         // A token that expired in transit explains the rejection. With token lifetimes of seconds and a slow upstream
         // this may happen more than once.
@@ -227,7 +197,7 @@ extension Exchange {
         else {
             return false
         }
-        guard framing == .none || buffersForReplay, machine.tokenRejected() else {
+        guard request.framing == .none || buffersForReplay, machine.tokenRejected() else {
             // This request cannot be sent again, but the refresh benefits the next one.
             let refresher = snapshot.config.refresher
             OffLoop.run(self, on: context.eventLoop) {

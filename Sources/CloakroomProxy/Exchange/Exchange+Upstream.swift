@@ -8,23 +8,20 @@ extension Exchange {
     /// Forwards the request to the upstream.
     func forward(_ permit: UpstreamPermit, now: UInt64) {
         let route = snapshot.config.routes[permit.route]
-        guard summary.expectation != .unknown else { return respond(route.problem(.expectationFailed), now: now) }
-        guard resolveUpgrade(route) else { return respond(route.problem(.notImplemented), now: now) }
-        guard tunnel == .none || WebSocketFields.settle(&head, writesKey: tunnel == .webSocketConnect) else {
-            record.errorType = .invalidRequest
-            return respond(route.problem(.badRequest), now: now)
+        if let problem = prepareForwarding(to: route) {
+            if problem == .badRequest { record.errorType = .invalidRequest }
+            return respond(route.problem(problem), now: now)
         }
-        if !route.passedFields.isEmpty { snapshot.config.requestPolicy.passOn(route.passedFields, in: &head) }
         self.permit = permit
         record.decision = route.route.requiresAuthorization ? .forwarded : .public
         record.sessionHash = permit.sessionID?.value
-        if case .length(let length) = framing, length > route.bodyLimit {
+        guard !request.exceeds(route.bodyLimit) else {
             record.errorType = .bodyTooLarge
             return respond(route.problem(.contentTooLarge), now: now)
         }
         pool = snapshot.pools[route.route.upstream]
         buffersForReplay = isBodySmall && permit.bearerSession != nil
-        machine.forward(hasBody: framing != .none)
+        machine.forward(hasBody: request.framing != .none)
         lease(isFresh: false, now: now)
     }
 
@@ -48,7 +45,7 @@ extension Exchange {
         record.upstreamIndex = entry.firstTarget + connection.targetIndex
         requestSentAt = context.now
         startClientSpan(entry, connection, now: requestSentAt)
-        connection.begin(self, isToHead: record.method == .head) { buffer in
+        connection.begin(self, isToHead: request.method == .head) { buffer in
             UpstreamRequestEncoder(exchange: self, upstream: entry, permit: permit)
                 .write(targetIndex: connection.targetIndex, into: &buffer)
         }
@@ -65,7 +62,7 @@ extension Exchange {
         } else {
             downstream?.setDeadline(requestSentAt &+ bodyIdle)
             // A client that waits for 100 (Continue) sends no body until the upstream has received the head.
-            if summary.expectation == .continue { connection.flush() }
+            if request.summary.expectation == .continue { connection.flush() }
             downstream?.resumeRequestBody()
         }
     }
@@ -79,7 +76,7 @@ extension Exchange {
     func upstreamInformational(_ head: borrowing ResponseHead) {
         // Interim responses are optional: they are dropped for a client that does not read fast enough, so they do not
         // accumulate.
-        guard case .awaitingResponse = machine.state, protocolVersion != .http1_0, let downstream, downstream.isWritable
+        guard case .awaitingResponse = machine.state, request.version != .http1_0, let downstream, downstream.isWritable
         else {
             return
         }
@@ -105,10 +102,10 @@ extension Exchange {
             additions: ResponseAdditions(
                 date: summary.hasDate ? nil : context.date, isPrivate: hasSession && !summary.hasCacheControl,
                 variesByCookie: route?.varies(summary) == true,
-                crossOriginLines: snapshot.config.cors.responseFieldLines(originMatch)))
+                crossOriginLines: snapshot.config.cors.responseFieldLines(request.originMatch)))
         if summary.isEventStream {
             // Browsers read endless event streams with GET. A response to another method is assumed to end by itself.
-            isEndlessStream = record.method == .get && (framing == .chunked || framing == .untilClose)
+            isEndlessStream = request.method == .get && (framing == .chunked || framing == .untilClose)
             guard !isEndlessStream || !isToEnd else { return closeTunnel(.goingAway) }
             resetIdleTimer()
             if framing != .none { checkSnapshotChange() }
@@ -121,7 +118,7 @@ extension Exchange {
     func upstreamBody(_ bytes: ByteBuffer) {
         guard machine.isRelaying, let downstream else { return }
         record.bytesSent += UInt64(bytes.readableBytes)
-        if tunnel != .none { downstreamFrames.advance(over: bytes) }
+        if request.upgrade != .none { downstreamFrames.advance(over: bytes) }
         downstream.writeBody(bytes)
         if !downstream.isWritable { upstream?.setPaused(true) }
     }
@@ -139,7 +136,7 @@ extension Exchange {
         upstream = nil
         guard machine.responseEnded(), let downstream else { return }
         // Sent only to clients that accept trailers (RFC 9110 §6.5.1); HTTP/2 always supports them.
-        let areWanted = protocolVersion == .http2 || summary.acceptsTrailers
+        let areWanted = request.version == .http2 || request.summary.acceptsTrailers
         downstream.writeEnd(trailers: areWanted ? trailers.map { filteredTrailers($0) } : nil)
         downstream.flush()
         finish(errorType: nil)
@@ -173,7 +170,7 @@ extension Exchange {
     func upstreamFailed(_ failure: UpstreamFailure, isStale: Bool) {
         upstream = nil
         let now = context.now
-        let mayRetry = isStale && record.retries == 0 && isIdempotent
+        let mayRetry = isStale && record.retries == 0 && request.isRepeatable
         if requestSentAt != 0 { record.upstreamDurationNanoseconds = upstreamDuration(until: now) }
         endAttempt(failure: failure)
         switch machine.upstreamFailed(mayRetry: mayRetry) {

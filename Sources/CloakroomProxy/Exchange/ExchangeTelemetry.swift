@@ -20,20 +20,18 @@ extension Exchange {
             record.upstreamDurationNanoseconds = upstreamDuration(until: context.now)
         }
         endTrace(record)
-        let bytes = head.bytes
+        let bytes = request.head.bytes
         let span = bytes.readableBytesUInt8Span
-        let path = receivedTarget
+        let path = request.receivedTarget
         snapshot.telemetry.requestCompleted(
-            record, method: span.extracting(head.method.start..<head.method.end),
+            record, method: span.extracting(request.head.method.start..<request.head.method.end),
             path: span.extracting(path.start..<path.end))
         snapshot.release()
         // Release the old snapshot: an idle connection must not retain it.
         adoptCurrentSnapshot()
-        resetHead()
+        requestEnded()
         permit = nil
         pool = nil
-        ticket = nil
-        accountEndpoint = nil
         requestSentAt = 0
         bufferedBody = ByteBuffer()
         buffersForReplay = false
@@ -44,30 +42,12 @@ extension Exchange {
     /// handled.
     func upstreamDuration(until now: UInt64) -> UInt64 { now > requestSentAt ? now &- requestSentAt : 0 }
 
-    /// Range of path and query in the head; for an absolute-form target without scheme and authority.
-    var receivedTarget: ByteRange {
-        let isAbsolute = target.authority != nil && !target.isPathRewritten && head.target.count > target.path.start
-        let start = head.target.start + (isAbsolute ? target.path.start : 0)
-        return ByteRange(start: start, count: head.target.end - start)
-    }
-
-    /// Releases the head's bytes and resets the ranges into them: a head that was rejected while being parsed may have
-    /// set some.
-    func resetHead() {
-        head.reset()
-        head.method = ByteRange(start: 0, count: 0)
-        head.target = ByteRange(start: 0, count: 0)
-    }
-
     func beginRecord(now: UInt64) {
         retainSnapshot()
         record = ExchangeRecord()
-        originMatch = .notEvaluated
-        let bytes = head.bytes
-        record.method = RequestMethod(
-            bytes.readableBytesUInt8Span.extracting(head.method.start..<head.method.end))
+        record.method = request.method
         record.scheme = peer.scheme
-        record.protocolVersion = protocolVersion
+        record.protocolVersion = request.version
         record.startWallNanoseconds = context.wallNanoseconds(at: now)
         record.requestID = ID128(high: context.random(), low: context.random())
         record.peerAddress = peer.address
@@ -78,39 +58,24 @@ extension Exchange {
 
 /// Trace context of an exchange, and its spans if it is sampled.
 struct ExchangeTrace {
-    /// Context received from a trusted client.
-    var incoming: TraceContext?
     /// Context sent to the upstream.
     var outgoing: TraceContext?
-    /// Ranges of the trace fields in a trusted client's request, including its vendor data (`tracestate`).
-    var fields = TraceContextFields()
     var server: (any Span)?
     var client: (any Span)?
 }
 
 extension Exchange {
-    /// Reads the trace context of a trusted client; that of an untrusted peer is ignored (W3C Trace Context §7.3).
-    func extractTraceContext(_ span: Swift.Span<UInt8>) {
-        guard peer.isTrusted else { return }
-        let fields = TraceContextFields.read(head)
-        guard let range = fields.parent,
-            let incoming = TraceContext(traceparent: span.extracting(range.start..<range.end))
-        else { return }
-        trace.incoming = incoming
-        trace.fields = fields
-    }
-
     /// Decides whether the request is sampled, and starts its server span if so. Otherwise the context is only
     /// propagated.
     func beginTrace() {
-        let child = snapshot.config.telemetry.tracer.childContext(of: trace.incoming)
+        let child = snapshot.config.telemetry.tracer.childContext(of: request.traceContext)
         trace.outgoing = child
         record.traceID = child.traceID
         guard child.isSampled, let tracer = snapshot.config.tracer else { return }
         // The sampling decision is passed as the parent: a root context without a span id.
         var serviceContext = ServiceContext.topLevel
         serviceContext.traceContext =
-            trace.incoming ?? TraceContext(traceID: child.traceID, spanID: 0, flags: child.flags)
+            request.traceContext ?? TraceContext(traceID: child.traceID, spanID: 0, flags: child.flags)
         let span = tracer.startAnySpan(
             "\(record.method.label) \(routeName)", context: serviceContext, ofKind: .server)
         span.attributes["http.request.method"] = "\(record.method.label)"
@@ -130,15 +95,15 @@ extension Exchange {
 
     /// Context received from an untrusted peer. Its trace is not continued; the server span links to it.
     private var untrustedTraceContext: TraceContext? {
-        guard !peer.isTrusted, let range = TraceContextFields.read(head).parent else { return nil }
-        let bytes = head.bytes
+        guard !peer.isTrusted, let range = TraceContextFields.read(request.head).parent else { return nil }
+        let bytes = request.head.bytes
         return TraceContext(traceparent: bytes.readableBytesUInt8Span.extracting(range.start..<range.end))
     }
 
     /// The path as sent by the client, up to the length that may be logged.
     private var receivedPath: String {
-        let range = receivedTarget
-        let bytes = head.bytes
+        let range = request.receivedTarget
+        let bytes = request.head.bytes
         let told = ExchangeRecord.loggablePathLength(
             ofPath: bytes.readableBytesUInt8Span.extracting(range.start..<range.end))
         return String(

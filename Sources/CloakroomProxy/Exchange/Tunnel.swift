@@ -6,25 +6,6 @@ import NIOCore
 /// Open-ended responses: tunnels and event streams. They continue while data is transferred, at most until their
 /// session ends.
 extension Exchange {
-    /// Resolves a requested upgrade and whether the route allows it.
-    /// - Returns: Whether the request can be served.
-    func resolveUpgrade(_ route: RouteRuntime) -> Bool {
-        if tunnel == .none, summary.requestsWebSocket, record.method == .get, framing == .none,
-            protocolVersion == .http1_1
-        {
-            tunnel = .webSocketUpgrade
-        }
-        switch tunnel {
-        case .none: return true
-        case .webSocketUpgrade:
-            // If the route does not allow WebSockets, the upgrade is ignored (RFC 9110 §7.8).
-            if !route.route.allowsWebSocket { tunnel = .none }
-            return true
-        case .webSocketConnect: return route.route.allowsWebSocket
-        case .unknown: return false
-        }
-    }
-
     /// The upstream accepted the upgrade.
     func upstreamSwitched(_ head: borrowing ResponseHead) {
         guard machine.switched(), let downstream else { return }
@@ -134,7 +115,7 @@ extension Exchange {
     }
 
     private func hasSessionEnded(at now: UInt64) -> Bool {
-        guard let ticket else { return true }
+        guard let ticket = request.ticket else { return true }
         // Data from the client counts as use of its session.
         let lookup = snapshot.config.sessions.lookup(
             ticket, key: &sessionKey, now: context.sessionTimestamp(at: now), slides: hasClientActivity)
@@ -205,27 +186,5 @@ extension Exchange {
         downstream.flush()
         finish(errorType: .draining)
         downstream.exchangeCompleted()
-    }
-}
-
-/// The upgrade that a request asks for, if any.
-enum RequestedUpgrade: Equatable {
-    /// No upgrade.
-    case none
-    /// A WebSocket by an HTTP/1.1 upgrade (RFC 6455 §4.1).
-    case webSocketUpgrade
-    /// A WebSocket by an extended CONNECT (RFC 8441 §5).
-    case webSocketConnect
-    /// An unsupported protocol by an extended CONNECT.
-    case unknown
-
-    /// The upgrade requested by an extended CONNECT; ``none`` without one.
-    init(connect protocolName: String?) {
-        self =
-            switch protocolName {
-            case nil: .none
-            case "websocket"?: .webSocketConnect
-            default: .unknown
-            }
     }
 }

@@ -302,7 +302,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable
             return
         }
         // For a client that used extended CONNECT, any 2xx status would mean an established tunnel (RFC 8441 §5).
-        guard exchange.tunnel != .webSocketConnect || head.status >= 300 else { throw .statusLine }
+        guard exchange.request.upgrade != .webSocketConnect || head.status >= 300 else { throw .statusLine }
         let framing = try BodyFraming.of(head, isToHead: isHeadRequest)
         let summary = try mark(for: exchange)
         keepsAlive = summary.connection.persists(minorVersion: head.minorVersion) && framing != .untilClose
@@ -323,7 +323,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable
         throws(WireError)
     {
         // No upgrade, or a different one, was requested (RFC 9110 §15.2.2).
-        guard exchange.tunnel != .none, summary.isUpgradeToWebSocket else { throw .statusLine }
+        guard exchange.request.upgrade != .none, summary.isUpgradeToWebSocket else { throw .statusLine }
         reading = .tunnel
         keepsAlive = false
         try? channel.syncOptions?.setOption(.allowRemoteHalfClosure, value: true)

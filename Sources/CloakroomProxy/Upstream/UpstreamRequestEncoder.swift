@@ -13,19 +13,19 @@ struct UpstreamRequestEncoder {
 
     /// - Parameter targetIndex: Index of the target among those of the upstream.
     func write(targetIndex: Int, into buffer: inout ByteBuffer) {
-        let head = exchange.head
+        let head = exchange.request.head
         let bytes = head.bytes.readableBytesSpan
         buffer.writeBytes(bytes.extracting(head.method.start..<(head.method.end + 1)))
         writeTarget(bytes, head.target, into: &buffer)
         buffer.writeStaticString(" HTTP/1.1\r\nHost: ")
-        if upstream.configuration.preserveHost, let host = exchange.hostRange {
+        if upstream.configuration.preserveHost, let host = exchange.request.hostRange {
             buffer.writeBytes(bytes.extracting(host.start..<host.end))
         } else {
             buffer.writeBytes(upstream.hosts[targetIndex])
         }
         buffer.writeStaticString("\r\n")
         buffer.writeFields(of: head.fields, bytes, end: bytes.byteCount - 2)
-        if exchange.summary.hasSessionCookie { writeOtherCookies(head, into: &buffer) }
+        if exchange.request.summary.hasSessionCookie { writeOtherCookies(head, into: &buffer) }
         writeForwarding(bytes, into: &buffer)
         writeTrace(bytes, into: &buffer)
         if permit.includesAPIToken { buffer.writeBytes(upstream.apiTokenLine) }
@@ -35,21 +35,21 @@ struct UpstreamRequestEncoder {
             buffer.writeStaticString("\r\n")
         }
         writeUpgrade(into: &buffer)
-        if exchange.summary.acceptsTrailers, exchange.tunnel == .none {
+        if exchange.request.summary.acceptsTrailers, exchange.request.upgrade == .none {
             // `TE` is a hop-by-hop field and is regenerated for the upstream hop (RFC 9110 §10.1.4).
             buffer.writeStaticString("TE: trailers\r\nConnection: TE\r\n")
         }
-        if case .value(let left) = exchange.summary.maxForwards, left > 0 {
+        if case .value(let left) = exchange.request.summary.maxForwards, left > 0 {
             buffer.writeString("Max-Forwards: \(left - 1)\r\n")
         }
-        if exchange.framing == .chunked { buffer.writeStaticString("Transfer-Encoding: chunked\r\n") }
+        if exchange.request.framing == .chunked { buffer.writeStaticString("Transfer-Encoding: chunked\r\n") }
         buffer.writeStaticString("\r\n")
     }
 
     private func writeTarget(_ bytes: RawSpan, _ range: ByteRange, into buffer: inout ByteBuffer) {
-        let target = exchange.target
+        let target = exchange.request.target
         if target.isPathRewritten {
-            buffer.writeBytes(exchange.normalizedPath)
+            buffer.writeBytes(exchange.request.normalizedPath)
         } else if target.path.isEmpty {
             buffer.writeStaticString("/")
         } else {
@@ -76,12 +76,12 @@ struct UpstreamRequestEncoder {
     /// of a trusted peer are kept.
     private func writeForwarding(_ bytes: RawSpan, into buffer: inout ByteBuffer) {
         let peer = exchange.peer
-        let summary = exchange.summary
-        if exchange.protocolVersion == .http1_1, !summary.trustsForwardedProto {
+        let summary = exchange.request.summary
+        if exchange.request.version == .http1_1, !summary.trustsForwardedProto {
             buffer.writeBytes(peer.commonFieldLines)
         } else {
             buffer.writeBytes(peer.certificateLine)
-            switch exchange.protocolVersion {
+            switch exchange.request.version {
             case .http1_0: buffer.writeStaticString("Via: 1.0 cloakroom\r\n")
             case .http1_1: buffer.writeStaticString("Via: 1.1 cloakroom\r\n")
             case .http2: buffer.writeStaticString("Via: 2.0 cloakroom\r\n")
@@ -90,7 +90,7 @@ struct UpstreamRequestEncoder {
             if !summary.trustsForwardedProto { buffer.writeBytes(peer.forwardedProtoLine) }
             buffer.writeBytes(peer.forwardedPrefix)
         }
-        if let host = exchange.hostRange {
+        if let host = exchange.request.hostRange {
             let host = bytes.extracting(host.start..<host.end)
             buffer.writeStaticString(";host=\"")
             buffer.writeBytes(host)
@@ -106,7 +106,7 @@ struct UpstreamRequestEncoder {
 
     /// Writes the hop-by-hop fields of an upgrade for the upstream hop (RFC 6455 §4.1; RFC 8441 §5).
     private func writeUpgrade(into buffer: inout ByteBuffer) {
-        switch exchange.tunnel {
+        switch exchange.request.upgrade {
         case .none, .unknown: return
         case .webSocketUpgrade: break
         case .webSocketConnect:
@@ -121,7 +121,7 @@ struct UpstreamRequestEncoder {
     }
 
     private func writeTrace(_ bytes: RawSpan, into buffer: inout ByteBuffer) {
-        if let id = exchange.summary.requestID {
+        if let id = exchange.request.summary.requestID {
             // A trusted peer's request id is kept, so its logs match those of the upstream.
             buffer.writeStaticString("X-Request-Id: ")
             buffer.writeBytes(bytes.extracting(id.start..<id.end))
@@ -131,7 +131,7 @@ struct UpstreamRequestEncoder {
             exchange.context.traceLines.write(
                 requestID: exchange.record.requestID, context: exchange.trace.outgoing, into: &buffer)
         }
-        exchange.trace.fields.writeTracestate(of: exchange.head, into: &buffer)
+        exchange.request.traceFields.writeTracestate(of: exchange.request.head, into: &buffer)
     }
 }
 
