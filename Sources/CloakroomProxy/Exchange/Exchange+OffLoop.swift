@@ -30,9 +30,11 @@ extension Exchange {
             userAgent: request.value(of: .userAgent).map { String(decoding: $0, as: UTF8.self) },
             ticket: request.ticket, authorization: request.value(of: .authorization).map { Secret(bytes: $0) },
             contentType: request.value(of: .contentType).map { String(decoding: $0, as: UTF8.self) },
-            body: Secret(bytes: Array(bufferedBody.readableBytesView)), traceparent: trace.outgoing?.traceparentText,
-            now: context.sessionTimestamp(at: startedAt), wallTime: context.timestamp(at: startedAt),
-            origin: AuditContext(peer: clientAddress, requestID: "\(record.requestID)"))
+            body: Secret(bytes: Array(bufferedBody.readableBytesView)),
+            traceparent: telemetry.traceContext?.traceparentText,
+            now: context.sessionTimestamp(at: telemetry.startedAt),
+            wallTime: context.timestamp(at: telemetry.startedAt),
+            origin: AuditContext(peer: clientAddress, requestID: "\(telemetry.record.requestID)"))
         let endpoints = snapshot.config.accountEndpoints
         OffLoop.run(self, on: context.eventLoop) {
             await endpoints.respond(accountRequest)
@@ -66,7 +68,7 @@ extension Exchange {
             let decision = decider.decide(request, route: index, loaded: lookup, now: context.timestamp(at: now))
         else {
             // A store failure does not end the session: respond with 503, not 401.
-            record.errorType = .storeUnavailable
+            telemetry.failed(.storeUnavailable)
             return respond(entry.problem(.storeUnavailable, retryAfter: 1), now: now)
         }
         execute(decision, now: now)
@@ -94,7 +96,7 @@ extension Exchange {
         for field in response.fields { lines += Array("\(field.name): \(field.value)\r\n".utf8) }
         switch response.content {
         case .problem(let problem):
-            if problem.status >= 500 { record.errorType = Self.label(of: problem) }
+            if problem.status >= 500 { telemetry.failed(Self.label(of: problem)) }
             respond(ProblemDocument(problem), moreFieldLines: lines, now: now)
         case .json(let body):
             lines += Array("Content-Type: application/json\r\nCache-Control: no-store\r\n".utf8)
@@ -142,7 +144,7 @@ extension Exchange {
         if cause == .expired { machine.suspend() }
         downstream?.setDeadline(.max)
         let refresher = snapshot.config.refresher
-        let traceparent = trace.outgoing?.traceparentText
+        let traceparent = telemetry.traceContext?.traceparentText
         OffLoop.run(self, on: context.eventLoop) {
             await refresher.refresh(session, ticket: ticket, cause: cause, traceparent: traceparent)
         } resume: { exchange, outcome in
@@ -170,15 +172,15 @@ extension Exchange {
             {
                 return isReplay ? replay(permit, now: now) : forward(permit, now: now)
             }
-            record.decision = .unauthenticated
+            telemetry.decided(.unauthenticated)
             // The ticket is permanently invalid, which was detected only now; no other response clears the cookie.
             let lines = reason == .refreshRejected ? snapshot.config.cookieClearingLine : []
             respond(entry.unauthorized[reason], moreFieldLines: lines, now: now)
         case .unavailable(let status, let retryAfter):
-            record.errorType = status == 504 ? .upstreamTimeout : .upstreamUnreachable
+            telemetry.failed(status == 504 ? .upstreamTimeout : .upstreamUnreachable)
             respond(entry.problem(.unreachable, status: status, retryAfter: retryAfter), now: now)
         case .storeUnavailable(let retryAfter):
-            record.errorType = .storeUnavailable
+            telemetry.failed(.storeUnavailable)
             respond(entry.problem(.storeUnavailable, retryAfter: retryAfter), now: now)
         }
     }
@@ -207,14 +209,14 @@ extension Exchange {
             return false
         }
         cancelUpstream()
-        endRejectedAttempt()
+        telemetry.endRejectedAttempt()
         refresh(session, ticket: ticket, route: permit.route, cause: .rejected)
         return true
     }
 
     private func replay(_ permit: UpstreamPermit, now: UInt64) {
         self.permit = permit
-        record.retries += 1
+        telemetry.retried()
         pool?.upstream.replays.increment()
         machine.replay()
         // A new connection: a reused one may be closed already, and a replayed request is not retried.

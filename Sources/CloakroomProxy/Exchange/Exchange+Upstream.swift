@@ -9,14 +9,13 @@ extension Exchange {
     func forward(_ permit: UpstreamPermit, now: UInt64) {
         let route = snapshot.config.routes[permit.route]
         if let problem = prepareForwarding(to: route) {
-            if problem == .badRequest { record.errorType = .invalidRequest }
+            if problem == .badRequest { telemetry.failed(.invalidRequest) }
             return respond(route.problem(problem), now: now)
         }
         self.permit = permit
-        record.decision = route.route.requiresAuthorization ? .forwarded : .public
-        record.sessionHash = permit.sessionID?.value
+        telemetry.authorized(permit, for: route.route)
         guard !request.exceeds(route.bodyLimit) else {
-            record.errorType = .bodyTooLarge
+            telemetry.failed(.bodyTooLarge)
             return respond(route.problem(.contentTooLarge), now: now)
         }
         pool = snapshot.pools[route.route.upstream]
@@ -42,9 +41,8 @@ extension Exchange {
         }
         upstream = connection
         let entry = snapshot.config.upstreams[snapshot.config.routes[permit.route].route.upstream]
-        record.upstreamIndex = entry.firstTarget + connection.targetIndex
-        requestSentAt = context.now
-        startClientSpan(entry, connection, now: requestSentAt)
+        telemetry.startAttempt(
+            entry, targetIndex: connection.targetIndex, config: snapshot.config, now: context.now)
         connection.begin(self, isToHead: request.method == .head) { buffer in
             UpstreamRequestEncoder(exchange: self, upstream: entry, permit: permit)
                 .write(targetIndex: connection.targetIndex, into: &buffer)
@@ -56,11 +54,11 @@ extension Exchange {
             // Sending may have failed, and may have ended or restarted the exchange.
             if machine.state == .awaitingResponse(.complete), upstream == connection {
                 // The time until now was spent by the gateway; from here on it counts for the upstream.
-                requestSentAt = NIODeadline.now().uptimeNanoseconds
+                telemetry.requestWritten(now: NIODeadline.now().uptimeNanoseconds)
                 expectResponse()
             }
         } else {
-            downstream?.setDeadline(requestSentAt &+ bodyIdle)
+            downstream?.setDeadline(telemetry.sentAt &+ bodyIdle)
             // A client that waits for 100 (Continue) sends no body until the upstream has received the head.
             if request.summary.expectation == .continue { connection.flush() }
             downstream?.resumeRequestBody()
@@ -94,7 +92,7 @@ extension Exchange {
             buffersForReplay = false
             bufferedBody = ByteBuffer()
         }
-        record.status = UInt16(clamping: head.status)
+        telemetry.responseStarted(status: head.status)
         let route = permit.map { snapshot.config.routes[$0.route] }
         let hasSession = permit?.hasSession == true
         downstream.writeHead(
@@ -117,7 +115,7 @@ extension Exchange {
     /// Part of the response body was received.
     func upstreamBody(_ bytes: ByteBuffer) {
         guard machine.isRelaying, let downstream else { return }
-        record.bytesSent += UInt64(bytes.readableBytes)
+        telemetry.sentBody(bytes.readableBytes)
         if request.upgrade != .none { downstreamFrames.advance(over: bytes) }
         downstream.writeBody(bytes)
         if !downstream.isWritable { upstream?.setPaused(true) }
@@ -170,17 +168,15 @@ extension Exchange {
     func upstreamFailed(_ failure: UpstreamFailure, isStale: Bool) {
         upstream = nil
         let now = context.now
-        let mayRetry = isStale && record.retries == 0 && request.isRepeatable
-        if requestSentAt != 0 { record.upstreamDurationNanoseconds = upstreamDuration(until: now) }
-        endAttempt(failure: failure)
+        let mayRetry = isStale && telemetry.record.retries == 0 && request.isRepeatable
+        telemetry.endAttempt(failure, now: now)
         switch machine.upstreamFailed(mayRetry: mayRetry) {
         case .retry:
-            record.retries += 1
-            record.upstreamDurationNanoseconds = nil
+            telemetry.retried()
             pool?.upstream.retries.increment()
             lease(isFresh: true, now: now)
         case .respond:
-            record.errorType = failure.label
+            telemetry.failed(failure.label)
             guard let permit else { return }
             respond(failure.problem(for: snapshot.config.routes[permit.route]), now: now)
         case .cut:
@@ -188,8 +184,8 @@ extension Exchange {
             guard failure.kind == .invalidResponse, let permit, downstream?.discardUnsentResponse() == true else {
                 return abortResponse(failure.label)
             }
-            record.errorType = failure.label
-            record.bytesSent = 0
+            telemetry.failed(failure.label)
+            telemetry.responseDiscarded()
             respond(failure.problem(for: snapshot.config.routes[permit.route]), now: now)
         case .nothing:
             break
@@ -203,9 +199,7 @@ extension Exchange {
     ///   - target: Index in ``ConfigSnapshot/targets`` of the target that was tried last.
     ///   - duration: Duration of the attempts, in nanoseconds.
     func connectFailed(_ failure: UpstreamFailure, target: Int, duration: UInt64) {
-        record.upstreamIndex = target
-        record.upstreamStatus = 0
-        record.upstreamDurationNanoseconds = duration
+        telemetry.connectFailed(target: target, duration: duration)
         leaseFailed(failure)
     }
 }

@@ -19,10 +19,8 @@ final class Exchange: Equatable {
     /// `nil` after the client has disconnected.
     private(set) var downstream: (any ResponseWriter)?
     var machine = ExchangeStateMachine()
-    var record = ExchangeRecord()
-    var startedAt: UInt64 = 0
+    var telemetry = ExchangeTelemetry()
     var permit: UpstreamPermit?
-    var trace = ExchangeTrace()
     /// The body of an account request, or a small body kept for sending the request again.
     var bufferedBody = ByteBuffer()
     /// Whether the body is kept for sending the request again.
@@ -34,8 +32,6 @@ final class Exchange: Equatable {
     var sessionKey: SessionKey?
     var upstream: UpstreamConnection?
     var pool: UpstreamPool?
-    var requestSentAt: UInt64 = 0
-    var receivedBodyBytes = 0
     /// End of the idle timeout. Set while the response is open-ended (an event stream or a tunnel).
     var idleDeadline: UInt64?
     /// Whether the response is an event stream whose framing gives no length.
@@ -105,9 +101,6 @@ final class Exchange: Equatable {
     /// Releases the head of a request that does not begin an exchange.
     func resetHead() { request.resetHead() }
 
-    /// Releases what belongs to the request of the exchange that has ended.
-    func requestEnded() { request.end() }
-
     /// Begins an exchange with a complete request head.
     /// - Parameter upgrade: The requested upgrade, if the client's protocol has its own way to request one.
     func begin(_ framing: BodyFraming, upgrade: RequestedUpgrade = .none, now: UInt64) {
@@ -115,15 +108,48 @@ final class Exchange: Equatable {
         idleDeadline = nil
         isEndlessStream = false
         isSessionLoading = false
-        startedAt = now
-        receivedBodyBytes = 0
-        beginRecord(now: now)
-        trace = ExchangeTrace()
+        startTelemetry(now: now)
         let decision = decider.decide(
             &request, session: { lookUp($0, now: now) }, now: context.timestamp(at: now))
-        record.routeIndex = request.routeIndex
-        beginTrace()
+        let config = snapshot.config
+        if telemetry.routed(to: request.routeIndex, tracer: config.telemetry.tracer, parent: request.traceContext) {
+            telemetry.startServerSpan(request, from: peer, config: config, routeNames: snapshot.telemetry.routes)
+        }
         execute(decision, now: now)
+    }
+
+    private func startTelemetry(now: UInt64) {
+        retainSnapshot()
+        telemetry.start(
+            request.method, version: request.version, from: peer,
+            id: ID128(high: context.random(), low: context.random()),
+            wallNanoseconds: context.wallNanoseconds(at: now), now: now)
+        snapshot.telemetry.requestStarted(scheme: peer.scheme, method: request.method)
+    }
+
+    /// Reports the exchange to telemetry, exactly once, however it ended. Writing a response may detect that the client
+    /// disconnected, which also ends the exchange; the second call has no effect.
+    func finish(errorType: ExchangeErrorType?) {
+        guard releaseSnapshot() else { return }
+        // Read from the clock, not from the event's time: the gateway's own processing since then is part of the
+        // duration.
+        telemetry.finish(
+            errorType: errorType, now: NIODeadline.now().uptimeNanoseconds, eventTime: context.now)
+        let bytes = request.head.bytes
+        let span = bytes.readableBytesUInt8Span
+        let path = request.receivedTarget
+        snapshot.telemetry.requestCompleted(
+            telemetry.record, method: span.extracting(request.head.method.start..<request.head.method.end),
+            path: span.extracting(path.start..<path.end))
+        snapshot.release()
+        // Release the old snapshot: an idle connection must not retain it.
+        adoptCurrentSnapshot()
+        request.end()
+        permit = nil
+        pool = nil
+        bufferedBody = ByteBuffer()
+        buffersForReplay = false
+        tokenRejections = 0
     }
 
     var decider: RequestDecider {
@@ -160,13 +186,13 @@ final class Exchange: Equatable {
             snapshot.config.refresher.refreshInBackground(session, ticket: ticket)
             forward(permit, now: now)
         case .malformed:
-            record.errorType = .invalidRequest
+            telemetry.failed(.invalidRequest)
             respond(ProblemDocument(Problem(.badRequest)), now: now)
         case .problem(let document, let decision, let allow):
-            record.decision = decision
+            telemetry.decided(decision)
             respond(document, allow: allow, now: now)
         case .own(let endpoint):
-            record.decision = .local
+            telemetry.decided(.local)
             beginAccountRequest(endpoint, now: now)
         case .loadSession(let ticket, let route):
             loadSession(ticket, route: route, now: now)
@@ -175,7 +201,7 @@ final class Exchange: Equatable {
         case .endSession(let ticket, let route):
             endSession(ticket, route: route, now: now)
         case .preflight(let lines, let decision):
-            record.decision = decision
+            telemetry.decided(decision)
             respond(status: 204, title: "No Content", fieldLines: lines, body: [], now: now)
         case .serverOptions:
             respond(status: 204, title: "No Content", fieldLines: Self.serverMethodsLine, body: [], now: now)
@@ -196,24 +222,23 @@ final class Exchange: Equatable {
     private func reject(_ problem: Problem, as error: ExchangeErrorType, now: UInt64) {
         request.resetHead()
         request.begin(.untilClose, upgrade: .none)
-        startedAt = now
-        beginRecord(now: now)
-        record.errorType = error
+        startTelemetry(now: now)
+        telemetry.failed(error)
         respond(ProblemDocument(problem), now: now)
     }
 
     /// Part of the request body was received. Called only while ``acceptsBody`` is `true`.
     func requestBody(_ bytes: ByteBuffer) {
-        receivedBodyBytes += bytes.readableBytes
+        telemetry.receivedBody(bytes.readableBytes)
         switch machine.state {
         case .bufferingBody:
-            guard receivedBodyBytes <= (request.accountEndpoint?.bodyLimit ?? 0) else {
-                record.decision = .local
+            guard telemetry.receivedBodyBytes <= (request.accountEndpoint?.bodyLimit ?? 0) else {
+                telemetry.decided(.local)
                 return respond(ProblemDocument(Problem(.contentTooLarge)), now: context.now)
             }
             bufferedBody.writeImmutableBuffer(bytes)
         case .awaitingResponse, .streamingResponse:
-            guard receivedBodyBytes <= bodyLimit else { return bodyTooLarge() }
+            guard telemetry.receivedBodyBytes <= bodyLimit else { return bodyTooLarge() }
             if buffersForReplay { becomeIdle(bytes) }
             if request.framing == .chunked {
                 upstream?.writeFraming { ChunkEncoder.writeChunkStart(bytes.readableBytes, into: &$0) }
@@ -260,7 +285,7 @@ final class Exchange: Equatable {
     /// The framing of the request body is invalid: the bytes after it cannot be interpreted.
     func malformedBody(_ error: WireError) {
         context.reject(error, from: peer.address)
-        record.errorType = .invalidRequest
+        telemetry.failed(.invalidRequest)
         cancelUpstream()
         switch machine.state {
         case .streamingResponse, .tunneling, .tunnelHalfClosed: abortResponse(.invalidRequest)
@@ -293,7 +318,7 @@ final class Exchange: Equatable {
             upstreamFailed(UpstreamFailure(.poolExhausted), isStale: false)
         case .requestTimeout:
             cancelUpstream()
-            record.errorType = .requestTimeout
+            telemetry.failed(.requestTimeout)
             respond(ProblemDocument(Problem(.requestTimeout)), now: now)
         case .responseTimeout:
             cancelUpstream()
@@ -339,7 +364,7 @@ extension Exchange {
         if let allow { lines += Array("Allow: \(allow)\r\n".utf8) }
         var body = document.prefix
         body.reserveCapacity(body.count + 32 + document.suffix.count)
-        body.append(contentsOf: record.requestID.description.utf8)
+        body.append(contentsOf: telemetry.record.requestID.description.utf8)
         body += document.suffix
         respond(
             status: document.problem.status, title: document.problem.title, fieldLines: lines, body: body, now: now)
@@ -349,18 +374,14 @@ extension Exchange {
     func respond(status: Int, title: String, fieldLines: [UInt8], body: [UInt8], now: UInt64) {
         guard let downstream else { return }
         machine.respondedLocally()
-        record.status = UInt16(clamping: status)
-        // The client gets a local response, so the upstream's status is recorded as absent.
-        if requestSentAt != 0 { record.upstreamStatus = 0 }
-        let isToHead = request.method == .head
-        record.bytesSent = isToHead ? 0 : UInt64(body.count)
+        telemetry.localResponse(status: status, bodyLength: body.count)
         var fieldLines = fieldLines
         if let lines = snapshot.config.cors.responseFieldLines(request.originMatch) { fieldLines += lines }
         downstream.writeLocalResponse(
             LocalResponse(status: status, title: title, fieldLines: fieldLines, body: body, date: context.date))
         downstream.flush()
         machine.finish()
-        finish(errorType: record.errorType)
+        finish(errorType: telemetry.record.errorType)
         downstream.exchangeCompleted()
     }
 
@@ -389,7 +410,7 @@ extension Exchange {
     /// The request body exceeds the route's limit.
     func bodyTooLarge() {
         cancelUpstream()
-        record.errorType = .bodyTooLarge
+        telemetry.failed(.bodyTooLarge)
         guard case .awaitingResponse = machine.state, let permit else { return abortResponse(.bodyTooLarge) }
         respond(snapshot.config.routes[permit.route].problem(.contentTooLarge), now: context.now)
     }
@@ -397,7 +418,7 @@ extension Exchange {
     /// Starts the response timeout. Called when the request has been sent.
     func expectResponse() {
         guard let permit else { return }
-        downstream?.setDeadline(requestSentAt &+ snapshot.config.routes[permit.route].responseHeadTimeout)
+        downstream?.setDeadline(telemetry.sentAt &+ snapshot.config.routes[permit.route].responseHeadTimeout)
     }
 
     /// Maximum pause within a body, in nanoseconds.

@@ -83,6 +83,22 @@ struct InboundRequest {
         return ByteRange(start: start, count: head.target.end - start)
     }
 
+    /// The path as sent by the client, up to the length that may be logged.
+    var loggablePath: String {
+        let range = receivedTarget
+        let bytes = head.bytes
+        let count = ExchangeRecord.loggablePathLength(
+            ofPath: bytes.readableBytesUInt8Span.extracting(range.start..<range.end))
+        return String(decoding: bytes.getBytes(at: bytes.readerIndex + range.start, length: count) ?? [], as: UTF8.self)
+    }
+
+    /// Reads the client's trace context, whether or not the client is trusted.
+    func readTraceContext() -> TraceContext? {
+        guard let range = TraceContextFields.read(head).parent else { return nil }
+        let bytes = head.bytes
+        return TraceContext(traceparent: bytes.readableBytesUInt8Span.extracting(range.start..<range.end))
+    }
+
     /// The path segment after the last slash.
     var lastSegment: String {
         var path = normalizedPath

@@ -15,7 +15,7 @@ enum OffLoop {
         let snapshot = exchange.snapshot
         snapshot.retain()
         let bound = NIOLoopBound((exchange: exchange, snapshot: snapshot), eventLoop: eventLoop)
-        let span = exchange.trace.server?.context
+        let span = exchange.telemetry.spanContext
         Task {
             let result =
                 if let span { await ServiceContext.withValue(span) { await work() } } else { await work() }

@@ -9,7 +9,7 @@ extension Exchange {
     /// The upstream accepted the upgrade.
     func upstreamSwitched(_ head: borrowing ResponseHead) {
         guard machine.switched(), let downstream else { return }
-        record.status = UInt16(clamping: head.status)
+        telemetry.responseStarted(status: head.status)
         downstreamFrames = WebSocketFrameTracker()
         upstreamFrames = WebSocketFrameTracker()
         downstream.writeUpgradeResponse(head)
@@ -137,7 +137,7 @@ extension Exchange {
         isSessionLoading = true
         let store = snapshot.config.sessions
         let timestamp = context.sessionTimestamp(at: now)
-        let started = startedAt
+        let started = telemetry.startedAt
         OffLoop.run(self, on: context.eventLoop) { () -> Bool in
             // An unreachable store ends no session.
             guard let lookup = try? await store.load(ticket, now: timestamp), case .missing = lookup else {
@@ -147,7 +147,7 @@ extension Exchange {
         } resume: { exchange, isOver in
             exchange.context.updateTime()
             // The connection may be serving another request by now.
-            guard exchange.startedAt == started, exchange.idleDeadline != nil else { return }
+            guard exchange.telemetry.startedAt == started, exchange.idleDeadline != nil else { return }
             exchange.isSessionLoading = false
             if isOver, exchange.machine.isOpenEnded { exchange.closeTunnel(.policyViolation) }
         }

@@ -126,10 +126,12 @@ struct UpstreamRequestEncoder {
             buffer.writeStaticString("X-Request-Id: ")
             buffer.writeBytes(bytes.extracting(id.start..<id.end))
             buffer.writeStaticString("\r\n")
-            if let context = exchange.trace.outgoing { exchange.context.traceLines.write(context, into: &buffer) }
+            if let context = exchange.telemetry.traceContext {
+                exchange.context.traceLines.write(context, into: &buffer)
+            }
         } else {
             exchange.context.traceLines.write(
-                requestID: exchange.record.requestID, context: exchange.trace.outgoing, into: &buffer)
+                requestID: exchange.telemetry.record.requestID, context: exchange.telemetry.traceContext, into: &buffer)
         }
         exchange.request.traceFields.writeTracestate(of: exchange.request.head, into: &buffer)
     }
