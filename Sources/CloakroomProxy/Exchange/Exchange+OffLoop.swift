@@ -89,6 +89,30 @@ extension Exchange {
         }
     }
 
+    /// Loads the session of a long-lived response, because it is no longer cached. The response continues meanwhile.
+    func loadTunnelSession(now: UInt64) {
+        guard let ticket = request.ticket else { return }
+        let store = snapshot.config.sessions
+        let timestamp = context.sessionTimestamp(at: now)
+        let started = telemetry.startedAt
+        OffLoop.run(self, on: context.eventLoop) { () -> Bool in
+            // An unreachable store ends no session.
+            guard let lookup = try? await store.load(ticket, now: timestamp), case .missing = lookup else {
+                return false
+            }
+            return true
+        } resume: { exchange, isOver in
+            exchange.tunnelSessionLoaded(isOver: isOver, started: started)
+        }
+    }
+
+    private func tunnelSessionLoaded(isOver: Bool, started: UInt64) {
+        context.updateTime()
+        // The connection may be serving another request by now.
+        guard telemetry.startedAt == started else { return }
+        if case .close(let reason)? = tunnel?.sessionLoaded(isOver: isOver) { endTunnel(reason) }
+    }
+
     private func accountResponded(with response: AccountResponse) {
         guard machine.resume() == .proceed else { return }
         let now = context.updateTime()

@@ -103,9 +103,10 @@ extension Exchange {
                 crossOriginLines: snapshot.config.cors.responseFieldLines(request.originMatch)))
         if summary.isEventStream {
             // Browsers read endless event streams with GET. A response to another method is assumed to end by itself.
-            isEndlessStream = request.method == .get && (framing == .chunked || framing == .untilClose)
-            guard !isEndlessStream || !isToEnd else { return closeTunnel(.goingAway) }
-            resetIdleTimer()
+            let isEndless = request.method == .get && (framing == .chunked || framing == .untilClose)
+            startTunnel(.eventStream(isEndless: isEndless))
+            if isEndless, isDraining { return endTunnel(.draining) }
+            setTunnelDeadline()
             if framing != .none { checkSnapshotChange() }
         } else {
             downstream.setDeadline(framing == .none ? .max : context.now &+ bodyIdle)
@@ -116,7 +117,7 @@ extension Exchange {
     func upstreamBody(_ bytes: ByteBuffer) {
         guard machine.isRelaying, let downstream else { return }
         telemetry.sentBody(bytes.readableBytes)
-        if request.upgrade != .none { downstreamFrames.advance(over: bytes) }
+        tunnel?.forwardedToClient(bytes)
         downstream.writeBody(bytes)
         if !downstream.isWritable { upstream?.setPaused(true) }
     }
@@ -125,7 +126,12 @@ extension Exchange {
     func flushDownstream() {
         guard machine.isRelaying, let downstream else { return }
         downstream.flush()
-        if idleDeadline == nil { downstream.setDeadline(context.now &+ bodyIdle) } else { resetIdleTimer() }
+        if tunnel == nil {
+            downstream.setDeadline(context.now &+ bodyIdle)
+        } else {
+            tunnel?.activity(now: context.now)
+            setTunnelDeadline()
+        }
         upstream?.setPaused(!downstream.isWritable)
     }
 
@@ -201,5 +207,124 @@ extension Exchange {
     func connectFailed(_ failure: UpstreamFailure, target: Int, duration: UInt64) {
         telemetry.connectFailed(target: target, duration: duration)
         leaseFailed(failure)
+    }
+}
+
+/// Long-lived responses: tunnels and event streams.
+extension Exchange {
+    /// The upstream accepted the upgrade.
+    func upstreamSwitched(_ head: borrowing ResponseHead) {
+        guard machine.switched(), let downstream else { return }
+        telemetry.responseStarted(status: head.status)
+        startTunnel(.upgraded)
+        downstream.writeUpgradeResponse(head)
+        downstream.flush()
+        // The upgrade was requested before draining began.
+        guard !isDraining else { return endTunnel(.draining) }
+        setTunnelDeadline()
+        checkSnapshotChange()
+        guard machine.isRelaying else { return }
+        downstream.resumeRequestBody()
+    }
+
+    /// The upstream closed its side of the tunnel; the client's side may continue.
+    func upstreamHalfClosed() {
+        switch machine.tunnelEnded() {
+        case .halfClose:
+            downstream?.writeEnd(trailers: nil)
+            downstream?.flush()
+        case .finish:
+            finishTunnel()
+        case .nothing:
+            break
+        }
+    }
+
+    /// The upstream connection is closed: data that the client still sends through the tunnel cannot be delivered.
+    func upstreamClosed() {
+        guard machine.state == .tunnelHalfClosed else { return }
+        machine.finish()
+        finishTunnel()
+    }
+
+    /// Both sides of the tunnel have ended.
+    func finishTunnel() {
+        upstream?.finishTunnel()
+        upstream = nil
+        downstream?.writeEnd(trailers: nil)
+        downstream?.flush()
+        finish(errorType: nil)
+        downstream?.exchangeCompleted()
+    }
+
+    private func startTunnel(_ kind: Tunnel.Kind) {
+        tunnel = Tunnel(kind, permit: permit, idleTimeout: snapshot.timeouts.tunnelIdle, now: context.now)
+    }
+
+    func setTunnelDeadline() {
+        if let tunnel { downstream?.setDeadline(tunnel.deadline) }
+    }
+
+    /// A long-lived response has started. The configuration may have changed since its request was received.
+    private func checkSnapshotChange() {
+        if snapshot !== context.snapshot { configurationReplaced() }
+    }
+
+    /// A new configuration is in effect. Exchanges that end by themselves complete with the old one; long-lived ones
+    /// continue only if their route is unchanged.
+    func configurationReplaced() {
+        guard tunnel != nil, let permit else { return }
+        let config = snapshot.config
+        guard !context.snapshot.config.containsEquivalent(config.routes[permit.route].route, of: config) else { return }
+        endTunnel(.routeChanged)
+    }
+
+    /// Executes what follows from a deadline of a long-lived response.
+    /// - Returns: Whether the response continues or was ended here; `false` if its idle timeout has passed.
+    func execute(_ action: Tunnel.DeadlineAction, now: UInt64) -> Bool {
+        switch action {
+        case .recheckSession(let isUsed):
+            // Data from the client counts as use of its session.
+            let lookup = request.ticket.map { lookUp($0, now: now, slides: isUsed) } ?? .missing(.noSession)
+            guard let next = tunnel?.sessionLookedUp(lookup, at: context.sessionTimestamp(at: now), now: now) else {
+                return false
+            }
+            return execute(next, now: now)
+        case .loadSession:
+            setTunnelDeadline()
+            loadTunnelSession(now: now)
+        case .continue:
+            setTunnelDeadline()
+        case .timeOut:
+            return false
+        case .close(let reason):
+            endTunnel(reason)
+        }
+        return true
+    }
+
+    /// Ends a long-lived response.
+    func endTunnel(_ reason: Tunnel.EndReason) {
+        guard let downstream, let action = tunnel?.end(reason), action != .abort else {
+            return abortResponse(reason.errorType)
+        }
+        if case .closeFrames(let code, let toClient, let toUpstream) = action {
+            if toClient, machine.isRelaying { downstream.writeBody(WebSocketClose.frame(code, mask: nil)) }
+            downstream.writeEnd(trailers: nil)
+            downstream.flush()
+            if toUpstream {
+                upstream?.writeBody(WebSocketClose.frame(code, mask: UInt32(truncatingIfNeeded: context.random())))
+                upstream?.flush()
+            }
+            cancelUpstream()
+            machine.finish()
+        } else {
+            cancelUpstream()
+            machine.finish()
+            downstream.writeEnd(trailers: nil)
+            downstream.flush()
+        }
+        finish(errorType: reason.errorType)
+        downstream.exchangeCompleted()
     }
 }

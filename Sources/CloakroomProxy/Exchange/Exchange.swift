@@ -32,21 +32,10 @@ final class Exchange: Equatable {
     var sessionKey: SessionKey?
     var upstream: UpstreamConnection?
     var pool: UpstreamPool?
-    /// End of the idle timeout. Set while the response is open-ended (an event stream or a tunnel).
-    var idleDeadline: UInt64?
-    /// Whether the response is an event stream whose framing gives no length.
-    var isEndlessStream = false
+    /// Set while the response is long-lived.
+    var tunnel: Tunnel?
     /// Whether the connection is draining.
-    var isDrained = false
-    /// Whether the session of an open-ended response is being loaded.
-    var isSessionLoading = false
-    /// Time of the next session check of an open-ended response.
-    var sessionDeadline: UInt64 = 0
-    /// Track WebSocket frame boundaries in both directions.
-    var downstreamFrames = WebSocketFrameTracker()
-    var upstreamFrames = WebSocketFrameTracker()
-    /// Whether the client has sent data through a tunnel since the last session check.
-    var hasClientActivity = false
+    private var isDrained = false
 
     init(context: LoopContext, peer: Peer, downstream: any ResponseWriter) {
         self.context = context
@@ -59,6 +48,18 @@ final class Exchange: Equatable {
 
     /// Whether an exchange is in progress.
     var isActive: Bool { machine.state != .idle }
+
+    /// Whether the response is a tunnel or an event stream, so the timeouts of bodies do not apply.
+    var isLongLived: Bool { tunnel != nil }
+
+    /// Whether the gateway or the connection is draining. If so, long-lived responses end as soon as they start.
+    var isDraining: Bool { isDrained || context.isDraining }
+
+    /// Draining begins: long-lived responses end now, so clients reconnect elsewhere in time.
+    func drain() {
+        isDrained = true
+        if tunnel?.endsWhenDraining == true { endTunnel(.draining) }
+    }
 
     /// Whether the downstream handler may pass on more of the body now.
     var acceptsBody: Bool {
@@ -105,12 +106,9 @@ final class Exchange: Equatable {
     /// - Parameter upgrade: The requested upgrade, if the client's protocol has its own way to request one.
     func begin(_ framing: BodyFraming, upgrade: RequestedUpgrade = .none, now: UInt64) {
         request.begin(framing, upgrade: upgrade)
-        idleDeadline = nil
-        isEndlessStream = false
-        isSessionLoading = false
         startTelemetry(now: now)
         let decision = decider.decide(
-            &request, session: { lookUp($0, now: now) }, now: context.timestamp(at: now))
+            &request, session: { lookUp($0, now: now, slides: true) }, now: context.timestamp(at: now))
         let config = snapshot.config
         if telemetry.routed(to: request.routeIndex, tracer: config.telemetry.tracer, parent: request.traceContext) {
             telemetry.startServerSpan(request, from: peer, config: config, routeNames: snapshot.telemetry.routes)
@@ -145,6 +143,7 @@ final class Exchange: Equatable {
         // Release the old snapshot: an idle connection must not retain it.
         adoptCurrentSnapshot()
         request.end()
+        tunnel = nil
         permit = nil
         pool = nil
         bufferedBody = ByteBuffer()
@@ -166,7 +165,9 @@ final class Exchange: Equatable {
         decider.prepare(&request, for: endpoint)
     }
 
-    private func lookUp(_ ticket: SessionTicket, now: UInt64) -> SessionLookup {
+    /// Looks up a session.
+    /// - Parameter slides: Whether the lookup counts as a use of the session.
+    func lookUp(_ ticket: SessionTicket, now: UInt64, slides: Bool) -> SessionLookup {
         // Consecutive requests of a connection usually carry the same cookie; hashing it costs 5 % of a request's
         // instructions.
         if ticket != cachedTicket {
@@ -174,7 +175,7 @@ final class Exchange: Equatable {
             sessionKey = nil
         }
         return snapshot.config.sessions.lookup(
-            ticket, key: &sessionKey, now: context.sessionTimestamp(at: now), slides: true)
+            ticket, key: &sessionKey, now: context.sessionTimestamp(at: now), slides: slides)
     }
 
     /// Executes a decision.
@@ -247,12 +248,11 @@ final class Exchange: Equatable {
             } else {
                 upstream?.writeBody(bytes)
             }
-            if idleDeadline == nil { downstream?.setDeadline(context.now &+ bodyIdle) }
+            if tunnel == nil { downstream?.setDeadline(context.now &+ bodyIdle) }
         case .tunneling, .tunnelHalfClosed:
-            hasClientActivity = true
-            upstreamFrames.advance(over: bytes)
+            tunnel?.forwardedToUpstream(bytes, now: context.now)
             upstream?.writeBody(bytes)
-            resetIdleTimer()
+            setTunnelDeadline()
         case .idle, .waitingForConnection, .suspended, .respondingLocally:
             break
         }
@@ -311,7 +311,7 @@ final class Exchange: Equatable {
     /// The last deadline set has passed.
     func deadlineExpired(now: UInt64) {
         downstream?.setDeadline(.max)
-        if idleDeadline != nil, checkIdleTimeout(at: now) { return }
+        if let action = tunnel?.deadlineExpired(now: now), execute(action, now: now) { return }
         switch machine.deadlineExpired() {
         case .reject:
             pool?.cancel(self)

@@ -238,7 +238,7 @@ final class HTTP2Stream: LoopRegistered {
         if let exchange, exchange.isActive {
             if isWritable { exchange.downstreamWritabilityChanged(isWritable: true) }
             // The client reads, if slowly: restart the idle timeout.
-            if sent > 0, exchange.idleDeadline == nil {
+            if sent > 0, !exchange.isLongLived {
                 deadline = context.now &+ context.snapshot.timeouts.bodyIdle
             }
         } else if !endStreamSent {
