@@ -6,6 +6,13 @@ import NIOCore
 /// Paths that leave the event loop: account endpoints, and sessions that are not cached. The exchange is suspended
 /// meanwhile: nothing more is read for it.
 extension Exchange {
+    private func runOffLoop<Result: Sendable>(
+        _ work: @escaping @Sendable () async -> Result, resume: @escaping (Result) -> Void
+    ) {
+        OffLoop.run(
+            on: context.eventLoop, snapshot: snapshot, span: telemetry.spanContext, work: work, resume: resume)
+    }
+
     /// Starts an account request: its body is collected first.
     func beginAccountRequest(_ endpoint: AccountEndpoint, now: UInt64) {
         if let problem = prepareAccountRequest(endpoint) {
@@ -30,16 +37,16 @@ extension Exchange {
             userAgent: request.value(of: .userAgent).map { String(decoding: $0, as: UTF8.self) },
             ticket: request.ticket, authorization: request.value(of: .authorization).map { Secret(bytes: $0) },
             contentType: request.value(of: .contentType).map { String(decoding: $0, as: UTF8.self) },
-            body: Secret(bytes: Array(bufferedBody.readableBytesView)),
+            body: Secret(bytes: Array(replay.body.readableBytesView)),
             traceparent: telemetry.traceContext?.traceparentText,
             now: context.sessionTimestamp(at: telemetry.startedAt),
             wallTime: context.timestamp(at: telemetry.startedAt),
             origin: AuditContext(peer: clientAddress, requestID: "\(telemetry.record.requestID)"))
         let endpoints = snapshot.config.accountEndpoints
-        OffLoop.run(self, on: context.eventLoop) {
+        runOffLoop {
             await endpoints.respond(accountRequest)
-        } resume: { exchange, response in
-            exchange.accountResponded(with: response)
+        } resume: { [self] response in
+            accountResponded(with: response)
         }
     }
 
@@ -49,14 +56,14 @@ extension Exchange {
         downstream?.setDeadline(.max)
         let store = snapshot.config.sessions
         let timestamp = context.sessionTimestamp(at: now)
-        OffLoop.run(self, on: context.eventLoop) { () -> Result<SessionLookup, SessionStoreError> in
+        runOffLoop { () -> Result<SessionLookup, SessionStoreError> in
             do throws(SessionStoreError) {
                 return .success(try await store.load(ticket, now: timestamp))
             } catch {
                 return .failure(error)
             }
-        } resume: { exchange, result in
-            exchange.loaded(result, route: route)
+        } resume: { [self] result in
+            loaded(result, route: route)
         }
     }
 
@@ -81,11 +88,11 @@ extension Exchange {
         downstream?.setDeadline(.max)
         let store = snapshot.config.sessions
         let timestamp = context.sessionTimestamp(at: now)
-        OffLoop.run(self, on: context.eventLoop) {
+        runOffLoop {
             // The request continues without a session even if the store is unreachable.
             _ = try? await store.end(ticket, reason: .sourceRemoved, now: timestamp)
-        } resume: { exchange, _ in
-            exchange.loaded(.success(.missing(SessionEndReason.sourceRemoved.unauthorizedReason)), route: route)
+        } resume: { [self] _ in
+            loaded(.success(.missing(SessionEndReason.sourceRemoved.unauthorizedReason)), route: route)
         }
     }
 
@@ -95,14 +102,14 @@ extension Exchange {
         let store = snapshot.config.sessions
         let timestamp = context.sessionTimestamp(at: now)
         let started = telemetry.startedAt
-        OffLoop.run(self, on: context.eventLoop) { () -> Bool in
+        runOffLoop { () -> Bool in
             // An unreachable store ends no session.
             guard let lookup = try? await store.load(ticket, now: timestamp), case .missing = lookup else {
                 return false
             }
             return true
-        } resume: { exchange, isOver in
-            exchange.tunnelSessionLoaded(isOver: isOver, started: started)
+        } resume: { [self] isOver in
+            tunnelSessionLoaded(isOver: isOver, started: started)
         }
     }
 
@@ -152,27 +159,16 @@ extension Exchange {
 /// Token refresh: before a request is forwarded whose session's tokens have expired, and after the upstream rejected a
 /// token.
 extension Exchange {
-    /// Maximum size in bytes of a body that is kept for sending the request again with another token.
-    private static let replayLimit = 16_384
-
-    /// Maximum number of times that a request is sent again.
-    private static let mostReplays = 3
-
-    /// Whether the request body is known to be small.
-    var isBodySmall: Bool {
-        if case .length(let length) = request.framing { length <= Self.replayLimit } else { false }
-    }
-
     /// Suspends the request until the session's tokens have been refreshed.
     func refresh(_ session: Session, ticket: SessionTicket, route: Int, cause: RefreshTrigger) {
         if cause == .expired { machine.suspend() }
         downstream?.setDeadline(.max)
         let refresher = snapshot.config.refresher
         let traceparent = telemetry.traceContext?.traceparentText
-        OffLoop.run(self, on: context.eventLoop) {
+        runOffLoop {
             await refresher.refresh(session, ticket: ticket, cause: cause, traceparent: traceparent)
-        } resume: { exchange, outcome in
-            exchange.refreshCompleted(outcome, route: route, isReplay: cause == .rejected)
+        } resume: { [self] outcome in
+            refreshCompleted(outcome, route: route, isReplay: cause == .rejected)
         }
     }
 
@@ -188,13 +184,13 @@ extension Exchange {
             guard let permit = AuthDecision.permit(entry.access, at: index, refreshed: session) else {
                 return refreshCompleted(.ended(.revoked), route: index, isReplay: isReplay, now: now)
             }
-            if isReplay { replay(permit, now: now) } else { forward(permit, now: now) }
+            if isReplay { sendAgain(permit, now: now) } else { forward(permit, now: now) }
         case .ended(let reason):
             // Without a session the route may still be public.
             if case .forward(let permit) = AuthDecision.decide(
                 entry.access, at: index, now: context.timestamp(at: now), session: .missing(reason))
             {
-                return isReplay ? replay(permit, now: now) : forward(permit, now: now)
+                return isReplay ? sendAgain(permit, now: now) : forward(permit, now: now)
             }
             telemetry.decided(.unauthenticated)
             // The ticket is permanently invalid, which was detected only now; no other response clears the cookie.
@@ -214,21 +210,18 @@ extension Exchange {
     /// - Returns: Whether that is in progress. Otherwise the upstream's response is forwarded to the client.
     func refreshAndReplay() -> Bool {
         guard let permit, let session = permit.bearerSession, let ticket = request.ticket else { return false }
-        tokenRejections += 1
-        // A token that expired in transit explains the rejection. With token lifetimes of seconds and a slow upstream
-        // this may happen more than once.
-        let hasEnded = session.hasAgedAccessToken(at: context.timestamp(at: context.now))
-        guard tokenRejections == 1 || (tokenRejections <= Self.mostReplays && hasEnded),
+        let hasExpired = session.hasAgedAccessToken(at: context.timestamp(at: context.now))
+        guard replay.tokenRejected(hasExpired: hasExpired),
             snapshot.config.refresher.shouldRefreshAfterRejection(session)
         else {
             return false
         }
-        guard request.framing == .none || buffersForReplay, machine.tokenRejected() else {
+        guard replay.canReplay(request.framing), machine.tokenRejected() else {
             // This request cannot be sent again, but the refresh benefits the next one.
             let refresher = snapshot.config.refresher
-            OffLoop.run(self, on: context.eventLoop) {
+            runOffLoop {
                 _ = await refresher.refresh(session, ticket: ticket, cause: .rejected, traceparent: nil)
-            } resume: { _, _ in
+            } resume: { _ in
             }
             return false
         }
@@ -238,7 +231,7 @@ extension Exchange {
         return true
     }
 
-    private func replay(_ permit: UpstreamPermit, now: UInt64) {
+    private func sendAgain(_ permit: UpstreamPermit, now: UInt64) {
         self.permit = permit
         telemetry.retried()
         pool?.upstream.replays.increment()

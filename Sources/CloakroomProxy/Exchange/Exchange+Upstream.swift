@@ -19,7 +19,7 @@ extension Exchange {
             return respond(route.problem(.contentTooLarge), now: now)
         }
         pool = snapshot.pools[route.route.upstream]
-        buffersForReplay = isBodySmall && permit.bearerSession != nil
+        if permit.bearerSession != nil { replay.keep(request.framing) }
         machine.forward(hasBody: request.framing != .none)
         lease(isFresh: false, now: now)
     }
@@ -49,7 +49,7 @@ extension Exchange {
         }
         if machine.state == .awaitingResponse(.complete) {
             // The body is complete at this point only if the request is sent again.
-            if bufferedBody.readableBytes > 0 { connection.writeBody(bufferedBody) }
+            if replay.body.readableBytes > 0 { connection.writeBody(replay.body) }
             connection.finishRequest()
             // Sending may have failed, and may have ended or restarted the exchange.
             if machine.state == .awaitingResponse(.complete), upstream == connection {
@@ -88,10 +88,7 @@ extension Exchange {
     ) {
         if head.status == 401, refreshAndReplay() { return }
         guard machine.responseStarted(), let downstream else { return }
-        if buffersForReplay {
-            buffersForReplay = false
-            bufferedBody = ByteBuffer()
-        }
+        if replay.isKept { replay.discard() }
         telemetry.responseStarted(status: head.status)
         let route = permit.map { snapshot.config.routes[$0.route] }
         let hasSession = permit?.hasSession == true

@@ -10,10 +10,7 @@ import Tracing
 /// exchange object for all its requests in sequence.
 final class Exchange: Equatable {
     let context: LoopContext
-    /// Snapshot used from the beginning to the end of the exchange.
-    private(set) var snapshot: LoopSnapshot
-    /// Whether the exchange has begun and not ended, and therefore holds a reference to the snapshot.
-    private var holdsSnapshot = false
+    private var reference: SnapshotReference
     let peer: Peer
     private(set) var request = InboundRequest()
     /// `nil` after the client has disconnected.
@@ -21,15 +18,8 @@ final class Exchange: Equatable {
     var machine = ExchangeStateMachine()
     var telemetry = ExchangeTelemetry()
     var permit: UpstreamPermit?
-    /// The body of an account request, or a small body kept for sending the request again.
-    var bufferedBody = ByteBuffer()
-    /// Whether the body is kept for sending the request again.
-    var buffersForReplay = false
-    /// Number of times that the upstream rejected the session's token.
-    var tokenRejections = 0
-    /// The ticket of the last lookup on this connection, and its key.
-    var cachedTicket: SessionTicket?
-    var sessionKey: SessionKey?
+    var replay = BodyReplay()
+    private var ticketKeys = TicketKeyCache()
     var upstream: UpstreamConnection?
     var pool: UpstreamPool?
     /// Set while the response is long-lived.
@@ -39,12 +29,15 @@ final class Exchange: Equatable {
 
     init(context: LoopContext, peer: Peer, downstream: any ResponseWriter) {
         self.context = context
-        snapshot = context.snapshot
+        reference = SnapshotReference(context.snapshot)
         self.peer = peer
         self.downstream = downstream
     }
 
     static func == (left: Exchange, right: Exchange) -> Bool { left === right }
+
+    /// Snapshot used from the beginning to the end of the exchange.
+    var snapshot: LoopSnapshot { reference.snapshot }
 
     /// Whether an exchange is in progress.
     var isActive: Bool { machine.state != .idle }
@@ -64,25 +57,6 @@ final class Exchange: Equatable {
     /// Whether the downstream handler may pass on more of the body now.
     var acceptsBody: Bool {
         machine.acceptsBody && (upstream?.isWritable ?? true)
-    }
-
-    /// A new exchange begins: it uses the snapshot in effect now.
-    func retainSnapshot() {
-        adoptCurrentSnapshot()
-        snapshot.retain()
-        holdsSnapshot = true
-    }
-
-    /// Adopts the snapshot in effect now. Usually it is unchanged, which saves reference counting.
-    func adoptCurrentSnapshot() {
-        if snapshot !== context.snapshot { snapshot = context.snapshot }
-    }
-
-    /// The exchange ends.
-    /// - Returns: Whether it was still counted, that is, had not ended before.
-    func releaseSnapshot() -> Bool {
-        defer { holdsSnapshot = false }
-        return holdsSnapshot
     }
 
     // MARK: - The request
@@ -117,7 +91,7 @@ final class Exchange: Equatable {
     }
 
     private func startTelemetry(now: UInt64) {
-        retainSnapshot()
+        reference.retain(context.snapshot)
         telemetry.start(
             request.method, version: request.version, from: peer,
             id: ID128(high: context.random(), low: context.random()),
@@ -128,7 +102,7 @@ final class Exchange: Equatable {
     /// Reports the exchange to telemetry, exactly once, however it ended. Writing a response may detect that the client
     /// disconnected, which also ends the exchange; the second call has no effect.
     func finish(errorType: ExchangeErrorType?) {
-        guard releaseSnapshot() else { return }
+        guard let snapshot = reference.end() else { return }
         // Read from the clock, not from the event's time: the gateway's own processing since then is part of the
         // duration.
         telemetry.finish(
@@ -140,15 +114,12 @@ final class Exchange: Equatable {
             telemetry.record, method: span.extracting(request.head.method.start..<request.head.method.end),
             path: span.extracting(path.start..<path.end))
         snapshot.release()
-        // Release the old snapshot: an idle connection must not retain it.
-        adoptCurrentSnapshot()
+        reference.adopt(context.snapshot)
         request.end()
         tunnel = nil
         permit = nil
         pool = nil
-        bufferedBody = ByteBuffer()
-        buffersForReplay = false
-        tokenRejections = 0
+        replay = BodyReplay()
     }
 
     var decider: RequestDecider {
@@ -168,14 +139,8 @@ final class Exchange: Equatable {
     /// Looks up a session.
     /// - Parameter slides: Whether the lookup counts as a use of the session.
     func lookUp(_ ticket: SessionTicket, now: UInt64, slides: Bool) -> SessionLookup {
-        // Consecutive requests of a connection usually carry the same cookie; hashing it costs 5 % of a request's
-        // instructions.
-        if ticket != cachedTicket {
-            cachedTicket = ticket
-            sessionKey = nil
-        }
-        return snapshot.config.sessions.lookup(
-            ticket, key: &sessionKey, now: context.sessionTimestamp(at: now), slides: slides)
+        ticketKeys.lookup(
+            ticket, in: snapshot.config.sessions, now: context.sessionTimestamp(at: now), slides: slides)
     }
 
     /// Executes a decision.
@@ -237,10 +202,10 @@ final class Exchange: Equatable {
                 telemetry.decided(.local)
                 return respond(ProblemDocument(Problem(.contentTooLarge)), now: context.now)
             }
-            bufferedBody.writeImmutableBuffer(bytes)
+            replay.append(bytes)
         case .awaitingResponse, .streamingResponse:
             guard telemetry.receivedBodyBytes <= bodyLimit else { return bodyTooLarge() }
-            if buffersForReplay { becomeIdle(bytes) }
+            if replay.isKept { replay.append(bytes) }
             if request.framing == .chunked {
                 upstream?.writeFraming { ChunkEncoder.writeChunkStart(bytes.readableBytes, into: &$0) }
                 upstream?.writeBody(bytes)
@@ -256,11 +221,6 @@ final class Exchange: Equatable {
         case .idle, .waitingForConnection, .suspended, .respondingLocally:
             break
         }
-    }
-
-    /// Usually the body arrives in one piece, which avoids a copy.
-    private func becomeIdle(_ bytes: ByteBuffer) {
-        if bufferedBody.readableBytes == 0 { bufferedBody = bytes } else { bufferedBody.writeImmutableBuffer(bytes) }
     }
 
     /// The request body is complete, or the client closed its side of a tunnel.
