@@ -101,7 +101,7 @@ extension HTTP1DownstreamHandler: ResponseWriter {
         if response.status != 204 { outbound.writeString("Content-Length: \(response.body.count)\r\n") }
         writeConnectionField()
         outbound.writeStaticString("\r\n")
-        if exchange?.record.method != .head { outbound.writeBytes(response.body) }
+        if exchange?.request.method != .head { outbound.writeBytes(response.body) }
     }
 
     func flush() {
@@ -145,8 +145,8 @@ extension HTTP1DownstreamHandler: ResponseWriter {
     /// Whether the remaining body of a rejected request is small enough that reading it costs less than a new
     /// connection.
     private var canDrainBody: Bool {
-        guard let exchange, exchange.summary.expectation == .none else { return false }
-        if case .length(let length) = exchange.framing { return length <= Self.discardLimit }
+        guard let exchange, exchange.request.summary.expectation == .none else { return false }
+        if case .length(let length) = exchange.request.framing { return length <= Self.discardLimit }
         return false
     }
 

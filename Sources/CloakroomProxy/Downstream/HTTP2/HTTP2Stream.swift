@@ -97,7 +97,7 @@ final class HTTP2Stream: LoopRegistered {
             let framing = try self.framing(of: exchange.head, isTunnel: writer.tunnelProtocol != nil)
             // For a request without body the end is implied; the end of a tunnel's input has to be passed on.
             if endsStream, writer.tunnelProtocol != nil { inbound = .ended }
-            exchange.begin(framing, tunnel: RequestedUpgrade(connect: writer.tunnelProtocol), now: context.now)
+            exchange.begin(framing, upgrade: RequestedUpgrade(connect: writer.tunnelProtocol), now: context.now)
         } catch .tooLarge(let error) {
             exchange.reject(error, now: context.now)
         } catch {
@@ -238,7 +238,7 @@ final class HTTP2Stream: LoopRegistered {
         if let exchange, exchange.isActive {
             if isWritable { exchange.downstreamWritabilityChanged(isWritable: true) }
             // The client reads, if slowly: restart the idle timeout.
-            if sent > 0, exchange.idleDeadline == nil {
+            if sent > 0, !exchange.isLongLived {
                 deadline = context.now &+ context.snapshot.timeouts.bodyIdle
             }
         } else if !endStreamSent {
