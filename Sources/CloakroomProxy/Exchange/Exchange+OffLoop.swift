@@ -128,7 +128,7 @@ extension Exchange {
     /// Address of the client: resolved from the forwarding fields if the peer is trusted, else the peer's own.
     private var clientAddress: String {
         guard peer.isTrusted else { return peer.address }
-        return ClientAddress.resolve(head, peer: peer.address, trusted: snapshot.config.configuration.trustedPeers)
+        return ClientAddress.resolve(head, peer: peer.address, trusted: snapshot.config.configuration.trustedProxies)
     }
 
     /// The path segment after the last slash.

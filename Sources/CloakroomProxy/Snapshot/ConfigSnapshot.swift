@@ -212,7 +212,7 @@ public enum TLSFileValidator {
         for (index, pair) in tls.additionalCertificates.enumerated() {
             findings.append(
                 validity(
-                    of: pair.certificateFile, at: section + ["moreCertificates", "\(index)", "certificateFile"],
+                    of: pair.certificateFile, at: section + ["additionalCertificates", "\(index)", "certificateFile"],
                     now: now))
         }
         if let clients = tls.clientCertificates {

@@ -89,7 +89,7 @@ struct ConnectionLimitTests {
     func trustedPeer() async throws {
         let setup = Self.setup.configuration {
             $0.limits.connectionsPerAddress = 1
-            $0.trustedPeers = [CIDRBlock("127.0.0.1")].compactMap(\.self)
+            $0.trustedProxies = [CIDRBlock("127.0.0.1")].compactMap(\.self)
         }
         try await setup.run { gateway in
             var clients: [RawClient] = []
