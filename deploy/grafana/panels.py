@@ -92,6 +92,8 @@ AUTHENTICATION = [
         quantiles("cloakroom_sign_in_duration_seconds", where=', outcome="success"')),
     panel("Decisions by route", "Authorization decisions. `forwarded`: valid session; `public`: no session required.", "reqps",
         [(rate("cloakroom_auth_decisions_total", "route, decision"), "{{route}} {{decision}}")], stacked=True),
+    panel("401 by reason", "401 responses of the gateway. `no_session`: the client sent no valid cookie.", "reqps",
+        [(rate("cloakroom_unauthorized_responses_total", "reason"), "{{reason}}")], stacked=True),
     panel("Sign-outs", "By kind: user, other sessions of the account, or operator.", "reqps",
         [(rate("cloakroom_sign_outs_total", "kind"), "{{kind}}")]),
     panel("Sessions created and ended", "Ended sessions by reason.", "reqps",

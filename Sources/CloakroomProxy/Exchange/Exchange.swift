@@ -294,6 +294,7 @@ extension Exchange {
     func respond(
         _ document: ProblemDocument, allow: String? = nil, moreFieldLines: [UInt8] = [], now: UInt64
     ) {
+        record.unauthorizedReason = document.problem.reason
         var lines = moreFieldLines
         lines += Array("Content-Type: application/problem+json\r\nCache-Control: no-store\r\n".utf8)
         if document.problem.status == 401 { lines += Self.challengeLine }

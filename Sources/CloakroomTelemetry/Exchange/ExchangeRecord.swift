@@ -1,3 +1,5 @@
+public import CloakroomCore
+
 /// The data of one finished exchange for metrics and access log. Filled during the exchange and read once at its end;
 /// does not allocate per request.
 public struct ExchangeRecord: Sendable {
@@ -15,6 +17,8 @@ public struct ExchangeRecord: Sendable {
     public var errorType: ExchangeErrorType?
     /// The authorization decision.
     public var decision: ExchangeDecision = .undecided
+    /// The reason in a 401 of the gateway; `nil` for all other responses.
+    public var unauthorizedReason: UnauthorizedReason?
     /// Arrival of the request's first byte: nanoseconds since 1970-01-01T00:00:00Z.
     public var startWallNanoseconds: Int64 = 0
     /// Duration from the request's first byte to the response's last, in nanoseconds, by a monotonic clock.
@@ -165,8 +169,8 @@ public enum ExchangeTLSVersion: UInt8, Sendable, CaseIterable {
 public enum ExchangeDecision: UInt8, Sendable, CaseIterable {
     /// Forwarded with a session, or on a public route.
     case forwarded, `public`
-    /// Rejected: no session, not allowed, or a forged cross-site request.
-    case unauthenticated, forbidden, csrfRejected
+    /// Rejected: no session, or a forged cross-site request.
+    case unauthenticated, csrfRejected
     /// Handled by an endpoint of the gateway itself.
     case local
     /// No decision: no matching route, or a bad request.
@@ -178,7 +182,6 @@ public enum ExchangeDecision: UInt8, Sendable, CaseIterable {
         case .forwarded: "forwarded"
         case .public: "public"
         case .unauthenticated: "unauthenticated"
-        case .forbidden: "forbidden"
         case .csrfRejected: "csrf_rejected"
         case .local: "own"
         case .undecided: "none"
@@ -188,7 +191,7 @@ public enum ExchangeDecision: UInt8, Sendable, CaseIterable {
     /// Whether the decision is counted in `cloakroom_auth_decisions_total`.
     var isAuthDecision: Bool {
         switch self {
-        case .forwarded, .public, .unauthenticated, .forbidden, .csrfRejected: true
+        case .forwarded, .public, .unauthenticated, .csrfRejected: true
         case .local, .undecided: false
         }
     }

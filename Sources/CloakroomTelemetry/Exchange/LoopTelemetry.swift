@@ -62,6 +62,7 @@ public final class LoopTelemetry {
             activeRequests(record.method, record.scheme).add(-1)
             recordDurations(record)
             if record.decision.isAuthDecision { authDecisions(record).increment() }
+            if let reason = record.unauthorizedReason { metrics.recordUnauthorized(reason) }
         }
         guard writer != nil, sampling.shouldLog(record) else { return }
         formatter.append(record, method: method, path: path, to: &buffer)

@@ -24,6 +24,7 @@ public struct GatewayMetrics: Sendable {
     private let signOuts: [SignOutKind: CounterHandle]
     private let refreshes: [AccountEvent.RefreshResult: CounterHandle]
     private let refreshDurations: [AccountEvent.RefreshResult: HistogramHandle]
+    private let unauthorizedResponses: [UnauthorizedReason: CounterHandle]
     private let config: ConfigMetrics
 
     /// Registers the families.
@@ -61,6 +62,10 @@ public struct GatewayMetrics: Sendable {
                 "cloakroom_token_refresh_duration_seconds", help: "Duration of token refreshes, by outcome.",
                 labels: $0)
         }
+        unauthorizedResponses = Self.handles("reason") {
+            registry.counter(
+                "cloakroom_unauthorized_responses_total", help: "401 responses of the gateway, by reason.", labels: $0)
+        }
         config = ConfigMetrics(registry: registry)
     }
 
@@ -88,6 +93,11 @@ extension GatewayMetrics {
     public func recordRefresh(_ result: AccountEvent.RefreshResult, durationNanoseconds: UInt64) {
         refreshes[result]?.increment()
         refreshDurations[result]?.record(nanoseconds: durationNanoseconds)
+    }
+
+    /// Records a 401 of the gateway.
+    public func recordUnauthorized(_ reason: UnauthorizedReason) {
+        unauthorizedResponses[reason]?.increment()
     }
 
     /// Records a created session. ``sessionsActive`` is set by the store.

@@ -114,6 +114,7 @@ struct MetricsAndLogTests {
         #expect(first["error"] == nil)
         #expect(lines[1]["status"] == "401")
         #expect(lines[1]["decision"] == "unauthenticated")
+        #expect(lines[1]["unauthorized_reason"] == "no_session")
         #expect(lines[1]["upstream"] == nil)
         #expect(lines[1]["session"] == nil)
         let ticket = cookie.split(separator: "=").last ?? ""

@@ -1,3 +1,4 @@
+import CloakroomCore
 import Foundation
 import Testing
 
@@ -67,8 +68,22 @@ struct LoopTelemetryTests {
         #expect(object["path"] as? String == "")
         #expect(object["error"] as? String == "invalid_request")
         #expect(object["decision"] as? String == "none")
-        for key in ["trace_id", "upstream", "upstream_target", "upstream_ms", "session", "tls"] {
+        for key in ["trace_id", "upstream", "upstream_target", "upstream_ms", "session", "tls", "unauthorized_reason"] {
             #expect(object[key] == nil, "\(key)")
+        }
+    }
+
+    @Test("The reason of a 401 of the gateway is logged and counted")
+    func unauthorizedReason() async throws {
+        var record = Self.record
+        record.status = 401
+        record.decision = .unauthenticated
+        record.unauthorizedReason = .refreshRejected
+        let outcome = try await run { finish($0, record, path: [0x2f]) }
+        #expect(outcome.objects.first?["unauthorized_reason"] as? String == "refresh_rejected")
+        for (reason, count) in [("refresh_rejected", 1), ("no_session", 0)] {
+            let line = "cloakroom_unauthorized_responses_total{reason=\"\(reason)\"} \(count)\n"
+            #expect(outcome.exposition.contains(line))
         }
     }
 

@@ -25,6 +25,9 @@ struct GatewayMetricsTests {
         for reason in ["expired_idle", "unreadable", "refresh_rejected"] {
             #expect(text.contains("cloakroom_sessions_ended_total{reason=\"\(reason)\"} 0\n"))
         }
+        for reason in UnauthorizedReason.allCases {
+            #expect(text.contains("cloakroom_unauthorized_responses_total{reason=\"\(reason.rawValue)\"} 0\n"))
+        }
     }
 
     @Test("Recorded values are exposed under the documented names")
