@@ -119,7 +119,8 @@ struct AdminServerTests {
     /// Uses every metric family once.
     private static func exercise(_ telemetry: GatewayTelemetry) {
         let target = UpstreamTarget(upstream: "api", address: "::1", port: 9_000)
-        let loop = telemetry.makeLoopTelemetry(routes: ["a \"quoted\\\nname\""], upstreams: [target])
+        let loop = telemetry.makeLoopTelemetry(
+            routes: [RouteLabels(name: "a \"quoted\\\nname\"", pattern: "/a")], upstreams: [target])
         var record = ExchangeRecord()
         record.routeIndex = 0
         record.status = 502

@@ -24,7 +24,7 @@ struct StatusSample: Sendable, Equatable {
 
     /// Aggregates a snapshot of the metrics.
     init(_ reading: MetricsSnapshot) {
-        routes = Self.requests(reading["http_server_request_duration_seconds"], by: "http_route") { labels in
+        routes = Self.requests(reading["http_server_request_duration_seconds"], by: "route") { labels in
             labels["http_response_status_code"]?.hasPrefix("5") == true
         }
         upstreams = Self.requests(reading["http_client_request_duration_seconds"], by: "upstream") { labels in

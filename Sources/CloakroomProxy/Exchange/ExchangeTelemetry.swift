@@ -146,14 +146,15 @@ extension Exchange {
     }
 
     private var routeName: String {
-        let names = snapshot.telemetry.routes
-        return names.indices.contains(record.routeIndex) ? names[record.routeIndex] : LoopTelemetry.unmatchedRoute
+        let routes = snapshot.telemetry.routes
+        return routes.indices.contains(record.routeIndex)
+            ? routes[record.routeIndex].name : LoopTelemetry.unmatchedRoute
     }
 
     private var routePattern: String? {
-        let routes = snapshot.config.routes
-        guard routes.indices.contains(record.routeIndex) else { return nil }
-        return routes[record.routeIndex].route.pattern.description
+        let routes = snapshot.telemetry.routes
+        guard routes.indices.contains(record.routeIndex), !routes[record.routeIndex].pattern.isEmpty else { return nil }
+        return routes[record.routeIndex].pattern
     }
 
     /// Starts the client span of one attempt.

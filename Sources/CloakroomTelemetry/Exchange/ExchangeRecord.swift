@@ -3,7 +3,7 @@ public import CloakroomCore
 /// The data of one finished exchange for metrics and access log. Filled during the exchange and read once at its end;
 /// does not allocate per request.
 public struct ExchangeRecord: Sendable {
-    /// Index into the route names given to ``LoopTelemetry``; -1 if no route matched.
+    /// Index into the routes given to ``LoopTelemetry``; -1 if no route matched.
     public var routeIndex: Int = -1
     /// The request's method.
     public var method: RequestMethod = .other
@@ -223,6 +223,20 @@ public enum ExchangeErrorType: UInt8, Sendable, CaseIterable {
         case .sessionEnded: "session_ended"
         case .internalError: "internal_error"
         }
+    }
+}
+
+/// The labels of a route.
+public struct RouteLabels: Sendable, Hashable {
+    /// The configured name: the label `route`.
+    public let name: String
+    /// The path pattern: the label `http_route`; empty if there is none.
+    public let pattern: String
+
+    /// Creates the labels of a route.
+    public init(name: String, pattern: String = "") {
+        self.name = name
+        self.pattern = pattern
     }
 }
 

@@ -195,13 +195,14 @@ extension GatewayMetrics {
             labels: [("http_request_method", method.label.description), ("url_scheme", scheme.label.description)])
     }
 
-    func serverRequestDuration(_ record: borrowing ExchangeRecord, route: String) -> HistogramHandle {
+    func serverRequestDuration(_ record: borrowing ExchangeRecord, route: RouteLabels) -> HistogramHandle {
         registry.histogram(
             "http_server_request_duration_seconds",
             help: "Time from the first byte of a request to the last byte of its response.",
             labels: [
                 ("http_request_method", record.method.label.description),
-                ("http_route", route),
+                ("http_route", route.pattern),
+                ("route", route.name),
                 ("http_response_status_code", Self.statusLabel(record.status)),
                 ("url_scheme", record.scheme.label.description),
                 ("network_protocol_version", record.protocolVersion.label.description),

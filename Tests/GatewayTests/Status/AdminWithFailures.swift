@@ -82,7 +82,7 @@ enum AdminWithFailures {
         func requests(_ route: String, _ status: Int, _ count: Int, _ duration: UInt64) {
             let served = registry.histogram(
                 "http_server_request_duration_seconds", help: "Served.",
-                labels: [("http_route", route), ("http_response_status_code", "\(status)"), ("error_type", "")])
+                labels: [("route", route), ("http_response_status_code", "\(status)"), ("error_type", "")])
             let sent = registry.histogram(
                 "http_client_request_duration_seconds", help: "Sent.",
                 labels: [("upstream", route == "video" ? "videos" : "api"), ("http_response_status_code", "\(status)")])
