@@ -137,7 +137,7 @@ struct AdminServerTests {
         metrics.upstreamConnections(upstream: "api", state: .active).add(1)
         metrics.upstreamPendingRequests(upstream: "api").add(1)
         metrics.upstreamRetries(upstream: "api", reason: "reset").increment()
-        metrics.wireRejections(kind: "bad_host").increment()
+        metrics.rejections(reason: "bad_host").increment()
         _ = telemetry.registry.makeTimer(label: "library.work", dimensions: [("kind", "x")])
         _ = telemetry.registry.makeCounter(label: "library.jobs", dimensions: [])
         telemetry.registry.makeRecorder(label: "library.size", dimensions: [], aggregate: true).record(12.5)

@@ -81,8 +81,8 @@ ROUTES = [
     panel("Requests in progress", "In-flight requests at the time of the scrape.", "none",
         [('sum by (http_request_method, url_scheme) (http_server_active_requests{WHERE})',
           "{{http_request_method}} {{url_scheme}}")]),
-    panel("Malformed requests", "Malformed requests that were rejected, by kind of error.", "reqps",
-        [(rate("cloakroom_wire_rejections_total", "kind"), "{{kind}}")]),
+    panel("Rejections", "Malformed requests and connections that were rejected, by reason.", "reqps",
+        [(rate("cloakroom_rejections_total", "reason"), "{{reason}}")]),
 ]
 
 AUTHENTICATION = [

@@ -14,8 +14,6 @@ public struct GatewayMetrics: Sendable {
     public let droppedEvents: CounterHandle
     /// Dropped spans: `cloakroom_telemetry_dropped_total{signal="traces"}`.
     public let droppedTraces: CounterHandle
-    /// `cloakroom_sessions_active`.
-    public let sessionsActive: GaugeHandle
 
     private let sessionsCreated: CounterHandle
     private let sessionsEnded: [SessionEndReason: CounterHandle]
@@ -36,9 +34,6 @@ public struct GatewayMetrics: Sendable {
             PrometheusRegistry.droppedName, help: PrometheusRegistry.droppedHelp, labels: [("signal", "events")])
         droppedTraces = registry.counter(
             PrometheusRegistry.droppedName, help: PrometheusRegistry.droppedHelp, labels: [("signal", "traces")])
-        sessionsActive = registry.gauge(
-            "cloakroom_sessions_active",
-            help: "Active sessions known to this process; always 0 with a shared store (valkey).")
         sessionsCreated = registry.counter("cloakroom_sessions_created_total", help: "Sessions created by sign-in.")
         sessionsEnded = Self.handles("reason") {
             registry.counter("cloakroom_sessions_ended_total", help: "Ended sessions, by reason.", labels: $0)
@@ -100,7 +95,7 @@ extension GatewayMetrics {
         unauthorizedResponses[reason]?.increment()
     }
 
-    /// Records a created session. ``sessionsActive`` is set by the store.
+    /// Records a created session.
     public func recordSessionCreated() {
         sessionsCreated.increment()
     }
@@ -163,6 +158,11 @@ extension GatewayMetrics {
             labels: [("upstream", upstream), ("reason", reason.description)])
     }
 
+    /// `cloakroom_sessions_active`. Not requested for a store that cannot count its sessions.
+    public func sessionsActive() -> GaugeHandle {
+        registry.gauge("cloakroom_sessions_active", help: "Active sessions in the session store.")
+    }
+
     /// The metric families of the session store.
     /// - Parameters:
     ///   - backend: The kind of store.
@@ -171,11 +171,16 @@ extension GatewayMetrics {
         SessionStoreMetrics(registry: registry, backend: backend, operations: operations)
     }
 
-    /// `cloakroom_wire_rejections_total`: requests rejected as malformed. The kind is a source constant.
-    public func wireRejections(kind: StaticString) -> CounterHandle {
-        registry.counter(
-            "cloakroom_wire_rejections_total", help: "Requests rejected as malformed, by kind of error.",
-            labels: [("kind", kind.description)])
+    /// `cloakroom_rejections_total`: malformed messages and connections that were rejected. The reason is a source
+    /// constant.
+    public func rejections(reason: StaticString) -> RejectionCounter {
+        RejectionCounter(
+            current: registry.counter(
+                "cloakroom_rejections_total", help: "Rejected messages and connections, by reason.",
+                labels: [("reason", reason.description)]),
+            deprecated: registry.counter(
+                "cloakroom_wire_rejections_total", help: "Deprecated: use cloakroom_rejections_total.",
+                labels: [("kind", reason.description)]))
     }
 
     /// `cloakroom_build_info`, always 1.
@@ -247,6 +252,17 @@ extension GatewayMetrics {
     private static func errorLabel(_ error: ExchangeErrorType?, status: UInt16) -> String {
         if let error { return error.label.description }
         return (500...599).contains(status) ? String(status) : ""
+    }
+}
+
+/// Counts rejections under the current name of the family and its deprecated one.
+public struct RejectionCounter: Sendable {
+    fileprivate let current, deprecated: CounterHandle
+
+    /// Counts one rejection.
+    public func increment() {
+        current.increment()
+        deprecated.increment()
     }
 }
 

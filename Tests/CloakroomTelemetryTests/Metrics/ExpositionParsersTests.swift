@@ -88,7 +88,7 @@ struct ExpositionParsersTests {
         metrics.upstreamConnections(upstream: "api", state: .idle).add(2)
         metrics.upstreamPendingRequests(upstream: "api").add(1)
         metrics.upstreamRetries(upstream: "api", reason: "reset").increment()
-        metrics.wireRejections(kind: "bad_host").increment()
+        metrics.rejections(reason: "bad_host").increment()
         metrics.sessionStore(backend: "valkey", operations: ["read"]).up.set(1)
         metrics.setBuildInfo(version: "1.2.3", commit: "abc")
         ProcessMetrics(registry: registry).update()

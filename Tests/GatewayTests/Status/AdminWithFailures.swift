@@ -117,7 +117,7 @@ enum AdminWithFailures {
         durations("cloakroom_token_refresh_duration_seconds", refreshes, 48)
         counter("cloakroom_sessions_ended_total", "reason", [("signed_out", 22), ("expired_idle", 31), ("revoked", 0)])
         registry.counter("cloakroom_sessions_created_total", help: "Created.").increment(by: 61)
-        counter("cloakroom_wire_rejections_total", "kind", [("bad_host", 12), ("smuggling", 3), ("proxy_header", 0)])
+        counter("cloakroom_rejections_total", "reason", [("bad_host", 12), ("smuggling", 3), ("proxy_header", 0)])
         counter("cloakroom_telemetry_dropped_total", "signal", [("traces", 1_284), ("logs", 0)])
         counter("cloakroom_upstream_retries_total", "upstream", [("api", 7), ("videos", 51)])
         for (upstream, state, count) in [("api", "active", 12), ("api", "idle", 20), ("videos", "active", 64)] {

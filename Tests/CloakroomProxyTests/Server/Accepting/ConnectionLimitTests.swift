@@ -75,7 +75,7 @@ struct ConnectionLimitTests {
             let third = try await gateway.client()
             try await third.closed()
             #expect(third.received == 0)
-            try await gateway.metric("cloakroom_wire_rejections_total{kind=\"connections_per_address\"} 1")
+            try await gateway.metric("cloakroom_rejections_total{reason=\"connections_per_address\"} 1")
             try await second.close()
             try await eventually("room for another") {
                 guard let next = try? await gateway.client() else { return false }
@@ -114,7 +114,7 @@ struct ConnectionLimitTests {
             again.send(header("192.0.2.1") + Ask.get())
             try await again.closed()
             #expect(again.received == 0)
-            try await gateway.metric("cloakroom_wire_rejections_total{kind=\"connections_per_address\"} 1")
+            try await gateway.metric("cloakroom_rejections_total{reason=\"connections_per_address\"} 1")
             // The proxy's own connections, such as health checks, are not limited.
             for _ in 0..<2 {
                 #expect(try await gateway.client().exchange("PROXY UNKNOWN\r\n" + Ask.get()).text == "ok")

@@ -92,7 +92,7 @@ struct ProxyProtocolTests {
             try await client.closed()
             #expect(client.received == 0)
             #expect(gateway.upstream.connections.isEmpty)
-            try await gateway.metric("cloakroom_wire_rejections_total{kind=\"proxy_source\"} 1")
+            try await gateway.metric("cloakroom_rejections_total{reason=\"proxy_source\"} 1")
         }
     }
 
@@ -109,7 +109,7 @@ struct ProxyProtocolTests {
             try await client.closed()
             #expect(client.received == 0)
             #expect(gateway.upstream.connections.isEmpty)
-            try await gateway.metric("cloakroom_wire_rejections_total{kind=\"proxy_header\"} 1")
+            try await gateway.metric("cloakroom_rejections_total{reason=\"proxy_header\"} 1")
         }
     }
 
@@ -120,7 +120,7 @@ struct ProxyProtocolTests {
             if !beginning.isEmpty { client.send(beginning) }
             try await client.closed()
             #expect(client.received == 0)
-            try await gateway.metric("cloakroom_wire_rejections_total{kind=\"proxy_header\"} 1")
+            try await gateway.metric("cloakroom_rejections_total{reason=\"proxy_header\"} 1")
         }
     }
 
