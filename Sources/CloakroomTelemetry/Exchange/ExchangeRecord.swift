@@ -183,8 +183,8 @@ public enum ExchangeDecision: UInt8, Sendable, CaseIterable {
         case .public: "public"
         case .unauthenticated: "unauthenticated"
         case .csrfRejected: "csrf_rejected"
-        case .local: "own"
-        case .undecided: "none"
+        case .local: "local"
+        case .undecided: "undecided"
         }
     }
 

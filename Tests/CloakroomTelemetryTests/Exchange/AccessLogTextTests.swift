@@ -41,7 +41,7 @@ struct AccessLogTextTests {
         record.status = 400
         record.errorType = .invalidRequest
         let line = lines([(record, "BREW", "")])[0]
-        #expect(line.contains(" access: 400 BREW        0.000ms \"\" route=(unmatched) decision=none "))
+        #expect(line.contains(" access: 400 BREW        0.000ms \"\" route=(unmatched) decision=undecided "))
         #expect(line.contains(" error=invalid_request "))
         for name in ["upstream", "unauthorized_reason", "session=", "tls=", "trace_id="] {
             #expect(!line.contains(name), "\(name)")

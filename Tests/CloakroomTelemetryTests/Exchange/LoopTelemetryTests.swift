@@ -67,7 +67,7 @@ struct LoopTelemetryTests {
         #expect(object["method"] as? String == "BREW\"\u{1}")
         #expect(object["path"] as? String == "")
         #expect(object["error"] as? String == "invalid_request")
-        #expect(object["decision"] as? String == "none")
+        #expect(object["decision"] as? String == "undecided")
         for key in ["trace_id", "upstream", "upstream_target", "upstream_ms", "session", "tls", "unauthorized_reason"] {
             #expect(object[key] == nil, "\(key)")
         }
