@@ -19,7 +19,7 @@ public struct GatewayConfiguration: Sendable, Equatable {
     /// Timeouts.
     public var timeouts: TimeoutsConfiguration
     /// Peers whose `Forwarded`, `X-Forwarded-*`, `X-Request-Id` and `traceparent` fields are trusted. Empty by default.
-    public var trustedPeers: [CIDRBlock]
+    public var trustedProxies: [CIDRBlock]
     /// Logs.
     public var logging: LoggingConfiguration
     /// Traces.
@@ -35,7 +35,7 @@ public struct GatewayConfiguration: Sendable, Equatable {
         session: SessionConfiguration = SessionConfiguration(),
         crossSite: CrossSiteConfiguration = CrossSiteConfiguration(),
         limits: LimitsConfiguration = LimitsConfiguration(), timeouts: TimeoutsConfiguration = TimeoutsConfiguration(),
-        trustedPeers: [CIDRBlock] = [], logging: LoggingConfiguration = LoggingConfiguration(),
+        trustedProxies: [CIDRBlock] = [], logging: LoggingConfiguration = LoggingConfiguration(),
         tracing: TracingConfiguration = TracingConfiguration(), eventLoops: Int? = nil
     ) {
         self.listeners = listeners
@@ -47,7 +47,7 @@ public struct GatewayConfiguration: Sendable, Equatable {
         self.crossSite = crossSite
         self.limits = limits
         self.timeouts = timeouts
-        self.trustedPeers = trustedPeers
+        self.trustedProxies = trustedProxies
         self.logging = logging
         self.tracing = tracing
         self.eventLoops = eventLoops

@@ -152,7 +152,7 @@ extension Exchange {
     private var clientAddress: String {
         guard peer.isTrusted else { return peer.address }
         return ClientAddress.resolve(
-            request.head, peer: peer.address, trusted: snapshot.config.configuration.trustedPeers)
+            request.head, peer: peer.address, trusted: snapshot.config.configuration.trustedProxies)
     }
 }
 

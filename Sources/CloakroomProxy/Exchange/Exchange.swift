@@ -85,7 +85,7 @@ final class Exchange: Equatable {
             &request, session: { lookUp($0, now: now, slides: true) }, now: context.timestamp(at: now))
         let config = snapshot.config
         if telemetry.routed(to: request.routeIndex, tracer: config.telemetry.tracer, parent: request.traceContext) {
-            telemetry.startServerSpan(request, from: peer, config: config, routeNames: snapshot.telemetry.routes)
+            telemetry.startServerSpan(request, from: peer, config: config, routes: snapshot.telemetry.routes)
         }
         execute(decision, now: now)
     }
@@ -317,6 +317,7 @@ extension Exchange {
     func respond(
         _ document: ProblemDocument, allow: String? = nil, moreFieldLines: [UInt8] = [], now: UInt64
     ) {
+        telemetry.rejected(document.problem.reason)
         var lines = moreFieldLines
         lines += Array("Content-Type: application/problem+json\r\nCache-Control: no-store\r\n".utf8)
         if document.problem.status == 401 { lines += Self.challengeLine }

@@ -54,20 +54,19 @@ struct ExchangeTelemetry {
     /// Starts the server span of a sampled request.
     /// - Parameter names: The route names of metrics.
     mutating func startServerSpan(
-        _ request: InboundRequest, from peer: Peer, config: ConfigSnapshot, routeNames names: [String]
+        _ request: InboundRequest, from peer: Peer, config: ConfigSnapshot, routes: [RouteLabels]
     ) {
         guard let sampled = traceContext, let tracer = config.tracer else { return }
         // The sampling decision is passed as the parent: a root context without a span id.
         var serviceContext = ServiceContext.topLevel
         serviceContext.traceContext =
             request.traceContext ?? TraceContext(traceID: sampled.traceID, spanID: 0, flags: sampled.flags)
-        let routeName =
-            names.indices.contains(record.routeIndex) ? names[record.routeIndex] : LoopTelemetry.unmatchedRoute
-        let span = tracer.startAnySpan("\(record.method.label) \(routeName)", context: serviceContext, ofKind: .server)
+        let route = routes.indices.contains(record.routeIndex) ? routes[record.routeIndex] : nil
+        let span = tracer.startAnySpan(
+            "\(record.method.label) \(route?.name ?? LoopTelemetry.unmatchedRoute)", context: serviceContext,
+            ofKind: .server)
         span.attributes["http.request.method"] = "\(record.method.label)"
-        if config.routes.indices.contains(record.routeIndex) {
-            span.attributes["http.route"] = config.routes[record.routeIndex].route.pattern.description
-        }
+        if let route, !route.pattern.isEmpty { span.attributes["http.route"] = route.pattern }
         span.attributes["url.path"] = request.loggablePath
         span.attributes["url.scheme"] = "\(record.scheme.label)"
         span.attributes["network.protocol.version"] = "\(record.protocolVersion.label)"
@@ -160,6 +159,9 @@ struct ExchangeTelemetry {
 
     /// A response is replaced before any of it is sent.
     mutating func responseDiscarded() { record.bytesSent = 0 }
+
+    /// A problem document is sent instead of forwarding the request.
+    mutating func rejected(_ reason: UnauthorizedReason?) { record.unauthorizedReason = reason }
 
     /// A local response is sent.
     mutating func localResponse(status: Int, bodyLength: Int) {

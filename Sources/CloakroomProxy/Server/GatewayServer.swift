@@ -130,7 +130,7 @@ public final class GatewayServer: Service, Unprintable {
     /// gateway, one that fails to start must not receive connections.
     private func makeListeners(loops: LoopContextGroup, limit: ConnectionLimit) throws -> [Listener] {
         let addresses = PerClientConnectionLimit(
-            config.configuration.limits.connectionsPerAddress, exempt: config.configuration.trustedPeers)
+            config.configuration.limits.connectionsPerAddress, exempt: config.configuration.trustedProxies)
         let rejections = RejectionCounters(config.telemetry.metrics)
         return try config.configuration.listeners.enumerated().map { index, configuration in
             try Listener(

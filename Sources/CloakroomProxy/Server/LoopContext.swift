@@ -92,10 +92,10 @@ final class LoopContext {
         reject(error.label, from: peer)
     }
 
-    /// Counts and logs a rejection for another reason; `kind` is a compile-time constant.
-    func reject(_ kind: StaticString, from peer: String) {
-        snapshot.config.telemetry.metrics.wireRejections(kind: kind).increment()
-        rejectionLog.note(kind, peer: peer, now: now)
+    /// Counts and logs a rejection for another reason, a compile-time constant.
+    func reject(_ reason: StaticString, from peer: String) {
+        snapshot.config.telemetry.metrics.rejections(reason: reason).increment()
+        rejectionLog.note(reason, peer: peer, now: now)
     }
 
     /// A random number for ids: unique, not secret.

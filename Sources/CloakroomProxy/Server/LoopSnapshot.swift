@@ -21,7 +21,8 @@ final class LoopSnapshot {
     init(_ config: ConfigSnapshot) {
         self.config = config
         telemetry = config.telemetry.makeLoopTelemetry(
-            routes: config.configuration.routes.map(\.name) + [ConfigSnapshot.accountsRouteName],
+            routes: config.configuration.routes.map { RouteLabels(name: $0.name, pattern: $0.pattern.description) }
+                + [RouteLabels(name: ConfigSnapshot.accountsRouteName)],
             upstreams: config.targets,
             accessLogRatios: config.configuration.routes.map(\.accessLogRatio))
         timeouts = TimeoutNanoseconds(config.configuration.timeouts)

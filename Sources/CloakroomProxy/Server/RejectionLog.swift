@@ -14,9 +14,9 @@ struct RejectionLog {
 
     /// Logs a rejected message, if the limit allows.
     /// - Parameter now: Nanoseconds of a monotonic clock.
-    mutating func note(_ kind: StaticString, peer: String, now: UInt64) {
+    mutating func note(_ error: StaticString, peer: String, now: UInt64) {
         guard lines.tryAcquire(at: now) else { return }
-        logger.info("malformed request rejected", metadata: ["kind": "\(kind)", "peer": "\(peer)"])
+        logger.info("malformed request rejected", metadata: ["error_type": "\(error)", "peer": "\(peer)"])
     }
 }
 

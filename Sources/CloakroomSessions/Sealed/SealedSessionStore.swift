@@ -28,9 +28,9 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
     ) {
         self.records = records
         sealing = SessionSealer(secrets: secrets, unsourced: unsourced)
-        resealed = ResealTracker(capacity: configuration.localSessions)
-        table = SessionCache(capacity: configuration.localSessions)
-        touches = PendingTouches(capacity: configuration.localSessions)
+        resealed = ResealTracker(capacity: configuration.cacheSize)
+        table = SessionCache(capacity: configuration.cacheSize)
+        touches = PendingTouches(capacity: configuration.cacheSize)
         timeouts = SessionTimeouts(configuration)
         self.events = events
         maxSessions = configuration.maxSessions

@@ -1,3 +1,5 @@
+import CloakroomCore
+
 /// The access log line for a terminal: time, level and logger as in ``TextLogHandler``, then status, method, duration
 /// and path in columns, then the other fields named as in JSON.
 extension AccessLogFormatter {
@@ -59,6 +61,10 @@ extension AccessLogFormatter {
         line.append(route(record.routeIndex))
         line.append(" decision=")
         line.append(record.decision.label)
+        if let reason = record.unauthorizedReason {
+            line.append(" unauthorized_reason=")
+            line.append(word: reason.rawValue.utf8.span)
+        }
         if let error = record.errorType {
             line.append(" error=")
             line.append(error.label)

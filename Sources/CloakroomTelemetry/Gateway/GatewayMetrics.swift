@@ -14,8 +14,6 @@ public struct GatewayMetrics: Sendable {
     public let droppedEvents: CounterHandle
     /// Dropped spans: `cloakroom_telemetry_dropped_total{signal="traces"}`.
     public let droppedTraces: CounterHandle
-    /// `cloakroom_sessions_active`.
-    public let sessionsActive: GaugeHandle
 
     private let sessionsCreated: CounterHandle
     private let sessionsEnded: [SessionEndReason: CounterHandle]
@@ -24,6 +22,7 @@ public struct GatewayMetrics: Sendable {
     private let signOuts: [SignOutKind: CounterHandle]
     private let refreshes: [AccountEvent.RefreshResult: CounterHandle]
     private let refreshDurations: [AccountEvent.RefreshResult: HistogramHandle]
+    private let unauthorizedResponses: [UnauthorizedReason: CounterHandle]
     private let config: ConfigMetrics
 
     /// Registers the families.
@@ -35,9 +34,6 @@ public struct GatewayMetrics: Sendable {
             PrometheusRegistry.droppedName, help: PrometheusRegistry.droppedHelp, labels: [("signal", "events")])
         droppedTraces = registry.counter(
             PrometheusRegistry.droppedName, help: PrometheusRegistry.droppedHelp, labels: [("signal", "traces")])
-        sessionsActive = registry.gauge(
-            "cloakroom_sessions_active",
-            help: "Active sessions known to this process; always 0 with a shared store (valkey).")
         sessionsCreated = registry.counter("cloakroom_sessions_created_total", help: "Sessions created by sign-in.")
         sessionsEnded = Self.handles("reason") {
             registry.counter("cloakroom_sessions_ended_total", help: "Ended sessions, by reason.", labels: $0)
@@ -60,6 +56,10 @@ public struct GatewayMetrics: Sendable {
             registry.histogram(
                 "cloakroom_token_refresh_duration_seconds", help: "Duration of token refreshes, by outcome.",
                 labels: $0)
+        }
+        unauthorizedResponses = Self.handles("reason") {
+            registry.counter(
+                "cloakroom_unauthorized_responses_total", help: "401 responses of the gateway, by reason.", labels: $0)
         }
         config = ConfigMetrics(registry: registry)
     }
@@ -90,7 +90,12 @@ extension GatewayMetrics {
         refreshDurations[result]?.record(nanoseconds: durationNanoseconds)
     }
 
-    /// Records a created session. ``sessionsActive`` is set by the store.
+    /// Records a 401 of the gateway.
+    public func recordUnauthorized(_ reason: UnauthorizedReason) {
+        unauthorizedResponses[reason]?.increment()
+    }
+
+    /// Records a created session.
     public func recordSessionCreated() {
         sessionsCreated.increment()
     }
@@ -153,6 +158,11 @@ extension GatewayMetrics {
             labels: [("upstream", upstream), ("reason", reason.description)])
     }
 
+    /// `cloakroom_sessions_active`. Not requested for a store that cannot count its sessions.
+    public func sessionsActive() -> GaugeHandle {
+        registry.gauge("cloakroom_sessions_active", help: "Active sessions in the session store.")
+    }
+
     /// The metric families of the session store.
     /// - Parameters:
     ///   - backend: The kind of store.
@@ -161,11 +171,16 @@ extension GatewayMetrics {
         SessionStoreMetrics(registry: registry, backend: backend, operations: operations)
     }
 
-    /// `cloakroom_wire_rejections_total`: requests rejected as malformed. The kind is a source constant.
-    public func wireRejections(kind: StaticString) -> CounterHandle {
-        registry.counter(
-            "cloakroom_wire_rejections_total", help: "Requests rejected as malformed, by kind of error.",
-            labels: [("kind", kind.description)])
+    /// `cloakroom_rejections_total`: malformed messages and connections that were rejected. The reason is a source
+    /// constant.
+    public func rejections(reason: StaticString) -> RejectionCounter {
+        RejectionCounter(
+            current: registry.counter(
+                "cloakroom_rejections_total", help: "Rejected messages and connections, by reason.",
+                labels: [("reason", reason.description)]),
+            deprecated: registry.counter(
+                "cloakroom_wire_rejections_total", help: "Deprecated: use cloakroom_rejections_total.",
+                labels: [("kind", reason.description)]))
     }
 
     /// `cloakroom_build_info`, always 1.
@@ -185,13 +200,14 @@ extension GatewayMetrics {
             labels: [("http_request_method", method.label.description), ("url_scheme", scheme.label.description)])
     }
 
-    func serverRequestDuration(_ record: borrowing ExchangeRecord, route: String) -> HistogramHandle {
+    func serverRequestDuration(_ record: borrowing ExchangeRecord, route: RouteLabels) -> HistogramHandle {
         registry.histogram(
             "http_server_request_duration_seconds",
             help: "Time from the first byte of a request to the last byte of its response.",
             labels: [
                 ("http_request_method", record.method.label.description),
-                ("http_route", route),
+                ("http_route", route.pattern),
+                ("route", route.name),
                 ("http_response_status_code", Self.statusLabel(record.status)),
                 ("url_scheme", record.scheme.label.description),
                 ("network_protocol_version", record.protocolVersion.label.description),
@@ -236,6 +252,17 @@ extension GatewayMetrics {
     private static func errorLabel(_ error: ExchangeErrorType?, status: UInt16) -> String {
         if let error { return error.label.description }
         return (500...599).contains(status) ? String(status) : ""
+    }
+}
+
+/// Counts rejections under the current name of the family and its deprecated one.
+public struct RejectionCounter: Sendable {
+    fileprivate let current, deprecated: CounterHandle
+
+    /// Counts one rejection.
+    public func increment() {
+        current.increment()
+        deprecated.increment()
     }
 }
 

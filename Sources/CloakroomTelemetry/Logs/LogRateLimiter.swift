@@ -5,7 +5,7 @@ import Synchronization
 public final class LogRateLimiter: Sendable {
     private struct State {
         var last: Timestamp?
-        var unlogged = 0
+        var suppressed = 0
     }
 
     private let interval: Duration
@@ -22,11 +22,11 @@ public final class LogRateLimiter: Sendable {
         state.withLock { state in
             // A clock set back must not suppress lines for long.
             if let last = state.last, now >= last, now - last < interval {
-                state.unlogged += 1
+                state.suppressed += 1
                 return nil
             }
             defer { state = State(last: now) }
-            return state.unlogged
+            return state.suppressed
         }
     }
 }

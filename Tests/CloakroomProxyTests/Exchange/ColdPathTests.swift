@@ -44,6 +44,7 @@ struct ColdPathTests {
             #expect(response.problemReason == reason.rawValue)
             #expect(response["WWW-Authenticate"]?.hasPrefix("Session") == true)
             #expect(gateway.upstream.connections.isEmpty)
+            try await gateway.metric("cloakroom_unauthorized_responses_total{reason=\"\(reason.rawValue)\"} 1")
         }
     }
 

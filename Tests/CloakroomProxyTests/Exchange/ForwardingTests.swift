@@ -12,7 +12,7 @@ struct ForwardingTests {
     private static func request(isTrusted: Bool) async throws -> ScriptedUpstream.Request {
         try await GatewaySetup([.request, .send(Reply.ok)])
             .configuration { configuration in
-                if isTrusted { configuration.trustedPeers = [CIDRBlock("127.0.0.0/8")].compactMap { $0 } }
+                if isTrusted { configuration.trustedProxies = [CIDRBlock("127.0.0.0/8")].compactMap { $0 } }
             }
             .run { gateway in
                 let lines = ["GET /public/a HTTP/1.1", "Host: gateway.test"] + claims

@@ -208,7 +208,7 @@ struct AuditLogTests {
         #expect(objects[0]["call"] as? String == "sign_in")
         #expect(objects[0]["reason"] as? String == "not_found")
         #expect((objects[0]["hint"] as? String)?.contains("path") == true)
-        #expect(objects[1]["unlogged"] as? String == "1")
+        #expect(objects[1]["suppressed"] as? String == "1")
         #expect(objects[2]["call"] as? String == "renew")
         #expect(objects[3]["upstream"] as? String == "api")
     }
@@ -224,7 +224,7 @@ struct AuditLogTests {
         }
         writer.shutdown()
         let objects = try await pipe.objects()
-        #expect(objects.map { $0["unlogged"] as? String } == ["0", "2", "0"])
+        #expect(objects.map { $0["suppressed"] as? String } == ["0", "2", "0"])
         #expect(objects.allSatisfy { $0["level"] as? String == "warning" })
         #expect(objects.allSatisfy { $0["event"] as? String == "refresh_failed" })
     }

@@ -10,7 +10,7 @@ struct SecrecyTests {
     private static let apiToken = "canary-api-token-77ab"
     private static let query = "canary-query-90cc"
     private static let loudest = [
-        "logging.level=trace", "tracing.exporter=log", "tracing.ratio=1", "trustedPeers=127.0.0.1",
+        "logging.level=trace", "tracing.exporter=log", "tracing.ratio=1", "trustedProxies=127.0.0.1",
     ]
 
     private static var settings: MockAPISettings {

@@ -108,7 +108,7 @@ struct ServeTests {
     @Test("The API receives a trace context: a new one, or that of a trusted peer")
     func traceContext() async throws {
         let theirs = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-        for (trusted, set) in [(false, []), (true, ["trustedPeers=127.0.0.0/8"])] {
+        for (trusted, set) in [(false, []), (true, ["trustedProxies=127.0.0.0/8"])] {
             try await GatewayProcess.running(set: set) { gateway, mock in
                 let client = gateway.client
                 _ = try await client.get("/episodes", [("traceparent", theirs)])
@@ -151,7 +151,7 @@ struct ServeTests {
             #expect(metrics.status == 200)
             for name in [
                 "cloakroom_sign_ins_total", "cloakroom_sessions_created_total", "cloakroom_sessions_ended_total",
-                "cloakroom_wire_rejections_total", "cloakroom_auth_decisions_total",
+                "cloakroom_rejections_total", "cloakroom_wire_rejections_total", "cloakroom_auth_decisions_total",
                 "http_server_request_duration_seconds",
             ] {
                 #expect(metrics.body.contains(name))

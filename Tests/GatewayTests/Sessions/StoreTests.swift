@@ -115,6 +115,7 @@ struct StoreTests {
             let ready = try await admin.get("/ready")
             #expect(ready.status == 503)
             #expect(ready.body.contains("session store"))
+            #expect(try await !admin.get("/metrics").body.contains("cloakroom_sessions_active"))
             #expect(try await admin.get("/live").status == 200)
             #expect(try await gateway.client.get("/episodes").status == 200)
             let rejected = try await gateway.client.signIn()

@@ -82,7 +82,7 @@ enum AdminWithFailures {
         func requests(_ route: String, _ status: Int, _ count: Int, _ duration: UInt64) {
             let served = registry.histogram(
                 "http_server_request_duration_seconds", help: "Served.",
-                labels: [("http_route", route), ("http_response_status_code", "\(status)"), ("error_type", "")])
+                labels: [("route", route), ("http_response_status_code", "\(status)"), ("error_type", "")])
             let sent = registry.histogram(
                 "http_client_request_duration_seconds", help: "Sent.",
                 labels: [("upstream", route == "video" ? "videos" : "api"), ("http_response_status_code", "\(status)")])
@@ -117,7 +117,7 @@ enum AdminWithFailures {
         durations("cloakroom_token_refresh_duration_seconds", refreshes, 48)
         counter("cloakroom_sessions_ended_total", "reason", [("signed_out", 22), ("expired_idle", 31), ("revoked", 0)])
         registry.counter("cloakroom_sessions_created_total", help: "Created.").increment(by: 61)
-        counter("cloakroom_wire_rejections_total", "kind", [("bad_host", 12), ("smuggling", 3), ("proxy_header", 0)])
+        counter("cloakroom_rejections_total", "reason", [("bad_host", 12), ("smuggling", 3), ("proxy_header", 0)])
         counter("cloakroom_telemetry_dropped_total", "signal", [("traces", 1_284), ("logs", 0)])
         counter("cloakroom_upstream_retries_total", "upstream", [("api", 7), ("videos", 51)])
         for (upstream, state, count) in [("api", "active", 12), ("api", "idle", 20), ("videos", "active", 64)] {

@@ -6,7 +6,7 @@ import Testing
 /// The spans of a request, tested through the running program.
 @Suite("Traces", .serialized, .timeLimit(.minutes(3)))
 struct TraceTests {
-    private static let settings = ["tracing.exporter=log", "tracing.ratio=1", "trustedPeers=127.0.0.1"]
+    private static let settings = ["tracing.exporter=log", "tracing.ratio=1", "trustedProxies=127.0.0.1"]
 
     private func seen(_ mock: RunningMockAPI, _ path: String) throws -> RecordedRequest {
         try #require(mock.observations.snapshot().recent.last { $0.path == path })

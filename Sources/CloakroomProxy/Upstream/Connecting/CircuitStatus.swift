@@ -95,7 +95,7 @@ final class ConnectFailureLog: Sendable {
     /// Records a failed attempt.
     /// - Parameter now: Nanoseconds of a monotonic clock.
     func failed(_ kind: UpstreamFailure.Kind, _ error: any Error, now: UInt64) {
-        let unlogged: Int? = state.withLock { state in
+        let suppressed: Int? = state.withLock { state in
             guard now >= state.mayLogAt else {
                 state.suppressed += 1
                 return nil
@@ -104,12 +104,12 @@ final class ConnectFailureLog: Sendable {
             defer { state.suppressed = 0 }
             return state.suppressed
         }
-        guard let unlogged else { return }
+        guard let suppressed else { return }
         logger.warning(
             "upstream connection failed",
             metadata: [
-                "kind": "\(kind)", "reason": "\(String("\(error)".prefix(Self.longestReason)))",
-                "unlogged": "\(unlogged)",
+                "error_type": "\(kind)", "reason": "\(String("\(error)".prefix(Self.longestReason)))",
+                "suppressed": "\(suppressed)",
             ])
     }
 }

@@ -16,7 +16,7 @@ struct ConnectionOptionLimitTests {
             #expect(response.status == 400)
             try await client.closed()
             #expect(gateway.upstream.requests.count == 1)
-            try await gateway.metric("cloakroom_wire_rejections_total{kind=\"connection_options\"} 1")
+            try await gateway.metric("cloakroom_rejections_total{reason=\"connection_options\"} 1")
         }
     }
 

@@ -100,7 +100,7 @@ struct MalformedRequestTests {
     func counted() async throws {
         try await GatewaySetup().run { gateway in
             _ = try await gateway.client().exchange("GET / HTTP/1.1\r\nBad Name: x\r\n\r\n")
-            try await gateway.metric("cloakroom_wire_rejections_total{kind=\"field_name\"} 1")
+            try await gateway.metric("cloakroom_rejections_total{reason=\"field_name\"} 1")
         }
     }
 

@@ -110,7 +110,7 @@ struct HTTP2MalformedRequestTests {
             #expect(gateway.upstream.requests.map(\.line) == ["GET /public/1 HTTP/1.1", "GET /public/5 HTTP/1.1"])
             #expect(!gateway.upstream.requests.contains { $0.head.contains("Evil") })
             #expect(client.goAways.isEmpty)
-            try await gateway.metric("cloakroom_wire_rejections_total{kind=\"http2_stream\"} 1")
+            try await gateway.metric("cloakroom_rejections_total{reason=\"http2_stream\"} 1")
         }
     }
 

@@ -75,7 +75,7 @@ struct ConnectionLimitTests {
             let third = try await gateway.client()
             try await third.closed()
             #expect(third.received == 0)
-            try await gateway.metric("cloakroom_wire_rejections_total{kind=\"connections_per_address\"} 1")
+            try await gateway.metric("cloakroom_rejections_total{reason=\"connections_per_address\"} 1")
             try await second.close()
             try await eventually("room for another") {
                 guard let next = try? await gateway.client() else { return false }
@@ -89,7 +89,7 @@ struct ConnectionLimitTests {
     func trustedPeer() async throws {
         let setup = Self.setup.configuration {
             $0.limits.connectionsPerAddress = 1
-            $0.trustedPeers = [CIDRBlock("127.0.0.1")].compactMap(\.self)
+            $0.trustedProxies = [CIDRBlock("127.0.0.1")].compactMap(\.self)
         }
         try await setup.run { gateway in
             var clients: [RawClient] = []
@@ -114,7 +114,7 @@ struct ConnectionLimitTests {
             again.send(header("192.0.2.1") + Ask.get())
             try await again.closed()
             #expect(again.received == 0)
-            try await gateway.metric("cloakroom_wire_rejections_total{kind=\"connections_per_address\"} 1")
+            try await gateway.metric("cloakroom_rejections_total{reason=\"connections_per_address\"} 1")
             // The proxy's own connections, such as health checks, are not limited.
             for _ in 0..<2 {
                 #expect(try await gateway.client().exchange("PROXY UNKNOWN\r\n" + Ask.get()).text == "ok")

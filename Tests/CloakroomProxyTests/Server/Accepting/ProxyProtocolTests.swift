@@ -77,7 +77,7 @@ struct ProxyProtocolTests {
 
     @Test("The client of a trusted proxy is not trusted itself")
     func clientIsNotTrusted() async throws {
-        try await Self.setup { $0.trustedPeers = [CIDRBlock("127.0.0.1")].compactMap(\.self) }.run { gateway in
+        try await Self.setup { $0.trustedProxies = [CIDRBlock("127.0.0.1")].compactMap(\.self) }.run { gateway in
             let client = try await gateway.client()
             _ = try await client.exchange(Self.line + Ask.get("/public/a", "X-Forwarded-For: 203.0.113.1"))
             #expect(try await gateway.upstream.request()["X-Forwarded-For"] == "192.0.2.7")
@@ -92,7 +92,7 @@ struct ProxyProtocolTests {
             try await client.closed()
             #expect(client.received == 0)
             #expect(gateway.upstream.connections.isEmpty)
-            try await gateway.metric("cloakroom_wire_rejections_total{kind=\"proxy_source\"} 1")
+            try await gateway.metric("cloakroom_rejections_total{reason=\"proxy_source\"} 1")
         }
     }
 
@@ -109,7 +109,7 @@ struct ProxyProtocolTests {
             try await client.closed()
             #expect(client.received == 0)
             #expect(gateway.upstream.connections.isEmpty)
-            try await gateway.metric("cloakroom_wire_rejections_total{kind=\"proxy_header\"} 1")
+            try await gateway.metric("cloakroom_rejections_total{reason=\"proxy_header\"} 1")
         }
     }
 
@@ -120,7 +120,7 @@ struct ProxyProtocolTests {
             if !beginning.isEmpty { client.send(beginning) }
             try await client.closed()
             #expect(client.received == 0)
-            try await gateway.metric("cloakroom_wire_rejections_total{kind=\"proxy_header\"} 1")
+            try await gateway.metric("cloakroom_rejections_total{reason=\"proxy_header\"} 1")
         }
     }
 

@@ -70,7 +70,7 @@ struct UpstreamTLSTests {
         }
         let lines = log.all.filter { $0["message"] == "upstream connection failed" }
         #expect(lines.count == 1, "one line per 10 s")
-        #expect(lines.first?["kind"] == "tls")
+        #expect(lines.first?["error_type"] == "tls")
         #expect(lines.first?["upstream"] == "api")
         #expect(lines.first?["reason"]?.hasPrefix("TLS: ") == true)
     }
