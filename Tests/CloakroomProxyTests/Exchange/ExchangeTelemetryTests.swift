@@ -24,7 +24,8 @@ struct ExchangeTelemetryTests {
             request.method, version: request.version, from: peer, id: ID128(high: 1, low: 2), wallNanoseconds: 5,
             now: 1_000)
         if telemetry.routed(to: 0, tracer: config.telemetry.tracer, parent: nil) {
-            telemetry.startServerSpan(request, from: peer, config: config, routeNames: ["public"])
+            telemetry.startServerSpan(
+                request, from: peer, config: config, routes: [RouteLabels(name: "public", pattern: "/public/*")])
         }
         return telemetry
     }
