@@ -42,6 +42,9 @@ public struct TelemetrySettings: Sendable {
 
 /// The telemetry of the gateway, created once at start: the registry (also the swift-metrics factory), the metric
 /// families, the log writer and the tracer.
+///
+/// Module `CloakroomTelemetry`: metrics, logs and traces. It records what other modules decided and decides only what
+/// is written, sampled or dropped.
 public final class GatewayTelemetry: Sendable {
     /// The settings.
     public let settings: TelemetrySettings

@@ -3,6 +3,9 @@ import Configuration
 import Synchronization
 
 /// One run of parsing a configuration: the reader over all layers, and the collected results.
+///
+/// Folder `Parsing/`: looks keys up in all sources and collects values, diagnostics, unknown keys and the documentation
+/// of keys.
 final class ConfigParser: Unprintable {
     let sources: ConfigSources
     let tree: YAMLTree

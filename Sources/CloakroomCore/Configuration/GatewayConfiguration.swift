@@ -1,4 +1,7 @@
 /// The validated configuration of a gateway, from which all its parts are built.
+///
+/// Folder `Configuration/`: the validated values of all keys, by section, with their defaults. `CloakroomConfig`
+/// creates them; all other modules receive them.
 public struct GatewayConfiguration: Sendable, Equatable {
     /// The listeners for clients. At least one.
     public var listeners: [ListenerConfiguration]

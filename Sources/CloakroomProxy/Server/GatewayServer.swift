@@ -7,6 +7,9 @@ public import ServiceLifecycle
 import Synchronization
 
 /// Accepts and serves clients until shutdown, then drains their connections.
+///
+/// Folder `Server/`: starts and stops the listeners and event loops, and holds what one loop shares between its
+/// connections.
 public final class GatewayServer: Service, Unprintable {
     /// The address of one listener.
     public struct BoundListener: Sendable, Equatable {

@@ -9,6 +9,9 @@ public import Tracing
 
 /// An immutable configuration prepared for serving: all tables, policies and problem documents that requests need.
 /// Shared by all event loops.
+///
+/// Folder `Snapshot/`: the tables that requests need, prepared once per configuration, so that serving a request only
+/// reads them.
 public final class ConfigSnapshot: Sendable {
     /// The configuration it was created from.
     public let configuration: GatewayConfiguration

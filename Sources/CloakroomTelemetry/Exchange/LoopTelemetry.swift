@@ -3,6 +3,8 @@
 ///
 /// One object exists per loop and route table, because records refer to routes and targets by index. After a reload,
 /// exchanges of the old table finish with the old object; then call ``flush()``.
+///
+/// Folder `Exchange/`: what is recorded about a request: the record, its metrics and its line in the access log.
 public final class LoopTelemetry {
     /// The label `route` of unmatched requests.
     public static let unmatchedRoute = "(unmatched)"

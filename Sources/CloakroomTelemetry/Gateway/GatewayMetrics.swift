@@ -5,6 +5,8 @@ public import CloakroomCore
 ///
 /// Methods that return a handle take a lock: call them once per route table or pool and keep the handle. Methods that
 /// record can be called at any time.
+///
+/// Folder `Gateway/`: the names, labels and handles of all metric families.
 public struct GatewayMetrics: Sendable {
     let registry: PrometheusRegistry
 

@@ -64,7 +64,7 @@ struct ForwardingTests {
         }
     }
 
-    @Test("The session cookie is removed, and other cookies are forwarded")
+    @Test("Rule 52: the session cookie is removed, and other cookies are forwarded")
     func cookies() async throws {
         let sessions = FakeSessions()
         let cookie = sessions.add()

@@ -81,7 +81,7 @@ struct HTTP2RequestTests {
         }
     }
 
-    @Test("Rule 15, RFC 9113 §8.2.3: several cookie fields become one, and the session is found in it")
+    @Test("Rules 15 and 52, RFC 9113 §8.2.3: cookie fields become one; the session is found in it and removed from it")
     func cookies() async throws {
         let sessions = FakeSessions()
         let cookie = String(sessions.add().dropFirst("Cookie: ".count))
