@@ -96,8 +96,32 @@ extension Exchange {
         }
     }
 
+    /// Executes what follows from a deadline of a long-lived response.
+    /// - Returns: Whether the response continues or was ended here; `false` if its idle timeout has passed.
+    func execute(_ action: Tunnel.DeadlineAction, now: UInt64) -> Bool {
+        switch action {
+        case .recheckSession(let isUsed):
+            // Data from the client counts as use of its session.
+            let lookup = request.ticket.map { lookUp($0, now: now, slides: isUsed) } ?? .missing(.noSession)
+            guard let next = tunnel?.sessionLookedUp(lookup, at: context.sessionTimestamp(at: now), now: now) else {
+                return false
+            }
+            return execute(next, now: now)
+        case .loadSession:
+            setTunnelDeadline()
+            loadTunnelSession(now: now)
+        case .continue:
+            setTunnelDeadline()
+        case .timeOut:
+            return false
+        case .close(let reason):
+            endTunnel(reason)
+        }
+        return true
+    }
+
     /// Loads the session of a long-lived response, because it is no longer cached. The response continues meanwhile.
-    func loadTunnelSession(now: UInt64) {
+    private func loadTunnelSession(now: UInt64) {
         guard let ticket = request.ticket else { return }
         let store = snapshot.config.sessions
         let timestamp = context.sessionTimestamp(at: now)

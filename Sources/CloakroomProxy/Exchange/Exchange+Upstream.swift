@@ -197,6 +197,48 @@ extension Exchange: UpstreamDelegate {
     }
 }
 
+/// Limits of the upstream request, and ending it.
+extension Exchange {
+    /// Sends the body bytes passed on so far.
+    func flushUpstream() {
+        switch machine.state {
+        case .awaitingResponse(.open), .streamingResponse(.open), .tunneling(.open), .tunnelHalfClosed:
+            upstream?.flush()
+        default: break
+        }
+    }
+
+    /// Cancels the upstream request, whether or not a response was received.
+    func cancelUpstream() {
+        upstream?.cancel()
+        upstream = nil
+    }
+
+    /// The request body exceeds the route's limit.
+    func bodyTooLarge() {
+        cancelUpstream()
+        telemetry.failed(.bodyTooLarge)
+        guard case .awaitingResponse = machine.state, let permit else { return abortResponse(.bodyTooLarge) }
+        respond(snapshot.config.routes[permit.route].problem(.contentTooLarge), now: context.now)
+    }
+
+    /// Starts the response timeout. Called when the request has been sent.
+    func expectResponse() {
+        guard let permit else { return }
+        downstream?.setDeadline(telemetry.sentAt &+ snapshot.config.routes[permit.route].responseHeadTimeout)
+    }
+
+    /// Maximum pause within a body, in nanoseconds.
+    var bodyIdle: UInt64 {
+        permit.map { snapshot.config.routes[$0.route].bodyIdleTimeout } ?? snapshot.timeouts.bodyIdle
+    }
+
+    /// Maximum size of a request body, in bytes.
+    var bodyLimit: Int {
+        permit.map { snapshot.config.routes[$0.route].bodyLimit } ?? 0
+    }
+}
+
 /// Long-lived responses: tunnels and event streams.
 extension Exchange {
     func upstreamUpgraded(_ head: borrowing ResponseHead) {
@@ -261,30 +303,6 @@ extension Exchange {
         let config = snapshot.config
         guard !context.snapshot.config.containsEquivalent(config.routes[permit.route].route, of: config) else { return }
         endTunnel(.routeChanged)
-    }
-
-    /// Executes what follows from a deadline of a long-lived response.
-    /// - Returns: Whether the response continues or was ended here; `false` if its idle timeout has passed.
-    func execute(_ action: Tunnel.DeadlineAction, now: UInt64) -> Bool {
-        switch action {
-        case .recheckSession(let isUsed):
-            // Data from the client counts as use of its session.
-            let lookup = request.ticket.map { lookUp($0, now: now, slides: isUsed) } ?? .missing(.noSession)
-            guard let next = tunnel?.sessionLookedUp(lookup, at: context.sessionTimestamp(at: now), now: now) else {
-                return false
-            }
-            return execute(next, now: now)
-        case .loadSession:
-            setTunnelDeadline()
-            loadTunnelSession(now: now)
-        case .continue:
-            setTunnelDeadline()
-        case .timeOut:
-            return false
-        case .close(let reason):
-            endTunnel(reason)
-        }
-        return true
     }
 
     /// Ends a long-lived response.

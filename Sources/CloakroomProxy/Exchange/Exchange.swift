@@ -257,15 +257,6 @@ final class Exchange: Equatable {
         }
     }
 
-    /// Sends the body bytes passed on so far.
-    func flushUpstream() {
-        switch machine.state {
-        case .awaitingResponse(.open), .streamingResponse(.open), .tunneling(.open), .tunnelHalfClosed:
-            upstream?.flush()
-        default: break
-        }
-    }
-
     // MARK: - Deadlines and ends
 
     /// The last deadline set has passed.
@@ -318,41 +309,32 @@ extension Exchange {
         _ document: ProblemDocument, allow: String? = nil, moreFieldLines: [UInt8] = [], now: UInt64
     ) {
         telemetry.rejected(document.problem.reason)
-        var lines = moreFieldLines
-        lines += Array("Content-Type: application/problem+json\r\nCache-Control: no-store\r\n".utf8)
-        if document.problem.status == 401 { lines += Self.challengeLine }
-        if let retryAfter = document.problem.retryAfter { lines += Array("Retry-After: \(retryAfter)\r\n".utf8) }
-        if let allow { lines += Array("Allow: \(allow)\r\n".utf8) }
-        var body = document.prefix
-        body.reserveCapacity(body.count + 32 + document.suffix.count)
-        body.append(contentsOf: telemetry.record.requestID.description.utf8)
-        body += document.suffix
         respond(
-            status: document.problem.status, title: document.problem.title, fieldLines: lines, body: body, now: now)
+            LocalResponse(
+                document, requestID: telemetry.record.requestID, allow: allow, moreFieldLines: moreFieldLines,
+                date: context.date))
     }
 
     /// Responds with the given status, field lines and body.
     func respond(status: Int, title: String, fieldLines: [UInt8], body: [UInt8], now: UInt64) {
+        respond(LocalResponse(status: status, title: title, fieldLines: fieldLines, body: body, date: context.date))
+    }
+
+    private func respond(_ response: LocalResponse) {
         guard let downstream else { return }
         machine.respondedLocally()
-        telemetry.localResponse(status: status, bodyLength: body.count)
-        var fieldLines = fieldLines
-        if let lines = snapshot.config.cors.responseFieldLines(request.originMatch) { fieldLines += lines }
-        downstream.writeLocalResponse(
-            LocalResponse(status: status, title: title, fieldLines: fieldLines, body: body, date: context.date))
+        telemetry.localResponse(status: response.status, bodyLength: response.body.count)
+        var response = response
+        if let lines = snapshot.config.cors.responseFieldLines(request.originMatch) { response.fieldLines += lines }
+        downstream.writeLocalResponse(response)
         downstream.flush()
         machine.finish()
         finish(errorType: telemetry.record.errorType)
         downstream.exchangeCompleted()
     }
 
-    /// An authentication scheme that browsers do not know, so they open no credentials dialog (RFC 9110 §11.6.1).
-    private static let challengeLine = Array("WWW-Authenticate: Session realm=\"cloakroom\"\r\n".utf8)
-    static let serverMethodsLine = Array("Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n".utf8)
-}
+    private static let serverMethodsLine = Array("Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n".utf8)
 
-/// Limits of an exchange, and aborting it.
-extension Exchange {
     /// Aborts the response: the client must notice that it is incomplete.
     func abortResponse(_ error: ExchangeErrorType) {
         cancelUpstream()
@@ -360,35 +342,5 @@ extension Exchange {
         machine.finish()
         finish(errorType: error)
         downstream?.abort()
-    }
-
-    /// Cancels the upstream request, whether or not a response was received.
-    func cancelUpstream() {
-        upstream?.cancel()
-        upstream = nil
-    }
-
-    /// The request body exceeds the route's limit.
-    func bodyTooLarge() {
-        cancelUpstream()
-        telemetry.failed(.bodyTooLarge)
-        guard case .awaitingResponse = machine.state, let permit else { return abortResponse(.bodyTooLarge) }
-        respond(snapshot.config.routes[permit.route].problem(.contentTooLarge), now: context.now)
-    }
-
-    /// Starts the response timeout. Called when the request has been sent.
-    func expectResponse() {
-        guard let permit else { return }
-        downstream?.setDeadline(telemetry.sentAt &+ snapshot.config.routes[permit.route].responseHeadTimeout)
-    }
-
-    /// Maximum pause within a body, in nanoseconds.
-    var bodyIdle: UInt64 {
-        permit.map { snapshot.config.routes[$0.route].bodyIdleTimeout } ?? snapshot.timeouts.bodyIdle
-    }
-
-    /// Maximum size of a request body, in bytes.
-    var bodyLimit: Int {
-        permit.map { snapshot.config.routes[$0.route].bodyLimit } ?? 0
     }
 }
