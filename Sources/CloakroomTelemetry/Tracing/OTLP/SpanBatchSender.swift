@@ -52,8 +52,8 @@ struct SpanBatchSender: Sendable {
 /// Logs export failures, at most one line per 10 s of each kind.
 struct ExportFailureLog: Sendable {
     private let logger: Logger
-    private let failures = LogRateLimiter(interval: .seconds(10))
-    private let losses = LogRateLimiter(interval: .seconds(10))
+    private let failures = LogRateLimiter()
+    private let losses = LogRateLimiter()
 
     init(logger: Logger) {
         self.logger = logger
