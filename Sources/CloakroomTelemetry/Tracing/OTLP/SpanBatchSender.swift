@@ -25,7 +25,7 @@ struct SpanBatchSender: Sendable {
                 return drop(spans, reason: reason)
             case .failed(let reason, let retryAfter):
                 let pause = backOff.pause(
-                    afterAttempt: attempt, retryAfter: retryAfter, jitter: .random(in: 0...1))
+                    afterAttempt: attempt, retryAfter: retryAfter, random: .random(in: .min ... .max))
                 guard let pause, !Task.isCancelled else { return drop(spans, reason: reason) }
                 log.failed(reason: reason)
                 await sleep(pause)
@@ -95,13 +95,11 @@ struct ExportRetryPolicy: Sendable {
     /// - Parameters:
     ///   - attempt: The number of the failed attempt, from 1.
     ///   - retryAfter: The delay requested by the collector.
-    ///   - jitter: 0...1; scales the delay between half and all of its value, so that gateways that lost the same
-    ///     collector do not reconnect at the same time.
-    func pause(afterAttempt attempt: Int, retryAfter: Duration?, jitter: Double) -> Duration? {
+    ///   - random: Shortens the delay by up to half.
+    func pause(afterAttempt attempt: Int, retryAfter: Duration?, random: UInt64) -> Duration? {
         guard attempt < attempts else { return nil }
-        var pause = first
-        for _ in 1..<max(1, attempt) where pause < longest { pause = pause * 2 }
-        pause = min(pause, longest) * (0.5 + min(max(jitter, 0), 1) / 2)
+        let backoff = ExponentialBackoff(initial: first, maximum: longest, jitter: 0.5)
+        let pause = backoff.delay(afterFailures: attempt, random: random)
         guard let retryAfter else { return pause }
         return max(pause, min(retryAfter, maxRetryAfter))
     }
