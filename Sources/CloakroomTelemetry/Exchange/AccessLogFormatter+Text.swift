@@ -1,4 +1,4 @@
-/// The access log line for a terminal: time, level and logger as in ``TextLogHandler``, then status, method, duration
+/// The access log line for a terminal: time, level and logger as in ``GatewayLogHandler``, then status, method, duration
 /// and path in columns, then the other fields named as in JSON.
 extension AccessLogFormatter {
     /// The column widths; longer values widen their line.

@@ -1,3 +1,5 @@
+import CloakroomCore
+
 /// Formats one line per finished exchange, as JSON or as text. Constant parts (names of routes and targets) are
 /// rendered once.
 struct AccessLogFormatter {
@@ -5,7 +7,7 @@ struct AccessLogFormatter {
     static let methodLimit = 32
 
     private var timestamp = RFC3339Renderer()
-    private let format: TelemetrySettings.LogFormat
+    private let format: LoggingConfiguration.Format
     /// The fragment of each route; the last one is for unmatched requests.
     private let routes: [[UInt8]]
     /// The fragment of each target.
@@ -13,7 +15,7 @@ struct AccessLogFormatter {
     /// The fragment of each transport, by ``transportIndex(_:)``.
     private let transports: [[UInt8]]
 
-    init(routes: [String], upstreams: [UpstreamTarget], format: TelemetrySettings.LogFormat = .json) {
+    init(routes: [String], upstreams: [UpstreamTarget], format: LoggingConfiguration.Format = .json) {
         self.format = format
         let routes = routes + [LoopTelemetry.unmatchedRoute]
         switch format {

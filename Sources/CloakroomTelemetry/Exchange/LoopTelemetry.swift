@@ -1,3 +1,5 @@
+import CloakroomCore
+
 /// Metrics and access log of one event loop. Only this loop uses the object, so there are no locks; loops share the
 /// atomic handles and the writer.
 ///
@@ -34,7 +36,7 @@ public final class LoopTelemetry {
     ///   - accessLogRatios: The fraction of exchanges to log, by route.
     init(
         metrics: GatewayMetrics, isMetricsEnabled: Bool = true, writer: LogWriter?, routes: [String],
-        upstreams: [UpstreamTarget], accessLogRatios: [Double] = [], format: TelemetrySettings.LogFormat = .json
+        upstreams: [UpstreamTarget], accessLogRatios: [Double] = [], format: LoggingConfiguration.Format = .json
     ) {
         self.metrics = metrics
         self.isMetricsEnabled = isMetricsEnabled

@@ -1,3 +1,4 @@
+import CloakroomCore
 import Testing
 
 @testable import CloakroomTelemetry
