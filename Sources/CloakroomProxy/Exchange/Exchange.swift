@@ -374,10 +374,6 @@ extension Exchange {
 
     /// Whether the request is idempotent (RFC 9110 §9.2.2) and has no body, so it can be sent again.
     var isIdempotent: Bool {
-        guard framing == .none else { return false }
-        return switch record.method {
-        case .get, .head, .put, .delete, .options, .trace: true
-        case .post, .patch, .connect, .other: false
-        }
+        framing == .none && record.method.isIdempotent
     }
 }

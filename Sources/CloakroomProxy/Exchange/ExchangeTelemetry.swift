@@ -116,8 +116,8 @@ extension Exchange {
         span.attributes["http.request.method"] = "\(record.method.label)"
         if let pattern = routePattern { span.attributes["http.route"] = pattern }
         span.attributes["url.path"] = receivedPath
-        span.attributes["url.scheme"] = "\(record.scheme.label)"
-        span.attributes["network.protocol.version"] = "\(record.protocolVersion.label)"
+        span.attributes["url.scheme"] = "\(record.scheme.name)"
+        span.attributes["network.protocol.version"] = "\(record.protocolVersion.name)"
         span.attributes["client.address"] = record.peerAddress
         if let stranger = untrustedTraceContext {
             var linked = ServiceContext.topLevel

@@ -195,10 +195,7 @@ extension Exchange {
     /// Upgrades are resolved later; here a requested upgrade is enough to apply the rule for tunnels.
     private var crossSiteKind: CrossSitePolicy.RequestKind {
         guard tunnel == .none, !summary.requestsWebSocket else { return .tunnel }
-        return switch record.method {
-        case .get, .head, .options, .trace: .safe
-        case .post, .put, .patch, .delete, .connect, .other: .unsafe
-        }
+        return record.method.isSafe ? .safe : .unsafe
     }
 
     /// Records how the request's origin matches the CORS policy, for the response.

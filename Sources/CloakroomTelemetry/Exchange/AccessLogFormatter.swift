@@ -1,4 +1,5 @@
 import CloakroomCore
+import CloakroomWire
 
 /// Formats one line per finished exchange, as JSON or as text. Constant parts (names of routes and targets) are
 /// rendered once.
@@ -63,19 +64,25 @@ struct AccessLogFormatter {
     }
 
     private static func transportIndex(
-        _ scheme: URIScheme, _ version: HTTPProtocolVersion, _ tls: ExchangeTLSVersion?
+        _ scheme: URIScheme, _ version: HTTPProtocolVersion, _ tls: TLSVersion?
     ) -> Int {
-        (Int(scheme.rawValue) * HTTPProtocolVersion.allCases.count + Int(version.rawValue))
-            * (ExchangeTLSVersion.allCases.count + 1) + (tls.map { Int($0.rawValue) + 1 } ?? 0)
+        let tlsIndex =
+            switch tls {
+            case nil: 0
+            case .tls12: 1
+            case .tls13: 2
+            }
+        return (Int(scheme.rawValue) * HTTPProtocolVersion.allCases.count + Int(version.rawValue))
+            * (TLSVersion.allCases.count + 1) + (tlsIndex)
     }
 
     /// In the order of ``transportIndex(_:_:_:)``.
     private static func transports(
-        _ fragment: (URIScheme, HTTPProtocolVersion, ExchangeTLSVersion?) -> [UInt8]
+        _ fragment: (URIScheme, HTTPProtocolVersion, TLSVersion?) -> [UInt8]
     ) -> [[UInt8]] {
         URIScheme.allCases.flatMap { scheme in
             HTTPProtocolVersion.allCases.flatMap { version in
-                ([nil] + ExchangeTLSVersion.allCases.map(Optional.some)).map { fragment(scheme, version, $0) }
+                ([nil] + TLSVersion.allCases.map(Optional.some)).map { fragment(scheme, version, $0) }
             }
         }
     }

@@ -1,4 +1,5 @@
 import CloakroomCore
+public import CloakroomWire
 
 /// Metrics and access log of one event loop. Only this loop uses the object, so there are no locks; loops share the
 /// atomic handles and the writer.

@@ -1,3 +1,4 @@
+import CloakroomWire
 import Foundation
 import Testing
 
