@@ -88,16 +88,15 @@ let package = Package(
         room(
             "CloakroomTelemetry",
             [
-                "CloakroomCore", "CloakroomTLS", asyncHTTPClient, deque, nioCore, nioConcurrency, nioHTTP1, log,
-                metrics,
-                tracing, lifecycle,
+                "CloakroomCore", "CloakroomTLS", "CloakroomWire", asyncHTTPClient, deque, nioCore, nioConcurrency,
+                nioHTTP1, log, metrics, tracing, lifecycle,
             ]),
         room("CloakroomSessions", ["CloakroomCore", "CloakroomTLS", crypto, grdb, nioCore, nioPosix, nioSSL, log]),
         room(
             "CloakroomIdentity",
             [
-                "CloakroomCore", "CloakroomTLS", deque, nioCore, nioHTTP1, nioPosix, nioSSL, asyncHTTPClient, crypto,
-                tracing,
+                "CloakroomCore", "CloakroomTLS", "CloakroomWire", deque, nioCore, nioHTTP1, nioPosix, nioSSL,
+                asyncHTTPClient, crypto, tracing,
             ]),
         room(
             "CloakroomProxy",
@@ -138,7 +137,8 @@ let package = Package(
         tests("CloakroomWire", ["TestSupport", nioCore]),
         tests("CloakroomCore", ["CloakroomWire", "TestSupport", nioCore]),
         tests(
-            "CloakroomTelemetry", ["CloakroomCore", "TestSupport", nioCore, nioHTTP1, nioPosix, metrics, tracing, log]),
+            "CloakroomTelemetry",
+            ["CloakroomCore", "CloakroomWire", "TestSupport", nioCore, nioHTTP1, nioPosix, metrics, tracing, log]),
         tests(
             "CloakroomSessions",
             ["CloakroomCore", "TestSupport", crypto, grdb, nioCore, nioEmbedded, nioPosix, nioSSL, x509, asn1, log]),
@@ -167,8 +167,8 @@ let package = Package(
         tests(
             "CloakroomAdmin",
             [
-                "CloakroomCore", "CloakroomTelemetry", "TestSupport", asyncHTTPClient, lifecycle, log, metrics, nioCore,
-                nioHTTP1,
+                "CloakroomCore", "CloakroomTelemetry", "CloakroomWire", "TestSupport", asyncHTTPClient, lifecycle, log,
+                metrics, nioCore, nioHTTP1,
             ]),
         tests("CloakroomConfig", ["CloakroomCore", configuration]),
         tests("MockAPI", [asyncHTTPClient, nioCore, nioHTTP1, httpTypes, crypto, lifecycle, log]),

@@ -1,5 +1,4 @@
 import CloakroomCore
-import CloakroomTelemetry
 import Logging
 import Synchronization
 
@@ -95,9 +94,9 @@ struct RejectionLog: Sendable {
         }
     }
 
-    private let wrongToken = LogRateLimiter(interval: .seconds(10))
-    private let throttled = LogRateLimiter(interval: .seconds(10))
-    private let page = LogRateLimiter(interval: .seconds(10))
+    private let wrongToken = LogRateLimiter()
+    private let throttled = LogRateLimiter()
+    private let page = LogRateLimiter()
 
     func note(_ reason: Reason, peer: String, now: Timestamp, logger: Logger) {
         let lines =

@@ -4,14 +4,6 @@ import ServiceLifecycle
 
 /// The settings of telemetry.
 public struct TelemetrySettings: Sendable {
-    /// The format of log lines.
-    public enum LogFormat: Sendable {
-        /// One JSON object per line.
-        case json
-        /// Text for a terminal.
-        case text
-    }
-
     /// The version shown in `cloakroom_build_info`.
     public var version = "unknown"
     /// The commit shown in `cloakroom_build_info`.
@@ -23,7 +15,7 @@ public struct TelemetrySettings: Sendable {
     /// The maximum number of buffered bytes of log lines; events have ``LogWriter/eventReserve`` more.
     public var pendingLogLimit = 4 << 20
     /// The format of log lines.
-    public var logFormat = LogFormat.json
+    public var logFormat = LoggingConfiguration.Format.json
     /// The initial minimum log level; changed by ``GatewayTelemetry/setLogLevel(_:)``.
     public var logLevel = Logger.Level.info
     /// Whether requests are logged if the route table does not specify it.
@@ -104,12 +96,9 @@ public final class GatewayTelemetry: Sendable {
 
     /// A log handler in the configured format, for use in the closure of `LoggingSystem.bootstrap`.
     public func makeLogHandler(label: String) -> any LogHandler {
-        switch settings.logFormat {
-        case .json:
-            JSONLogHandler(label: label, writer: logWriter, logLevel: logLevel, metadataProvider: .traceContext)
-        case .text:
-            TextLogHandler(label: label, writer: logWriter, logLevel: logLevel, metadataProvider: .traceContext)
-        }
+        GatewayLogHandler(
+            label: label, format: settings.logFormat, writer: logWriter, logLevel: logLevel,
+            metadataProvider: .traceContext)
     }
 
     /// Changes the minimum log level of all existing and future loggers without an explicit level.

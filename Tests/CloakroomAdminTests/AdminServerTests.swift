@@ -1,6 +1,7 @@
 import AsyncHTTPClient
 import CloakroomCore
 import CloakroomTelemetry
+import CloakroomWire
 import CoreMetrics
 import Foundation
 import Logging

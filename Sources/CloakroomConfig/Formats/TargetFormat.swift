@@ -1,4 +1,5 @@
 import CloakroomCore
+import CloakroomWire
 
 extension ValueFormat where Value == UpstreamTargetConfiguration {
     /// The address of an upstream: `http://host:port`, `https://host:port` or `unix:/path`. All targets use HTTP/1.1.
@@ -26,10 +27,10 @@ extension ValueFormat where Value == UpstreamTargetConfiguration {
     private static let example = "write http://host:port, https://host:port or unix:/path"
 
     private static func tcp(
-        _ scheme: UpstreamTargetConfiguration.Scheme, _ text: String, usualPort: Int
+        _ scheme: URIScheme, _ text: String, usualPort: Int
     ) throws(ConfigValueError) -> UpstreamTargetConfiguration {
-        let example = "\(scheme.rawValue)://host:port"
-        var authority = text.dropFirst("\(scheme.rawValue)://".count)
+        let example = "\(scheme.name)://host:port"
+        var authority = text.dropFirst("\(scheme.name)://".count)
         if authority.hasSuffix("/") { authority = authority.dropLast() }
         guard !authority.contains("/") else {
             throw ConfigValueError(

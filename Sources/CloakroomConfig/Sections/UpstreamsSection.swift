@@ -1,4 +1,5 @@
 import CloakroomCore
+import CloakroomWire
 
 /// `upstreams`: a mapping from names to upstreams. At least one.
 struct UpstreamsSection {

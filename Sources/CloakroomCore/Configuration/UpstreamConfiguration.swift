@@ -1,3 +1,5 @@
+public import CloakroomWire
+
 /// An API behind the gateway.
 public struct UpstreamConfiguration: Sendable, Equatable {
     /// The unique name used by routes, logs and metrics.
@@ -145,14 +147,6 @@ public struct PoolConfiguration: Sendable, Equatable {
 
 /// A target of an upstream. The gateway uses HTTP/1.1 for all targets.
 public struct UpstreamTargetConfiguration: Sendable, Hashable, CustomStringConvertible {
-    /// How the connection is protected.
-    public enum Scheme: String, Sendable, Hashable {
-        /// Plain text.
-        case http
-        /// TLS; the certificate is always verified.
-        case https
-    }
-
     /// The address to connect to.
     public enum Address: Sendable, Hashable {
         /// A host name or an IP address, and a port from 1 to 65535.
@@ -161,13 +155,13 @@ public struct UpstreamTargetConfiguration: Sendable, Hashable, CustomStringConve
         case unixSocket(path: String)
     }
 
-    /// How the connection is protected.
-    public var scheme: Scheme
+    /// How the connection is protected. The certificate of an `https` target is always verified.
+    public var scheme: URIScheme
     /// The address to connect to.
     public var address: Address
 
     /// Creates a TCP target.
-    public init(_ address: HostAndPort, scheme: Scheme = .http) {
+    public init(_ address: HostAndPort, scheme: URIScheme = .http) {
         self.scheme = scheme
         self.address = .tcp(address)
     }
@@ -181,7 +175,7 @@ public struct UpstreamTargetConfiguration: Sendable, Hashable, CustomStringConve
     /// `http://host:port`, `https://host:port` or `unix:/path`.
     public var description: String {
         switch address {
-        case .tcp(let address): "\(scheme.rawValue)://\(address)"
+        case .tcp(let address): "\(scheme.name)://\(address)"
         case .unixSocket(let path): "unix:\(path)"
         }
     }

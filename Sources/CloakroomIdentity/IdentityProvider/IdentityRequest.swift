@@ -1,6 +1,7 @@
 import AsyncHTTPClient
 import CloakroomCore
 import CloakroomTLS
+import CloakroomWire
 import FoundationEssentials
 import NIOCore
 import NIOHTTP1
@@ -124,7 +125,7 @@ struct IdentityTarget: Sendable {
                 if address.host != host { configuration.dnsOverride = [address.host: host] }
                 verifier = ServerNameVerifier(host: address.host)
             }
-            origin = "\(target.scheme.rawValue)://\(address)"
+            origin = "\(target.scheme.name)://\(address)"
         }
         pooledClient = Client(configuration, eventLoopGroup, verifier: verifier, onConnected: onConnected)
         configuration.maximumUsesPerConnection = 1

@@ -271,6 +271,8 @@ struct RefreshBackoff: Sendable {
     /// The maximum back-off, and how long after a back-off the earlier failures still count.
     static let longest = Duration.seconds(30)
 
+    private static let backoff = ExponentialBackoff(initial: .seconds(1), maximum: longest, jitter: 0.25)
+
     /// The number of consecutive failed refreshes.
     private(set) var failures = 0
     /// The end of the back-off.
@@ -279,16 +281,15 @@ struct RefreshBackoff: Sendable {
     private(set) var outcome = RefreshOutcome.unavailable(status: 503, retryAfter: 1)
 
     /// Records a failure.
-    /// - Parameter spread: Any bits; they shorten the back-off by up to a quarter, so that sessions which failed
-    ///   together do not retry together.
+    /// - Parameter spread: Any bits, of which the low eight shorten the back-off by up to a quarter, so that sessions
+    ///   which failed together do not retry together.
     mutating func note(_ failure: RefreshOutcome, spread: UInt64, now: Timestamp) {
         if case .storeUnavailable = failure {
             failures = 1
         } else {
             failures = isExpired(at: now) ? 1 : failures + 1
         }
-        let full = min(Self.longest.wholeMilliseconds, 1_000 << Int64(min(failures - 1, 5)))
-        until = now + .milliseconds(full - full / 4 * Int64(spread & 0xff) / 256)
+        until = now + Self.backoff.delay(afterFailures: failures, random: spread << 56)
         outcome = failure
     }
 

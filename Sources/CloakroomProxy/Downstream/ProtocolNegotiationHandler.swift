@@ -1,3 +1,4 @@
+import CloakroomCore
 import CloakroomTelemetry
 import NIOCore
 import NIOSSL
@@ -57,7 +58,7 @@ final class ProtocolNegotiationHandler: ChannelInboundHandler, RemovableChannelH
     func userInboundEventTriggered(context handlerContext: ChannelHandlerContext, event: Any) {
         if case .handshakeCompleted(let negotiated)? = event as? TLSUserEvent {
             let tls = try? handlerContext.pipeline.syncOperations.handler(type: NIOSSLServerHandler.self)
-            client.tlsVersion = tls?.tlsVersion == .tlsv13 ? .tls1_3 : .tls1_2
+            client.tlsVersion = tls?.tlsVersion == .tlsv13 ? .tls13 : .tls12
             if let certificate = tls?.peerCertificate {
                 // A resumed TLS session was verified when it was created; the certificate may have expired since.
                 let now = client.context.wallNanoseconds(at: client.context.updateTime()) / 1_000_000_000

@@ -68,8 +68,8 @@ struct ExchangeTelemetry {
         span.attributes["http.request.method"] = "\(record.method.label)"
         if let route, !route.pattern.isEmpty { span.attributes["http.route"] = route.pattern }
         span.attributes["url.path"] = request.loggablePath
-        span.attributes["url.scheme"] = "\(record.scheme.label)"
-        span.attributes["network.protocol.version"] = "\(record.protocolVersion.label)"
+        span.attributes["url.scheme"] = "\(record.scheme.name)"
+        span.attributes["network.protocol.version"] = "\(record.protocolVersion.name)"
         span.attributes["client.address"] = record.peerAddress
         // The trace of an untrusted peer is not continued; the server span links to it.
         if !peer.isTrusted, let untrusted = request.readTraceContext() {

@@ -1,5 +1,5 @@
 import CloakroomCore
-import CloakroomTelemetry
+import CloakroomWire
 import NIOCore
 
 /// The client side of a connection; created once per connection.
@@ -10,7 +10,7 @@ struct Peer {
     let isTrusted: Bool
     let scheme: URIScheme
     /// `nil` without TLS.
-    let tlsVersion: ExchangeTLSVersion?
+    let tlsVersion: TLSVersion?
     /// `X-Client-Cert-Subject: …` with its line end; empty without a verified certificate.
     let certificateLine: [UInt8]
     /// `X-Forwarded-For: …` with its line end.
@@ -26,7 +26,7 @@ struct Peer {
     private static let certificateField = "X-Client-Cert-Subject"
 
     init(
-        address: String, isTLS: Bool, trusted: [CIDRBlock], tlsVersion: ExchangeTLSVersion? = nil,
+        address: String, isTLS: Bool, trusted: [CIDRBlock], tlsVersion: TLSVersion? = nil,
         certificateSubject: String? = nil
     ) {
         self.address = address
@@ -54,7 +54,7 @@ struct DownstreamConnectionInfo {
     /// The client's address from a PROXY header; `nil` to use the connection's remote address.
     var sourceAddress: String?
     /// `nil` without TLS.
-    var tlsVersion: ExchangeTLSVersion?
+    var tlsVersion: TLSVersion?
     /// Subject of the client's certificate, if one was requested and verified.
     var certificateSubject: String?
 

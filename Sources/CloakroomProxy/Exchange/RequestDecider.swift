@@ -190,10 +190,7 @@ extension RequestDecider {
     /// Upgrades are resolved later; here a requested upgrade is enough to apply the rule for tunnels.
     private static func crossSiteKind(_ request: inout InboundRequest) -> CrossSitePolicy.RequestKind {
         guard request.upgrade == .none, !request.summary.requestsWebSocket else { return .tunnel }
-        return switch request.method {
-        case .get, .head, .options, .trace: .safe
-        case .post, .put, .patch, .delete, .connect, .other: .unsafe
-        }
+        return request.method.isSafe ? .safe : .unsafe
     }
 
     /// Stores how the request's origin matches the CORS policy, for the response.

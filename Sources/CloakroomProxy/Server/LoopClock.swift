@@ -50,25 +50,6 @@ struct LoopClock {
     }
 }
 
-/// IMF-fixdate, the preferred date format of HTTP (RFC 9110 §5.6.7).
-enum HTTPDate {
-    static func render(secondsSinceEpoch seconds: Int64) -> [UInt8] {
-        let days = Int64((Double(seconds) / 86_400).rounded(.down))
-        let secondOfDay = Int(seconds - days * 86_400)
-        let weekday = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"][Int(((days % 7) + 7) % 7)]
-        let date = CivilDate(daysSinceEpoch: Int(days))
-        let monthName = [
-            "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-        ][date.month - 1]
-        let time = [secondOfDay / 3_600, secondOfDay / 60 % 60, secondOfDay % 60].map(twoDigits).joined(separator: ":")
-        return Array("\(weekday), \(twoDigits(date.day)) \(monthName) \(date.year) \(time) GMT".utf8)
-    }
-
-    private static func twoDigits(_ number: Int) -> String {
-        number < 10 ? "0\(number)" : "\(number)"
-    }
-}
-
 /// Fast random number generator for ids (SplitMix64, seeded by the system). Not for secrets.
 struct SplitMix64: RandomNumberGenerator {
     private var state: UInt64

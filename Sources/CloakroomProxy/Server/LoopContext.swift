@@ -1,6 +1,7 @@
 import CloakroomCore
 import CloakroomTelemetry
 import CloakroomWire
+import Logging
 import NIOCore
 
 /// State that one event loop keeps for all its connections. Used on that loop only.
@@ -14,7 +15,9 @@ final class LoopContext {
     /// Buffer with the trace lines of forwarded requests.
     var traceLines = TraceHeaderTemplate()
     private var registered: [any LoopRegistered] = []
-    private var rejectionLog: RejectionLog
+    private let logger: Logger
+    /// At most 10 lines about rejected messages per 10 s and event loop, so that clients cannot fill the disk.
+    private var rejectionLines = FixedWindowLimiter(limit: 10)
     private var unflushed: [HTTP2DownstreamHandler] = []
     private var generator = SplitMix64()
     private var clock: LoopClock
@@ -26,7 +29,7 @@ final class LoopContext {
     init(eventLoop: any EventLoop, config: ConfigSnapshot, loopCount: Int) {
         self.eventLoop = eventLoop
         self.loopCount = loopCount
-        rejectionLog = RejectionLog(config.logger)
+        logger = config.logger
         clock = LoopClock(config.sessionClock)
         snapshot = LoopSnapshot(config)
         snapshot.open(on: self)
@@ -95,7 +98,8 @@ final class LoopContext {
     /// Counts and logs a rejection for another reason, a compile-time constant.
     func reject(_ reason: StaticString, from peer: String) {
         snapshot.config.telemetry.metrics.rejections(reason: reason).increment()
-        rejectionLog.note(reason, peer: peer, now: now)
+        guard rejectionLines.tryAcquire(at: now) != nil else { return }
+        logger.info("malformed request rejected", metadata: ["error_type": "\(reason)", "peer": "\(peer)"])
     }
 
     /// A random number for ids: unique, not secret.

@@ -1,5 +1,6 @@
 import CloakroomCore
 import CloakroomTelemetry
+import CloakroomWire
 import Logging
 import NIOCore
 import NIOSSL

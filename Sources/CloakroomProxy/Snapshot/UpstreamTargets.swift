@@ -1,5 +1,6 @@
 public import CloakroomCore
 public import CloakroomTLS
+import CloakroomWire
 public import Logging
 import Synchronization
 

@@ -1,4 +1,5 @@
 import CloakroomCore
+import CloakroomWire
 
 /// The access log line as a JSON object.
 extension AccessLogFormatter {
@@ -23,16 +24,16 @@ extension AccessLogFormatter {
 
     /// `","scheme":"…","protocol":"…"` and, with TLS, `,"tls":"…"`, without the last quotation mark.
     static func jsonFragment(
-        scheme: URIScheme, version: HTTPProtocolVersion, tls: ExchangeTLSVersion?
+        scheme: URIScheme, version: HTTPProtocolVersion, tls: TLSVersion?
     ) -> [UInt8] {
         var fragment = LineBuffer()
         fragment.append("\",\"scheme\":\"")
-        fragment.append(scheme.label)
+        fragment.append(scheme.name)
         fragment.append("\",\"protocol\":\"")
-        fragment.append(version.label)
+        fragment.append(version.name)
         if let tls {
             fragment.append("\",\"tls\":\"")
-            fragment.append(tls.label)
+            fragment.append(plain: tls.rawValue)
         }
         return fragment.bytes
     }

@@ -1,6 +1,7 @@
 import CloakroomCore
+import CloakroomWire
 
-/// The access log line for a terminal: time, level and logger as in ``TextLogHandler``, then status, method, duration
+/// The access log line for a terminal: time, level and logger as in ``GatewayLogHandler``, then status, method, duration
 /// and path in columns, then the other fields named as in JSON.
 extension AccessLogFormatter {
     /// The column widths; longer values widen their line.
@@ -27,16 +28,16 @@ extension AccessLogFormatter {
 
     /// ` scheme=… protocol=…` and, with TLS, ` tls=…`.
     static func textFragment(
-        scheme: URIScheme, version: HTTPProtocolVersion, tls: ExchangeTLSVersion?
+        scheme: URIScheme, version: HTTPProtocolVersion, tls: TLSVersion?
     ) -> [UInt8] {
         var fragment = LineBuffer()
         fragment.append(" scheme=")
-        fragment.append(scheme.label)
+        fragment.append(scheme.name)
         fragment.append(" protocol=")
-        fragment.append(version.label)
+        fragment.append(version.name)
         if let tls {
             fragment.append(" tls=")
-            fragment.append(tls.label)
+            fragment.append(plain: tls.rawValue)
         }
         return fragment.bytes
     }

@@ -1,3 +1,6 @@
+import CloakroomCore
+import CloakroomWire
+
 /// Formats one line per finished exchange, as JSON or as text. Constant parts (names of routes and targets) are
 /// rendered once.
 struct AccessLogFormatter {
@@ -5,7 +8,7 @@ struct AccessLogFormatter {
     static let methodLimit = 32
 
     private var timestamp = RFC3339Renderer()
-    private let format: TelemetrySettings.LogFormat
+    private let format: LoggingConfiguration.Format
     /// The fragment of each route; the last one is for unmatched requests.
     private let routes: [[UInt8]]
     /// The fragment of each target.
@@ -13,7 +16,7 @@ struct AccessLogFormatter {
     /// The fragment of each transport, by ``transportIndex(_:)``.
     private let transports: [[UInt8]]
 
-    init(routes: [String], upstreams: [UpstreamTarget], format: TelemetrySettings.LogFormat = .json) {
+    init(routes: [String], upstreams: [UpstreamTarget], format: LoggingConfiguration.Format = .json) {
         self.format = format
         let routes = routes + [LoopTelemetry.unmatchedRoute]
         switch format {
@@ -61,19 +64,25 @@ struct AccessLogFormatter {
     }
 
     private static func transportIndex(
-        _ scheme: URIScheme, _ version: HTTPProtocolVersion, _ tls: ExchangeTLSVersion?
+        _ scheme: URIScheme, _ version: HTTPProtocolVersion, _ tls: TLSVersion?
     ) -> Int {
-        (Int(scheme.rawValue) * HTTPProtocolVersion.allCases.count + Int(version.rawValue))
-            * (ExchangeTLSVersion.allCases.count + 1) + (tls.map { Int($0.rawValue) + 1 } ?? 0)
+        let tlsIndex =
+            switch tls {
+            case nil: 0
+            case .tls12: 1
+            case .tls13: 2
+            }
+        return (Int(scheme.rawValue) * HTTPProtocolVersion.allCases.count + Int(version.rawValue))
+            * (TLSVersion.allCases.count + 1) + (tlsIndex)
     }
 
     /// In the order of ``transportIndex(_:_:_:)``.
     private static func transports(
-        _ fragment: (URIScheme, HTTPProtocolVersion, ExchangeTLSVersion?) -> [UInt8]
+        _ fragment: (URIScheme, HTTPProtocolVersion, TLSVersion?) -> [UInt8]
     ) -> [[UInt8]] {
         URIScheme.allCases.flatMap { scheme in
             HTTPProtocolVersion.allCases.flatMap { version in
-                ([nil] + ExchangeTLSVersion.allCases.map(Optional.some)).map { fragment(scheme, version, $0) }
+                ([nil] + TLSVersion.allCases.map(Optional.some)).map { fragment(scheme, version, $0) }
             }
         }
     }

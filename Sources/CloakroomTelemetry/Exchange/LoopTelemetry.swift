@@ -1,3 +1,6 @@
+import CloakroomCore
+public import CloakroomWire
+
 /// Metrics and access log of one event loop. Only this loop uses the object, so there are no locks; loops share the
 /// atomic handles and the writer.
 ///
@@ -37,7 +40,7 @@ public final class LoopTelemetry {
     ///   - accessLogRatios: The fraction of exchanges to log, by route.
     init(
         metrics: GatewayMetrics, isMetricsEnabled: Bool = true, writer: LogWriter?, routes: [RouteLabels],
-        upstreams: [UpstreamTarget], accessLogRatios: [Double] = [], format: TelemetrySettings.LogFormat = .json
+        upstreams: [UpstreamTarget], accessLogRatios: [Double] = [], format: LoggingConfiguration.Format = .json
     ) {
         self.metrics = metrics
         self.isMetricsEnabled = isMetricsEnabled

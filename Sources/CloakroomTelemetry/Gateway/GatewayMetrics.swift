@@ -1,4 +1,5 @@
 public import CloakroomCore
+import CloakroomWire
 
 /// The metric families of the gateway, with the names and labels of OpenTelemetry's HTTP conventions in Prometheus
 /// notation. Series known in advance are exposed from the start with zero.
@@ -199,7 +200,7 @@ extension GatewayMetrics {
     func activeRequests(method: RequestMethod, scheme: URIScheme) -> GaugeHandle {
         registry.gauge(
             "http_server_active_requests", help: "Requests in progress.",
-            labels: [("http_request_method", method.label.description), ("url_scheme", scheme.label.description)])
+            labels: [("http_request_method", method.label.description), ("url_scheme", scheme.name.description)])
     }
 
     func serverRequestDuration(_ record: borrowing ExchangeRecord, route: RouteLabels) -> HistogramHandle {
@@ -211,8 +212,8 @@ extension GatewayMetrics {
                 ("http_route", route.pattern),
                 ("route", route.name),
                 ("http_response_status_code", Self.statusLabel(record.status)),
-                ("url_scheme", record.scheme.label.description),
-                ("network_protocol_version", record.protocolVersion.label.description),
+                ("url_scheme", record.scheme.name.description),
+                ("network_protocol_version", record.protocolVersion.name.description),
                 ("error_type", Self.errorLabel(record.errorType, status: record.status)),
             ])
     }

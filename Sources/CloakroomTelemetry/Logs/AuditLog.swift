@@ -11,11 +11,11 @@ public struct AuditLog: Sendable {
     static let problemLimit = 500
 
     private let logger: Logger
-    private let failures = LogRateLimiter(interval: .seconds(10))
+    private let failures = LogRateLimiter()
     /// One limiter per call: clients can cause sign-in failures, which must not suppress lines about failed token
     /// refreshes.
     private let misconfigurations = Dictionary(
-        uniqueKeysWithValues: TokenClientError.Operation.allCases.map { ($0, LogRateLimiter(interval: .seconds(10))) })
+        uniqueKeysWithValues: TokenClientError.Operation.allCases.map { ($0, LogRateLimiter()) })
 
     /// - Parameter logger: Its handler determines the output. Lines have level `notice`, temporary failures `warning`,
     ///   a rejected configuration `error`.

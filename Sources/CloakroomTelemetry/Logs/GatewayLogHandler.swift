@@ -1,17 +1,22 @@
+import CloakroomCore
 public import Logging
 import Synchronization
 
-/// Writes log lines as JSON objects: `time`, `level`, `logger`, `message`, followed by the sorted metadata at the same
-/// level. Metadata with one of these names is written as `metadata_<name>`.
-public struct JSONLogHandler: LogHandler {
+/// Writes log lines in the configured format; the level is shared by all handlers and can change.
+///
+/// - JSON: an object with `time`, `level`, `logger`, `message`, followed by the sorted metadata at the same level.
+///   Metadata with one of these names is written as `metadata_<name>`.
+/// - Text, for a terminal: time, level, logger, message, then `key=value`. Control characters are escaped, so logged
+///   values cannot move the cursor or start a new line.
+struct GatewayLogHandler: LogHandler {
     private static let ownKeys: Set<String> = ["time", "level", "logger", "message", "error"]
 
     /// The metadata of every line of this logger.
-    public var metadata: Logger.Metadata = [:]
+    var metadata: Logger.Metadata = [:]
     /// Adds context metadata, such as the trace.
-    public var metadataProvider: Logger.MetadataProvider?
+    var metadataProvider: Logger.MetadataProvider?
     /// The minimum level. Setting it gives this logger a level of its own; otherwise the shared level applies.
-    public var logLevel: Logger.Level {
+    var logLevel: Logger.Level {
         get { ownLevel ?? sharedLevel.current }
         set { ownLevel = newValue }
     }
@@ -19,42 +24,44 @@ public struct JSONLogHandler: LogHandler {
     private let sharedLevel: DynamicLogLevel
     private var ownLevel: Logger.Level?
     private let label: String
+    private let format: LoggingConfiguration.Format
     private let writer: LogWriter
     private let now: WallClock
 
     /// Creates a handler for the logger named `label`.
     /// - Parameter logLevel: The shared minimum level, used while this logger has none of its own.
-    public init(
-        label: String, writer: LogWriter, logLevel: DynamicLogLevel,
-        metadataProvider: Logger.MetadataProvider? = nil, now: @escaping WallClock = systemWallClock
+    init(
+        label: String, format: LoggingConfiguration.Format, writer: LogWriter,
+        logLevel: DynamicLogLevel = DynamicLogLevel(.info), metadataProvider: Logger.MetadataProvider? = nil,
+        now: @escaping WallClock = systemWallClock
     ) {
         self.label = label
+        self.format = format
         self.writer = writer
         sharedLevel = logLevel
         self.metadataProvider = metadataProvider
         self.now = now
     }
 
-    /// Creates a handler with a fixed level.
-    public init(
-        label: String, writer: LogWriter, logLevel: Logger.Level = .info,
-        metadataProvider: Logger.MetadataProvider? = nil, now: @escaping WallClock = systemWallClock
-    ) {
-        self.init(
-            label: label, writer: writer, logLevel: DynamicLogLevel(logLevel), metadataProvider: metadataProvider,
-            now: now)
-    }
-
     /// One value of ``metadata``.
-    public subscript(metadataKey key: String) -> Logger.MetadataValue? {
+    subscript(metadataKey key: String) -> Logger.MetadataValue? {
         get { metadata[key] }
         set { metadata[key] = newValue }
     }
 
     /// Renders the line and passes it to the writer, which may drop it and never blocks.
-    public func log(event: LogEvent) {
-        var timestamp = RFC3339Renderer()
+    func log(event: LogEvent) {
         var line = LineBuffer(reserving: 256)
+        let metadata = LogMetadata.merged(metadata, metadataProvider, event.metadata)
+        switch format {
+        case .json: appendJSON(event, metadata, to: &line)
+        case .text: appendText(event, metadata, to: &line)
+        }
+        writer.submit(bytes: line.bytes, lines: 1, kind: .init(event.level))
+    }
+
+    private func appendJSON(_ event: LogEvent, _ metadata: LogMetadata.Sorted, to line: inout LineBuffer) {
+        var timestamp = RFC3339Renderer()
         line.append("{\"time\":\"")
         timestamp.append(now(), to: &line)
         line.append("\",\"level\":\"")
@@ -67,69 +74,17 @@ public struct JSONLogHandler: LogHandler {
             line.append(",\"error\":")
             line.append(json: "\(error)")
         }
-        for (key, value) in LogMetadata.merged(metadata, metadataProvider, event.metadata) {
+        for (key, value) in metadata {
             line.append(",")
             line.append(json: Self.ownKeys.contains(key) ? "metadata_" + key : key)
             line.append(":")
             line.append(value)
         }
         line.append("}\n")
-        writer.submit(bytes: line.bytes, lines: 1, kind: .init(event.level))
-    }
-}
-
-/// Writes log lines for a terminal: time, level, logger, message, then `key=value`. Control characters are escaped, so
-/// logged values cannot move the cursor or start a new line.
-public struct TextLogHandler: LogHandler {
-    /// The metadata of every line of this logger.
-    public var metadata: Logger.Metadata = [:]
-    /// Adds context metadata, such as the trace.
-    public var metadataProvider: Logger.MetadataProvider?
-    /// The minimum level. Setting it gives this logger a level of its own; otherwise the shared level applies.
-    public var logLevel: Logger.Level {
-        get { ownLevel ?? sharedLevel.current }
-        set { ownLevel = newValue }
     }
 
-    private let sharedLevel: DynamicLogLevel
-    private var ownLevel: Logger.Level?
-    private let label: String
-    private let writer: LogWriter
-    private let now: WallClock
-
-    /// Creates a handler for the logger named `label`.
-    /// - Parameter logLevel: The shared minimum level, used while this logger has none of its own.
-    public init(
-        label: String, writer: LogWriter, logLevel: DynamicLogLevel,
-        metadataProvider: Logger.MetadataProvider? = nil, now: @escaping WallClock = systemWallClock
-    ) {
-        self.label = label
-        self.writer = writer
-        sharedLevel = logLevel
-        self.metadataProvider = metadataProvider
-        self.now = now
-    }
-
-    /// Creates a handler with a fixed level.
-    public init(
-        label: String, writer: LogWriter, logLevel: Logger.Level = .info,
-        metadataProvider: Logger.MetadataProvider? = nil, now: @escaping WallClock = systemWallClock
-    ) {
-        self.init(
-            label: label, writer: writer, logLevel: DynamicLogLevel(logLevel), metadataProvider: metadataProvider,
-            now: now)
-    }
-
-    /// One value of ``metadata``.
-    public subscript(metadataKey key: String) -> Logger.MetadataValue? {
-        get { metadata[key] }
-        set { metadata[key] = newValue }
-    }
-
-    /// Renders the line and passes it to the writer, which may drop it and never blocks.
-    public func log(event: LogEvent) {
+    private func appendText(_ event: LogEvent, _ metadata: LogMetadata.Sorted, to line: inout LineBuffer) {
         var timestamp = RFC3339Renderer()
-        var line = LineBuffer(reserving: 256)
         timestamp.append(now(), to: &line)
         line.append(" ")
         let levelStart = line.count
@@ -139,11 +94,8 @@ public struct TextLogHandler: LogHandler {
         line.append(": ")
         line.append(escaped: event.message.description.utf8.span)
         if let error = event.error { Self.append("error", "\(error)", to: &line) }
-        for (key, value) in LogMetadata.merged(metadata, metadataProvider, event.metadata) {
-            Self.append(key, value, to: &line)
-        }
+        for (key, value) in metadata { Self.append(key, value, to: &line) }
         line.append("\n")
-        writer.submit(bytes: line.bytes, lines: 1, kind: .init(event.level))
     }
 
     private static func append(_ key: String, _ value: Logger.MetadataValue, to line: inout LineBuffer) {
@@ -164,9 +116,11 @@ enum LogMetadata {
     /// The maximum nesting depth; deeper values are cut to bound the line.
     static let depthLimit = 16
 
+    typealias Sorted = [(key: String, value: Logger.MetadataValue)]
+
     static func merged(
         _ handler: Logger.Metadata, _ provider: Logger.MetadataProvider?, _ event: Logger.Metadata?
-    ) -> [(key: String, value: Logger.MetadataValue)] {
+    ) -> Sorted {
         var merged = handler
         if let provided = provider?.get() { merged.merge(provided) { $1 } }
         if let event { merged.merge(event) { $1 } }

@@ -1,3 +1,4 @@
+import CloakroomCore
 import DequeModule
 import Dispatch
 import Foundation
@@ -264,7 +265,7 @@ extension LogWriter.LineKind {
 /// The log line that reports dropped events, which happens if the log output is not read. It is written by
 /// ``LogWriter`` itself, bypassing the full buffer.
 struct DroppedEventsNotice: Sendable {
-    let format: TelemetrySettings.LogFormat
+    let format: LoggingConfiguration.Format
 
     private static let message = "log lines were dropped: the log is not read fast enough"
 

@@ -1,3 +1,4 @@
+import CloakroomCore
 import Glibc
 
 /// Renders wall-clock times as RFC 3339 in UTC with milliseconds. The last rendered second is cached, because many
@@ -21,9 +22,7 @@ struct RFC3339Renderer {
 
     /// The text up to and including the decimal point.
     private static func render(_ second: Int64) -> [UInt8] {
-        let day = second.floorDivided(by: 86_400)
-        let secondOfDay = Int(second - day * 86_400)
-        let date = CivilDate(daysSinceEpoch: Int(day))
+        let date = CivilDate(secondsSinceEpoch: second)
         var line = LineBuffer(reserving: 20)
         line.append(padded: date.year, digits: 4)
         line.append("-")
@@ -31,44 +30,13 @@ struct RFC3339Renderer {
         line.append("-")
         line.append(padded: date.day, digits: 2)
         line.append("T")
-        line.append(padded: secondOfDay / 3_600, digits: 2)
+        line.append(padded: date.hour, digits: 2)
         line.append(":")
-        line.append(padded: secondOfDay / 60 % 60, digits: 2)
+        line.append(padded: date.minute, digits: 2)
         line.append(":")
-        line.append(padded: secondOfDay % 60, digits: 2)
+        line.append(padded: date.second, digits: 2)
         line.append(".")
         return line.bytes
-    }
-}
-
-/// A day of the Gregorian calendar.
-public struct CivilDate: Equatable, Sendable {
-    /// The year.
-    public let year: Int
-    /// The month, 1...12.
-    public let month: Int
-    /// The day of the month, 1...31.
-    public let day: Int
-
-    /// Counts in eras of 400 years with 146,097 days each, and in years that begin in March, so the leap day is the
-    /// last day of the year.
-    public init(daysSinceEpoch: Int) {
-        let sinceMarch0000 = daysSinceEpoch + 719_468
-        let era = Int(Int64(sinceMarch0000).floorDivided(by: 146_097))
-        let dayOfEra = sinceMarch0000 - era * 146_097
-        let yearOfEra = (dayOfEra - dayOfEra / 1_460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
-        let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
-        let monthFromMarch = (5 * dayOfYear + 2) / 153
-        day = dayOfYear - (153 * monthFromMarch + 2) / 5 + 1
-        month = monthFromMarch < 10 ? monthFromMarch + 3 : monthFromMarch - 9
-        year = era * 400 + yearOfEra + (month <= 2 ? 1 : 0)
-    }
-}
-
-extension Int64 {
-    fileprivate func floorDivided(by divisor: Int64) -> Int64 {
-        let (quotient, remainder) = quotientAndRemainder(dividingBy: divisor)
-        return remainder < 0 ? quotient - 1 : quotient
     }
 }
 

@@ -230,7 +230,7 @@ extension TelemetrySettings {
         commit = Cloakroom.commit
         // Metrics can be read only through the admin listener.
         isMetricsEnabled = configuration.admin != nil
-        logFormat = configuration.logging.format == .json ? .json : .text
+        logFormat = configuration.logging.format
         logLevel = Logger.Level(rawValue: configuration.logging.level) ?? .info
         isAccessLogEnabled = configuration.logging.accessLog
         tracing = configuration.tracing

@@ -5,43 +5,8 @@ import Testing
 
 @testable import CloakroomProxy
 
-@Suite("Dates and time")
+@Suite("The clock of an event loop")
 struct LoopClockTests {
-    private func rendered(_ seconds: Int64) -> String {
-        String(decoding: HTTPDate.render(secondsSinceEpoch: seconds), as: UTF8.self)
-    }
-
-    @Test(
-        "Dates have the preferred form (RFC 9110 §5.6.7)",
-        arguments: [
-            (0, "Thu, 01 Jan 1970 00:00:00 GMT"),
-            (784_111_777, "Sun, 06 Nov 1994 08:49:37 GMT"),
-            (951_782_400, "Tue, 29 Feb 2000 00:00:00 GMT"),
-            (951_868_800, "Wed, 01 Mar 2000 00:00:00 GMT"),
-            (1_709_164_800, "Thu, 29 Feb 2024 00:00:00 GMT"),
-            (4_107_542_399, "Sun, 28 Feb 2100 23:59:59 GMT"),
-            (4_107_542_400, "Mon, 01 Mar 2100 00:00:00 GMT"),
-            (-1, "Wed, 31 Dec 1969 23:59:59 GMT"),
-        ] as [(Int64, String)])
-    func table(seconds: Int64, expected: String) {
-        #expect(rendered(seconds) == expected)
-    }
-
-    @Test("Every date is formatted as by the platform's calendar")
-    func againstFoundation() {
-        let formatter = DateFormatter()
-        formatter.locale = Locale(identifier: "en_US_POSIX")
-        formatter.timeZone = TimeZone(secondsFromGMT: 0)
-        formatter.calendar = Calendar(identifier: .gregorian)
-        formatter.dateFormat = "EEE, dd MMM yyyy HH:mm:ss 'GMT'"
-        var generator = SeededGenerator(seed: 20)
-        for _ in 0..<1_000 {
-            // From 1970 to the year 5138.
-            let seconds = Int64.random(in: 0...100_000_000_000, using: &generator)
-            #expect(rendered(seconds) == formatter.string(from: Date(timeIntervalSince1970: Double(seconds))))
-        }
-    }
-
     @Test("Session time is monotonic across all event loops")
     func sessionTime() {
         let clock = SessionClock()

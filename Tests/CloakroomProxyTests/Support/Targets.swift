@@ -1,4 +1,5 @@
 import CloakroomCore
+import CloakroomWire
 import NIOCore
 import NIOSSL
 

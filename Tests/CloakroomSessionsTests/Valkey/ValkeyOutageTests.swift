@@ -126,18 +126,18 @@ struct ValkeyOutageTests {
     @Test("Delays double up to 5 s with full jitter, and start again after an established connection")
     func backoff() {
         var generator = SeededGenerator(seed: 1)
-        var backoff = ExponentialBackoff()
-        var limit = ExponentialBackoff.first
+        var delay = ReconnectDelay()
+        var limit = Duration.milliseconds(50)
         for _ in 0..<20 {
-            let wait = backoff.next(using: &generator)
+            let wait = delay.next(using: &generator)
             #expect(wait >= .zero && wait <= limit)
             limit = min(limit * 2, .seconds(5))
         }
-        #expect((0..<50).contains { _ in backoff.next(using: &generator) > .seconds(2) })
-        backoff.connectionEnded(after: .seconds(1))
-        #expect((0..<50).contains { _ in backoff.next(using: &generator) > .seconds(2) })
-        backoff.connectionEnded(after: .seconds(5))
-        #expect(backoff.next(using: &generator) <= .milliseconds(50))
+        #expect((0..<50).contains { _ in delay.next(using: &generator) > .seconds(2) })
+        delay.connectionEnded(after: .seconds(1))
+        #expect((0..<50).contains { _ in delay.next(using: &generator) > .seconds(2) })
+        delay.connectionEnded(after: .seconds(5))
+        #expect(delay.next(using: &generator) <= .milliseconds(50))
     }
 
     @Test("A server that violates the protocol is disconnected")

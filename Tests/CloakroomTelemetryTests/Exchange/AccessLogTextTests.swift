@@ -1,4 +1,5 @@
 import CloakroomCore
+import CloakroomWire
 import Testing
 
 @testable import CloakroomTelemetry

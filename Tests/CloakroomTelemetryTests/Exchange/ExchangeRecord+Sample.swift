@@ -1,3 +1,6 @@
+import CloakroomCore
+import CloakroomWire
+
 @testable import CloakroomTelemetry
 
 extension ExchangeRecord {
@@ -21,7 +24,7 @@ extension ExchangeRecord {
         record.traceID = ID128(high: 0x4bf9_2f35_77b3_4da6, low: 0xa3ce_929d_0e0e_4736)
         record.requestID = ID128(high: 0, low: 255)
         record.peerAddress = "192.0.2.7"
-        record.tlsVersion = .tls1_3
+        record.tlsVersion = .tls13
         return record
     }
 }

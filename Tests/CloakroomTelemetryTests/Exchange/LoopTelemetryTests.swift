@@ -1,4 +1,4 @@
-import CloakroomCore
+import CloakroomWire
 import Foundation
 import Testing
 

@@ -1,3 +1,4 @@
+import CloakroomCore
 import Logging
 import Testing
 
@@ -6,7 +7,7 @@ import Testing
 @Suite("The log level")
 struct DynamicLogLevelTests {
     private func messages(
-        _ format: TelemetrySettings.LogFormat, _ body: (GatewayTelemetry) -> Void
+        _ format: LoggingConfiguration.Format, _ body: (GatewayTelemetry) -> Void
     ) async throws -> [String] {
         let pipe = try LinePipe()
         var settings = TelemetrySettings()
@@ -22,8 +23,8 @@ struct DynamicLogLevelTests {
 
     @Test(
         "A change applies to existing loggers, in both formats",
-        arguments: [TelemetrySettings.LogFormat.json, .text])
-    func change(format: TelemetrySettings.LogFormat) async throws {
+        arguments: [LoggingConfiguration.Format.json, .text])
+    func change(format: LoggingConfiguration.Format) async throws {
         let lines = try await messages(format) { telemetry in
             let logger = Logger(label: "old") { telemetry.makeLogHandler(label: $0) }
             logger.debug("one")

@@ -1,4 +1,5 @@
 import CloakroomCore
+import CloakroomWire
 import Metrics
 import TestSupport
 import Testing

@@ -186,7 +186,8 @@ struct ReloadServiceTests {
         #expect(bench.outcomes == [[]])
         let told = bench.gateway.outcomes.flatMap(\.warnings)
         #expect(told.count == 1)
-        #expect(told.allSatisfy { $0.hasSuffix("cloakroom.yaml:3:19: warning: upstreams.api.targets: old (replace it)") })
+        #expect(
+            told.allSatisfy { $0.hasSuffix("cloakroom.yaml:3:19: warning: upstreams.api.targets: old (replace it)") })
     }
 
     @Test("A change of a secret file is a change, also if a symbolic link is swapped as Kubernetes does")

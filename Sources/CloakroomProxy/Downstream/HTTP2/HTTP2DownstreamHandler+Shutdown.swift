@@ -1,3 +1,4 @@
+import CloakroomCore
 import CloakroomWire
 import NIOCore
 import NIOHTTP2
@@ -79,7 +80,7 @@ extension HTTP2DownstreamHandler {
 
     /// Counts an event that regular clients rarely cause, and closes the connection if the budget is exceeded.
     func glitch() {
-        guard phase != .closed, !glitches.tryAcquire(at: context.now) else { return }
+        guard phase != .closed, glitches.tryAcquire(at: context.now) == nil else { return }
         context.reject("http2_glitches", from: peer?.address ?? "unknown")
         goAway(.enhanceYourCalm)
         closeNow()

@@ -1,3 +1,4 @@
+import CloakroomCore
 import Logging
 import NIOCore
 
@@ -16,15 +17,13 @@ final class AcceptHandler: ChannelInboundHandler {
 
     /// How long accepting is paused when the system lacks resources for a connection.
     static let backoff = TimeAmount.milliseconds(100)
-    /// Minimum time between two log lines about that.
-    private static let logInterval = TimeAmount.seconds(10)
 
     private let limit: ConnectionLimit
     private let logger: Logger
     private var channel: (any Channel)?
     private var isAccepting = true
     private var isBackingOff = false
-    private var lastLogged: NIODeadline?
+    private var lines = FixedWindowLimiter(limit: 1)
 
     init(limit: ConnectionLimit, logger: Logger) {
         self.limit = limit
@@ -57,9 +56,7 @@ final class AcceptHandler: ChannelInboundHandler {
         guard !isBackingOff else { return }
         isBackingOff = true
         update()
-        let now = NIODeadline.now()
-        if lastLogged.map({ now - $0 >= Self.logInterval }) ?? true {
-            lastLogged = now
+        if lines.tryAcquire(at: NIODeadline.now().uptimeNanoseconds) != nil {
             logger.error(
                 "accept paused: out of file descriptors or memory",
                 metadata: ["error": "\(error)"])

@@ -72,20 +72,12 @@ enum ConnectFailureReason {
     }
 }
 
-/// Logs why connections to a target fail, at most one line per ``interval``: clients must not be able to fill the disk
-/// with log lines.
+/// Logs why connections to a target fail, at most one line per 10 s.
 final class ConnectFailureLog: Sendable {
-    /// Minimum time between two lines, in nanoseconds.
-    static let interval: UInt64 = 10_000_000_000
     private static let longestReason = 500
 
-    private struct State {
-        var mayLogAt: UInt64 = 0
-        var suppressed = 0
-    }
-
     private let logger: Logger
-    private let state = Mutex(State())
+    private let lines = LogRateLimiter()
 
     /// - Parameter logger: Includes the names of upstream and target as metadata.
     init(_ logger: Logger) {
@@ -95,16 +87,7 @@ final class ConnectFailureLog: Sendable {
     /// Records a failed attempt.
     /// - Parameter now: Nanoseconds of a monotonic clock.
     func failed(_ kind: UpstreamFailure.Kind, _ error: any Error, now: UInt64) {
-        let suppressed: Int? = state.withLock { state in
-            guard now >= state.mayLogAt else {
-                state.suppressed += 1
-                return nil
-            }
-            state.mayLogAt = now &+ Self.interval
-            defer { state.suppressed = 0 }
-            return state.suppressed
-        }
-        guard let suppressed else { return }
+        guard let suppressed = lines.allow(at: now) else { return }
         logger.warning(
             "upstream connection failed",
             metadata: [

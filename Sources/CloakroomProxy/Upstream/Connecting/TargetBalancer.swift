@@ -1,3 +1,5 @@
+import CloakroomCore
+
 /// Selects the target of a new connection: round robin, skipping unreachable targets with exponential back-off.
 ///
 /// One per upstream, in ``UpstreamTargets``. All times are in nanoseconds.
@@ -10,10 +12,7 @@ struct TargetBalancer {
         var until: UInt64 = 0
     }
 
-    /// The initial back-off. Each further failure doubles it.
-    static let initialBackoff: UInt64 = 1_000_000_000
-    /// The maximum back-off.
-    static let maxBackoff: UInt64 = 30_000_000_000
+    private static let backoff = ExponentialBackoff(initial: .seconds(1), maximum: .seconds(30), jitter: 0.25)
 
     private var targets: [Target]
     private var next = 0
@@ -53,12 +52,10 @@ struct TargetBalancer {
     @discardableResult
     mutating func failed(_ index: Int, startedAt: UInt64, now: UInt64, random: UInt64) -> UInt64 {
         guard targets[index].failures == 0 || startedAt >= targets[index].since else { return targets[index].until }
-        // Five doublings already exceed the maximum.
-        let doublings = min(targets[index].failures, 5)
-        let backOff = min(Self.initialBackoff << UInt64(doublings), Self.maxBackoff)
         targets[index].failures += 1
         targets[index].since = now
-        targets[index].until = now &+ backOff &- random % (backOff / 4)
+        let delay = Self.backoff.delay(afterFailures: targets[index].failures, random: random)
+        targets[index].until = now &+ delay.wholeNanoseconds
         return targets[index].until
     }
 }

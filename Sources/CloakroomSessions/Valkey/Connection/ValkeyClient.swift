@@ -36,19 +36,19 @@ final class ValkeyClient: Sendable {
 
     /// Stays connected until the task is cancelled.
     func run(_ listener: any ValkeyPushDelegate) async {
-        var backoff = ExponentialBackoff()
+        var delay = ReconnectDelay()
         var generator = SystemRandomNumberGenerator()
         while !Task.isCancelled {
             do throws(ValkeyDisconnectReason) {
                 let connection = try await connector.connect()
                 let start = ContinuousClock.now
                 let loss = await use(connection, listener)
-                backoff.connectionEnded(after: ContinuousClock.now - start)
+                delay.connectionEnded(after: ContinuousClock.now - start)
                 if !Task.isCancelled { log.disconnected(loss, connection.address) }
             } catch {
                 if !Task.isCancelled { log.disconnected(error, nil) }
             }
-            try? await Task.sleep(for: backoff.next(using: &generator))
+            try? await Task.sleep(for: delay.next(using: &generator))
         }
     }
 
@@ -70,27 +70,21 @@ final class ValkeyClient: Sendable {
     }
 }
 
-/// Exponential back-off between attempts to connect, with jitter, so that gateways which have lost a server at the same
-/// moment do not reconnect at the same moment.
-struct ExponentialBackoff: Sendable {
-    /// The upper bound of the first wait.
-    static let first = Duration.milliseconds(50)
-    static let longest = Duration.seconds(5)
+/// The delays between attempts to connect.
+struct ReconnectDelay: Sendable {
+    private static let backoff = ExponentialBackoff(initial: .milliseconds(50), maximum: .seconds(5), jitter: 1)
     /// A connection that lasted this long resets the back-off.
-    static let resetAfter = Duration.seconds(5)
+    private static let resetAfter = Duration.seconds(5)
 
-    private var limit = ExponentialBackoff.first
-
-    init() {}
+    private var failures = 0
 
     mutating func next(using generator: inout some RandomNumberGenerator) -> Duration {
-        let wait = limit * Double.random(in: 0...1, using: &generator)
-        limit = min(limit * 2, Self.longest)
-        return wait
+        failures += 1
+        return Self.backoff.delay(afterFailures: failures, random: generator.next())
     }
 
     /// Records how long a connection has lasted.
     mutating func connectionEnded(after time: Duration) {
-        if time >= Self.resetAfter { self = ExponentialBackoff() }
+        if time >= Self.resetAfter { failures = 0 }
     }
 }

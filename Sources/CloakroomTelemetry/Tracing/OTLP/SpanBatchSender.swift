@@ -1,5 +1,4 @@
 import CloakroomCore
-import FoundationEssentials
 import Logging
 import Tracing
 
@@ -25,7 +24,7 @@ struct SpanBatchSender: Sendable {
                 return drop(spans, reason: reason)
             case .failed(let reason, let retryAfter):
                 let pause = backOff.pause(
-                    afterAttempt: attempt, retryAfter: retryAfter, jitter: .random(in: 0...1))
+                    afterAttempt: attempt, retryAfter: retryAfter, random: .random(in: .min ... .max))
                 guard let pause, !Task.isCancelled else { return drop(spans, reason: reason) }
                 log.failed(reason: reason)
                 await sleep(pause)
@@ -52,8 +51,8 @@ struct SpanBatchSender: Sendable {
 /// Logs export failures, at most one line per 10 s of each kind.
 struct ExportFailureLog: Sendable {
     private let logger: Logger
-    private let failures = LogRateLimiter(interval: .seconds(10))
-    private let losses = LogRateLimiter(interval: .seconds(10))
+    private let failures = LogRateLimiter()
+    private let losses = LogRateLimiter()
 
     init(logger: Logger) {
         self.logger = logger
@@ -95,13 +94,11 @@ struct ExportRetryPolicy: Sendable {
     /// - Parameters:
     ///   - attempt: The number of the failed attempt, from 1.
     ///   - retryAfter: The delay requested by the collector.
-    ///   - jitter: 0...1; scales the delay between half and all of its value, so that gateways that lost the same
-    ///     collector do not reconnect at the same time.
-    func pause(afterAttempt attempt: Int, retryAfter: Duration?, jitter: Double) -> Duration? {
+    ///   - random: Shortens the delay by up to half.
+    func pause(afterAttempt attempt: Int, retryAfter: Duration?, random: UInt64) -> Duration? {
         guard attempt < attempts else { return nil }
-        var pause = first
-        for _ in 1..<max(1, attempt) where pause < longest { pause = pause * 2 }
-        pause = min(pause, longest) * (0.5 + min(max(jitter, 0), 1) / 2)
+        let backoff = ExponentialBackoff(initial: first, maximum: longest, jitter: 0.5)
+        let pause = backoff.delay(afterFailures: attempt, random: random)
         guard let retryAfter else { return pause }
         return max(pause, min(retryAfter, maxRetryAfter))
     }
@@ -109,9 +106,8 @@ struct ExportRetryPolicy: Sendable {
 
 /// The field `Retry-After` (RFC 9110 §10.2.3).
 enum RetryAfter {
-    private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-
-    /// Parses the delay, given in seconds or as a date. A past date is zero; an invalid value is `nil`.
+    /// Parses the delay, given in seconds or as a date. A past date is zero; an invalid value is `nil`, and the
+    /// gateway's own delay applies.
     static func read(_ value: String, now: Timestamp) -> Duration? {
         let value = value.drop { $0 == " " || $0 == "\t" }
         // Compared as bytes: a digit with a combining mark sorts between two digits.
@@ -120,30 +116,6 @@ enum RetryAfter {
             // A number that overflows means a long delay.
             return .seconds(UInt32(value) ?? .max)
         }
-        return time(value).map { max(.zero, $0 - now) }
-    }
-
-    /// `Sun, 06 Nov 1994 08:49:37 GMT`, the only form that may be sent (RFC 9110 §5.6.7). The two obsolete forms are
-    /// ignored, and the gateway's own delay applies.
-    private static func time(_ text: Substring) -> Timestamp? {
-        let parts = text.split(separator: " ", omittingEmptySubsequences: false)
-        guard parts.count == 6, parts[0].hasSuffix(","), parts[5] == "GMT",
-            let day = number(parts[1], digits: 2), let month = months.firstIndex(of: String(parts[2])),
-            let year = number(parts[3], digits: 4)
-        else { return nil }
-        let clock = parts[4].split(separator: ":", omittingEmptySubsequences: false)
-        guard clock.count == 3, let hour = number(clock[0], digits: 2), let minute = number(clock[1], digits: 2),
-            let second = number(clock[2], digits: 2), hour < 24, minute < 60, second <= 60, 1...31 ~= day
-        else { return nil }
-        let date = DateComponents(
-            calendar: Calendar(identifier: .gregorian), timeZone: TimeZone(secondsFromGMT: 0), year: year,
-            month: month + 1, day: day, hour: hour, minute: minute, second: second
-        ).date
-        return date.map { Timestamp(seconds: Int64($0.timeIntervalSince1970)) }
-    }
-
-    private static func number(_ text: Substring, digits: Int) -> Int? {
-        guard text.utf8.count == digits, text.allSatisfy({ "0"..."9" ~= $0 }) else { return nil }
-        return Int(text)
+        return HTTPDate.parse(value).map { max(.zero, $0 - now) }
     }
 }

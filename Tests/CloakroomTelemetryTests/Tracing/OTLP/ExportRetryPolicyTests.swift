@@ -8,20 +8,23 @@ struct ExportRetryPolicyTests {
     @Test("Delays double from 1 s to 30 s, with jitter between half and all of that")
     func doubling() {
         let backOff = ExportRetryPolicy()
-        let longest = (1...7).map { backOff.pause(afterAttempt: $0, retryAfter: nil, jitter: 1) }
+        let longest = (1...7).map { backOff.pause(afterAttempt: $0, retryAfter: nil, random: 0) }
         #expect(longest == [1, 2, 4, 8, 16, 30, 30].map { .seconds($0) })
-        let shortest = (1...7).map { backOff.pause(afterAttempt: $0, retryAfter: nil, jitter: 0) }
-        #expect(shortest == [0.5, 1, 2, 4, 8, 15, 15].map { .seconds($0) })
-        #expect(backOff.pause(afterAttempt: 8, retryAfter: nil, jitter: 0) == nil)
-        #expect(backOff.pause(afterAttempt: 8, retryAfter: .zero, jitter: 0) == nil)
+        for (attempt, seconds) in zip(1..., [0.5, 1, 2, 4, 8, 15, 15]) {
+            let shortest = backOff.pause(afterAttempt: attempt, retryAfter: nil, random: .max)
+            #expect(shortest.map { $0 - .seconds(seconds) <= .nanoseconds(1) } == true)
+            #expect(shortest.map { $0 >= .seconds(seconds) } == true)
+        }
+        #expect(backOff.pause(afterAttempt: 8, retryAfter: nil, random: .max) == nil)
+        #expect(backOff.pause(afterAttempt: 8, retryAfter: .zero, random: .max) == nil)
     }
 
     @Test("A delay requested by the collector is a lower bound, and is itself limited")
     func askedFor() {
         let backOff = ExportRetryPolicy()
-        #expect(backOff.pause(afterAttempt: 1, retryAfter: .seconds(20), jitter: 1) == .seconds(20))
-        #expect(backOff.pause(afterAttempt: 5, retryAfter: .seconds(2), jitter: 1) == .seconds(16))
-        #expect(backOff.pause(afterAttempt: 1, retryAfter: .seconds(86_400), jitter: 1) == .seconds(60))
+        #expect(backOff.pause(afterAttempt: 1, retryAfter: .seconds(20), random: 0) == .seconds(20))
+        #expect(backOff.pause(afterAttempt: 5, retryAfter: .seconds(2), random: 0) == .seconds(16))
+        #expect(backOff.pause(afterAttempt: 1, retryAfter: .seconds(86_400), random: 0) == .seconds(60))
     }
 
     @Test(

@@ -7,15 +7,16 @@ import Tracing
 @testable import CloakroomTelemetry
 
 @Suite("Log handlers")
-struct LogHandlerTests {
+struct GatewayLogHandlerTests {
     private struct Failure: Error {}
 
     private func jsonObjects(_ body: (inout Logger) -> Void) async throws -> [[String: Any]] {
         let pipe = try LinePipe()
         let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: CounterHandle())
         var logger = Logger(label: "test \"label\"") { label in
-            JSONLogHandler(
-                label: label, writer: writer, logLevel: .trace, metadataProvider: .traceContext,
+            GatewayLogHandler(
+                label: label, format: .json, writer: writer, logLevel: DynamicLogLevel(.trace),
+                metadataProvider: .traceContext,
                 now: { 1_000_000_000 })
         }
         body(&logger)
@@ -92,7 +93,7 @@ struct LogHandlerTests {
         let pipe = try LinePipe()
         let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: CounterHandle())
         let logger = Logger(label: "app") { label in
-            TextLogHandler(label: label, writer: writer, logLevel: .info, now: { 0 })
+            GatewayLogHandler(label: label, format: .text, writer: writer, now: { 0 })
         }
         logger.info("hello\nworld\u{1b}", metadata: ["b": "two words", "a": "x"])
         logger.debug("not shown")
@@ -109,7 +110,8 @@ struct AuditLogTests {
     func events() async throws {
         let pipe = try LinePipe()
         let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: CounterHandle())
-        let audit = AuditLog(logger: Logger(label: "audit") { JSONLogHandler(label: $0, writer: writer) })
+        let audit = AuditLog(
+            logger: Logger(label: "audit") { GatewayLogHandler(label: $0, format: .json, writer: writer) })
         let origin = AuditContext(peer: "192.0.2.1", requestID: "00000000000000000000000000000abc")
         audit.signIn(.rejected, user: 0xfeed, origin: origin)
         audit.signOut(SessionID(0x1), origin: origin)
@@ -149,7 +151,8 @@ struct AuditLogTests {
     func ownEvents() async throws {
         let pipe = try LinePipe()
         let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: CounterHandle())
-        let audit = AuditLog(logger: Logger(label: "audit") { JSONLogHandler(label: $0, writer: writer) })
+        let audit = AuditLog(
+            logger: Logger(label: "audit") { GatewayLogHandler(label: $0, format: .json, writer: writer) })
         audit.sessionUnreadable(SessionID(0x7))
         audit.refreshRejected(SessionID(0x8), origin: AuditContext())
         writer.shutdown()
@@ -163,7 +166,8 @@ struct AuditLogTests {
     func configReload() async throws {
         let pipe = try LinePipe()
         let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: CounterHandle())
-        let audit = AuditLog(logger: Logger(label: "audit") { JSONLogHandler(label: $0, writer: writer) })
+        let audit = AuditLog(
+            logger: Logger(label: "audit") { GatewayLogHandler(label: $0, format: .json, writer: writer) })
         audit.configReloaded(hash: "0123456789ab")
         audit.configReloaded(
             hash: "ba9876543210", problems: (0..<1_000).map { "\($0): " + String(repeating: "x", count: 900) })
@@ -186,7 +190,8 @@ struct AuditLogTests {
     func misconfiguredIdentity() async throws {
         let pipe = try LinePipe()
         let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: CounterHandle())
-        let audit = AuditLog(logger: Logger(label: "audit") { JSONLogHandler(label: $0, writer: writer) })
+        let audit = AuditLog(
+            logger: Logger(label: "audit") { GatewayLogHandler(label: $0, format: .json, writer: writer) })
         for second: Int64 in [100, 105, 110] {
             audit.identityMisconfigured(
                 .notFound, call: .signIn, origin: AuditContext(), now: Timestamp(seconds: second))
@@ -217,7 +222,8 @@ struct AuditLogTests {
     func failedRefreshes() async throws {
         let pipe = try LinePipe()
         let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: CounterHandle())
-        let audit = AuditLog(logger: Logger(label: "audit") { JSONLogHandler(label: $0, writer: writer) })
+        let audit = AuditLog(
+            logger: Logger(label: "audit") { GatewayLogHandler(label: $0, format: .json, writer: writer) })
         for second in [100, 101, 109, 110, 50] {
             audit.refreshFailed(
                 .transient, SessionID(0x9), origin: AuditContext(), now: Timestamp(seconds: Int64(second)))

@@ -1,0 +1,70 @@
+import CloakroomCore
+import Testing
+
+@Suite("A limit per time window")
+struct FixedWindowLimiterTests {
+    private static let second: UInt64 = 1_000_000_000
+
+    private static func spend(_ limiter: inout FixedWindowLimiter, at now: UInt64) -> Int {
+        var count = 0
+        while count < 100_000, limiter.tryAcquire(at: now) != nil { count += 1 }
+        return count
+    }
+
+    @Test("Is used up at its limit, until the end of the window")
+    func spent() {
+        var limiter = FixedWindowLimiter(limit: 2_000)
+        #expect(Self.spend(&limiter, at: 5) == 2_000)
+        #expect(Self.spend(&limiter, at: 5) == 0)
+        #expect(Self.spend(&limiter, at: 9 * Self.second) == 0)
+    }
+
+    @Test("Is full again in the next window")
+    func refreshed() {
+        var limiter = FixedWindowLimiter(limit: 2_000)
+        _ = Self.spend(&limiter, at: 5)
+        #expect(Self.spend(&limiter, at: 5 + 10 * Self.second) == 2_000)
+    }
+
+    @Test("Is never used up by a client below the limit")
+    func seldom() {
+        var limiter = FixedWindowLimiter(limit: 2_000)
+        let moments = (0..<10_000).map { UInt64($0) * Self.second / 100 }
+        let allowed = moments.filter { limiter.tryAcquire(at: $0) != nil }
+        #expect(allowed == moments)
+    }
+
+    @Test("Returns the number of suppressed events with the first event of the next window")
+    func suppressed() {
+        var limiter = FixedWindowLimiter(limit: 2)
+        #expect((0..<5).map { limiter.tryAcquire(at: $0) } == [0, 0, nil, nil, nil])
+        #expect(limiter.tryAcquire(at: 10 * Self.second) == 3)
+        #expect(limiter.tryAcquire(at: 10 * Self.second) == 0)
+        #expect(limiter.tryAcquire(at: 30 * Self.second) == 0)
+    }
+
+    @Test("Times of other threads that are slightly earlier belong to the same window")
+    func earlier() {
+        var limiter = FixedWindowLimiter(limit: 1)
+        #expect(limiter.tryAcquire(at: 20 * Self.second) == 0)
+        #expect(limiter.tryAcquire(at: 20 * Self.second - 1) == nil)
+    }
+}
+
+@Suite("A limit of log lines")
+struct LogRateLimiterTests {
+    @Test("One line per 10 s is allowed, with the number of lines suppressed since the last one")
+    func interval() {
+        let lines = LogRateLimiter()
+        let second: UInt64 = 1_000_000_000
+        let times = [0, 1, 9, 10, 11, 25, 26] as [UInt64]
+        #expect(times.map { lines.allow(at: $0 * second) } == [0, nil, nil, 2, nil, 1, nil])
+    }
+
+    @Test("A wall clock that is set back does not suppress lines, also before 1970")
+    func clock() {
+        let lines = LogRateLimiter()
+        let times = [100, 109, 50, 51, -50, -45, -40] as [Int64]
+        #expect(times.map { lines.allow(at: Timestamp(seconds: $0)) } == [0, nil, 1, nil, 1, nil, 1])
+    }
+}
