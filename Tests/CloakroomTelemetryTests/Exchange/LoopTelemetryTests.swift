@@ -1,3 +1,4 @@
+import CloakroomCore
 import CloakroomWire
 import Foundation
 import Testing
