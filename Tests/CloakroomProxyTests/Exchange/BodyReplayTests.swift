@@ -1,3 +1,4 @@
+import CloakroomWire
 import NIOCore
 import Testing
 

@@ -1,4 +1,5 @@
 import CloakroomCore
+import CloakroomTelemetry
 import CloakroomWire
 import NIOCore
 import Testing
@@ -7,6 +8,8 @@ import Testing
 
 @Suite("Deadlines and ends of long-lived responses")
 struct TunnelTests {
+    private typealias Tunnel = CloakroomProxy.Tunnel
+
     private static let second: UInt64 = 1_000_000_000
     private static let endsAt = Timestamp(seconds: 100)
 
