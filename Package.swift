@@ -133,7 +133,8 @@ let package = Package(
 
         // Helpers shared by several test targets.
         .target(
-            name: "TestSupport", dependencies: [log, nioCore, nioPosix], path: "Tests/TestSupport",
+            name: "TestSupport", dependencies: ["CloakroomTelemetry", log, nioCore, nioPosix],
+            path: "Tests/TestSupport",
             swiftSettings: settings),
         tests("CloakroomWire", ["TestSupport", nioCore]),
         tests("CloakroomCore", ["CloakroomWire", "TestSupport", nioCore]),
@@ -170,7 +171,7 @@ let package = Package(
                 "CloakroomCore", "CloakroomTelemetry", "TestSupport", asyncHTTPClient, lifecycle, log, metrics, nioCore,
                 nioHTTP1,
             ]),
-        tests("CloakroomConfig", ["CloakroomCore", configuration]),
+        tests("CloakroomConfig", ["CloakroomCore", "TestSupport", configuration]),
         tests("MockAPI", [asyncHTTPClient, nioCore, nioHTTP1, httpTypes, crypto, lifecycle, log]),
         // Fuzz targets, and a test suite that runs them. Tests/Fuzzing/libfuzzer.sh runs them with libFuzzer.
         .target(

@@ -7,7 +7,7 @@ import Tracing
 @Suite("Spans of requests to the upstream", .timeLimit(.minutes(3)))
 struct CallSpansTests {
     private static let tokens = ScriptedUpstream.response("200 OK", #"{"access_token":"canary-access"}"#)
-    private let spans = RecordedSpans()
+    private let spans = TracedRequest()
 
     /// A configuration in which a sign-in takes one call.
     private func configuration(port: Int, others: [Int] = []) -> UpstreamConfiguration {

@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @Suite("Reuse of upstream connections (RFC 9112 §9.3)", .serialized)

@@ -1,5 +1,6 @@
 import CloakroomCore
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import CloakroomSessions
@@ -111,7 +112,7 @@ struct SealedSessionStoreTests {
         let (ticket, _) = try await store().create(Sample.new(), now: start)
         let store = store()
         let gate = Gate()
-        records.set { $0.duringRead = { await gate.pass() } }
+        records.set { $0.duringRead = { await gate.passed() } }
         let before = server.readCount
         let start = start
         let found = try await withThrowingTaskGroup(of: Bool.self) { group in
@@ -141,7 +142,7 @@ struct SealedSessionStoreTests {
         let store = store()
         let (ticket, session) = try await store.create(Sample.new(), now: start)
         let gate = Gate()
-        records.set { $0.duringRead = { await gate.pass() } }
+        records.set { $0.duringRead = { await gate.passed() } }
         let start = start
         let slow = Task { try await store.load(ticket, now: start) }
         await gate.waitForArrival()
@@ -247,7 +248,7 @@ struct SealedSessionStoreTests {
         let (ticket, session) = try await store().create(Sample.new(), now: start)
         let store = SealedSessionStore(records, configuration: Sample.configuration, secrets: Sample.secrets)
         let running = Task { await store.run() }
-        try await untilTrue("the store is available") { store.isAvailable }
+        try await eventually("the store is available") { store.isAvailable }
         for second in 0..<180 as Range<Int64> { _ = try await store.lookup(ticket, at: start + .seconds(second)) }
         running.cancel()
         await running.value
@@ -385,11 +386,11 @@ struct SealedSessionStoreTests {
     func phantomWhileRunning() async throws {
         let store = SealedSessionStore(records, configuration: Sample.configuration, secrets: Sample.secrets)
         let running = Task { await store.run() }
-        try await untilTrue("the store is available") { store.isAvailable }
+        try await eventually("the store is available") { store.isAvailable }
         records.set { $0.losesResponses = true }
         await #expect(throws: SessionStoreError(.unavailable)) { try await store.create(Sample.new(1), now: start) }
         records.set { $0.losesResponses = false }
-        try await untilTrue("the record is removed") { server.count == 0 }
+        try await eventually("the record is removed") { server.count == 0 }
         running.cancel()
         await running.value
     }

@@ -1,4 +1,5 @@
 import Logging
+import TestSupport
 import Testing
 
 @testable import CloakroomTelemetry
@@ -15,8 +16,7 @@ struct DynamicLogLevelTests {
         let telemetry = GatewayTelemetry(settings: settings)
         body(telemetry)
         telemetry.logWriter.shutdown()
-        pipe.closeWriteEnd()
-        let text = String(decoding: await pipe.readToEnd(), as: UTF8.self)
+        let text = await pipe.text()
         return text.split(separator: "\n").map(String.init)
     }
 

@@ -1,6 +1,7 @@
 import Foundation
 import FoundationNetworking
 import MockAPI
+import TestSupport
 import Testing
 import ThinClient
 

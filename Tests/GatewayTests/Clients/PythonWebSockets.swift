@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 
 /// The third-party Python package `websockets`, as a server and as a client.
 struct PythonWebSockets {

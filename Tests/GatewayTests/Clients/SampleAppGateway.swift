@@ -1,5 +1,6 @@
 import Foundation
 import MockAPI
+import TestSupport
 
 @testable import cloakroom
 

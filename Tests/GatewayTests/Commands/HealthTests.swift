@@ -6,6 +6,7 @@ import Glibc
 import MockAPI
 import NIOCore
 import NIOPosix
+import TestSupport
 import Testing
 
 @testable import cloakroom

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// `check-config --offline` in a build pipeline, where the secrets and certificates of the deployment are missing.

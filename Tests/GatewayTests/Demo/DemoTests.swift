@@ -1,5 +1,6 @@
 import Foundation
 import MockAPI
+import TestSupport
 import Testing
 
 /// The first steps of a new user, with the real program and curl.

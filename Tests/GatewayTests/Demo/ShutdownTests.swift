@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import TestSupport
 import Testing
 
 /// How the program reacts to signals.
@@ -20,8 +21,8 @@ struct ShutdownTests {
                 #expect(ready.status == 503)
                 #expect(ready.body.contains(#""ready":false"#))
                 try await eventually("new connections are refused") {
-                    let isTLSRejected = await RawConnection.isRejected(port: demo.gateway.port)
-                    let isClearRejected = await RawConnection.isRejected(port: demo.clear.port)
+                    let isTLSRejected = await RawPeer.isRejected(port: demo.gateway.port)
+                    let isClearRejected = await RawPeer.isRejected(port: demo.clear.port)
                     return isTLSRejected && isClearRejected
                 }
                 #expect(client.isRunning)

@@ -1,4 +1,5 @@
 import MockAPI
+import TestSupport
 import Testing
 
 /// Which requests are forwarded and with what, tested through the running program.
@@ -80,7 +81,7 @@ struct PolicyTests {
             for path in rejected {
                 let request = "GET \(path) HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
                 let response = try TestResponse(
-                    printed: try await RawConnection.exchange(Array(request.utf8), port: gateway.clear.port))
+                    printed: try await RawPeer.exchange(Array(request.utf8), port: gateway.clear.port))
                 #expect(response.status == 400, "\(path)")
                 #expect(response.problem?.code == "bad_request", "\(path)")
             }

@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import MockAPI
+import TestSupport
 import Testing
 
 /// The effect of a reload on a running `cloakroom serve`, and what it shows to operators.

@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import MockAPI
+import TestSupport
 import Testing
 
 /// Where secrets must not appear: in any output of the gateway.
@@ -60,7 +61,7 @@ struct SecrecyTests {
             "POST /auth HTTP/1.1\r\nHost: a\r\nAuthorization: \(basic)\u{0}\r\n\r\n",
             "POST /auth HTTP/1.1\r\nHost: a\r\nAuthorization \(basic)\r\n\r\n",
         ] {
-            _ = try await RawConnection.exchange(Array(bytes.utf8), port: gateway.clear.port)
+            _ = try await RawPeer.exchange(Array(bytes.utf8), port: gateway.clear.port)
         }
         mock.faults.failNext("POST", "/auth/revoke", statuses: [500])
         _ = try await client.send("DELETE", "/auth")

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 
 /// Every configuration key that holds a secret, from the reference of all keys: new keys are covered automatically.
 struct SecretKey: Sendable {

@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import MockAPI
+import TestSupport
 import Testing
 
 /// The core dump settings of a running gateway as the kernel reports them. If the tests run as root, the gateway runs as

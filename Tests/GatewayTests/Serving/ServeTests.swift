@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import MockAPI
+import TestSupport
 import Testing
 
 @testable import cloakroom
@@ -84,7 +85,7 @@ struct ServeTests {
             _ = try await client.get("/videos/1")
             _ = try await client.get("/nothing")
             let odd = "GET /\"quoted\\\u{e9}\" HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
-            _ = try await RawConnection.exchange(Array(odd.utf8), port: gateway.clear.port)
+            _ = try await RawPeer.exchange(Array(odd.utf8), port: gateway.clear.port)
             gateway.program.send(SIGTERM)
             let ending = try await gateway.program.ending(within: .seconds(20))
             #expect(ending.status == 0)
@@ -145,7 +146,7 @@ struct ServeTests {
             mock.faults.failNext("GET", "/videos/2", statuses: [503])
             _ = try await client.get("/videos/2")
             _ = try await client.get("/nothing")
-            _ = try await RawConnection.exchange(Array("nonsense\r\n\r\n".utf8), port: gateway.clear.port)
+            _ = try await RawPeer.exchange(Array("nonsense\r\n\r\n".utf8), port: gateway.clear.port)
             _ = try await client.send("DELETE", "/auth")
             let metrics = try await WebClient(gateway.admin).get("/metrics")
             #expect(metrics.status == 200)

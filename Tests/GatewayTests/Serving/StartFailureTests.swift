@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import MockAPI
+import TestSupport
 import Testing
 
 @testable import cloakroom

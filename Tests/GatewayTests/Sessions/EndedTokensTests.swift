@@ -1,4 +1,5 @@
 import MockAPI
+import TestSupport
 import Testing
 
 /// Which tokens are revoked upstream when sessions are ended by id, tested through the running program.

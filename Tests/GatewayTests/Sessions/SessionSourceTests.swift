@@ -1,5 +1,6 @@
 import Glibc
 import MockAPI
+import TestSupport
 import Testing
 
 /// Which upstream receives the tokens of a session after the configuration names another one, tested through the

@@ -1,4 +1,5 @@
 import MockAPI
+import TestSupport
 import Testing
 
 /// Lifetimes and limits of sessions, tested through the running program.

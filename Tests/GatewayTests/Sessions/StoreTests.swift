@@ -1,5 +1,6 @@
 import Foundation
 import MockAPI
+import TestSupport
 import Testing
 
 /// Properties of every session store, tested through the running program.

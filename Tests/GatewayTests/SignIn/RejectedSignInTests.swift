@@ -1,5 +1,6 @@
 import Foundation
 import MockAPI
+import TestSupport
 import Testing
 
 /// Responses to sign-ins that the API rejects, tested through the running program.

@@ -1,5 +1,6 @@
 import Foundation
 import MockAPI
+import TestSupport
 import Testing
 
 /// Sign-ins, tested through the running program.

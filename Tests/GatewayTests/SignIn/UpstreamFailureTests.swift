@@ -1,6 +1,7 @@
 import Foundation
 import Logging
 import MockAPI
+import TestSupport
 import Testing
 
 /// Sign-ins and sessions while the API fails.

@@ -3,6 +3,7 @@ import CloakroomCore
 import CloakroomTelemetry
 import Foundation
 import Logging
+import TestSupport
 
 /// The admin listener of a simulated gateway that has every kind of problem.
 enum AdminWithFailures {
@@ -15,7 +16,7 @@ enum AdminWithFailures {
         return try await withThrowingTaskGroup(of: Void.self) { tasks in
             tasks.addTask { try await server.run() }
             defer { tasks.cancelAll() }
-            guard let port = await ports.first(where: { _ in true }) else { throw NeverHappened(what: "it listens") }
+            guard let port = await ports.first(where: { _ in true }) else { throw TimeoutError("it listens") }
             return try await body("http://127.0.0.1:\(port)")
         }
     }

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @Suite("Data that the status page does not show")

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 
 /// A real headless Chromium, driven by Selenium: its profile is removed after the last step.
 struct BrowserSession {

@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import Synchronization
+import TestSupport
 
 /// A child process. Its output goes into files, so that it never blocks on a full pipe. It is killed when the test that
 /// started it ends, for any reason.

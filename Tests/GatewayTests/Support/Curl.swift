@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 
 /// The real curl, with a temporary folder for its cookie jars.
 struct Curl: Sendable {

@@ -1,5 +1,6 @@
 import Foundation
 import MockAPI
+import TestSupport
 
 /// A `cloakroom serve` with a configuration on disk.
 struct GatewayProcess {

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 
 /// A `cloakroom demo` on free ports.
 struct RunningDemo {
@@ -22,7 +23,7 @@ struct RunningDemo {
     private init(_ program: ChildProgram) throws {
         func address(_ label: String) throws -> String {
             let line = program.lines.first { $0.hasPrefix("  \(label) ") }
-            guard let address = line?.split(separator: " ").last else { throw NeverHappened(what: "\(label) is named") }
+            guard let address = line?.split(separator: " ").last else { throw TimeoutError("\(label) is named") }
             return String(address)
         }
         self.program = program

@@ -1,6 +1,7 @@
 import Foundation
 import NIOCore
 import NIOPosix
+import TestSupport
 
 /// The session store of a gateway under test, and its configuration. Several gateways may share one.
 struct SessionStoreFixture {

@@ -1,5 +1,6 @@
 import AsyncHTTPClient
 import NIOCore
+import TestSupport
 import Testing
 
 /// Many clients at the same time.

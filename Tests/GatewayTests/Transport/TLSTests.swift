@@ -1,5 +1,6 @@
 import Foundation
 import MockAPI
+import TestSupport
 import Testing
 
 @testable import cloakroom
@@ -93,7 +94,7 @@ struct TLSTests {
             ]
             for bytes in rejected {
                 for port in [address.port, gateway.clear.port] {
-                    let response = try await RawConnection.exchange(bytes, port: port)
+                    let response = try await RawPeer.exchange(bytes, port: port)
                     #expect(port == address.port ? !response.contains("HTTP") : response.hasPrefix("HTTP/1.1 4"))
                 }
             }
@@ -101,9 +102,9 @@ struct TLSTests {
             for length in [0, 1, 5, 100, 2_000, 20_000] {
                 let bytes = (0..<length).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
                 for port in [address.port, gateway.clear.port] {
-                    _ = try await RawConnection.exchange(bytes, port: port, hangsUp: true)
+                    _ = try await RawPeer.exchange(bytes, port: port, hangsUp: true)
                     // The beginning of a handshake, followed by other bytes.
-                    _ = try await RawConnection.exchange([0x16, 3, 1, 2, 0] + bytes, port: port, hangsUp: true)
+                    _ = try await RawPeer.exchange([0x16, 3, 1, 2, 0] + bytes, port: port, hangsUp: true)
                 }
             }
             #expect(gateway.program.isRunning)

@@ -1,6 +1,7 @@
 import MockAPI
 import NIOCore
 import NIOSSL
+import TestSupport
 import Testing
 
 @testable import cloakroom

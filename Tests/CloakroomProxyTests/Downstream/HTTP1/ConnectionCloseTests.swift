@@ -2,6 +2,7 @@ import CloakroomCore
 import CloakroomTelemetry
 import NIOCore
 import NIOEmbedded
+import TestSupport
 import Testing
 
 @testable import CloakroomProxy

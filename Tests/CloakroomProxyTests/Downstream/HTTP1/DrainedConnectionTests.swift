@@ -1,5 +1,6 @@
 import CloakroomCore
 import NIOCore
+import TestSupport
 import Testing
 
 @Suite("HTTP/1.1 connections during a drain (RFC 9112 §9.6)", .serialized)

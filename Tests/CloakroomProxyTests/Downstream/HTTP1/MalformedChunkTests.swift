@@ -1,5 +1,6 @@
 import CloakroomCore
 import NIOCore
+import TestSupport
 import Testing
 
 @Suite("Ambiguous chunked bodies (RFC 9112 §7.1)", .serialized)

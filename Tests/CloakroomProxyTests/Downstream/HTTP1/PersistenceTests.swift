@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @Suite("Persistence of client connections (RFC 9112 §9.3)", .serialized)

@@ -3,6 +3,7 @@ import CloakroomTelemetry
 import NIOCore
 import NIOEmbedded
 import NIOHTTP2
+import TestSupport
 import Testing
 
 @testable import CloakroomProxy

@@ -1,16 +1,20 @@
 import Synchronization
 
 /// A gate that is opened once and then releases all waiters.
-final class Gate: Sendable {
+package final class Gate: Sendable {
     private struct State {
         var isOpen = false
         var waiting: [@Sendable () -> Void] = []
     }
 
     private let state = Mutex(State())
+    private let arrivals = AsyncStream<Void>.makeStream()
+
+    /// Creates a closed gate.
+    package init() {}
 
     /// Releases all waiters, now and later.
-    func open() {
+    package func open() {
         let waiting = state.withLock { state in
             state.isOpen = true
             defer { state.waiting = [] }
@@ -20,10 +24,10 @@ final class Gate: Sendable {
     }
 
     /// Whether it was opened.
-    var isOpen: Bool { state.withLock { $0.isOpen } }
+    package var isOpen: Bool { state.withLock { $0.isOpen } }
 
     /// Calls back once it is open.
-    func whenOpen(_ resume: @escaping @Sendable () -> Void) {
+    package func whenOpen(_ resume: @escaping @Sendable () -> Void) {
         let isOpen = state.withLock { state in
             if !state.isOpen { state.waiting.append(resume) }
             return state.isOpen
@@ -32,9 +36,15 @@ final class Gate: Sendable {
     }
 
     /// Waits until it is open.
-    func passed() async {
+    package func passed() async {
+        arrivals.continuation.yield()
         await withCheckedContinuation { continuation in
             whenOpen { continuation.resume() }
         }
+    }
+
+    /// Waits for a caller of ``passed()``.
+    package func waitForArrival() async {
+        for await _ in arrivals.stream { return }
     }
 }

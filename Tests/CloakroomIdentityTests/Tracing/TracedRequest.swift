@@ -2,7 +2,7 @@ import InMemoryTracing
 import Tracing
 
 /// A tracer that records its spans, and a sampled request.
-struct RecordedSpans: Sendable {
+struct TracedRequest: Sendable {
     let tracer = InMemoryTracer()
 
     /// Runs `body` under a server span.

@@ -1,30 +1,37 @@
 import Foundation
 import Glibc
 
-/// A pipe with a ``LogWriter`` at its write end.
-struct LinePipe: Sendable {
-    let readEnd: Int32
-    let writeEnd: Int32
+/// A pipe for log lines.
+package struct LinePipe: Sendable {
+    /// The descriptor to read from.
+    package let readEnd: Int32
+    /// The descriptor to write to.
+    package let writeEnd: Int32
 
-    struct CannotOpen: Error {}
+    private struct CannotOpen: Error {}
+    private struct NotAnObject: Error {}
 
-    init() throws {
+    /// Opens a pipe.
+    package init() throws {
         var ends: [Int32] = [0, 0]
         guard pipe(&ends) == 0 else { throw CannotOpen() }
         readEnd = ends[0]
         writeEnd = ends[1]
     }
 
-    func closeReadEnd() { close(readEnd) }
+    /// Closes the descriptor to read from.
+    package func closeReadEnd() { close(readEnd) }
 
-    func closeWriteEnd() { close(writeEnd) }
+    /// Closes the descriptor to write to.
+    package func closeWriteEnd() { close(writeEnd) }
 
-    func setNonBlocking() {
+    /// Lets writes to a full pipe fail.
+    package func setNonBlocking() {
         _ = fcntl(writeEnd, F_SETFL, fcntl(writeEnd, F_GETFL) | O_NONBLOCK)
     }
 
     /// All bytes until the write end is closed, read by a dedicated thread; closes the read end.
-    func readToEnd() async -> [UInt8] {
+    package func readToEnd() async -> [UInt8] {
         await withCheckedContinuation { continuation in
             Thread.detachNewThread { [readEnd] in
                 var bytes: [UInt8] = []
@@ -40,13 +47,18 @@ struct LinePipe: Sendable {
         }
     }
 
-    /// The lines as JSON objects, after the shutdown of the writer.
-    func objects() async throws -> [[String: Any]] {
+    /// All text, after the shutdown of the writer.
+    package func text() async -> String {
         closeWriteEnd()
-        let lines = await readToEnd().split(separator: UInt8(ascii: "\n"))
-        return try lines.map { line in
+        return String(decoding: await readToEnd(), as: UTF8.self)
+    }
+
+    /// The lines as JSON objects, after the shutdown of the writer.
+    package func objects() async throws -> [[String: Any]] {
+        closeWriteEnd()
+        return try await readToEnd().split(separator: UInt8(ascii: "\n")).map { line in
             guard let object = try JSONSerialization.jsonObject(with: Data(line)) as? [String: Any] else {
-                throw CannotOpen()
+                throw NotAnObject()
             }
             return object
         }

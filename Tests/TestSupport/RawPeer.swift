@@ -1,14 +1,11 @@
 import Glibc
-import NIOCore
+package import NIOCore
 import NIOPosix
 import Synchronization
-import TestSupport
 
-@testable import CloakroomProxy
-
-/// One end of a connection, controlled by the test: it sends and records bytes, and can close
-/// each direction separately.
-final class RawPeer: Sendable {
+/// One end of a connection, controlled by the test: it sends and records arbitrary bytes, and can close each direction
+/// separately.
+package final class RawPeer: Sendable {
     fileprivate struct State {
         var unread = ByteBuffer()
         var received = 0
@@ -31,11 +28,16 @@ final class RawPeer: Sendable {
     }
 
     /// Connects to loopback.
-    /// - Parameter receiveBuffer: The size of the socket's receive buffer in bytes, for a peer that does not read.
-    static func connect(port: Int, receiveBuffer: Int? = nil) async throws -> RawPeer {
+    /// - Parameters:
+    ///   - receiveBuffer: The size of the socket's receive buffer in bytes, for a peer that does not read.
+    ///   - allowsHalfClosure: Whether the connection stays open after the other side has closed its sending direction.
+    package static func connect(
+        port: Int, receiveBuffer: Int? = nil, allowsHalfClosure: Bool = true
+    ) async throws -> RawPeer {
         let recorder = Recorder()
         var bootstrap = ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-            .channelOption(.allowRemoteHalfClosure, value: true)
+            .channelOption(.tcpOption(.tcp_nodelay), value: 1)
+            .channelOption(.allowRemoteHalfClosure, value: allowsHalfClosure)
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     try channel.pipeline.syncOperations.addHandler(RecordingHandler(recorder))
@@ -49,28 +51,30 @@ final class RawPeer: Sendable {
     }
 
     /// The number of bytes received.
-    var received: Int { recorder.state.withLock { $0.received } }
+    package var received: Int { recorder.state.withLock { $0.received } }
     /// The number of bytes that the system has accepted for sending.
-    var sent: Int { recorder.state.withLock { $0.sent } }
+    package var sent: Int { recorder.state.withLock { $0.sent } }
     /// Received bytes that were not consumed.
-    var unread: String { recorder.state.withLock { String(buffer: $0.unread) } }
+    package var unread: String { recorder.state.withLock { String(buffer: $0.unread) } }
     /// Whether the other side has closed its sending direction.
-    var hasInputEnded: Bool { recorder.state.withLock { $0.hasInputEnded || $0.isClosed } }
+    package var hasInputEnded: Bool { recorder.state.withLock { $0.hasInputEnded || $0.isClosed } }
     /// Whether the connection is closed in both directions.
-    var isClosed: Bool { recorder.state.withLock { $0.isClosed } }
+    package var isClosed: Bool { recorder.state.withLock { $0.isClosed } }
     /// Whether the other side reset the connection.
-    var wasReset: Bool { recorder.state.withLock { $0.wasReset } }
+    package var wasReset: Bool { recorder.state.withLock { $0.wasReset } }
 
-    func send(_ text: String) {
+    /// Sends text.
+    package func send(_ text: String) {
         channel.writeAndFlush(ByteBuffer(string: text), promise: nil)
     }
 
-    func send(_ bytes: ByteBuffer) {
+    /// Sends bytes.
+    package func send(_ bytes: ByteBuffer) {
         channel.writeAndFlush(bytes, promise: nil)
     }
 
     /// Sends the same bytes repeatedly, as fast as the system accepts them.
-    func stream(_ bytes: ByteBuffer, times: Int) async throws {
+    package func stream(_ bytes: ByteBuffer, times: Int) async throws {
         for _ in 0..<times {
             try await channel.writeAndFlush(bytes).get()
             recorder.state.withLock { $0.sent += bytes.readableBytes }
@@ -78,41 +82,46 @@ final class RawPeer: Sendable {
     }
 
     /// Pauses or resumes reading.
-    func setReading(_ isReading: Bool) async throws {
+    package func setReading(_ isReading: Bool) async throws {
         try await channel.setOption(.autoRead, value: isReading).get()
     }
 
     /// Closes the sending direction, and continues to read.
-    func endOutput() async throws {
+    package func endOutput() async throws {
         try await channel.close(mode: .output).get()
     }
 
-    func close() async throws {
+    /// Closes the connection.
+    package func close() async throws {
         try await channel.close().get()
     }
 
     /// Resets the connection.
-    func reset() async throws {
+    package func reset() async throws {
         let channel = self.channel
-        try await channel.eventLoop.submit { TCPReset.onClose(channel) }.get()
+        try await channel.eventLoop.flatSubmit {
+            (channel as? any SocketOptionProvider)?.setSoLinger(linger(l_onoff: 1, l_linger: 0))
+                ?? channel.eventLoop.makeSucceededVoidFuture()
+        }.get()
         try await channel.close().get()
     }
 
     /// Consumes the next message head, including the empty line.
-    func head() async throws -> String {
-        try await take("a head") { unread in
-            guard let end = String(buffer: unread).firstRange(of: "\r\n\r\n") else { return nil }
-            return String(buffer: unread)[..<end.upperBound].utf8.count
+    package func head() async throws -> String {
+        try await take("a head") { unread, _ in
+            let text = String(buffer: unread)
+            guard let end = text.firstRange(of: "\r\n\r\n") else { return nil }
+            return unread.readString(length: text[..<end.upperBound].utf8.count)
         }
     }
 
     /// Consumes the given number of bytes.
-    func text(_ count: Int) async throws -> String {
-        try await take("\(count) bytes") { $0.readableBytes >= count ? count : nil }
+    package func text(_ count: Int) async throws -> String {
+        try await take("\(count) bytes") { unread, _ in unread.readString(length: count) }
     }
 
     /// Consumes all bytes until the other side closes its sending direction.
-    func rest() async throws -> ByteBuffer {
+    package func rest() async throws -> ByteBuffer {
         try await eventually("the end of input") { self.hasInputEnded }
         return recorder.state.withLock { state in
             defer { state.unread = ByteBuffer() }
@@ -121,30 +130,26 @@ final class RawPeer: Sendable {
     }
 
     /// Waits until the other side closes its sending direction.
-    func inputEnded() async throws {
+    package func inputEnded() async throws {
         try await eventually("the end of input") { self.hasInputEnded }
     }
 
     /// Waits until the connection is closed in both directions.
-    func closed() async throws {
+    package func closed() async throws {
         try await eventually("the end of the connection") {
             if self.hasInputEnded, !self.isClosed { self.send("?") }
             return self.isClosed
         }
     }
 
-    /// Consumes the number of bytes that `count` returns, once it is not `nil`.
-    private func take(_ what: String, _ count: @Sendable (ByteBuffer) -> Int?) async throws -> String {
-        let taken = Mutex<String?>(nil)
+    /// Consumes what `read` takes from the received bytes, once it returns a value.
+    /// - Parameter read: Is called with the bytes and whether the connection is closed.
+    package func take<R: Sendable>(
+        _ what: String, _ read: (_ unread: inout ByteBuffer, _ isClosed: Bool) throws -> R?
+    ) async throws -> R {
         try await eventually(what) {
-            let text: String? = self.recorder.state.withLock { state in
-                guard let count = count(state.unread) else { return nil }
-                return state.unread.readString(length: count)
-            }
-            if let text { taken.withLock { $0 = text } }
-            return text != nil
+            try recorder.state.withLock { try read(&$0.unread, $0.isClosed) }
         }
-        return taken.withLock { $0 } ?? ""
     }
 
     fileprivate final class RecordingHandler: ChannelInboundHandler {
@@ -181,21 +186,42 @@ final class RawPeer: Sendable {
     }
 }
 
+extension RawPeer {
+    /// Sends bytes on a new connection, and waits until it is closed.
+    /// - Parameter hangsUp: Whether to close the connection after sending; otherwise the other side has to.
+    /// - Returns: All bytes received.
+    package static func exchange(_ bytes: [UInt8], port: Int, hangsUp: Bool = false) async throws -> String {
+        let peer = try await connect(port: port, allowsHalfClosure: false)
+        // The other side may have closed the connection already.
+        try? await peer.stream(ByteBuffer(bytes: bytes), times: 1)
+        if hangsUp { try? await peer.close() }
+        try await peer.closed()
+        return peer.unread
+    }
+
+    /// Whether no process listens on the port.
+    package static func isRejected(port: Int) async -> Bool {
+        guard let peer = try? await connect(port: port) else { return true }
+        try? await peer.close()
+        return false
+    }
+}
+
 /// A server whose connections are controlled by the test.
-final class RawServer: Sendable {
+package final class RawServer: Sendable {
     private let accepted = Mutex<[RawPeer]>([])
 
     /// The connections so far, in order.
-    var peers: [RawPeer] { accepted.withLock { $0 } }
+    package var peers: [RawPeer] { accepted.withLock { $0 } }
 
     /// Waits for a connection.
-    func peer(_ index: Int = 0) async throws -> RawPeer {
+    package func peer(_ index: Int = 0) async throws -> RawPeer {
         try await eventually("connection \(index) at the upstream") { self.peers.count > index }
         return peers[index]
     }
 
     /// Listens on a free port of loopback for as long as `body` takes.
-    static func run<R: Sendable>(_ body: (_ port: Int, RawServer) async throws -> R) async throws -> R {
+    package static func run<R: Sendable>(_ body: (_ port: Int, RawServer) async throws -> R) async throws -> R {
         let server = RawServer()
         let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .childChannelOption(.allowRemoteHalfClosure, value: true)
