@@ -184,13 +184,17 @@ let package = Package(
         .testTarget(
             name: "FuzzTests", dependencies: ["FuzzTargets", "TestSupport"], path: "Tests/Fuzzing/FuzzTests",
             swiftSettings: settings),
-        // End-to-end tests with real sockets and processes.
+        // The wiring of the gateway, in this process.
         .testTarget(
             name: "GatewayTests",
+            dependencies: ["cloakroom", "CloakroomConfig", "CloakroomCore", "TestSupport"],
+            swiftSettings: settings),
+        // The built program as a process, with real sockets, servers, browsers and other clients.
+        .testTarget(
+            name: "SystemTests",
             dependencies: [
                 "cloakroom", "MockAPI", "ThinClient", "CloakroomAdmin", "CloakroomConfig", "CloakroomCore",
-                "CloakroomTelemetry", "TestSupport", arguments, asyncHTTPClient,
-                lifecycle, log, nioCore, nioHTTP1, nioPosix, nioSSL, nioTLS,
+                "CloakroomTelemetry", "TestSupport", arguments, asyncHTTPClient, log, nioCore, nioHTTP1, nioPosix, nioSSL, nioTLS,
             ],
             swiftSettings: settings),
     ]

@@ -24,7 +24,7 @@ struct BrowserSession {
             profile: directory.path(of: "profile"), acceptsAnyCertificate: acceptsAnyCertificate, limit: stepLimit,
             wholeLimit: wholeLimit, steps: steps)
         try directory.write(String(decoding: try JSONEncoder().encode(script), as: UTF8.self), to: "script.json")
-        let driver = Executables.packageDirectory.appending(path: "Tests/GatewayTests/Support/browser.py").path
+        let driver = Executables.packageDirectory.appending(path: "Tests/SystemTests/Support/browser.py").path
         let arguments = [driver, directory.path(of: "script.json")]
         // The script ends by its own time limit; killing it would leave the browser running.
         let limit = Duration.seconds(wholeLimit + 30)
