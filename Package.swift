@@ -194,7 +194,8 @@ let package = Package(
             name: "SystemTests",
             dependencies: [
                 "cloakroom", "MockAPI", "ThinClient", "CloakroomAdmin", "CloakroomConfig", "CloakroomCore",
-                "CloakroomTelemetry", "TestSupport", arguments, asyncHTTPClient, log, nioCore, nioHTTP1, nioPosix, nioSSL, nioTLS,
+                "CloakroomTelemetry", "TestSupport", arguments, asyncHTTPClient, log, nioCore, nioHTTP1, nioPosix,
+                nioSSL, nioTLS,
             ],
             swiftSettings: settings),
     ]

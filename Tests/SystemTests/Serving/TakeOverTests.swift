@@ -7,23 +7,33 @@ import Testing
 /// A second `cloakroom serve` on the addresses of a running one.
 @Suite("Taking over", .serialized, .timeLimit(.minutes(3)))
 struct TakeOverTests {
+    private let directory: TemporaryDirectory
+
+    init() throws {
+        directory = try TemporaryDirectory()
+    }
+
+    /// The arguments that serve on the address of another gateway.
+    private func arguments(like first: GatewayProcess, adminAddress: String = "127.0.0.1:0") throws -> [String] {
+        var same = GatewayYAML(upstream: "http://127.0.0.1:9")
+        same.address = "127.0.0.1:\(first.clear.port)"
+        same.adminAddress = adminAddress
+        try directory.write(same.yaml, to: "second.yaml")
+        return ["serve", "--config", directory.path(of: "second.yaml")]
+    }
+
     @Test("Rule 47: a second gateway on the same port starts only with --take-over")
     func second() async throws {
         try await GatewayProcess.running { first, _ in
-            let directory = try TemporaryDirectory()
-            var same = GatewayYAML(upstream: "http://127.0.0.1:9")
-            same.address = "127.0.0.1:\(first.clear.port)"
-            try directory.write(same.yaml, to: "second.yaml")
             let program = try Executables.cloakroom()
-            let rejected = try await ChildProgram.run(
-                program, ["serve", "--config", directory.path(of: "second.yaml")])
+            let arguments = try arguments(like: first)
+            let rejected = try await ChildProgram.run(program, arguments)
             #expect(rejected.ending == ChildProgram.Ending(status: 1))
             #expect(rejected.errors.contains("--take-over"), "\(rejected.errors)")
             // All requests still reach the first gateway, whose upstream responds.
             for _ in 0..<20 { #expect(try await WebClient(first.clear).get("/episodes").status == 200) }
 
-            let arguments = ["serve", "--take-over", "--config", directory.path(of: "second.yaml")]
-            try await ChildProgram.running(program, arguments) { second in
+            try await ChildProgram.running(program, arguments + ["--take-over"]) { second in
                 _ = try await second.waits(for: "the second listens") { program in
                     program.logLines.contains { $0.message == "listening" } ? true : nil
                 }
@@ -39,13 +49,8 @@ struct TakeOverTests {
     @Test("With --take-over, an admin address that is in use is rejected with a hint")
     func admin() async throws {
         try await GatewayProcess.running { first, _ in
-            let directory = try TemporaryDirectory()
-            var same = GatewayYAML(upstream: "http://127.0.0.1:9")
-            same.address = "127.0.0.1:\(first.clear.port)"
-            same.adminAddress = "127.0.0.1:\(first.admin.port)"
-            try directory.write(same.yaml, to: "second.yaml")
-            let rejected = try await ChildProgram.run(
-                try Executables.cloakroom(), ["serve", "--take-over", "--config", directory.path(of: "second.yaml")])
+            let arguments = try arguments(like: first, adminAddress: "127.0.0.1:\(first.admin.port)")
+            let rejected = try await ChildProgram.run(try Executables.cloakroom(), arguments + ["--take-over"])
             #expect(rejected.ending == ChildProgram.Ending(status: 1))
             #expect(rejected.errors.split(separator: "\n").count == 1, "\(rejected.errors)")
             #expect(
