@@ -52,8 +52,8 @@ struct DemoPageFailureTests {
 
     @Test("An unreachable API and an invalid response are shown with the routes' messages")
     func badUpstream() async throws {
-        try await ScriptedUpstream.running { upstream, port in
-            upstream.response("GET /episodes", with: "nonsense\r\n\r\n")
+        try await ScriptedServer.run { port, upstream in
+            upstream.respond(to: "GET /episodes", with: "nonsense\r\n\r\n")
             try await SampleAppGateway.running(api: "http://127.0.0.1:\(port)") { gateway, _ in
                 let run = try await browser.run([
                     .open("\(gateway.address)/"), .waitForText("The list of episodes could not be fetched."),

@@ -161,12 +161,12 @@ struct EpisodesClientTests {
                 #expect(failure?.userMessage == "You need a network connection to sign in.")
             }
         }
-        try await ScriptedUpstream.running { upstream, port in
-            upstream.response("GET /episodes", with: ScriptedUpstream.json(#"{"no": "list"}"#))
+        try await ScriptedServer.run { port, upstream in
+            upstream.respond(to: "GET /episodes", with: ScriptedServer.json(#"{"no": "list"}"#))
             try await SampleAppGateway.running(api: "http://127.0.0.1:\(port)") { gateway, _ in
                 try await CheckedTransport.with(gateway) { client, _ in
                     #expect(await clientError { try await client.episodes() }?.code == .invalidResponse)
-                    upstream.response("GET /episodes", with: "nonsense\r\n\r\n")
+                    upstream.respond(to: "GET /episodes", with: "nonsense\r\n\r\n")
                     let nonsense = await clientError { try await client.episodes() }
                     #expect(nonsense?.code == .failedRequest)
                     #expect(nonsense?.userMessage == "The list of episodes could not be fetched.")

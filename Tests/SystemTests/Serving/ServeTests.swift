@@ -34,7 +34,7 @@ struct ServeTests {
 
     @Test("A port in use is named, and the exit status is 1")
     func portInUse() async throws {
-        try await ScriptedUpstream.running { _, port in
+        try await ScriptedServer.run { port, _ in
             let program = try Executables.cloakroom()
             let directory = try TemporaryDirectory()
             var taken = GatewayYAML(upstream: "http://127.0.0.1:9000")

@@ -41,7 +41,7 @@ struct StartFailureTests {
 
     @Test("Each port in use is one line, with the position in the configuration and what to do")
     func ports() async throws {
-        try await ScriptedUpstream.running { _, port in
+        try await ScriptedServer.run { port, _ in
             var taken = GatewayYAML(upstream: "http://127.0.0.1:9000")
             taken.address = "127.0.0.1:\(port)"
             #expect(
@@ -56,7 +56,7 @@ struct StartFailureTests {
             #expect(admin.contains("gateway.yaml:4:19: admin.address: address already in use"), "\(admin)")
 
             // Another address with the same port: two causes, two lines.
-            try await ScriptedUpstream.running { _, other in
+            try await ScriptedServer.run { other, _ in
                 taken.address = "127.0.0.1:\(other)"
                 _ = try await failure(of: taken, lineCount: 2)
             }

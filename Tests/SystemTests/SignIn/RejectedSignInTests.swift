@@ -7,9 +7,9 @@ import Testing
 @Suite("Sign-ins that the API rejects", .serialized, .timeLimit(.minutes(3)))
 struct RejectedSignInTests {
     private func running(
-        set: [String] = [], _ body: (GatewayProcess, ScriptedUpstream) async throws -> Void
+        set: [String] = [], _ body: (GatewayProcess, ScriptedServer) async throws -> Void
     ) async throws {
-        try await ScriptedUpstream.running { upstream, port in
+        try await ScriptedServer.run { port, upstream in
             let file = GatewayYAML(upstream: "http://127.0.0.1:\(port)")
             try await GatewayProcess.running(file, set: set) { gateway in try await body(gateway, upstream) }
         }
@@ -24,7 +24,7 @@ struct RejectedSignInTests {
                 ("403 Forbidden", "{}"), ("422 Unprocessable Content", "{}"),
             ]
             for (status, body) in rejections {
-                upstream.response("POST /auth", with: ScriptedUpstream.json(body, status: status))
+                upstream.respond(to: "POST /auth", with: ScriptedServer.json(body, status: status))
                 let response = try await gateway.client.signIn()
                 #expect(response.status == 401, "\(status)")
                 #expect(response.problem?.code == "unauthorized")
@@ -36,7 +36,7 @@ struct RejectedSignInTests {
     @Test("Rule 32: a rejected API call is 502, counts as an attempt, and the log names what to check")
     func misconfigured() async throws {
         try await running { gateway, upstream in
-            upstream.response("POST /auth", with: ScriptedUpstream.json("{}", status: "404 Not Found"))
+            upstream.respond(to: "POST /auth", with: ScriptedServer.json("{}", status: "404 Not Found"))
             for _ in 0..<5 {
                 let response = try await gateway.client.signIn()
                 #expect(response.status == 502)
@@ -49,8 +49,8 @@ struct RejectedSignInTests {
             #expect(gateway.program.lines.count { $0.contains(#""event":"identity_misconfigured""#) } == 1)
         }
         try await running { gateway, upstream in
-            upstream.response(
-                "POST /auth", with: ScriptedUpstream.json(#"{"error":"invalid_client"}"#, status: "401 Unauthorized"))
+            upstream.respond(
+                to: "POST /auth", with: ScriptedServer.json(#"{"error":"invalid_client"}"#, status: "401 Unauthorized"))
             let response = try await gateway.client.signIn()
             #expect(response.status == 502)
             #expect(response.problem?.code == "identity_misconfigured")

@@ -58,23 +58,23 @@ struct UpstreamFailureTests {
     func nonsense() async throws {
         let tokens = #"{"accessToken":"canary-access","refreshToken":"canary-refresh"}"#
         let signIns = [
-            "not JSON": ScriptedUpstream.json("<p>canary</p>"),
-            "an empty object": ScriptedUpstream.json("{}"),
-            "no object": ScriptedUpstream.json(#"["canary"]"#),
-            "a number for a token": ScriptedUpstream.json(#"{"accessToken":1}"#),
-            "an empty token": ScriptedUpstream.json(#"{"accessToken":"","refreshToken":"canary"}"#),
-            "a line break in a token": ScriptedUpstream.json(#"{"accessToken":"canary\r\nSet-Cookie: a=b"}"#),
-            "a NUL in a token": ScriptedUpstream.json(#"{"accessToken":"canary\u0000"}"#),
-            "too much": ScriptedUpstream.json(#"{"accessToken":"\#(String(repeating: "x", count: 70_000))"}"#),
+            "not JSON": ScriptedServer.json("<p>canary</p>"),
+            "an empty object": ScriptedServer.json("{}"),
+            "no object": ScriptedServer.json(#"["canary"]"#),
+            "a number for a token": ScriptedServer.json(#"{"accessToken":1}"#),
+            "an empty token": ScriptedServer.json(#"{"accessToken":"","refreshToken":"canary"}"#),
+            "a line break in a token": ScriptedServer.json(#"{"accessToken":"canary\r\nSet-Cookie: a=b"}"#),
+            "a NUL in a token": ScriptedServer.json(#"{"accessToken":"canary\u0000"}"#),
+            "too much": ScriptedServer.json(#"{"accessToken":"\#(String(repeating: "x", count: 70_000))"}"#),
             "not HTTP": "SSH-2.0-canary\r\n\r\n",
         ]
         let users = [
-            "not JSON": ScriptedUpstream.json("canary"),
-            "no object": ScriptedUpstream.json(#"["canary"]"#),
-            "the token in it": ScriptedUpstream.json(#"{"id":1,"note":"canary-access-that-is-long"}"#),
-            "unauthorized": ScriptedUpstream.json("{}", status: "401 Unauthorized"),
+            "not JSON": ScriptedServer.json("canary"),
+            "no object": ScriptedServer.json(#"["canary"]"#),
+            "the token in it": ScriptedServer.json(#"{"id":1,"note":"canary-access-that-is-long"}"#),
+            "unauthorized": ScriptedServer.json("{}", status: "401 Unauthorized"),
         ]
-        try await ScriptedUpstream.running { upstream, port in
+        try await ScriptedServer.run { port, upstream in
             // Each of them counts as an attempt.
             let file = GatewayYAML(upstream: "http://127.0.0.1:\(port)")
             try await GatewayProcess.running(file, set: ["accounts.throttle=false"]) { gateway in
@@ -86,16 +86,16 @@ struct UpstreamFailureTests {
                     #expect(!response.textWithoutTicket.contains("canary"), "\(what)")
                 }
                 for (what, bytes) in signIns {
-                    upstream.response("POST /auth", with: bytes)
+                    upstream.respond(to: "POST /auth", with: bytes)
                     try await expectInvalidResponse("sign-in: \(what)")
                 }
                 let long = tokens.replacingOccurrences(of: "canary-access", with: "canary-access-that-is-long")
-                upstream.response("POST /auth", with: ScriptedUpstream.json(long))
+                upstream.respond(to: "POST /auth", with: ScriptedServer.json(long))
                 for (what, bytes) in users {
-                    upstream.response("GET /user", with: bytes)
+                    upstream.respond(to: "GET /user", with: bytes)
                     try await expectInvalidResponse("user: \(what)")
                 }
-                upstream.response("GET /user", with: ScriptedUpstream.json(#"{"email":"jo@example.com","name":"Jo"}"#))
+                upstream.respond(to: "GET /user", with: ScriptedServer.json(#"{"email":"jo@example.com","name":"Jo"}"#))
                 let response = try await gateway.client.signIn()
                 #expect(response.status == 200)
                 #expect(!response.textWithoutTicket.contains("canary"))
