@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 @Suite("Reuse of upstream connections (RFC 9112 §9.3)", .serialized)
-struct ReuseTests {
+struct ConnectionReuseTests {
     @Test("Two requests of two clients use one upstream connection")
     func reuse() async throws {
         try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in

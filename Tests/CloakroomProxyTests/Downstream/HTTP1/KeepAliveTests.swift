@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 @Suite("Persistence of client connections (RFC 9112 §9.3)", .serialized)
-struct PersistenceTests {
+struct KeepAliveTests {
     @Test("Responses to pipelined requests are sent in request order (RFC 9112 §9.3.2)")
     func pipelining() async throws {
         let gate = Gate()

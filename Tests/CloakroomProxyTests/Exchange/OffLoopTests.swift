@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 @Suite("Work off the event loop", .serialized)
-struct ColdPathTests {
+struct OffLoopTests {
     private static func asking(_ load: FakeSessions.Load) -> GatewaySetup {
         GatewaySetup([.request, .send(Reply.ok), .again]).with(\.sessions, FakeSessions(load: load))
     }

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 @Suite("The end of a WebSocket (RFC 6455 §7)", .serialized)
-struct WebSocketEndTests {
+struct WebSocketCloseTests {
     /// Opens a tunnel that belongs to a session.
     private static func open(
         _ adjust: @escaping @Sendable (inout GatewayConfiguration) -> Void = { _ in },
