@@ -21,7 +21,7 @@ enum BrowserStep: Encodable {
     /// Runs the body of a function; its result, a string, is added to ``BrowserRun/values``.
     case evaluate(String)
     case deleteCookies
-    /// Records the state of the page under a name of ``BrowserRun/looks``.
+    /// Records the state of the page under a name of ``BrowserRun/snapshots``.
     case snapshot(String)
 
     enum Scheme: String, Encodable, CaseIterable {

@@ -110,7 +110,7 @@ class Browser:
         options.accept_insecure_certs = script.get("acceptsAnyCertificate", False)
         self.driver = webdriver.Chrome(options=options, service=Service(script["driver"]))
         self.driver.set_page_load_timeout(self.limit)
-        self.looks = {}
+        self.snapshots = {}
         self.values = []
         self.console = []
 
@@ -162,7 +162,7 @@ class Browser:
         facts["cookies"] = [
             {"name": cookie["name"], "httpOnly": cookie["httpOnly"], "secure": cookie["secure"],
              "sameSite": cookie.get("sameSite", "")} for cookie in self.driver.get_cookies()]
-        self.looks[value] = facts
+        self.snapshots[value] = facts
 
     def step_screenshot(self, value):
         order = {"format": "png"}
@@ -198,7 +198,7 @@ class Browser:
     def answer(self, error):
         for line in self.driver.get_log("browser"):
             self.console.append({"level": line["level"], "source": line.get("source", ""), "text": line["message"]})
-        return {"looks": self.looks, "values": self.values, "console": self.console, "error": error}
+        return {"snapshots": self.snapshots, "values": self.values, "console": self.console, "error": error}
 
 
 def give_up(number, frame):
