@@ -1,5 +1,6 @@
 import CloakroomCore
 import Synchronization
+import TestSupport
 import Testing
 
 @Suite("State-changing requests must be same-origin", .serialized)

@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @Suite("Forwarding fields sent to the upstream (RFC 7239; RFC 9110 §7.6.3)", .serialized)

@@ -71,17 +71,17 @@ struct MetricsAndLogTests {
     private static func log(
         _ setup: GatewaySetup, _ body: (RunningGateway) async throws -> Void
     ) async throws -> (lines: [LogLine], text: String) {
-        let pipe = try LogPipe()
+        let pipe = try LinePipe()
         var setup = setup
         setup.settings.isAccessLogEnabled = true
         setup.settings.logFileDescriptor = pipe.writeEnd
         do {
             try await setup.run(body)
         } catch {
-            _ = pipe.text()
+            _ = await pipe.text()
             throw error
         }
-        let text = pipe.text()
+        let text = await pipe.text()
         return (text.split(separator: "\n").compactMap { LogLine($0) }, text)
     }
 

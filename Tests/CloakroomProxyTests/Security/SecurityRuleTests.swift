@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 /// Known vulnerabilities of other proxies. The numbers are those of the rules in the security model.

@@ -1,6 +1,7 @@
 import CloakroomCore
 import CloakroomProxy
 import Foundation
+import TestSupport
 import Testing
 
 @Suite("TLS files, checked before they are used")

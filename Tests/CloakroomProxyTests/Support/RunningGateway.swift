@@ -24,8 +24,8 @@ struct RunningGateway: Sendable {
     fileprivate let running: Task<Void, any Error>
 
     /// A new connection of a client.
-    func client(receiveBuffer: Int? = nil) async throws -> RawClient {
-        try await RawClient.connect(port: port, receiveBuffer: receiveBuffer)
+    func client(receiveBuffer: Int? = nil) async throws -> RawPeer {
+        try await RawPeer.connect(port: port, receiveBuffer: receiveBuffer, allowsHalfClosure: false)
     }
 
     /// Applies another configuration.

@@ -1,6 +1,7 @@
 import CloakroomCore
 import CloakroomWire
 import Foundation
+import TestSupport
 import Testing
 
 @testable import CloakroomTelemetry

@@ -1,6 +1,7 @@
 import CloakroomCore
 import Foundation
 import Logging
+import TestSupport
 import Testing
 import Tracing
 
@@ -98,8 +99,7 @@ struct GatewayLogHandlerTests {
         logger.info("hello\nworld\u{1b}", metadata: ["b": "two words", "a": "x"])
         logger.debug("not shown")
         writer.shutdown()
-        pipe.closeWriteEnd()
-        let text = String(decoding: await pipe.readToEnd(), as: UTF8.self)
+        let text = await pipe.text()
         #expect(text == "1970-01-01T00:00:00.000Z INFO     app: hello\\nworld\\u001b a=x b=\"two words\"\n")
     }
 }

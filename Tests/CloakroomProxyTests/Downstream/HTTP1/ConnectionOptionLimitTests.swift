@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @Suite("More connection options than any legitimate use needs (RFC 9110 §7.6.1)", .serialized)

@@ -1,5 +1,6 @@
 import CloakroomCore
 import NIOCore
+import TestSupport
 import Testing
 
 @Suite("Trailers of responses (RFC 9110 §6.5)", .serialized)

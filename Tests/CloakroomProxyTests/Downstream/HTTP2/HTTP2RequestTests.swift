@@ -2,6 +2,7 @@ import CloakroomCore
 import NIOCore
 import NIOHPACK
 import NIOHTTP2
+import TestSupport
 import Testing
 
 @Suite("Requests in HTTP/2", .serialized)

@@ -55,9 +55,9 @@ struct ConnectionLimitTests {
         }
         try await setup.run { gateway in
             #expect(gateway.ports.count == 2)
-            let first = try await RawClient.connect(port: gateway.ports[0])
+            let first = try await RawPeer.connect(port: gateway.ports[0], allowsHalfClosure: false)
             #expect(try await first.exchange(Ask.get()).text == "ok")
-            let second = try await RawClient.connect(port: gateway.ports[1])
+            let second = try await RawPeer.connect(port: gateway.ports[1], allowsHalfClosure: false)
             second.send(Ask.get())
             for _ in 0..<10 { #expect(try await first.exchange(Ask.get()).text == "ok") }
             #expect(second.received == 0)
@@ -92,7 +92,7 @@ struct ConnectionLimitTests {
             $0.trustedProxies = [CIDRBlock("127.0.0.1")].compactMap(\.self)
         }
         try await setup.run { gateway in
-            var clients: [RawClient] = []
+            var clients: [RawPeer] = []
             for _ in 0..<3 { clients.append(try await gateway.client()) }
             for client in clients { #expect(try await client.exchange(Ask.get()).text == "ok") }
         }

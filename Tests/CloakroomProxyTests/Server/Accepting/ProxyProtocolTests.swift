@@ -1,6 +1,7 @@
 import CloakroomCore
 import CloakroomProxy
 import CloakroomTelemetry
+import TestSupport
 import Testing
 
 @Suite("Connections that begin with a PROXY header (proxy-protocol.txt)", .serialized)
@@ -44,7 +45,7 @@ struct ProxyProtocolTests {
 
     @Test("The client's address reaches the upstream and the access log", arguments: examples)
     func address(_ example: Example) async throws {
-        let pipe = try LogPipe()
+        let pipe = try LinePipe()
         var setup = Self.setup()
         setup.settings.isAccessLogEnabled = true
         setup.settings.logFileDescriptor = pipe.writeEnd
@@ -58,10 +59,10 @@ struct ProxyProtocolTests {
                 }
             }
         } catch {
-            _ = pipe.text()
+            _ = await pipe.text()
             throw error
         }
-        let lines = pipe.text().split(separator: "\n").compactMap(LogLine.init)
+        let lines = await pipe.text().split(separator: "\n").compactMap(LogLine.init)
         #expect(lines.map { $0["peer"] } == [example.address, example.address])
     }
 
