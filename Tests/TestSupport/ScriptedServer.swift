@@ -3,7 +3,7 @@ import NIOCore
 import NIOPosix
 import Synchronization
 
-/// A server that handles each request as its script says, with valid or invalid bytes, and records what it receives.
+/// A server that handles each request according to its script, with valid or invalid bytes, and records what it receives.
 package final class ScriptedServer: Sendable {
     /// The handling of one request.
     package enum Act: Sendable {
