@@ -27,14 +27,15 @@ extension Exchange {
     func lease(isFresh: Bool, now: UInt64) {
         guard let pool else { return }
         switch pool.lease(self, isFresh: isFresh) {
-        case .connection(let connection): leased(connection)
+        case .connection(let connection): upstreamConnected(connection)
         case .waiting: downstream?.setDeadline(now &+ pool.pendingTimeout)
         case .rejected: upstreamFailed(UpstreamFailure(.poolExhausted), isStale: false)
         }
     }
+}
 
-    /// A connection was leased from the pool.
-    func leased(_ connection: UpstreamConnection) {
+extension Exchange: UpstreamDelegate {
+    func upstreamConnected(_ connection: UpstreamConnection) {
         guard machine.leased() == .send, let permit else {
             pool?.release(connection)
             return
@@ -43,9 +44,16 @@ extension Exchange {
         let entry = snapshot.config.upstreams[snapshot.config.routes[permit.route].route.upstream]
         telemetry.startAttempt(
             entry, targetIndex: connection.targetIndex, config: snapshot.config, now: context.now)
-        connection.begin(self, isToHead: request.method == .head) { buffer in
-            UpstreamRequestEncoder(exchange: self, upstream: entry, permit: permit)
-                .write(targetIndex: connection.targetIndex, into: &buffer)
+        let upstreamRequest = UpstreamRequest(
+            isHeadRequest: request.method == .head, upgrade: request.upgrade,
+            responsePolicy: snapshot.config.responsePolicy, injectedSecrets: injectedSecrets)
+        connection.begin(upstreamRequest, for: self) { buffer in
+            UpstreamRequestEncoder(
+                upstream: entry, targetIndex: connection.targetIndex, permit: permit,
+                cookie: snapshot.config.cookie, context: context
+            ).write(
+                request, from: peer, requestID: telemetry.record.requestID, traceContext: telemetry.traceContext,
+                into: &buffer)
         }
         if machine.state == .awaitingResponse(.complete) {
             // The body is complete at this point only if the request is sent again.
@@ -65,12 +73,6 @@ extension Exchange {
         }
     }
 
-    /// No connection could be leased.
-    func leaseFailed(_ failure: UpstreamFailure) {
-        upstreamFailed(failure, isStale: false)
-    }
-
-    /// An interim response was received.
     func upstreamInformational(_ head: borrowing ResponseHead) {
         // Interim responses are optional: they are dropped for a client that does not read fast enough, so they do not
         // accumulate.
@@ -82,7 +84,6 @@ extension Exchange {
         downstream.flush()
     }
 
-    /// The response head was received.
     func upstreamHead(
         _ head: borrowing ResponseHead, summary: ResponseHeaderPolicy.ResponseHeaderSummary, framing: BodyFraming
     ) {
@@ -110,7 +111,6 @@ extension Exchange {
         }
     }
 
-    /// Part of the response body was received.
     func upstreamBody(_ bytes: ByteBuffer) {
         guard machine.isRelaying, let downstream else { return }
         telemetry.sentBody(bytes.readableBytes)
@@ -119,8 +119,7 @@ extension Exchange {
         if !downstream.isWritable { upstream?.setPaused(true) }
     }
 
-    /// All data of one read has been forwarded.
-    func flushDownstream() {
+    func upstreamReadComplete() {
         guard machine.isRelaying, let downstream else { return }
         downstream.flush()
         if tunnel == nil {
@@ -132,8 +131,7 @@ extension Exchange {
         upstream?.setPaused(!downstream.isWritable)
     }
 
-    /// The response is complete. The connection to the upstream is no longer part of this exchange.
-    func upstreamEnd(trailers: TrailerSection? = nil) {
+    func upstreamEnd(trailers: TrailerSection?) {
         upstream = nil
         guard machine.responseEnded(), let downstream else { return }
         // Sent only to clients that accept trailers (RFC 9110 §6.5.1); HTTP/2 always supports them.
@@ -152,11 +150,10 @@ extension Exchange {
     }
 
     /// Credentials that were sent to the upstream and must not reach the client.
-    var injectedSecrets: InjectedSecrets {
+    private var injectedSecrets: InjectedSecrets {
         InjectedSecrets(apiToken: pool?.upstream.apiToken, authorization: permit?.authorization)
     }
 
-    /// The upstream connection is writable again.
     func upstreamWritable() {
         downstream?.resumeRequestBody()
     }
@@ -166,8 +163,6 @@ extension Exchange {
         if machine.isRelaying { upstream?.setPaused(!isWritable) }
     }
 
-    /// The upstream returned no complete response.
-    /// - Parameter isStale: Whether the connection was reused and closed before the first byte of a response.
     func upstreamFailed(_ failure: UpstreamFailure, isStale: Bool) {
         upstream = nil
         let now = context.now
@@ -194,16 +189,11 @@ extension Exchange {
             break
         }
     }
-}
 
-extension Exchange {
-    /// No target of the upstream could be reached. Metrics and the access log report it as a failed upstream request.
-    /// - Parameters:
-    ///   - target: Index in ``ConfigSnapshot/targets`` of the target that was tried last.
-    ///   - duration: Duration of the attempts, in nanoseconds.
-    func connectFailed(_ failure: UpstreamFailure, target: Int, duration: UInt64) {
+    /// Metrics and the access log report it as a failed upstream request.
+    func upstreamConnectFailed(_ failure: UpstreamFailure, target: Int, duration: UInt64) {
         telemetry.connectFailed(target: target, duration: duration)
-        leaseFailed(failure)
+        upstreamFailed(failure, isStale: false)
     }
 }
 
@@ -251,8 +241,7 @@ extension Exchange {
 
 /// Long-lived responses: tunnels and event streams.
 extension Exchange {
-    /// The upstream accepted the upgrade.
-    func upstreamSwitched(_ head: borrowing ResponseHead) {
+    func upstreamUpgraded(_ head: borrowing ResponseHead) {
         guard machine.switched(), let downstream else { return }
         telemetry.responseStarted(status: head.status)
         startTunnel(.upgraded)
@@ -266,7 +255,6 @@ extension Exchange {
         downstream.resumeRequestBody()
     }
 
-    /// The upstream closed its side of the tunnel; the client's side may continue.
     func upstreamHalfClosed() {
         switch machine.tunnelEnded() {
         case .halfClose:
@@ -279,7 +267,6 @@ extension Exchange {
         }
     }
 
-    /// The upstream connection is closed: data that the client still sends through the tunnel cannot be delivered.
     func upstreamClosed() {
         guard machine.state == .tunnelHalfClosed else { return }
         machine.finish()
