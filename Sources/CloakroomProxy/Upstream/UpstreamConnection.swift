@@ -44,8 +44,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable
     private var parser: HeadParser
     private var head = ResponseHead()
     private var inbound = ByteBuffer()
-    /// Buffer for request heads; its storage is reused while it has no other owner.
-    private var outbound = ByteBuffer()
+    private var outbound = WriteBuffer()
     private var handlerContext: ChannelHandlerContext?
     private var isHeadRequest = false
     private var isRequestComplete = false
@@ -82,13 +81,13 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable
         receivedResponseBytes = false
         deadline = .max
         outbound.clear()
-        writeHead(&outbound)
+        writeHead(&outbound.bytes)
     }
 
     /// Writes part of the request body, with framing if required.
     func writeBody(_ bytes: ByteBuffer) {
-        if outbound.readableBytes + bytes.readableBytes <= Self.coalesceLimit {
-            outbound.writeImmutableBuffer(bytes)
+        if outbound.hasRoom(for: bytes.readableBytes) {
+            outbound.append(bytes)
         } else {
             writeOut()
             handlerContext?.write(wrapOutboundOut(bytes), promise: nil)
@@ -97,7 +96,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable
 
     /// Writes framing of the request body.
     func writeFraming(_ write: (inout ByteBuffer) -> Void) {
-        write(&outbound)
+        write(&outbound.bytes)
     }
 
     /// The request is complete.
@@ -109,14 +108,9 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable
     /// Sends the data written so far.
     func flush() {
         guard let handlerContext else { return }
-        guard outbound.readableBytes > 0 else { return handlerContext.flush() }
-        // Sending may call back into this method: empty the buffer first.
-        var bytes = ByteBuffer()
-        swap(&bytes, &outbound)
+        guard var bytes = outbound.take() else { return handlerContext.flush() }
         handlerContext.writeAndFlush(wrapOutboundOut(bytes), promise: nil)
-        guard outbound.readableBytes == 0 else { return }
-        bytes.clear()
-        outbound = bytes
+        outbound.reuse(&bytes)
     }
 
     /// The client's side of a tunnel has ended.
@@ -261,8 +255,6 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable
 
     // MARK: - Reading
 
-    private static let coalesceLimit = 16_384
-
     private func read() throws(WireError) {
         while phase == .leased {
             switch reading {
@@ -360,7 +352,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable
     private func closeLeased() {
         phase = .closed
         reading = .nothing
-        outbound = ByteBuffer()
+        outbound = WriteBuffer()
         handlerContext?.close(promise: nil)
         pool.discardLeased()
     }
@@ -372,8 +364,8 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable
     }
 
     private func writeOut() {
-        guard outbound.readableBytes > 0 else { return }
-        handlerContext?.write(wrapOutboundOut(outbound), promise: nil)
-        outbound.clear()
+        guard var bytes = outbound.take() else { return }
+        handlerContext?.write(wrapOutboundOut(bytes), promise: nil)
+        outbound.reuse(&bytes)
     }
 }
