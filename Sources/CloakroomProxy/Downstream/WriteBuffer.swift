@@ -40,3 +40,15 @@ struct WriteBuffer {
         swap(&taken, &bytes)
     }
 }
+
+extension ChannelHandlerContext {
+    /// Calls back when everything written so far is sent or has failed.
+    ///
+    /// A channel flushes pending data before it closes its output only while its input is open. With both sides closed
+    /// it discards unsent data.
+    func afterFlush(_ next: @escaping (ChannelHandlerContext) -> Void) {
+        let sent = eventLoop.makePromise(of: Void.self)
+        sent.futureResult.assumeIsolated().whenComplete { [self] _ in next(self) }
+        writeAndFlush(NIOAny(ByteBuffer()), promise: sent)
+    }
+}
