@@ -23,7 +23,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable
     private var delegate: (any UpstreamDelegate)?
     private var head = ResponseHead()
     /// Buffer for request heads; its storage is reused while it has no other owner.
-    private var outbound = ByteBuffer()
+    private var outbound = WriteBuffer()
     private var handlerContext: ChannelHandlerContext?
     private var isPaused = false
 
@@ -51,13 +51,13 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable
         machine.begin(request)
         deadline = .max
         outbound.clear()
-        writeHead(&outbound)
+        writeHead(&outbound.bytes)
     }
 
     /// Writes part of the request body, with framing if required.
     func writeBody(_ bytes: ByteBuffer) {
-        if outbound.readableBytes + bytes.readableBytes <= Self.coalesceLimit {
-            outbound.writeImmutableBuffer(bytes)
+        if outbound.hasRoom(for: bytes.readableBytes) {
+            outbound.append(bytes)
         } else {
             writeOut()
             handlerContext?.write(wrapOutboundOut(bytes), promise: nil)
@@ -66,7 +66,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable
 
     /// Writes framing of the request body.
     func writeFraming(_ write: (inout ByteBuffer) -> Void) {
-        write(&outbound)
+        write(&outbound.bytes)
     }
 
     /// The request is complete.
@@ -78,14 +78,9 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable
     /// Sends the data written so far.
     func flush() {
         guard let handlerContext else { return }
-        guard outbound.readableBytes > 0 else { return handlerContext.flush() }
-        // Sending may call back into this method: empty the buffer first.
-        var bytes = ByteBuffer()
-        swap(&bytes, &outbound)
+        guard var bytes = outbound.take() else { return handlerContext.flush() }
         handlerContext.writeAndFlush(wrapOutboundOut(bytes), promise: nil)
-        guard outbound.readableBytes == 0 else { return }
-        bytes.clear()
-        outbound = bytes
+        outbound.reuse(&bytes)
     }
 
     /// The client's side of a tunnel has ended.
@@ -272,14 +267,14 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable
     }
 
     private func closeLeased() {
-        outbound = ByteBuffer()
+        outbound = WriteBuffer()
         handlerContext?.close(promise: nil)
         pool.discardLeased()
     }
 
     private func writeOut() {
-        guard outbound.readableBytes > 0 else { return }
-        handlerContext?.write(wrapOutboundOut(outbound), promise: nil)
-        outbound.clear()
+        guard var bytes = outbound.take() else { return }
+        handlerContext?.write(wrapOutboundOut(bytes), promise: nil)
+        outbound.reuse(&bytes)
     }
 }

@@ -11,7 +11,7 @@ import NIOHTTP2
 /// Request data that the upstream cannot accept yet is buffered here, bounded by the stream's receive window. Response
 /// data that the client cannot accept yet is buffered here too, and the upstream is paused meanwhile. Other streams are
 /// not blocked.
-final class HTTP2Stream: LoopRegistered {
+final class HTTP2Stream: LoopRegistered, HTTP2ScheduledStream {
     /// State of the request body.
     private enum RequestBodyState: Equatable {
         case open
@@ -46,10 +46,7 @@ final class HTTP2Stream: LoopRegistered {
     /// Whether the stream's last frame has been written.
     var endStreamSent = false
     private(set) var isClosed = false
-    /// Whether it is in the send queue.
-    var isQueued = false
-    /// Whether body was passed on since the upstream was last flushed.
-    var needsUpstreamFlush = false
+    var scheduling = HTTP2StreamScheduling()
 
     var registryIndex = -1
     var deadline = UInt64.max
@@ -195,7 +192,6 @@ final class HTTP2Stream: LoopRegistered {
     }
 
     func flushUpstream() {
-        needsUpstreamFlush = false
         exchange?.flushUpstream()
     }
 
