@@ -27,8 +27,6 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable
     private var handlerContext: ChannelHandlerContext?
     private var isPaused = false
 
-    private static let coalesceLimit = 16_384
-
     init(channel: any Channel, pool: UpstreamPool, context: LoopContext, targetIndex: Int) {
         self.channel = channel
         self.pool = pool
