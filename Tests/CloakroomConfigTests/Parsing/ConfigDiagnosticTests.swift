@@ -90,7 +90,7 @@ struct DiagnosticCase: Sendable, CustomTestStringConvertible {
                 + " (write trace or debug or info or notice or warning or error or critical)"),
         DiagnosticCase(
             "session:", "trustedProxies: [10.0.0.0/8, 10.0.0.1/8]\nsession:",
-            "10:28: trustedProxies.1: must be an address or range, not \"10.0.0.1/8\""
+            "10:30: trustedProxies.1: must be an address or range, not \"10.0.0.1/8\""
                 + " (write one such as 10.0.0.0/8, with no bits set after the prefix)"),
     ]
 
