@@ -274,7 +274,8 @@ extension HTTP1DownstreamHandler: ResponseWriter {
 
     func writeLocalResponse(_ response: LocalResponse) {
         guard let exchange else { return }
-        state.localResponseStarted(status: response.status, expectsContinue: exchange.request.summary.expectation != .none)
+        state.localResponseStarted(
+            status: response.status, expectsContinue: exchange.request.summary.expectation != .none)
         let isToHead = exchange.request.method == .head
         writer.writeLocalResponse(response, isToHead: isToHead, connection: state.connectionField)
     }
