@@ -134,7 +134,8 @@ let package = Package(
 
         // Helpers shared by several test targets.
         .target(
-            name: "TestSupport", dependencies: [log, nioCore, nioPosix], path: "Tests/TestSupport",
+            name: "TestSupport", dependencies: ["CloakroomTelemetry", log, nioCore, nioPosix],
+            path: "Tests/TestSupport",
             swiftSettings: settings),
         tests("CloakroomWire", ["TestSupport", nioCore]),
         tests("CloakroomCore", ["CloakroomWire", "TestSupport", nioCore]),
@@ -172,7 +173,7 @@ let package = Package(
                 "CloakroomCore", "CloakroomTelemetry", "CloakroomWire", "TestSupport", asyncHTTPClient, lifecycle, log,
                 metrics, nioCore, nioHTTP1,
             ]),
-        tests("CloakroomConfig", ["CloakroomCore", configuration]),
+        tests("CloakroomConfig", ["CloakroomCore", "TestSupport", configuration]),
         tests("MockAPI", [asyncHTTPClient, nioCore, nioHTTP1, httpTypes, crypto, lifecycle, log]),
         // Fuzz targets, and a test suite that runs them. Tests/Fuzzing/libfuzzer.sh runs them with libFuzzer.
         .target(
@@ -185,13 +186,18 @@ let package = Package(
         .testTarget(
             name: "FuzzTests", dependencies: ["FuzzTargets", "TestSupport"], path: "Tests/Fuzzing/FuzzTests",
             swiftSettings: settings),
-        // End-to-end tests with real sockets and processes.
+        // The wiring of the gateway, in this process.
         .testTarget(
             name: "GatewayTests",
+            dependencies: ["cloakroom", "CloakroomConfig", "CloakroomCore", "TestSupport"],
+            swiftSettings: settings),
+        // The built program as a process, with real sockets, servers, browsers and other clients.
+        .testTarget(
+            name: "SystemTests",
             dependencies: [
                 "cloakroom", "MockAPI", "ThinClient", "CloakroomAdmin", "CloakroomConfig", "CloakroomCore",
-                "CloakroomTelemetry", "TestSupport", arguments, asyncHTTPClient,
-                lifecycle, log, nioCore, nioHTTP1, nioPosix, nioSSL, nioTLS,
+                "CloakroomTelemetry", "TestSupport", arguments, asyncHTTPClient, log, nioCore, nioHTTP1, nioPosix,
+                nioSSL, nioTLS,
             ],
             swiftSettings: settings),
     ]

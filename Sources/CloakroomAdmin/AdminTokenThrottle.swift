@@ -105,12 +105,12 @@ struct RejectionLog: Sendable {
             case .throttled: throttled
             case .page: page
             }
-        guard let unlogged = lines.allow(at: now) else { return }
+        guard let suppressed = lines.allow(at: now) else { return }
         logger.warning(
             reason.message,
             metadata: [
                 "event": "admin_refused", "outcome": "\(reason.rawValue)", "peer": "\(peer)",
-                "unlogged": "\(unlogged)",
+                "suppressed": "\(suppressed)",
             ])
     }
 }

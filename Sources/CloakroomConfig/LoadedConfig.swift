@@ -1,6 +1,9 @@
 public import CloakroomCore
 
 /// The sources of a configuration, weakest first: OpenTelemetry variables, file, environment, flags.
+///
+/// Module `CloakroomConfig`: turns flags, variables and the file into a ``GatewayConfiguration``, or into diagnostics
+/// with a line and a suggestion.
 public struct ConfigSources: Sendable, Unprintable {
     /// The YAML file; `nil` for none.
     public var file: String?

@@ -5,6 +5,8 @@ public import NIOCore
 public import NIOSSL
 
 /// Creates the session store that the configuration selects.
+///
+/// Module `CloakroomSessions`: keeps sessions, in memory or sealed in a record store (SQLite, Valkey).
 public enum SessionStoreFactory {
     /// A store, and the hasher of the account names in it.
     public struct Product: Sendable {

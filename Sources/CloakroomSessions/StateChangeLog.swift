@@ -25,37 +25,37 @@ final class SQLiteFailureLog: Sendable {
         self.logger = logger
     }
 
-    func failed(_ task: Operation, _ error: SQLiteStoreError) {
+    func failed(_ operation: Operation, _ error: SQLiteStoreError) {
         let now = ContinuousClock.now
         let isNew = episodes.withLock { episodes in
-            guard var last = episodes[task], last.error == error else {
-                episodes[task] = Outage(error: error, loggedAt: now)
+            guard var last = episodes[operation], last.error == error else {
+                episodes[operation] = Outage(error: error, loggedAt: now)
                 return true
             }
             guard last.isOver else { return false }
             let shouldTrim = now - last.loggedAt >= Self.interval
             last = Outage(error: error, loggedAt: shouldTrim ? now : last.loggedAt, isLogged: shouldTrim)
-            episodes[task] = last
+            episodes[operation] = last
             return shouldTrim
         }
         guard isNew else { return }
         logger.error(
             "session store failed",
             metadata: [
-                "event": "session_store", "outcome": "failure", "store": "sqlite", "task": "\(task)",
+                "event": "session_store", "outcome": "failure", "store": "sqlite", "operation": "\(operation)",
                 "reason": "\(error)",
             ])
     }
 
-    func succeeded(_ task: Operation) {
+    func succeeded(_ operation: Operation) {
         let wasLogged = episodes.withLock { episodes in
-            guard let last = episodes[task], !last.isOver else { return false }
-            episodes[task]?.isOver = true
+            guard let last = episodes[operation], !last.isOver else { return false }
+            episodes[operation]?.isOver = true
             return last.isLogged
         }
         guard wasLogged else { return }
         logger.notice(
             "session store recovered",
-            metadata: ["event": "session_store", "outcome": "success", "store": "sqlite", "task": "\(task)"])
+            metadata: ["event": "session_store", "outcome": "success", "store": "sqlite", "operation": "\(operation)"])
     }
 }

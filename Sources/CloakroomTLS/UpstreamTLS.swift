@@ -8,6 +8,8 @@ public import NIOSSL
 /// Certificates are always verified. TLS 1.2 and later, and for TLS 1.2 only ``CloakroomCore/TLSCipherSuite`` (ECDHE
 /// with AES-GCM or ChaCha20-Poly1305, RFC 9325 §4.2). No option lowers any of this. ``ServerNameVerifier`` adds the
 /// part of the verification that NIOSSL omits.
+///
+/// Module `CloakroomTLS`: the TLS of all connections that the gateway opens, and the verification of the server's name.
 public enum UpstreamTLS {
     /// Loads the files of a TLS configuration.
     /// - Parameters:

@@ -34,6 +34,9 @@ public struct TelemetrySettings: Sendable {
 
 /// The telemetry of the gateway, created once at start: the registry (also the swift-metrics factory), the metric
 /// families, the log writer and the tracer.
+///
+/// Module `CloakroomTelemetry`: metrics, logs and traces. It records what other modules decided and decides only what
+/// is written, sampled or dropped.
 public final class GatewayTelemetry: Sendable {
     /// The settings.
     public let settings: TelemetrySettings
@@ -75,14 +78,14 @@ public final class GatewayTelemetry: Sendable {
     /// Metrics and access log for one event loop and one route table.
     ///
     /// - Parameters:
-    ///   - routes: The configured route names, indexed by ``ExchangeRecord/routeIndex``.
+    ///   - routes: The routes, indexed by ``ExchangeRecord/routeIndex``.
     ///   - upstreams: The targets, indexed by ``ExchangeRecord/upstreamIndex``.
     ///   - accessLogRatios: The fraction of exchanges to log, 0...1, indexed like `routes`. Routes without an entry and
     ///     unmatched requests are logged completely. Failures, that is exchanges with a gateway error or a status of at
     ///     least 500, are always logged.
     ///   - isAccessLogEnabled: Whether the access log is written; `nil` uses the settings.
     public func makeLoopTelemetry(
-        routes: [String], upstreams: [UpstreamTarget], accessLogRatios: [Double] = [],
+        routes: [RouteLabels], upstreams: [UpstreamTarget], accessLogRatios: [Double] = [],
         isAccessLogEnabled: Bool? = nil
     ) -> LoopTelemetry {
         LoopTelemetry(

@@ -4,6 +4,9 @@ public import NIOCore
 ///
 /// The caller passes the same buffer, extended at its end, until the head is complete. Complete lines are not parsed
 /// again, and all checks follow the order of the bytes: the result does not depend on how the input is split.
+///
+/// Module `CloakroomWire`: parses and writes HTTP/1.1, PROXY and WebSocket bytes; knows no session, route or
+/// configuration.
 public struct HeadParser: Sendable {
     /// The progress of the parser.
     private enum State {

@@ -13,6 +13,8 @@ public import ServiceLifecycle
 /// A small video-course API for demonstrating and testing a gateway, with a web page that uses it.
 ///
 /// Tokens, accounts and observations persist across several calls of `run()`.
+///
+/// Module `MockAPI`: an upstream for the demo and the tests; `cloakroom serve` does not use it.
 public struct MockAPI: Service {
     /// The settings.
     public let settings: MockAPISettings

@@ -8,6 +8,8 @@ public import Foundation
 ///
 /// After sign-in, the transport sends a cookie with every request. The client has no tokens, API keys, expiry times or
 /// token refresh: the gateway handles them. Every method throws only ``ClientError``.
+///
+/// Module `ThinClient`: an example of a client of the gateway, without tokens.
 public struct EpisodesClient: Sendable {
     private let gateway: URL
     private let transport: any Transport

@@ -2,6 +2,8 @@ import ArgumentParser
 import CloakroomBuild
 
 /// The command line program with its subcommands.
+///
+/// Module `cloakroom`: the commands, and the composition of all modules; contains no decision about requests.
 @main
 struct Cloakroom: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

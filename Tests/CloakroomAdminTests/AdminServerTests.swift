@@ -120,7 +120,8 @@ struct AdminServerTests {
     /// Uses every metric family once.
     private static func exercise(_ telemetry: GatewayTelemetry) {
         let target = UpstreamTarget(upstream: "api", address: "::1", port: 9_000)
-        let loop = telemetry.makeLoopTelemetry(routes: ["a \"quoted\\\nname\""], upstreams: [target])
+        let loop = telemetry.makeLoopTelemetry(
+            routes: [RouteLabels(name: "a \"quoted\\\nname\"", pattern: "/a")], upstreams: [target])
         var record = ExchangeRecord()
         record.routeIndex = 0
         record.status = 502
@@ -137,7 +138,7 @@ struct AdminServerTests {
         metrics.upstreamConnections(upstream: "api", state: .active).add(1)
         metrics.upstreamPendingRequests(upstream: "api").add(1)
         metrics.upstreamRetries(upstream: "api", reason: "reset").increment()
-        metrics.wireRejections(kind: "bad_host").increment()
+        metrics.rejections(reason: "bad_host").increment()
         _ = telemetry.registry.makeTimer(label: "library.work", dimensions: [("kind", "x")])
         _ = telemetry.registry.makeCounter(label: "library.jobs", dimensions: [])
         telemetry.registry.makeRecorder(label: "library.size", dimensions: [], aggregate: true).record(12.5)

@@ -3,6 +3,7 @@ import CloakroomCore
 import CloakroomTelemetry
 import Foundation
 import NIOHTTP1
+import TestSupport
 import Testing
 
 @testable import CloakroomAdmin
@@ -18,7 +19,7 @@ struct RevokeSessionsHandlerTests {
     /// Runs a server with a token, and sends one request.
     private func ask(
         _ body: String? = user, _ fields: [(String, String)] = [authorization, json], method: HTTPMethod = .POST,
-        result: Result<Int, SessionStoreError> = .success(2), lines: LogLines = LogLines()
+        result: Result<Int, SessionStoreError> = .success(2), lines: RecordedLog = RecordedLog()
     ) async throws -> (status: Int, headers: HTTPHeaders, body: String, calls: [ScriptedRevoking.Call]) {
         let revoking = ScriptedRevoking(result)
         let revocation = RevokeSessionsHandler(token: Secret(Self.token), sessions: revoking, now: { Self.now })
@@ -56,7 +57,7 @@ struct RevokeSessionsHandlerTests {
     func revokesUserID() async throws {
         let revoking = ScriptedRevoking(.success(2))
         let revocation = RevokeSessionsHandler(token: Secret(Self.token), sessions: revoking, now: { Self.now })
-        try await RunningAdminServer.run(revocation: revocation, logger: LogLines().logger) { address in
+        try await RunningAdminServer.run(revocation: revocation, logger: RecordedLog().logger) { address in
             for user in ["17", "Jo@example.com"] {
                 let (_, _) = try await RunningAdminServer.send(
                     .POST, address + "/sessions/revoke", [Self.authorization, Self.json],
@@ -88,22 +89,22 @@ struct RevokeSessionsHandlerTests {
             "Bearer canary-admin-token-0123456789abcdef canary",
         ] as [String?])
     func unauthorized(authorization: String?) async throws {
-        let lines = LogLines()
+        let lines = RecordedLog()
         let fields = [Self.json] + (authorization.map { [("Authorization", $0)] } ?? [])
         let received = try await ask(Self.user, fields, lines: lines)
         #expect(received.status == 401)
         #expect(received.headers.first(name: "www-authenticate") == "Bearer")
         #expect(received.headers.first(name: "content-type") == "application/problem+json")
         #expect(received.calls.isEmpty)
-        #expect(lines.all.contains { $0.hasPrefix("warning revocation rejected") && $0.contains("127.0.0.1") })
-        #expect(!(lines.all.joined() + received.body).contains("canary"))
+        #expect(lines.texts.contains { $0.hasPrefix("warning revocation rejected") && $0.contains("127.0.0.1") })
+        #expect(!(lines.texts.joined() + received.body).contains("canary"))
     }
 
     @Test("Rule 49: after five wrong tokens even the right one is 429 with Retry-After, with one audit line")
     func throttled() async throws {
         let revoking = ScriptedRevoking(.success(1))
         let revocation = RevokeSessionsHandler(token: Secret(Self.token), sessions: revoking, now: { Self.now })
-        let lines = LogLines()
+        let lines = RecordedLog()
         try await RunningAdminServer.run(revocation: revocation, logger: lines.logger) { address in
             for status in [401, 401, 401, 401, 401, 429, 429] {
                 let (response, _) = try await RunningAdminServer.send(
@@ -119,10 +120,10 @@ struct RevokeSessionsHandlerTests {
             #expect(String(decoding: body, as: UTF8.self).contains(#""status":429"#))
         }
         #expect(revoking.calls.isEmpty)
-        let events = lines.all.filter { $0.contains("admin_refused") }
+        let events = lines.texts.filter { $0.contains("admin_refused") }
         #expect(events.count == 2, "one line per outcome per 10 s")
         #expect(events.contains { $0.contains("wrong_token") } && events.contains { $0.contains("throttled") })
-        #expect(!lines.all.joined().contains("canary"))
+        #expect(!lines.texts.joined().contains("canary"))
     }
 
     @Test("Two Authorization fields count as no authorization")

@@ -1,5 +1,4 @@
 import CloakroomCore
-import Logging
 import Synchronization
 
 /// Reports a scripted number of ended sessions, and records its calls.
@@ -52,36 +51,6 @@ final class ScriptedRevoking: SessionRevoking {
         state.withLock { state in
             state.calls.append(call)
             return state.result
-        }
-    }
-}
-
-/// The logged lines, as text.
-final class LogLines: Sendable {
-    private let lines = Mutex<[String]>([])
-
-    var all: [String] { lines.withLock { $0 } }
-
-    /// A logger that records all lines, including level trace.
-    var logger: Logger {
-        var logger = Logger(label: "test") { _ in Handler(lines: self) }
-        logger.logLevel = .trace
-        return logger
-    }
-
-    private struct Handler: LogHandler {
-        let lines: LogLines
-        var metadata: Logger.Metadata = [:]
-        var logLevel = Logger.Level.trace
-
-        subscript(metadataKey key: String) -> Logger.Metadata.Value? {
-            get { metadata[key] }
-            set { metadata[key] = newValue }
-        }
-
-        func log(event: LogEvent) {
-            let fields = metadata.merging(event.metadata ?? [:]) { $1 }
-            lines.lines.withLock { $0.append("\(event.level) \(event.message) \(fields)") }
         }
     }
 }

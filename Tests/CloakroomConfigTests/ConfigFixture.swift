@@ -1,5 +1,6 @@
 import CloakroomConfig
 import Foundation
+import TestSupport
 
 /// A temporary folder with a configuration, deleted after the test.
 final class ConfigFixture {
@@ -35,20 +36,17 @@ final class ConfigFixture {
 
         """
 
-    let path: String
+    private let directory: TemporaryDirectory
 
     init(_ yaml: String = ConfigFixture.good) throws {
-        path = NSTemporaryDirectory() + "cloakroom-config-" + UUID().uuidString
-        try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+        directory = try TemporaryDirectory()
         try write(yaml, to: Self.fileName)
     }
 
-    deinit {
-        try? FileManager.default.removeItem(atPath: path)
-    }
+    var path: String { directory.path }
 
     func write(_ text: String, to name: String) throws {
-        try Data(text.utf8).write(to: URL(fileURLWithPath: path + "/" + name))
+        try directory.write(text, to: name)
     }
 
     func link(_ name: String, to target: String) throws {

@@ -78,7 +78,7 @@ import Testing
                 == SessionConfiguration(
                     store: .valkey, idleTimeout: .seconds(60), absoluteTimeout: .seconds(120), maxSessions: 7,
                     maxSessionsPerAccount: 3,
-                    secrets: [Secret(Self.secret)], localSessions: 9,
+                    secrets: [Secret(Self.secret)], cacheSize: 9,
                     sqlite: SQLiteConfiguration(path: directory.path + "/sessions.sqlite"),
                     valkey: ValkeyConfiguration(
                         addresses: [HostAndPort(host: "one", port: 26379), HostAndPort(host: "::1", port: 26379)],
@@ -91,7 +91,7 @@ import Testing
             configuration.limits == LimitsConfiguration(head: 2_048, fields: 10, target: 1_024, body: 0, connections: 5)
         )
         #expect(configuration.timeouts.drain == .seconds(7))
-        #expect(configuration.trustedPeers.count == 2)
+        #expect(configuration.trustedProxies.count == 2)
         #expect(configuration.logging == LoggingConfiguration(level: "debug", format: .text, accessLog: false))
         #expect(
             configuration.tracing == TracingConfiguration(exporter: .log, sampler: SamplerConfiguration(ratio: 0.5)))
@@ -241,7 +241,7 @@ import Testing
         session:
           store: Valkey
           secrets: [\(secret)]
-          localSessions: 9
+          cacheSize: 9
           sqlite: { path: sessions.sqlite }
           valkey:
             addresses: ["one:26379", "[::1]:26379"]
@@ -267,7 +267,7 @@ import Testing
             messages: { failed_request: Sorry. }
         limits: { head: 2KiB, fields: 10, target: 1024, body: 0, connections: 5 }
         timeouts: { header: 1s, bodyIdle: 2s, keepAlive: 3s, connect: 4s, responseHead: 5s, identity: 6s, drain: 7s }
-        trustedPeers: [10.0.0.0/8, "::1"]
+        trustedProxies: [10.0.0.0/8, "::1"]
         logging: { level: DEBUG, format: text, accessLog: false }
         tracing: { exporter: log, ratio: 0.5 }
         eventLoops: 2

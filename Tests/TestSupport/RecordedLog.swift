@@ -11,6 +11,14 @@ package final class RecordedLog: Sendable {
     /// The lines: their metadata with that of the logger, `message` and `level`.
     package var all: [[String: String]] { lines.withLock { $0 } }
 
+    /// Each line as text that starts with the level and the message.
+    package var texts: [String] {
+        all.map { line in
+            let metadata = line.filter { $0.key != "level" && $0.key != "message" }
+            return "\(line["level"] ?? "") \(line["message"] ?? "") \(metadata)"
+        }
+    }
+
     /// A logger that writes to this log.
     package var logger: Logger { Logger(label: "test") { _ in Handler(log: self) } }
 

@@ -65,24 +65,24 @@ OVERVIEW = [
 
 ROUTES = [
     panel("Requests by route", "`(accounts)`: the gateway's account endpoints; `(unmatched)`: no route matched.", "reqps",
-        [(rate(REQUESTS + "_count", "http_route"), "{{http_route}}")], stacked=True),
+        [(rate(REQUESTS + "_count", "route"), "{{route}}")], stacked=True),
     panel("Requests by status", "The status of responses to clients.", "reqps",
         [(rate(REQUESTS + "_count", "http_response_status_code"), "{{http_response_status_code}}")], stacked=True),
     panel("Failed requests by route", "The fraction of 5xx responses, for routes with requests.", "percentunit",
-        [(f"({rate(REQUESTS + '_count', 'http_route', FAILED)} or 0 * {rate(REQUESTS + '_count', 'http_route')})"
-          f" / ({rate(REQUESTS + '_count', 'http_route')} > 0)", "{{http_route}}")]),
+        [(f"({rate(REQUESTS + '_count', 'route', FAILED)} or 0 * {rate(REQUESTS + '_count', 'route')})"
+          f" / ({rate(REQUESTS + '_count', 'route')} > 0)", "{{route}}")]),
     panel("Duration", "From the first byte of the request to the last byte of the response, over all routes.", "s",
         quantiles(REQUESTS)),
-    panel("Duration by route, p95", "5% of the requests take longer.", "s", [quantiles(REQUESTS, "http_route")[1]]),
+    panel("Duration by route, p95", "5% of the requests take longer.", "s", [quantiles(REQUESTS, "route")[1]]),
     panel("Gateway overhead by route", "The total duration without the time spent waiting for the upstream.", "s",
         [quantiles("cloakroom_overhead_seconds", "route")[0], quantiles("cloakroom_overhead_seconds", "route")[2]]),
     panel("401 by route", "401 responses of the gateway or of the upstream.", "reqps",
-        [(rate(REQUESTS + "_count", "http_route", ', http_response_status_code="401"'), "{{http_route}}")]),
+        [(rate(REQUESTS + "_count", "route", ', http_response_status_code="401"'), "{{route}}")]),
     panel("Requests in progress", "In-flight requests at the time of the scrape.", "none",
         [('sum by (http_request_method, url_scheme) (http_server_active_requests{WHERE})',
           "{{http_request_method}} {{url_scheme}}")]),
-    panel("Malformed requests", "Malformed requests that were rejected, by kind of error.", "reqps",
-        [(rate("cloakroom_wire_rejections_total", "kind"), "{{kind}}")]),
+    panel("Rejections", "Malformed requests and connections that were rejected, by reason.", "reqps",
+        [(rate("cloakroom_rejections_total", "reason"), "{{reason}}")]),
 ]
 
 AUTHENTICATION = [
@@ -92,6 +92,8 @@ AUTHENTICATION = [
         quantiles("cloakroom_sign_in_duration_seconds", where=', outcome="success"')),
     panel("Decisions by route", "Authorization decisions. `forwarded`: valid session; `public`: no session required.", "reqps",
         [(rate("cloakroom_auth_decisions_total", "route, decision"), "{{route}} {{decision}}")], stacked=True),
+    panel("401 by reason", "401 responses of the gateway. `no_session`: the client sent no valid cookie.", "reqps",
+        [(rate("cloakroom_unauthorized_responses_total", "reason"), "{{reason}}")], stacked=True),
     panel("Sign-outs", "By kind: user, other sessions of the account, or operator.", "reqps",
         [(rate("cloakroom_sign_outs_total", "kind"), "{{kind}}")]),
     panel("Sessions created and ended", "Ended sessions by reason.", "reqps",

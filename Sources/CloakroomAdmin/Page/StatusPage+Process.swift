@@ -76,8 +76,8 @@ extension StatusPage {
                     "telemetry-caption", "Dropped telemetry, by signal.", "Signal", document.telemetryDrops,
                     level: .warning, empty: "No telemetry was dropped."),
                 counts(
-                    "rejections-caption", "Rejected requests and connections, by kind of error.",
-                    "Kind", document.wireRejections, level: .plain, empty: "No malformed requests."),
+                    "rejections-caption", "Rejected messages and connections, by reason.",
+                    "Reason", document.wireRejections, level: .plain, empty: "No malformed requests."),
             ])
     }
 

@@ -2,6 +2,8 @@ import Mustache
 
 /// The status document as HTML without scripts, rendered for each request. Shows only the content of
 /// ``StatusDocument``.
+///
+/// Folder `Page/`: renders the status document as HTML.
 struct StatusPage {
     let title: String
     let icon: String

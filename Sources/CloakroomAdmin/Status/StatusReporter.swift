@@ -3,6 +3,8 @@ import CloakroomTelemetry
 import Foundation
 
 /// Creates the status document for each request, from the metrics and the status source.
+///
+/// Folder `Status/`: computes the status document from metrics and status values, and decides which alerts it shows.
 struct StatusReporter: Sendable {
     let source: StatusDataSource
     let registry: PrometheusRegistry

@@ -16,7 +16,7 @@ struct StatusSample: Sendable, Equatable {
     var storeOperations: [String: RequestStats] = [:]
     /// Dropped telemetry, by signal.
     var drops: [String: UInt64] = [:]
-    /// Rejected requests and connections, by kind of error.
+    /// Rejected messages and connections, by reason.
     var rejections: [String: UInt64] = [:]
 
     /// Creates an empty sample.
@@ -24,7 +24,7 @@ struct StatusSample: Sendable, Equatable {
 
     /// Aggregates a snapshot of the metrics.
     init(_ reading: MetricsSnapshot) {
-        routes = Self.requests(reading["http_server_request_duration_seconds"], by: "http_route") { labels in
+        routes = Self.requests(reading["http_server_request_duration_seconds"], by: "route") { labels in
             labels["http_response_status_code"]?.hasPrefix("5") == true
         }
         upstreams = Self.requests(reading["http_client_request_duration_seconds"], by: "upstream") { labels in
@@ -36,7 +36,7 @@ struct StatusSample: Sendable, Equatable {
         signIns = Self.durations(reading["cloakroom_sign_in_duration_seconds"], by: "outcome")
         refreshes = Self.durations(reading["cloakroom_token_refresh_duration_seconds"], by: "outcome")
         drops = reading["cloakroom_telemetry_dropped_total"].counts(by: "signal")
-        rejections = reading["cloakroom_wire_rejections_total"].counts(by: "kind")
+        rejections = reading["cloakroom_rejections_total"].counts(by: "reason")
     }
 
     /// The difference from an earlier sample.

@@ -1,4 +1,6 @@
 /// The notation of a kind of value: parsing from text, and rendering in its shortest form.
+///
+/// Folder `Formats/`: how each kind of value is written in the configuration, and which values are allowed.
 struct ValueFormat<Value>: Sendable {
     /// The expected notation, as printed in the reference: `whole number, 1 to 100`.
     let expectation: String

@@ -3,6 +3,9 @@ import Configuration
 import Synchronization
 
 /// One run of parsing a configuration: the reader over all layers, and the collected results.
+///
+/// Folder `Parsing/`: looks keys up in all sources and collects values, diagnostics, unknown keys and the documentation
+/// of keys.
 final class ConfigParser: Unprintable {
     let sources: ConfigSources
     let tree: YAMLTree
@@ -13,11 +16,11 @@ final class ConfigParser: Unprintable {
 
     /// The values parsed so far, in this order.
     private(set) var values: [EffectiveValue] = []
-    private(set) var problems: [ConfigDiagnostic] = []
+    private(set) var problems: [ConfigDiagnostic]
     /// Problems that depend on other keys; each is dropped if one of these keys is missing or malformed.
     private(set) var consequences: [(problem: ConfigDiagnostic, causes: [[String]])] = []
     /// Problems that do not reject the configuration.
-    private(set) var warnings: [ConfigDiagnostic] = []
+    private(set) var warnings: [ConfigDiagnostic]
     /// Explanations of settings that are valid but easily misread.
     private(set) var notes: [ConfigDiagnostic] = []
     /// Missing required keys and their errors. Whether they are reported depends on the misspelled keys.
@@ -30,6 +33,8 @@ final class ConfigParser: Unprintable {
     let openTelemetry: OpenTelemetryProvider
     private let flags: OverrideProvider
     private let environment: KeyMappingProvider<EnvironmentVariablesProvider>
+    /// The variables that are set by old names, by the new name.
+    private let oldVariables: [String: String]
     /// The locations of the values parsed so far.
     private(set) var locations: ValueLocations
 
@@ -38,8 +43,13 @@ final class ConfigParser: Unprintable {
 
     init(_ sources: ConfigSources, tree: YAMLTree, isDocumenting: Bool = false) {
         documentation = isDocumenting ? DocumentedKeys() : nil
+        let renamed = RenamedKeys(sources, tree: tree)
+        let (sources, tree) = (renamed.sources, renamed.tree)
         self.sources = sources
         self.tree = tree
+        oldVariables = renamed.oldVariables
+        warnings = renamed.warnings
+        problems = renamed.problems
         locations = ValueLocations(file: sources.file, tree: tree)
         directory = sources.file.map(ConfigRelativePath.directory) ?? ""
         flags = OverrideProvider(sources.overrides)
@@ -86,7 +96,9 @@ final class ConfigParser: Unprintable {
         guard let lookup = trace.last else { return .absent }
         switch lookup.layer {
         case .flags: locations.origins[path] = .flag
-        case .environment: locations.origins[path] = .environment(variable(path))
+        case .environment:
+            let variable = variable(path)
+            locations.origins[path] = .environment(oldVariables[variable] ?? variable)
         case .secretFiles: locations.origins[path] = .secretFile(lookup.name)
         case .file: locations.origins[path] = tree[Self.named(path)].map { .file($0.value) }
         case .openTelemetry: locations.origins[path] = openTelemetry.variable(for: path).map { .environment($0) }
@@ -122,9 +134,7 @@ final class ConfigParser: Unprintable {
     }
 
     /// The environment variable of a key.
-    func variable(_ path: [String]) -> String {
-        (try? environment.value(forKey: AbsoluteConfigKey(path), type: .string).encodedKey) ?? ""
-    }
+    func variable(_ path: [String]) -> String { EnvironmentVariableNames.variable(path) }
 
     /// The files that were read, the configuration first.
     var files: [String] {

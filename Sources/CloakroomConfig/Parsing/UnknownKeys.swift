@@ -1,3 +1,5 @@
+import Configuration
+
 /// Finds keys that are set but unknown: typos.
 struct UnknownKeys {
     private let reading: ConfigParser
@@ -102,6 +104,13 @@ enum EnvironmentVariableNames {
     static let variablePrefix = "CLOAKROOM_"
     /// The prefix of the OpenTelemetry variables.
     static let openTelemetryPrefix = "OTEL_"
+    private static let encoder = EnvironmentVariablesProvider(environmentVariables: [:])
+        .prefixKeys(with: ConfigKey([prefix]))
+
+    /// The variable of a key.
+    static func variable(_ path: [String]) -> String {
+        (try? encoder.value(forKey: AbsoluteConfigKey(path), type: .string).encodedKey) ?? ""
+    }
 
     /// Whether Kubernetes sets the variable for a service whose name begins with `cloakroom`; such a variable is not a
     /// typo.

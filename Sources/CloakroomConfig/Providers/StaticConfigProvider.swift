@@ -2,6 +2,8 @@ import CloakroomCore
 import Configuration
 
 /// A provider with immutable values: a reload creates a new one.
+///
+/// Folder `Providers/`: one provider per source of values: flags, the file, secret files, OpenTelemetry variables.
 protocol StaticConfigProvider: ConfigProvider, ConfigSnapshot {}
 
 extension StaticConfigProvider {

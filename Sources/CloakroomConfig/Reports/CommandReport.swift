@@ -1,6 +1,8 @@
 public import CloakroomCore
 
 /// The output and exit code of a configuration command.
+///
+/// Folder `Reports/`: the output of the commands that only read a configuration, and the reference of all keys.
 public struct CommandReport: Sendable, Equatable {
     /// The lines, each with a line break. Contains no secret.
     public let text: String

@@ -33,7 +33,7 @@ extension DocumentedKeys {
     /// A configuration with one item in every list and mapping, so that the parser looks up every key. Its values are
     /// irrelevant.
     private static let exhaustiveExample = """
-        listeners: [{ tls: { moreCertificates: [{}] } }]
+        listeners: [{ tls: { additionalCertificates: [{}] } }]
         upstreams: { NAME: {}, OTHER: {} }
         routes: [{}]
 

@@ -95,7 +95,7 @@ struct RequestExplanation {
         let forwarded = "Forwarded and X-Forwarded-*"
         return ["hop-by-hop fields", "Authorization"] + tokens + ["cookie \(configuration.session.cookie.name)"]
             + [
-                configuration.trustedPeers.isEmpty ? forwarded : forwarded + " unless from a trusted peer",
+                configuration.trustedProxies.isEmpty ? forwarded : forwarded + " unless from a trusted peer",
                 claims(route),
             ]
     }

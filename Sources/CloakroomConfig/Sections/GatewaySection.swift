@@ -3,7 +3,7 @@ import CloakroomCore
 extension GatewayConfiguration {
     /// Parses the whole configuration and validates keys against each other.
     ///
-    /// Top-level keys besides the sections: `trustedPeers`, addresses and ranges, default none; `eventLoops`, 1 to
+    /// Top-level keys besides the sections: `trustedProxies`, addresses and ranges, default none; `eventLoops`, 1 to
     /// 1,024, default one per core.
     /// - Returns: `nil` if there is any error; errors are collected in the reading.
     init?(from root: ConfigScope) {
@@ -19,7 +19,7 @@ extension GatewayConfiguration {
         let routes = root.items("routes").map { RouteSection(from: $0, upstreams: upstreams) }
         let limits = LimitsConfiguration(from: root.sectionWithDefaults("limits"))
         let timeouts = TimeoutsConfiguration(from: root.sectionWithDefaults("timeouts"))
-        let trustedPeers = root.list("trustedPeers", as: .addressRange) ?? []
+        let trustedProxies = root.list("trustedProxies", as: .addressRange) ?? []
         let logging = LoggingConfiguration(from: root.sectionWithDefaults("logging"))
         let tracing = TracingConfiguration(from: root.sectionWithDefaults("tracing"))
         let eventLoops = root.optional("eventLoops", as: .integer(1...1_024))
@@ -38,7 +38,7 @@ extension GatewayConfiguration {
             listeners: listeners.compactMap(\.configuration), admin: admin.configuration,
             upstreams: upstreams.configurations,
             routes: routes.compactMap(\.route), accounts: accounts.configuration, session: session,
-            crossSite: crossSite, limits: limits, timeouts: timeouts, trustedPeers: trustedPeers.map(\.range),
+            crossSite: crossSite, limits: limits, timeouts: timeouts, trustedProxies: trustedProxies.map(\.range),
             logging: logging, tracing: tracing, eventLoops: eventLoops)
     }
 }

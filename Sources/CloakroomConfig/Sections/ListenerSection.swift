@@ -7,14 +7,14 @@ import CloakroomCore
 /// - `http2`: whether HTTP/2 is enabled. Default `true` with `tls`, `false` without.
 /// - `proxyProtocol.trustedSources`: addresses and ranges whose connections begin with a PROXY header. Required within
 ///   `proxyProtocol`, at least one.
-/// - `tlsTerminatedInFront`: whether a proxy in front terminates TLS. Default `false`.
+/// - `behindTLSProxy`: whether a proxy in front terminates TLS. Default `false`.
 struct ListenerSection {
     let scope: ConfigScope
     let address: HostAndPort?
     let tls: ListenerTLSConfiguration?
     /// Whether `tls` is set, valid or not.
     let hasTLS: Bool
-    let isTLSTerminatedInFront: Bool
+    let isBehindTLSProxy: Bool
     private let http2: Bool
     private let proxyProtocolSources: [CIDRBlock]?
 
@@ -27,11 +27,11 @@ struct ListenerSection {
         http2 = scope.value("http2", as: .flag, default: hasTLS)
         proxyProtocolSources = scope.section("proxyProtocol").requiredList("trustedSources", as: .addressRange)?
             .map(\.range)
-        isTLSTerminatedInFront = scope.value("tlsTerminatedInFront", as: .flag, default: false)
-        if hasTLS, isTLSTerminatedInFront {
+        isBehindTLSProxy = scope.value("behindTLSProxy", as: .flag, default: false)
+        if hasTLS, isBehindTLSProxy {
             scope.report(
-                ConfigValueError("conflicts with tls", "keep either tls or tlsTerminatedInFront"),
-                at: "tlsTerminatedInFront")
+                ConfigValueError("conflicts with tls", "keep either tls or behindTLSProxy"),
+                at: "behindTLSProxy")
         }
     }
 

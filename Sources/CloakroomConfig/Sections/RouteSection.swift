@@ -17,6 +17,8 @@ import CloakroomCore
 /// - `accessLogRatio`: the fraction of requests that are logged in the access log, 0 to 1; default 1.
 /// - `passFields`: request fields that are forwarded although they are stripped by default because they override the
 ///   method, path, address or user, such as `X-HTTP-Method-Override`; default none.
+///
+/// Folder `Sections/`: one file per section: its keys, their formats, defaults and checks within the section.
 struct RouteSection {
     private enum Kind: String, CaseIterable {
         case apiToken, bearer

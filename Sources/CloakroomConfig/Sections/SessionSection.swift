@@ -8,7 +8,7 @@ extension SessionConfiguration {
     /// - `absoluteTimeout`: 1s to 30d, not less than `idleTimeout`; default 8h.
     /// - `maxSessions`: 1 to 100,000,000; default 1,000,000.
     /// - `maxSessionsPerAccount`: 1 to 10,000; default 100.
-    /// - `localSessions`: 1 to 100,000,000; default 100,000.
+    /// - `cacheSize`: 1 to 100,000,000; default 100,000.
     /// - `secrets` or `secretsFile`: 1 to 8, each of at least 32 bytes. Required for stores other than `memory`.
     init(from scope: ConfigScope) {
         let defaults = SessionConfiguration()
@@ -32,7 +32,7 @@ extension SessionConfiguration {
             maxSessionsPerAccount: scope.value(
                 "maxSessionsPerAccount", as: .integer(1...10_000), default: defaults.maxSessionsPerAccount),
             secrets: Self.secrets(scope, for: store),
-            localSessions: scope.value("localSessions", as: .integer(1...100_000_000), default: defaults.localSessions),
+            cacheSize: scope.value("cacheSize", as: .integer(1...100_000_000), default: defaults.cacheSize),
             sqlite: SQLiteConfiguration(from: scope.sectionWithDefaults("sqlite"), isUsed: store == .sqlite),
             valkey: ValkeyConfiguration(from: scope.sectionWithDefaults("valkey"), isUsed: store == .valkey),
             cookie: CookieConfiguration(from: scope.sectionWithDefaults("cookie")))

@@ -3,7 +3,7 @@ import CloakroomCore
 /// `listeners.#.tls`: TLS of a listener.
 ///
 /// - `certificateFile`, `keyFile`: PEM files. Required.
-/// - `additionalCertificates`: a list of `certificateFile` and `keyFile`, both required, selected by SNI. Default: none.
+/// - `additionalCertificates`: a list of `certificateFile` and `keyFile`, both required; selected by SNI.
 /// - `minimumVersion`: `1.2` (default) or `1.3`.
 /// - `cipherSuites`: registered names of TLS 1.2 suites. Default: all of ``TLSCipherSuite``.
 /// - `clientCertificates.caFile`: PEM file. Required within `clientCertificates`.
@@ -14,7 +14,7 @@ struct TLSSection {
 
     init(from scope: ConfigScope) {
         let certificate = CertificateConfiguration(from: scope)
-        let more = scope.items("moreCertificates").compactMap { CertificateConfiguration(from: $0) }
+        let more = scope.items("additionalCertificates").compactMap { CertificateConfiguration(from: $0) }
         let version = scope.value("minimumVersion", as: .choice(), default: TLSVersion.tls12)
         let suites = Self.cipherSuites(scope, minimumVersion: version)
         let clients = ClientCertificateConfiguration(from: scope.section("clientCertificates"))

@@ -39,15 +39,15 @@ enum CookieValidation {
             checkDevelopment(cookie, scope: scope, listeners: listeners)
             return
         }
-        for listener in listeners where !listener.hasTLS && !listener.isTLSTerminatedInFront {
-            guard !listener.scope.isInvalid("tlsTerminatedInFront"), !scope.isInvalid("secure") else { continue }
+        for listener in listeners where !listener.hasTLS && !listener.isBehindTLSProxy {
+            guard !listener.scope.isInvalid("behindTLSProxy"), !scope.isInvalid("secure") else { continue }
             listener.scope.report(
                 ConfigValueError(
                     "session cookies and passwords would be sent unencrypted",
-                    "add tls; or tlsTerminatedInFront: true behind a proxy that terminates TLS; or for development on"
+                    "add tls; or behindTLSProxy: true behind a proxy that terminates TLS; or for development on"
                         + " loopback only session.cookie.secure: false"), at: "address",
                 becauseOf: [scope.path + ["secure"]]
-                    + ["tls", "tlsTerminatedInFront"].map { listener.scope.path + [$0] })
+                    + ["tls", "behindTLSProxy"].map { listener.scope.path + [$0] })
         }
         if !scope.isInvalid("name"), !cookie.name.hasPrefix(CookieConfiguration.hostPrefix) {
             scope.report(
@@ -67,7 +67,7 @@ enum CookieValidation {
     private static func checkDevelopment(
         _ cookie: CookieConfiguration, scope: ConfigScope, listeners: [ListenerSection]
     ) {
-        let isOnLoopback = listeners.allSatisfy { $0.address?.isLoopback == true && !$0.isTLSTerminatedInFront }
+        let isOnLoopback = listeners.allSatisfy { $0.address?.isLoopback == true && !$0.isBehindTLSProxy }
         guard isOnLoopback else {
             scope.report(
                 ConfigValueError(

@@ -1,6 +1,8 @@
 import CloakroomCore
 
 /// Validates routes against each other and against their upstreams.
+///
+/// Folder `Validation/`: rules over several sections, and which keys require a restart.
 enum RouteValidation {
     static func check(_ routes: [RouteSection], accounts: AccountsSection, upstreams: UpstreamsSection) {
         checkNames(routes)

@@ -4,6 +4,8 @@ import Yams
 /// The keys and values of a configuration file with their positions.
 ///
 /// Items of a list are keyed by their index: `routes`, `0`, `path`.
+///
+/// Folder `YAML/`: the keys of the file with their lines and columns; rejects duplicate keys.
 struct YAMLTree: Sendable, Equatable, Unprintable {
     /// The kind of value of a key.
     enum Shape: Sendable, Equatable, Unprintable {

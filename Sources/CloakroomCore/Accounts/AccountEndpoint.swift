@@ -1,4 +1,7 @@
 /// An endpoint of the gateway itself.
+///
+/// Folder `Accounts/`: the gateway's own endpoints, the account that a session belongs to, and when sign-in attempts
+/// are delayed. `AccountEndpointHandler` and `TokenClient` are implemented by `CloakroomIdentity`.
 public enum AccountEndpoint: Sendable, Hashable, CaseIterable {
     /// `POST` to the accounts prefix.
     case signIn

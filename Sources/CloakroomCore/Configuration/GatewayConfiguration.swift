@@ -1,4 +1,7 @@
 /// The validated configuration of a gateway, from which all its parts are built.
+///
+/// Folder `Configuration/`: the validated values of all keys, by section, with their defaults. `CloakroomConfig`
+/// creates them; all other modules receive them.
 public struct GatewayConfiguration: Sendable, Equatable {
     /// The listeners for clients. At least one.
     public var listeners: [ListenerConfiguration]
@@ -19,7 +22,7 @@ public struct GatewayConfiguration: Sendable, Equatable {
     /// Timeouts.
     public var timeouts: TimeoutsConfiguration
     /// Peers whose `Forwarded`, `X-Forwarded-*`, `X-Request-Id` and `traceparent` fields are trusted. Empty by default.
-    public var trustedPeers: [CIDRBlock]
+    public var trustedProxies: [CIDRBlock]
     /// Logs.
     public var logging: LoggingConfiguration
     /// Traces.
@@ -35,7 +38,7 @@ public struct GatewayConfiguration: Sendable, Equatable {
         session: SessionConfiguration = SessionConfiguration(),
         crossSite: CrossSiteConfiguration = CrossSiteConfiguration(),
         limits: LimitsConfiguration = LimitsConfiguration(), timeouts: TimeoutsConfiguration = TimeoutsConfiguration(),
-        trustedPeers: [CIDRBlock] = [], logging: LoggingConfiguration = LoggingConfiguration(),
+        trustedProxies: [CIDRBlock] = [], logging: LoggingConfiguration = LoggingConfiguration(),
         tracing: TracingConfiguration = TracingConfiguration(), eventLoops: Int? = nil
     ) {
         self.listeners = listeners
@@ -47,7 +50,7 @@ public struct GatewayConfiguration: Sendable, Equatable {
         self.crossSite = crossSite
         self.limits = limits
         self.timeouts = timeouts
-        self.trustedPeers = trustedPeers
+        self.trustedProxies = trustedProxies
         self.logging = logging
         self.tracing = tracing
         self.eventLoops = eventLoops

@@ -24,7 +24,7 @@ public struct SessionConfiguration: Sendable, Equatable {
     /// under any of them. At most 8; at least one for stores outside the process.
     public var secrets: [Secret]
     /// The maximum number of decrypted sessions that are cached if the store is outside the process, 1...100,000,000.
-    public var localSessions: Int
+    public var cacheSize: Int
     /// The configuration of the `sqlite` store.
     public var sqlite: SQLiteConfiguration
     /// The configuration of the `valkey` store.
@@ -36,7 +36,7 @@ public struct SessionConfiguration: Sendable, Equatable {
     public init(
         store: Store = .memory, idleTimeout: Duration = .seconds(15 * 60),
         absoluteTimeout: Duration = .seconds(8 * 3_600), maxSessions: Int = 1_000_000, maxSessionsPerAccount: Int = 100,
-        secrets: [Secret] = [], localSessions: Int = 100_000, sqlite: SQLiteConfiguration = SQLiteConfiguration(),
+        secrets: [Secret] = [], cacheSize: Int = 100_000, sqlite: SQLiteConfiguration = SQLiteConfiguration(),
         valkey: ValkeyConfiguration = ValkeyConfiguration(), cookie: CookieConfiguration = CookieConfiguration()
     ) {
         self.store = store
@@ -45,7 +45,7 @@ public struct SessionConfiguration: Sendable, Equatable {
         self.maxSessions = maxSessions
         self.maxSessionsPerAccount = maxSessionsPerAccount
         self.secrets = secrets
-        self.localSessions = localSessions
+        self.cacheSize = cacheSize
         self.sqlite = sqlite
         self.valkey = valkey
         self.cookie = cookie

@@ -6,6 +6,9 @@ import NIOCore
 /// Browsers attach cookies to cross-site requests. A request that changes state is therefore forwarded only if the
 /// fields with which the browser reports its origin permit it; pages cannot forge these. Immutable; a class for the
 /// same reason as ``RequestHeaderPolicy``.
+///
+/// Folder `CrossSite/`: decides whether a request was caused by another site (CSRF), and what pages of other origins
+/// may read (CORS).
 public final class CrossSitePolicy: Sendable {
     /// The kind of a request with regard to other sites.
     public enum RequestKind: Sendable, Equatable {

@@ -8,6 +8,9 @@ import CloakroomWire
 ///
 /// The cost is linear in the number of bytes. The recursion is bounded by ``maxDepth``, each byte is visited a fixed
 /// number of times, and a number is at most ``maxNumberLength`` bytes long.
+///
+/// Folder `Support/`: JSON of clients and upstreams, parsed strictly and in linear time, and the spans of identity
+/// calls.
 package struct JSONParser {
     /// The maximum number of arrays and objects around a value; RFC 8259 §9 allows a limit.
     package static let maxDepth = 32

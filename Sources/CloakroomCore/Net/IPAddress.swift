@@ -1,4 +1,6 @@
 /// A CIDR block of IP addresses: `10.0.0.0/8`, `::1`.
+///
+/// Folder `Net/`: IP addresses, the address of a client behind trusted peers, and the host names of certificates.
 public struct CIDRBlock: Sendable, Hashable {
     private let network: [UInt8]
     private let prefix: Int

@@ -1,6 +1,8 @@
 public import CloakroomWire
 
 /// An error response for the client: `application/problem+json` (RFC 9457).
+///
+/// Folder `Problem/`: all error responses of the gateway, with their statuses, codes, and the reasons of a 401.
 public struct Problem: Sendable, Hashable {
     /// The status.
     public var status: Int

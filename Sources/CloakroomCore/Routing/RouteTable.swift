@@ -4,6 +4,9 @@
 /// of segments of the path and not on the number of routes. If several routes match, the most specific one wins: a
 /// literal before a parameter, a parameter before a wildcard, from left to right. Two routes of which neither is more
 /// specific are a conflict, which ``conflicts(in:accounts:)`` reports; the order of the routes never decides.
+///
+/// Folder `Routing/`: decides which route serves a request, in which form its path is forwarded, and with
+/// ``AuthDecision`` whether it may be forwarded and what is injected.
 public struct RouteTable: Sendable {
     /// The result of matching a request.
     public enum Match: Sendable, Equatable {

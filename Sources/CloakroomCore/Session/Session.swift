@@ -4,6 +4,9 @@ import Synchronization
 ///
 /// Immutable except for the time of last use, so all event loops can share one instance. Fields of the hot path are
 /// stored directly; all others are packed into one byte array, because a process may hold a million sessions.
+///
+/// Folder `Session/`: the session, its ticket and cookie, when it ends, and what a session store has to provide
+/// (``SessionStore``).
 public final class Session: Sendable {
     /// The key under which the store keeps the session.
     public let key: SessionKey

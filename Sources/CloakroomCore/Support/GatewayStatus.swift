@@ -1,4 +1,6 @@
 /// A certificate that a listener presents, for operators.
+///
+/// Folder `Support/`: values that several modules exchange and that decide nothing: status, time, secrets.
 public struct CertificateStatus: Sendable, Equatable {
     /// The listener's address as configured.
     public var listener: String

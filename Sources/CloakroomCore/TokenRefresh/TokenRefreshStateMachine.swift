@@ -9,6 +9,9 @@
 /// the version that was read and under the latest lease (``Action/save(_:over:under:)``). Once there are new tokens,
 /// the old refresh token is spent. Saving is therefore retried until it succeeds or ``RefreshTimeouts/saveRetryPeriod`` has
 /// elapsed.
+///
+/// Folder `TokenRefresh/`: decides when tokens are refreshed and in which steps; `CloakroomIdentity` performs the
+/// steps.
 public struct TokenRefreshStateMachine: Sendable {
     /// The next action of the caller.
     public enum Action: Sendable {

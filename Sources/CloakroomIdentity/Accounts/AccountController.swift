@@ -5,6 +5,8 @@ public import Tracing
 ///
 /// Combines a store, an upstream and an observer, and keeps no state of its own. Every failure has a response. An
 /// unavailable store is 503 and never 401, because an outage must not sign users out.
+///
+/// Folder `Accounts/`: responds to the gateway's own endpoints: signs users in and out, lists and ends their sessions.
 public struct AccountController: AccountEndpointHandler {
     /// `Retry-After` in seconds if the limit is reached or the store is unavailable.
     static let retryAfter = 5

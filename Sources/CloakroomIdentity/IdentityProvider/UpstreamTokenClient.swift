@@ -9,6 +9,8 @@ public import Tracing
 ///
 /// Not on the hot path: used for sign-ins, refreshes and sign-outs only. It logs nothing, and its errors contain only
 /// the call and the kind of failure.
+///
+/// Folder `IdentityProvider/`: sends the sign-in, refresh, revocation and user calls, and interprets their responses.
 public final class UpstreamTokenClient: TokenClient {
     /// The maximum time that a sign-out or a new sign-in waits for the revocation of tokens.
     private static let revokeTimeout = Duration.seconds(2)

@@ -4,6 +4,8 @@ import FoundationEssentials
 /// Extracts the credentials from a sign-in request, before any call to the upstream.
 ///
 /// `Authorization: Basic` has precedence over a body; another scheme is ignored.
+///
+/// Folder `SignIn/`: reads the credentials of a sign-in request and decides whether the attempt is allowed now.
 enum SignInRequestParser {
     /// The reason why a request is not a valid sign-in.
     enum SignInInputError: Error, Equatable {

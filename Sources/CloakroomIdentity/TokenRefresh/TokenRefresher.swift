@@ -7,6 +7,9 @@ public import Tracing
 ///
 /// Refreshes run in tasks of their own. A cancelled request does not cancel the refresh, and ``run()`` does not return
 /// before all refreshes have finished: if a refresh token is spent and its successor is not saved, the session is lost.
+///
+/// Folder `TokenRefresh/`: runs token refreshes, one per session at a time, and decides how many run, which requests
+/// wait, and when a failed one is repeated.
 public final class TokenRefresher: TokenRefreshing, CustomStringConvertible, CustomReflectable {
     /// `Retry-After` in seconds if the store is unavailable.
     static let retryAfterStore = 1

@@ -1,3 +1,4 @@
+import CloakroomWire
 import NIOCore
 import NIOSSL
 
@@ -50,7 +51,11 @@ enum TCPReset {
 enum ChannelCut {
     /// Closes the channel below TLS, without the close_notify alert that would mark the end as intended (RFC 8446 §6.1;
     /// RFC 9112 §9.8). Unsent data is lost. Must be called on the channel's event loop.
-    static func close(_ channel: any Channel) {
+    /// - Parameter framing: The framing of the response.
+    static func close(_ channel: any Channel, framing: BodyFraming) {
+        // If the response is delimited by the end of the connection, an orderly close would make it appear complete
+        // (RFC 9112 §8).
+        if framing == .untilClose { TCPReset.onClose(channel) }
         // `close` on the handler's own context starts below the handler, so no alert is sent.
         guard let tls = try? channel.pipeline.syncOperations.context(handlerType: NIOSSLServerHandler.self) else {
             return channel.close(promise: nil)

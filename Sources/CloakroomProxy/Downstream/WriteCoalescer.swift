@@ -6,11 +6,8 @@ final class WriteCoalescer: ChannelOutboundHandler {
     typealias OutboundIn = IOData
     typealias OutboundOut = ByteBuffer
 
-    private var gathered = ByteBuffer()
+    private var gathered = WriteBuffer()
     private var promise: EventLoopPromise<Void>?
-
-    /// Maximum number of bytes that are coalesced: the size of a TLS record (RFC 8446 §5.1).
-    private static let limit = 16_384
 
     func write(context handlerContext: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
         guard case .byteBuffer(let bytes) = unwrapOutboundIn(data) else {
@@ -18,32 +15,25 @@ final class WriteCoalescer: ChannelOutboundHandler {
             promise?.fail(ChannelError.operationUnsupported)
             return
         }
-        if bytes.readableBytes > Self.limit / 2 {
+        if bytes.readableBytes > WriteBuffer.limit / 2 {
             writeOut(handlerContext)
             handlerContext.write(wrapOutboundOut(bytes), promise: promise)
         } else {
-            if gathered.readableBytes + bytes.readableBytes > Self.limit { writeOut(handlerContext) }
-            gathered.writeImmutableBuffer(bytes)
+            if !gathered.hasRoom(for: bytes.readableBytes) { writeOut(handlerContext) }
+            gathered.append(bytes)
             join(promise)
         }
     }
 
     /// Writes bytes before any later write. They are sent with the next flush.
     func insert(_ bytes: ByteBuffer) {
-        gathered.writeImmutableBuffer(bytes)
+        gathered.append(bytes)
     }
 
     func flush(context handlerContext: ChannelHandlerContext) {
-        guard gathered.readableBytes > 0 else { return handlerContext.flush() }
-        // Sending may call back into this method: empty the buffer first.
-        var bytes = ByteBuffer()
-        swap(&bytes, &gathered)
-        let promise = self.promise
-        self.promise = nil
-        handlerContext.writeAndFlush(wrapOutboundOut(bytes), promise: promise)
-        guard gathered.readableBytes == 0 else { return }
-        bytes.clear()
-        gathered = bytes
+        guard var bytes = gathered.take() else { return handlerContext.flush() }
+        handlerContext.writeAndFlush(wrapOutboundOut(bytes), promise: takePromise())
+        gathered.reuse(&bytes)
     }
 
     func close(context handlerContext: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
@@ -52,10 +42,14 @@ final class WriteCoalescer: ChannelOutboundHandler {
     }
 
     private func writeOut(_ handlerContext: ChannelHandlerContext) {
-        guard gathered.readableBytes > 0 else { return }
-        handlerContext.write(wrapOutboundOut(gathered), promise: promise)
-        promise = nil
-        gathered.clear()
+        guard var bytes = gathered.take() else { return }
+        handlerContext.write(wrapOutboundOut(bytes), promise: takePromise())
+        gathered.reuse(&bytes)
+    }
+
+    private func takePromise() -> EventLoopPromise<Void>? {
+        defer { promise = nil }
+        return promise
     }
 
     private func join(_ other: EventLoopPromise<Void>?) {

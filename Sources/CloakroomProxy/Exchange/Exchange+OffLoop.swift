@@ -6,44 +6,47 @@ import NIOCore
 /// Paths that leave the event loop: account endpoints, and sessions that are not cached. The exchange is suspended
 /// meanwhile: nothing more is read for it.
 extension Exchange {
+    private func runOffLoop<Result: Sendable>(
+        _ work: @escaping @Sendable () async -> Result, resume: @escaping (Result) -> Void
+    ) {
+        OffLoop.run(
+            on: context.eventLoop, snapshot: snapshot, span: telemetry.spanContext, work: work, resume: resume)
+    }
+
     /// Starts an account request: its body is collected first.
     func beginAccountRequest(_ endpoint: AccountEndpoint, now: UInt64) {
-        // Account endpoints support no tunnels.
-        guard tunnel == .none else { return respond(ProblemDocument(Problem(.notImplemented)), now: now) }
-        guard summary.expectation != .unknown else {
-            return respond(ProblemDocument(Problem(.expectationFailed)), now: now)
+        if let problem = prepareAccountRequest(endpoint) {
+            return respond(ProblemDocument(Problem(problem)), now: now)
         }
-        if case .length(let length) = framing, length > endpoint.bodyLimit {
-            return respond(ProblemDocument(Problem(.contentTooLarge)), now: now)
-        }
-        accountEndpoint = endpoint
         machine.collect()
-        if framing == .none {
+        if request.framing == .none {
             requestEnd()
         } else {
             downstream?.setDeadline(now &+ snapshot.timeouts.bodyIdle)
-            if summary.expectation == .continue { downstream?.writeContinue() }
+            if request.summary.expectation == .continue { downstream?.writeContinue() }
         }
     }
 
     /// The account request is complete: it is handled off the event loop.
     func dispatchAccountRequest() {
-        guard let accountEndpoint else { return }
+        guard let endpoint = request.accountEndpoint else { return }
         machine.suspend()
         downstream?.setDeadline(.max)
-        let request = AccountRequest(
-            endpoint: accountEndpoint, name: accountEndpoint == .endSession ? lastSegment : nil,
-            userAgent: value(of: .userAgent).map { String(decoding: $0, as: UTF8.self) }, ticket: ticket,
-            authorization: value(of: .authorization).map { Secret(bytes: $0) },
-            contentType: value(of: .contentType).map { String(decoding: $0, as: UTF8.self) },
-            body: Secret(bytes: Array(bufferedBody.readableBytesView)), traceparent: trace.outgoing?.traceparentText,
-            now: context.sessionTimestamp(at: startedAt), wallTime: context.timestamp(at: startedAt),
-            origin: AuditContext(peer: clientAddress, requestID: "\(record.requestID)"))
+        let accountRequest = AccountRequest(
+            endpoint: endpoint, name: endpoint == .endSession ? request.lastSegment : nil,
+            userAgent: request.value(of: .userAgent).map { String(decoding: $0, as: UTF8.self) },
+            ticket: request.ticket, authorization: request.value(of: .authorization).map { Secret(bytes: $0) },
+            contentType: request.value(of: .contentType).map { String(decoding: $0, as: UTF8.self) },
+            body: Secret(bytes: Array(replay.body.readableBytesView)),
+            traceparent: telemetry.traceContext?.traceparentText,
+            now: context.sessionTimestamp(at: telemetry.startedAt),
+            wallTime: context.timestamp(at: telemetry.startedAt),
+            origin: AuditContext(peer: clientAddress, requestID: "\(telemetry.record.requestID)"))
         let endpoints = snapshot.config.accountEndpoints
-        OffLoop.run(self, on: context.eventLoop) {
-            await endpoints.respond(request)
-        } resume: { exchange, response in
-            exchange.accountResponded(with: response)
+        runOffLoop {
+            await endpoints.respond(accountRequest)
+        } resume: { [self] response in
+            accountResponded(with: response)
         }
     }
 
@@ -53,14 +56,14 @@ extension Exchange {
         downstream?.setDeadline(.max)
         let store = snapshot.config.sessions
         let timestamp = context.sessionTimestamp(at: now)
-        OffLoop.run(self, on: context.eventLoop) { () -> Result<SessionLookup, SessionStoreError> in
+        runOffLoop { () -> Result<SessionLookup, SessionStoreError> in
             do throws(SessionStoreError) {
                 return .success(try await store.load(ticket, now: timestamp))
             } catch {
                 return .failure(error)
             }
-        } resume: { exchange, result in
-            exchange.loaded(result, route: route)
+        } resume: { [self] result in
+            loaded(result, route: route)
         }
     }
 
@@ -68,18 +71,14 @@ extension Exchange {
         guard machine.resume() == .proceed else { return }
         let now = context.updateTime()
         let entry = snapshot.config.routes[index]
-        let decision: AuthDecision? =
-            switch result {
-            case .success(let lookup):
-                AuthDecision.decide(entry.access, at: index, now: context.timestamp(at: now), session: lookup)
-            case .failure: nil
-            }
-        guard let decision, decision != .loadSession else {
+        guard case .success(let lookup) = result,
+            let decision = decider.decide(request, route: index, loaded: lookup, now: context.timestamp(at: now))
+        else {
             // A store failure does not end the session: respond with 503, not 401.
-            record.errorType = .storeUnavailable
+            telemetry.failed(.storeUnavailable)
             return respond(entry.problem(.storeUnavailable, retryAfter: 1), now: now)
         }
-        execute(requestDecision(of: decision, route: index), now: now)
+        execute(decision, now: now)
     }
 
     /// The session's tokens were issued by another source: the session is ended, and the request continues without a
@@ -89,12 +88,60 @@ extension Exchange {
         downstream?.setDeadline(.max)
         let store = snapshot.config.sessions
         let timestamp = context.sessionTimestamp(at: now)
-        OffLoop.run(self, on: context.eventLoop) {
+        runOffLoop {
             // The request continues without a session even if the store is unreachable.
             _ = try? await store.end(ticket, reason: .sourceRemoved, now: timestamp)
-        } resume: { exchange, _ in
-            exchange.loaded(.success(.missing(SessionEndReason.sourceRemoved.unauthorizedReason)), route: route)
+        } resume: { [self] _ in
+            loaded(.success(.missing(SessionEndReason.sourceRemoved.unauthorizedReason)), route: route)
         }
+    }
+
+    /// Executes what follows from a deadline of a long-lived response.
+    /// - Returns: Whether the response continues or was ended here; `false` if its idle timeout has passed.
+    func execute(_ action: Tunnel.DeadlineAction, now: UInt64) -> Bool {
+        switch action {
+        case .recheckSession(let isUsed):
+            // Data from the client counts as use of its session.
+            let lookup = request.ticket.map { lookUp($0, now: now, slides: isUsed) } ?? .missing(.noSession)
+            guard let next = tunnel?.sessionLookedUp(lookup, at: context.sessionTimestamp(at: now), now: now) else {
+                return false
+            }
+            return execute(next, now: now)
+        case .loadSession:
+            setTunnelDeadline()
+            loadTunnelSession(now: now)
+        case .continue:
+            setTunnelDeadline()
+        case .timeOut:
+            return false
+        case .close(let reason):
+            endTunnel(reason)
+        }
+        return true
+    }
+
+    /// Loads the session of a long-lived response, because it is no longer cached. The response continues meanwhile.
+    private func loadTunnelSession(now: UInt64) {
+        guard let ticket = request.ticket else { return }
+        let store = snapshot.config.sessions
+        let timestamp = context.sessionTimestamp(at: now)
+        let started = telemetry.startedAt
+        runOffLoop { () -> Bool in
+            // An unreachable store ends no session.
+            guard let lookup = try? await store.load(ticket, now: timestamp), case .missing = lookup else {
+                return false
+            }
+            return true
+        } resume: { [self] isOver in
+            tunnelSessionLoaded(isOver: isOver, started: started)
+        }
+    }
+
+    private func tunnelSessionLoaded(isOver: Bool, started: UInt64) {
+        context.updateTime()
+        // The connection may be serving another request by now.
+        guard telemetry.startedAt == started else { return }
+        if case .close(let reason)? = tunnel?.sessionLoaded(isOver: isOver) { endTunnel(reason) }
     }
 
     private func accountResponded(with response: AccountResponse) {
@@ -104,7 +151,7 @@ extension Exchange {
         for field in response.fields { lines += Array("\(field.name): \(field.value)\r\n".utf8) }
         switch response.content {
         case .problem(let problem):
-            if problem.status >= 500 { record.errorType = Self.label(of: problem) }
+            if problem.status >= 500 { telemetry.failed(Self.label(of: problem)) }
             respond(ProblemDocument(problem), moreFieldLines: lines, now: now)
         case .json(let body):
             lines += Array("Content-Type: application/json\r\nCache-Control: no-store\r\n".utf8)
@@ -128,55 +175,24 @@ extension Exchange {
     /// Address of the client: resolved from the forwarding fields if the peer is trusted, else the peer's own.
     private var clientAddress: String {
         guard peer.isTrusted else { return peer.address }
-        return ClientAddress.resolve(head, peer: peer.address, trusted: snapshot.config.configuration.trustedPeers)
-    }
-
-    /// The path segment after the last slash.
-    private var lastSegment: String {
-        var path = normalizedPath
-        if !target.isPathRewritten {
-            let start = head.bytes.readerIndex + head.target.start + target.path.start
-            path = head.bytes.getBytes(at: start, length: target.path.count) ?? []
-        }
-        return String(decoding: path.split(separator: UInt8(ascii: "/")).last ?? [], as: UTF8.self)
-    }
-
-    /// Value of a field that occurs once; `nil` if it is absent or repeated.
-    private func value(of name: KnownField) -> [UInt8]? {
-        var value: [UInt8]?
-        for field in head.fields where field.name == name {
-            guard value == nil else { return nil }
-            let range = field.valueRange
-            value = head.bytes.getBytes(at: head.bytes.readerIndex + range.start, length: range.count)
-        }
-        return value
+        return ClientAddress.resolve(
+            request.head, peer: peer.address, trusted: snapshot.config.configuration.trustedProxies)
     }
 }
 
 /// Token refresh: before a request is forwarded whose session's tokens have expired, and after the upstream rejected a
 /// token.
 extension Exchange {
-    /// Maximum size in bytes of a body that is kept for sending the request again with another token.
-    private static let replayLimit = 16_384
-
-    /// Maximum number of times that a request is sent again.
-    private static let mostReplays = 3
-
-    /// Whether the request body is known to be small.
-    var isBodySmall: Bool {
-        if case .length(let length) = framing { length <= Self.replayLimit } else { false }
-    }
-
     /// Suspends the request until the session's tokens have been refreshed.
     func refresh(_ session: Session, ticket: SessionTicket, route: Int, cause: RefreshTrigger) {
         if cause == .expired { machine.suspend() }
         downstream?.setDeadline(.max)
         let refresher = snapshot.config.refresher
-        let traceparent = trace.outgoing?.traceparentText
-        OffLoop.run(self, on: context.eventLoop) {
+        let traceparent = telemetry.traceContext?.traceparentText
+        runOffLoop {
             await refresher.refresh(session, ticket: ticket, cause: cause, traceparent: traceparent)
-        } resume: { exchange, outcome in
-            exchange.refreshCompleted(outcome, route: route, isReplay: cause == .rejected)
+        } resume: { [self] outcome in
+            refreshCompleted(outcome, route: route, isReplay: cause == .rejected)
         }
     }
 
@@ -192,23 +208,23 @@ extension Exchange {
             guard let permit = AuthDecision.permit(entry.access, at: index, refreshed: session) else {
                 return refreshCompleted(.ended(.revoked), route: index, isReplay: isReplay, now: now)
             }
-            if isReplay { replay(permit, now: now) } else { forward(permit, now: now) }
+            if isReplay { sendAgain(permit, now: now) } else { forward(permit, now: now) }
         case .ended(let reason):
             // Without a session the route may still be public.
             if case .forward(let permit) = AuthDecision.decide(
                 entry.access, at: index, now: context.timestamp(at: now), session: .missing(reason))
             {
-                return isReplay ? replay(permit, now: now) : forward(permit, now: now)
+                return isReplay ? sendAgain(permit, now: now) : forward(permit, now: now)
             }
-            record.decision = .unauthenticated
+            telemetry.decided(.unauthenticated)
             // The ticket is permanently invalid, which was detected only now; no other response clears the cookie.
             let lines = reason == .refreshRejected ? snapshot.config.cookieClearingLine : []
             respond(entry.unauthorized[reason], moreFieldLines: lines, now: now)
         case .unavailable(let status, let retryAfter):
-            record.errorType = status == 504 ? .upstreamTimeout : .upstreamUnreachable
+            telemetry.failed(status == 504 ? .upstreamTimeout : .upstreamUnreachable)
             respond(entry.problem(.unreachable, status: status, retryAfter: retryAfter), now: now)
         case .storeUnavailable(let retryAfter):
-            record.errorType = .storeUnavailable
+            telemetry.failed(.storeUnavailable)
             respond(entry.problem(.storeUnavailable, retryAfter: retryAfter), now: now)
         }
     }
@@ -217,34 +233,31 @@ extension Exchange {
     /// so the client does not see the 401. At most once, unless the token had expired meanwhile.
     /// - Returns: Whether that is in progress. Otherwise the upstream's response is forwarded to the client.
     func refreshAndReplay() -> Bool {
-        guard let permit, let session = permit.bearerSession, let ticket else { return false }
-        tokenRejections += 1
-        // A token that expired in transit explains the rejection. With token lifetimes of seconds and a slow upstream
-        // this may happen more than once.
-        let hasEnded = session.hasAgedAccessToken(at: context.timestamp(at: context.now))
-        guard tokenRejections == 1 || (tokenRejections <= Self.mostReplays && hasEnded),
+        guard let permit, let session = permit.bearerSession, let ticket = request.ticket else { return false }
+        let hasExpired = session.hasAgedAccessToken(at: context.timestamp(at: context.now))
+        guard replay.tokenRejected(hasExpired: hasExpired),
             snapshot.config.refresher.shouldRefreshAfterRejection(session)
         else {
             return false
         }
-        guard framing == .none || buffersForReplay, machine.tokenRejected() else {
+        guard replay.canReplay(request.framing), machine.tokenRejected() else {
             // This request cannot be sent again, but the refresh benefits the next one.
             let refresher = snapshot.config.refresher
-            OffLoop.run(self, on: context.eventLoop) {
+            runOffLoop {
                 _ = await refresher.refresh(session, ticket: ticket, cause: .rejected, traceparent: nil)
-            } resume: { _, _ in
+            } resume: { _ in
             }
             return false
         }
         cancelUpstream()
-        endRejectedAttempt()
+        telemetry.endRejectedAttempt()
         refresh(session, ticket: ticket, route: permit.route, cause: .rejected)
         return true
     }
 
-    private func replay(_ permit: UpstreamPermit, now: UInt64) {
+    private func sendAgain(_ permit: UpstreamPermit, now: UInt64) {
         self.permit = permit
-        record.retries += 1
+        telemetry.retried()
         pool?.upstream.replays.increment()
         machine.replay()
         // A new connection: a reused one may be closed already, and a replayed request is not retried.

@@ -8,78 +8,75 @@ extension Exchange {
     /// Forwards the request to the upstream.
     func forward(_ permit: UpstreamPermit, now: UInt64) {
         let route = snapshot.config.routes[permit.route]
-        guard summary.expectation != .unknown else { return respond(route.problem(.expectationFailed), now: now) }
-        guard resolveUpgrade(route) else { return respond(route.problem(.notImplemented), now: now) }
-        guard tunnel == .none || WebSocketFields.settle(&head, writesKey: tunnel == .webSocketConnect) else {
-            record.errorType = .invalidRequest
-            return respond(route.problem(.badRequest), now: now)
+        if let problem = prepareForwarding(to: route) {
+            if problem == .badRequest { telemetry.failed(.invalidRequest) }
+            return respond(route.problem(problem), now: now)
         }
-        if !route.passedFields.isEmpty { snapshot.config.requestPolicy.passOn(route.passedFields, in: &head) }
         self.permit = permit
-        record.decision = route.route.requiresAuthorization ? .forwarded : .public
-        record.sessionHash = permit.sessionID?.value
-        if case .length(let length) = framing, length > route.bodyLimit {
-            record.errorType = .bodyTooLarge
+        telemetry.authorized(permit, for: route.route)
+        guard !request.exceeds(route.bodyLimit) else {
+            telemetry.failed(.bodyTooLarge)
             return respond(route.problem(.contentTooLarge), now: now)
         }
         pool = snapshot.pools[route.route.upstream]
-        buffersForReplay = isBodySmall && permit.bearerSession != nil
-        machine.forward(hasBody: framing != .none)
+        if permit.bearerSession != nil { replay.keep(request.framing) }
+        machine.forward(hasBody: request.framing != .none)
         lease(isFresh: false, now: now)
     }
 
     func lease(isFresh: Bool, now: UInt64) {
         guard let pool else { return }
         switch pool.lease(self, isFresh: isFresh) {
-        case .connection(let connection): leased(connection)
+        case .connection(let connection): upstreamConnected(connection)
         case .waiting: downstream?.setDeadline(now &+ pool.pendingTimeout)
         case .rejected: upstreamFailed(UpstreamFailure(.poolExhausted), isStale: false)
         }
     }
+}
 
-    /// A connection was leased from the pool.
-    func leased(_ connection: UpstreamConnection) {
+extension Exchange: UpstreamDelegate {
+    func upstreamConnected(_ connection: UpstreamConnection) {
         guard machine.leased() == .send, let permit else {
             pool?.release(connection)
             return
         }
         upstream = connection
         let entry = snapshot.config.upstreams[snapshot.config.routes[permit.route].route.upstream]
-        record.upstreamIndex = entry.firstTarget + connection.targetIndex
-        requestSentAt = context.now
-        startClientSpan(entry, connection, now: requestSentAt)
-        connection.begin(self, isToHead: record.method == .head) { buffer in
-            UpstreamRequestEncoder(exchange: self, upstream: entry, permit: permit)
-                .write(targetIndex: connection.targetIndex, into: &buffer)
+        telemetry.startAttempt(
+            entry, targetIndex: connection.targetIndex, config: snapshot.config, now: context.now)
+        let upstreamRequest = UpstreamRequest(
+            isHeadRequest: request.method == .head, upgrade: request.upgrade,
+            responsePolicy: snapshot.config.responsePolicy, injectedSecrets: injectedSecrets)
+        connection.begin(upstreamRequest, for: self) { buffer in
+            UpstreamRequestEncoder(
+                upstream: entry, targetIndex: connection.targetIndex, permit: permit,
+                cookie: snapshot.config.cookie, context: context
+            ).write(
+                request, from: peer, requestID: telemetry.record.requestID, traceContext: telemetry.traceContext,
+                into: &buffer)
         }
         if machine.state == .awaitingResponse(.complete) {
             // The body is complete at this point only if the request is sent again.
-            if bufferedBody.readableBytes > 0 { connection.writeBody(bufferedBody) }
+            if replay.body.readableBytes > 0 { connection.writeBody(replay.body) }
             connection.finishRequest()
             // Sending may have failed, and may have ended or restarted the exchange.
             if machine.state == .awaitingResponse(.complete), upstream == connection {
                 // The time until now was spent by the gateway; from here on it counts for the upstream.
-                requestSentAt = NIODeadline.now().uptimeNanoseconds
+                telemetry.requestWritten(now: NIODeadline.now().uptimeNanoseconds)
                 expectResponse()
             }
         } else {
-            downstream?.setDeadline(requestSentAt &+ bodyIdle)
+            downstream?.setDeadline(telemetry.sentAt &+ bodyIdle)
             // A client that waits for 100 (Continue) sends no body until the upstream has received the head.
-            if summary.expectation == .continue { connection.flush() }
+            if request.summary.expectation == .continue { connection.flush() }
             downstream?.resumeRequestBody()
         }
     }
 
-    /// No connection could be leased.
-    func leaseFailed(_ failure: UpstreamFailure) {
-        upstreamFailed(failure, isStale: false)
-    }
-
-    /// An interim response was received.
     func upstreamInformational(_ head: borrowing ResponseHead) {
         // Interim responses are optional: they are dropped for a client that does not read fast enough, so they do not
         // accumulate.
-        guard case .awaitingResponse = machine.state, protocolVersion != .http1_0, let downstream, downstream.isWritable
+        guard case .awaitingResponse = machine.state, request.version != .http1_0, let downstream, downstream.isWritable
         else {
             return
         }
@@ -87,17 +84,13 @@ extension Exchange {
         downstream.flush()
     }
 
-    /// The response head was received.
     func upstreamHead(
         _ head: borrowing ResponseHead, summary: ResponseHeaderPolicy.ResponseHeaderSummary, framing: BodyFraming
     ) {
         if head.status == 401, refreshAndReplay() { return }
         guard machine.responseStarted(), let downstream else { return }
-        if buffersForReplay {
-            buffersForReplay = false
-            bufferedBody = ByteBuffer()
-        }
-        record.status = UInt16(clamping: head.status)
+        if replay.isKept { replay.discard() }
+        telemetry.responseStarted(status: head.status)
         let route = permit.map { snapshot.config.routes[$0.route] }
         let hasSession = permit?.hasSession == true
         downstream.writeHead(
@@ -105,41 +98,44 @@ extension Exchange {
             additions: ResponseAdditions(
                 date: summary.hasDate ? nil : context.date, isPrivate: hasSession && !summary.hasCacheControl,
                 variesByCookie: route?.varies(summary) == true,
-                crossOriginLines: snapshot.config.cors.responseFieldLines(originMatch)))
+                crossOriginLines: snapshot.config.cors.responseFieldLines(request.originMatch)))
         if summary.isEventStream {
             // Browsers read endless event streams with GET. A response to another method is assumed to end by itself.
-            isEndlessStream = record.method == .get && (framing == .chunked || framing == .untilClose)
-            guard !isEndlessStream || !isToEnd else { return closeTunnel(.goingAway) }
-            resetIdleTimer()
+            let isEndless = request.method == .get && (framing == .chunked || framing == .untilClose)
+            startTunnel(.eventStream(isEndless: isEndless))
+            if isEndless, isDraining { return endTunnel(.draining) }
+            setTunnelDeadline()
             if framing != .none { checkSnapshotChange() }
         } else {
             downstream.setDeadline(framing == .none ? .max : context.now &+ bodyIdle)
         }
     }
 
-    /// Part of the response body was received.
     func upstreamBody(_ bytes: ByteBuffer) {
         guard machine.isRelaying, let downstream else { return }
-        record.bytesSent += UInt64(bytes.readableBytes)
-        if tunnel != .none { downstreamFrames.advance(over: bytes) }
+        telemetry.sentBody(bytes.readableBytes)
+        tunnel?.forwardedToClient(bytes)
         downstream.writeBody(bytes)
         if !downstream.isWritable { upstream?.setPaused(true) }
     }
 
-    /// All data of one read has been forwarded.
-    func flushDownstream() {
+    func upstreamReadComplete() {
         guard machine.isRelaying, let downstream else { return }
         downstream.flush()
-        if idleDeadline == nil { downstream.setDeadline(context.now &+ bodyIdle) } else { resetIdleTimer() }
+        if tunnel == nil {
+            downstream.setDeadline(context.now &+ bodyIdle)
+        } else {
+            tunnel?.activity(now: context.now)
+            setTunnelDeadline()
+        }
         upstream?.setPaused(!downstream.isWritable)
     }
 
-    /// The response is complete. The connection to the upstream is no longer part of this exchange.
-    func upstreamEnd(trailers: TrailerSection? = nil) {
+    func upstreamEnd(trailers: TrailerSection?) {
         upstream = nil
         guard machine.responseEnded(), let downstream else { return }
         // Sent only to clients that accept trailers (RFC 9110 §6.5.1); HTTP/2 always supports them.
-        let areWanted = protocolVersion == .http2 || summary.acceptsTrailers
+        let areWanted = request.version == .http2 || request.summary.acceptsTrailers
         downstream.writeEnd(trailers: areWanted ? trailers.map { filteredTrailers($0) } : nil)
         downstream.flush()
         finish(errorType: nil)
@@ -154,11 +150,10 @@ extension Exchange {
     }
 
     /// Credentials that were sent to the upstream and must not reach the client.
-    var injectedSecrets: InjectedSecrets {
+    private var injectedSecrets: InjectedSecrets {
         InjectedSecrets(apiToken: pool?.upstream.apiToken, authorization: permit?.authorization)
     }
 
-    /// The upstream connection is writable again.
     func upstreamWritable() {
         downstream?.resumeRequestBody()
     }
@@ -168,22 +163,18 @@ extension Exchange {
         if machine.isRelaying { upstream?.setPaused(!isWritable) }
     }
 
-    /// The upstream returned no complete response.
-    /// - Parameter isStale: Whether the connection was reused and closed before the first byte of a response.
     func upstreamFailed(_ failure: UpstreamFailure, isStale: Bool) {
         upstream = nil
         let now = context.now
-        let mayRetry = isStale && record.retries == 0 && isIdempotent
-        if requestSentAt != 0 { record.upstreamDurationNanoseconds = upstreamDuration(until: now) }
-        endAttempt(failure: failure)
+        let mayRetry = isStale && telemetry.record.retries == 0 && request.isRepeatable
+        telemetry.endAttempt(failure, now: now)
         switch machine.upstreamFailed(mayRetry: mayRetry) {
         case .retry:
-            record.retries += 1
-            record.upstreamDurationNanoseconds = nil
+            telemetry.retried()
             pool?.upstream.retries.increment()
             lease(isFresh: true, now: now)
         case .respond:
-            record.errorType = failure.label
+            telemetry.failed(failure.label)
             guard let permit else { return }
             respond(failure.problem(for: snapshot.config.routes[permit.route]), now: now)
         case .cut:
@@ -191,24 +182,151 @@ extension Exchange {
             guard failure.kind == .invalidResponse, let permit, downstream?.discardUnsentResponse() == true else {
                 return abortResponse(failure.label)
             }
-            record.errorType = failure.label
-            record.bytesSent = 0
+            telemetry.failed(failure.label)
+            telemetry.responseDiscarded()
             respond(failure.problem(for: snapshot.config.routes[permit.route]), now: now)
         case .nothing:
             break
         }
     }
+
+    /// Metrics and the access log report it as a failed upstream request.
+    func upstreamConnectFailed(_ failure: UpstreamFailure, target: Int, duration: UInt64) {
+        telemetry.connectFailed(target: target, duration: duration)
+        upstreamFailed(failure, isStale: false)
+    }
 }
 
+/// Limits of the upstream request, and ending it.
 extension Exchange {
-    /// No target of the upstream could be reached. Metrics and the access log report it as a failed upstream request.
-    /// - Parameters:
-    ///   - target: Index in ``ConfigSnapshot/targets`` of the target that was tried last.
-    ///   - duration: Duration of the attempts, in nanoseconds.
-    func connectFailed(_ failure: UpstreamFailure, target: Int, duration: UInt64) {
-        record.upstreamIndex = target
-        record.upstreamStatus = 0
-        record.upstreamDurationNanoseconds = duration
-        leaseFailed(failure)
+    /// Sends the body bytes passed on so far.
+    func flushUpstream() {
+        switch machine.state {
+        case .awaitingResponse(.open), .streamingResponse(.open), .tunneling(.open), .tunnelHalfClosed:
+            upstream?.flush()
+        default: break
+        }
+    }
+
+    /// Cancels the upstream request, whether or not a response was received.
+    func cancelUpstream() {
+        upstream?.cancel()
+        upstream = nil
+    }
+
+    /// The request body exceeds the route's limit.
+    func bodyTooLarge() {
+        cancelUpstream()
+        telemetry.failed(.bodyTooLarge)
+        guard case .awaitingResponse = machine.state, let permit else { return abortResponse(.bodyTooLarge) }
+        respond(snapshot.config.routes[permit.route].problem(.contentTooLarge), now: context.now)
+    }
+
+    /// Starts the response timeout. Called when the request has been sent.
+    func expectResponse() {
+        guard let permit else { return }
+        downstream?.setDeadline(telemetry.sentAt &+ snapshot.config.routes[permit.route].responseHeadTimeout)
+    }
+
+    /// Maximum pause within a body, in nanoseconds.
+    var bodyIdle: UInt64 {
+        permit.map { snapshot.config.routes[$0.route].bodyIdleTimeout } ?? snapshot.timeouts.bodyIdle
+    }
+
+    /// Maximum size of a request body, in bytes.
+    var bodyLimit: Int {
+        permit.map { snapshot.config.routes[$0.route].bodyLimit } ?? 0
+    }
+}
+
+/// Long-lived responses: tunnels and event streams.
+extension Exchange {
+    func upstreamUpgraded(_ head: borrowing ResponseHead) {
+        guard machine.switched(), let downstream else { return }
+        telemetry.responseStarted(status: head.status)
+        startTunnel(.upgraded)
+        downstream.writeUpgradeResponse(head)
+        downstream.flush()
+        // The upgrade was requested before draining began.
+        guard !isDraining else { return endTunnel(.draining) }
+        setTunnelDeadline()
+        checkSnapshotChange()
+        guard machine.isRelaying else { return }
+        downstream.resumeRequestBody()
+    }
+
+    func upstreamHalfClosed() {
+        switch machine.tunnelEnded() {
+        case .halfClose:
+            downstream?.writeEnd(trailers: nil)
+            downstream?.flush()
+        case .finish:
+            finishTunnel()
+        case .nothing:
+            break
+        }
+    }
+
+    func upstreamClosed() {
+        guard machine.state == .tunnelHalfClosed else { return }
+        machine.finish()
+        finishTunnel()
+    }
+
+    /// Both sides of the tunnel have ended.
+    func finishTunnel() {
+        upstream?.finishTunnel()
+        upstream = nil
+        downstream?.writeEnd(trailers: nil)
+        downstream?.flush()
+        finish(errorType: nil)
+        downstream?.exchangeCompleted()
+    }
+
+    private func startTunnel(_ kind: Tunnel.Kind) {
+        tunnel = Tunnel(kind, permit: permit, idleTimeout: snapshot.timeouts.tunnelIdle, now: context.now)
+    }
+
+    func setTunnelDeadline() {
+        if let tunnel { downstream?.setDeadline(tunnel.deadline) }
+    }
+
+    /// A long-lived response has started. The configuration may have changed since its request was received.
+    private func checkSnapshotChange() {
+        if snapshot !== context.snapshot { configurationReplaced() }
+    }
+
+    /// A new configuration is in effect. Exchanges that end by themselves complete with the old one; long-lived ones
+    /// continue only if their route is unchanged.
+    func configurationReplaced() {
+        guard tunnel != nil, let permit else { return }
+        let config = snapshot.config
+        guard !context.snapshot.config.containsEquivalent(config.routes[permit.route].route, of: config) else { return }
+        endTunnel(.routeChanged)
+    }
+
+    /// Ends a long-lived response.
+    func endTunnel(_ reason: Tunnel.EndReason) {
+        guard let downstream, let action = tunnel?.end(reason), action != .abort else {
+            return abortResponse(reason.errorType)
+        }
+        if case .closeFrames(let code, let toClient, let toUpstream) = action {
+            if toClient, machine.isRelaying { downstream.writeBody(WebSocketClose.frame(code, mask: nil)) }
+            downstream.writeEnd(trailers: nil)
+            downstream.flush()
+            if toUpstream {
+                upstream?.writeBody(WebSocketClose.frame(code, mask: UInt32(truncatingIfNeeded: context.random())))
+                upstream?.flush()
+            }
+            cancelUpstream()
+            machine.finish()
+        } else {
+            cancelUpstream()
+            machine.finish()
+            downstream.writeEnd(trailers: nil)
+            downstream.flush()
+        }
+        finish(errorType: reason.errorType)
+        downstream.exchangeCompleted()
     }
 }

@@ -10,115 +10,137 @@ import Tracing
 /// exchange object for all its requests in sequence.
 final class Exchange: Equatable {
     let context: LoopContext
-    /// Snapshot used from the beginning to the end of the exchange.
-    private(set) var snapshot: LoopSnapshot
-    /// Whether the exchange has begun and not ended, and therefore holds a reference to the snapshot.
-    private var holdsSnapshot = false
+    private var reference: SnapshotReference
     let peer: Peer
-    /// The request head. The downstream handler fills it in and then calls ``begin(_:now:)``.
-    var head = RequestHead()
-    /// HTTP version of the client connection.
-    var protocolVersion = HTTPProtocolVersion.http1_1
+    private(set) var request = InboundRequest()
     /// `nil` after the client has disconnected.
     private(set) var downstream: (any ResponseWriter)?
     var machine = ExchangeStateMachine()
-    var record = ExchangeRecord()
-    var target = RequestTarget.empty
-    /// The normalized path, if it differs from the path in the request.
-    var normalizedPath: [UInt8] = []
-    var framing = BodyFraming.none
-    var startedAt: UInt64 = 0
+    var telemetry = ExchangeTelemetry()
     var permit: UpstreamPermit?
-    var summary = RequestHeaderPolicy.RequestHeaderSummary()
-    var hostRange: ByteRange?
-    /// How the request's origin matches the CORS policy.
-    var originMatch = CORSPolicy.OriginMatch.notEvaluated
-    var trace = ExchangeTrace()
-    /// The body of an account request, or a small body kept for sending the request again.
-    var bufferedBody = ByteBuffer()
-    /// Whether the body is kept for sending the request again.
-    var buffersForReplay = false
-    /// Number of times that the upstream rejected the session's token.
-    var tokenRejections = 0
-    var accountEndpoint: AccountEndpoint?
-    var ticket: SessionTicket?
-    /// The ticket of the last lookup on this connection, and its key.
-    var cachedTicket: SessionTicket?
-    var sessionKey: SessionKey?
+    var replay = BodyReplay()
+    private var ticketKeys = TicketKeyCache()
     var upstream: UpstreamConnection?
     var pool: UpstreamPool?
-    var requestSentAt: UInt64 = 0
-    var receivedBodyBytes = 0
-    /// The requested upgrade, if any.
-    var tunnel = RequestedUpgrade.none
-    /// End of the idle timeout. Set while the response is open-ended (an event stream or a tunnel).
-    var idleDeadline: UInt64?
-    /// Whether the response is an event stream whose framing gives no length.
-    var isEndlessStream = false
+    /// Set while the response is long-lived.
+    var tunnel: Tunnel?
     /// Whether the connection is draining.
-    var isDrained = false
-    /// Whether the session of an open-ended response is being loaded.
-    var isSessionLoading = false
-    /// Time of the next session check of an open-ended response.
-    var sessionDeadline: UInt64 = 0
-    /// Track WebSocket frame boundaries in both directions.
-    var downstreamFrames = WebSocketFrameTracker()
-    var upstreamFrames = WebSocketFrameTracker()
-    /// Whether the client has sent data through a tunnel since the last session check.
-    var hasClientActivity = false
+    private var isDrained = false
 
     init(context: LoopContext, peer: Peer, downstream: any ResponseWriter) {
         self.context = context
-        snapshot = context.snapshot
+        reference = SnapshotReference(context.snapshot)
         self.peer = peer
         self.downstream = downstream
     }
 
     static func == (left: Exchange, right: Exchange) -> Bool { left === right }
 
+    /// Snapshot used from the beginning to the end of the exchange.
+    var snapshot: LoopSnapshot { reference.snapshot }
+
     /// Whether an exchange is in progress.
     var isActive: Bool { machine.state != .idle }
+
+    /// Whether the response is a tunnel or an event stream, so the timeouts of bodies do not apply.
+    var isLongLived: Bool { tunnel != nil }
+
+    /// Whether the gateway or the connection is draining. If so, long-lived responses end as soon as they start.
+    var isDraining: Bool { isDrained || context.isDraining }
+
+    /// Draining begins: long-lived responses end now, so clients reconnect elsewhere in time.
+    func drain() {
+        isDrained = true
+        if tunnel?.endsWhenDraining == true { endTunnel(.draining) }
+    }
 
     /// Whether the downstream handler may pass on more of the body now.
     var acceptsBody: Bool {
         machine.acceptsBody && (upstream?.isWritable ?? true)
     }
 
-    /// A new exchange begins: it uses the snapshot in effect now.
-    func retainSnapshot() {
-        adoptCurrentSnapshot()
-        snapshot.retain()
-        holdsSnapshot = true
-    }
-
-    /// Adopts the snapshot in effect now. Usually it is unchanged, which saves reference counting.
-    func adoptCurrentSnapshot() {
-        if snapshot !== context.snapshot { snapshot = context.snapshot }
-    }
-
-    /// The exchange ends.
-    /// - Returns: Whether it was still counted, that is, had not ended before.
-    func releaseSnapshot() -> Bool {
-        defer { holdsSnapshot = false }
-        return holdsSnapshot
-    }
-
     // MARK: - The request
 
+    /// The request head. The downstream handler fills it in and then calls ``begin(_:upgrade:now:)``.
+    var head: RequestHead {
+        _read { yield request.head }
+        _modify { yield &request.head }
+    }
+
+    /// HTTP version of the client connection. Set by the downstream handler.
+    var protocolVersion: HTTPProtocolVersion {
+        get { request.version }
+        set { request.version = newValue }
+    }
+
+    /// Releases the head of a request that does not begin an exchange.
+    func resetHead() { request.resetHead() }
+
     /// Begins an exchange with a complete request head.
-    /// - Parameter tunnel: The requested upgrade, if the client's protocol has its own way to request one.
-    func begin(_ framing: BodyFraming, tunnel: RequestedUpgrade = .none, now: UInt64) {
-        self.framing = framing
-        self.tunnel = tunnel
-        idleDeadline = nil
-        isEndlessStream = false
-        isSessionLoading = false
-        startedAt = now
-        receivedBodyBytes = 0
-        beginRecord(now: now)
-        let requestDecision = decide(now: now)
-        beginTrace()
-        execute(requestDecision, now: now)
+    /// - Parameter upgrade: The requested upgrade, if the client's protocol has its own way to request one.
+    func begin(_ framing: BodyFraming, upgrade: RequestedUpgrade = .none, now: UInt64) {
+        request.begin(framing, upgrade: upgrade)
+        startTelemetry(now: now)
+        let decision = decider.decide(
+            &request, session: { lookUp($0, now: now, slides: true) }, now: context.timestamp(at: now))
+        let config = snapshot.config
+        if telemetry.routed(to: request.routeIndex, tracer: config.telemetry.tracer, parent: request.traceContext) {
+            telemetry.startServerSpan(request, from: peer, config: config, routes: snapshot.telemetry.routes)
+        }
+        execute(decision, now: now)
+    }
+
+    private func startTelemetry(now: UInt64) {
+        reference.retain(context.snapshot)
+        telemetry.start(
+            request.method, version: request.version, from: peer,
+            id: ID128(high: context.random(), low: context.random()),
+            wallNanoseconds: context.wallNanoseconds(at: now), now: now)
+        snapshot.telemetry.requestStarted(scheme: peer.scheme, method: request.method)
+    }
+
+    /// Reports the exchange to telemetry, exactly once, however it ended. Writing a response may detect that the client
+    /// disconnected, which also ends the exchange; the second call has no effect.
+    func finish(errorType: ExchangeErrorType?) {
+        guard let snapshot = reference.end() else { return }
+        // Read from the clock, not from the event's time: the gateway's own processing since then is part of the
+        // duration.
+        telemetry.finish(
+            errorType: errorType, now: NIODeadline.now().uptimeNanoseconds, eventTime: context.now)
+        let bytes = request.head.bytes
+        let span = bytes.readableBytesUInt8Span
+        let path = request.receivedTarget
+        snapshot.telemetry.requestCompleted(
+            telemetry.record, method: span.extracting(request.head.method.start..<request.head.method.end),
+            path: span.extracting(path.start..<path.end))
+        snapshot.release()
+        reference.adopt(context.snapshot)
+        request.end()
+        tunnel = nil
+        permit = nil
+        pool = nil
+        replay = BodyReplay()
+    }
+
+    var decider: RequestDecider {
+        RequestDecider(config: snapshot.config, isTrusted: peer.isTrusted, scheme: peer.scheme)
+    }
+
+    /// Prepares the request for its upstream.
+    /// - Returns: The problem, if the request cannot be forwarded.
+    func prepareForwarding(to route: RouteRuntime) -> ProblemCode? { decider.prepare(&request, for: route) }
+
+    /// Prepares the request for an account endpoint.
+    /// - Returns: The problem, if the request cannot be handled.
+    func prepareAccountRequest(_ endpoint: AccountEndpoint) -> ProblemCode? {
+        decider.prepare(&request, for: endpoint)
+    }
+
+    /// Looks up a session.
+    /// - Parameter slides: Whether the lookup counts as a use of the session.
+    func lookUp(_ ticket: SessionTicket, now: UInt64, slides: Bool) -> SessionLookup {
+        ticketKeys.lookup(
+            ticket, in: snapshot.config.sessions, now: context.sessionTimestamp(at: now), slides: slides)
     }
 
     /// Executes a decision.
@@ -126,11 +148,17 @@ final class Exchange: Equatable {
         switch requestDecision {
         case .forward(let permit):
             forward(permit, now: now)
+        case .forwardAndRefresh(let permit, let session, let ticket):
+            snapshot.config.refresher.refreshInBackground(session, ticket: ticket)
+            forward(permit, now: now)
+        case .malformed:
+            telemetry.failed(.invalidRequest)
+            respond(ProblemDocument(Problem(.badRequest)), now: now)
         case .problem(let document, let decision, let allow):
-            record.decision = decision
+            telemetry.decided(decision)
             respond(document, allow: allow, now: now)
         case .own(let endpoint):
-            record.decision = .local
+            telemetry.decided(.local)
             beginAccountRequest(endpoint, now: now)
         case .loadSession(let ticket, let route):
             loadSession(ticket, route: route, now: now)
@@ -139,7 +167,7 @@ final class Exchange: Equatable {
         case .endSession(let ticket, let route):
             endSession(ticket, route: route, now: now)
         case .preflight(let lines, let decision):
-            record.decision = decision
+            telemetry.decided(decision)
             respond(status: 204, title: "No Content", fieldLines: lines, body: [], now: now)
         case .serverOptions:
             respond(status: 204, title: "No Content", fieldLines: Self.serverMethodsLine, body: [], now: now)
@@ -158,56 +186,51 @@ final class Exchange: Equatable {
     }
 
     private func reject(_ problem: Problem, as error: ExchangeErrorType, now: UInt64) {
-        resetHead()
-        startedAt = now
-        beginRecord(now: now)
-        record.errorType = error
-        framing = .untilClose
+        request.resetHead()
+        request.begin(.untilClose, upgrade: .none)
+        startTelemetry(now: now)
+        telemetry.failed(error)
         respond(ProblemDocument(problem), now: now)
     }
 
     /// Part of the request body was received. Called only while ``acceptsBody`` is `true`.
     func requestBody(_ bytes: ByteBuffer) {
-        receivedBodyBytes += bytes.readableBytes
+        telemetry.receivedBody(bytes.readableBytes)
         switch machine.state {
         case .bufferingBody:
-            guard receivedBodyBytes <= (accountEndpoint?.bodyLimit ?? 0) else {
-                record.decision = .local
+            guard telemetry.receivedBodyBytes <= (request.accountEndpoint?.bodyLimit ?? 0) else {
+                telemetry.decided(.local)
                 return respond(ProblemDocument(Problem(.contentTooLarge)), now: context.now)
             }
-            bufferedBody.writeImmutableBuffer(bytes)
+            replay.append(bytes)
         case .awaitingResponse, .streamingResponse:
-            guard receivedBodyBytes <= bodyLimit else { return bodyTooLarge() }
-            if buffersForReplay { becomeIdle(bytes) }
-            if framing == .chunked {
+            guard telemetry.receivedBodyBytes <= bodyLimit else { return bodyTooLarge() }
+            if replay.isKept { replay.append(bytes) }
+            if request.framing == .chunked {
                 upstream?.writeFraming { ChunkEncoder.writeChunkStart(bytes.readableBytes, into: &$0) }
                 upstream?.writeBody(bytes)
                 upstream?.writeFraming { ChunkEncoder.writeChunkEnd(into: &$0) }
             } else {
                 upstream?.writeBody(bytes)
             }
-            if idleDeadline == nil { downstream?.setDeadline(context.now &+ bodyIdle) }
+            if tunnel == nil { downstream?.setDeadline(context.now &+ bodyIdle) }
         case .tunneling, .tunnelHalfClosed:
-            hasClientActivity = true
-            upstreamFrames.advance(over: bytes)
+            tunnel?.forwardedToUpstream(bytes, now: context.now)
             upstream?.writeBody(bytes)
-            resetIdleTimer()
+            setTunnelDeadline()
         case .idle, .waitingForConnection, .suspended, .respondingLocally:
             break
         }
-    }
-
-    /// Usually the body arrives in one piece, which avoids a copy.
-    private func becomeIdle(_ bytes: ByteBuffer) {
-        if bufferedBody.readableBytes == 0 { bufferedBody = bytes } else { bufferedBody.writeImmutableBuffer(bytes) }
     }
 
     /// The request body is complete, or the client closed its side of a tunnel.
     func requestEnd(trailers: TrailerSection? = nil) {
         switch machine.requestEnded() {
         case .finishRequest:
-            if framing == .chunked {
-                let kept = trailers.map { snapshot.config.trailerPolicy.filter($0, connection: summary.connection) }
+            if request.framing == .chunked {
+                let kept = trailers.map {
+                    snapshot.config.trailerPolicy.filter($0, connection: request.summary.connection)
+                }
                 upstream?.writeFraming { ChunkEncoder.writeLastChunk(trailers: kept, into: &$0) }
             }
             upstream?.finishRequest()
@@ -222,7 +245,7 @@ final class Exchange: Equatable {
     /// The framing of the request body is invalid: the bytes after it cannot be interpreted.
     func malformedBody(_ error: WireError) {
         context.reject(error, from: peer.address)
-        record.errorType = .invalidRequest
+        telemetry.failed(.invalidRequest)
         cancelUpstream()
         switch machine.state {
         case .streamingResponse, .tunneling, .tunnelHalfClosed: abortResponse(.invalidRequest)
@@ -234,28 +257,19 @@ final class Exchange: Equatable {
         }
     }
 
-    /// Sends the body bytes passed on so far.
-    func flushUpstream() {
-        switch machine.state {
-        case .awaitingResponse(.open), .streamingResponse(.open), .tunneling(.open), .tunnelHalfClosed:
-            upstream?.flush()
-        default: break
-        }
-    }
-
     // MARK: - Deadlines and ends
 
     /// The last deadline set has passed.
     func deadlineExpired(now: UInt64) {
         downstream?.setDeadline(.max)
-        if idleDeadline != nil, checkIdleTimeout(at: now) { return }
+        if let action = tunnel?.deadlineExpired(now: now), execute(action, now: now) { return }
         switch machine.deadlineExpired() {
         case .reject:
             pool?.cancel(self)
             upstreamFailed(UpstreamFailure(.poolExhausted), isStale: false)
         case .requestTimeout:
             cancelUpstream()
-            record.errorType = .requestTimeout
+            telemetry.failed(.requestTimeout)
             respond(ProblemDocument(Problem(.requestTimeout)), now: now)
         case .responseTimeout:
             cancelUpstream()
@@ -294,45 +308,33 @@ extension Exchange {
     func respond(
         _ document: ProblemDocument, allow: String? = nil, moreFieldLines: [UInt8] = [], now: UInt64
     ) {
-        var lines = moreFieldLines
-        lines += Array("Content-Type: application/problem+json\r\nCache-Control: no-store\r\n".utf8)
-        if document.problem.status == 401 { lines += Self.challengeLine }
-        if let retryAfter = document.problem.retryAfter { lines += Array("Retry-After: \(retryAfter)\r\n".utf8) }
-        if let allow { lines += Array("Allow: \(allow)\r\n".utf8) }
-        var body = document.prefix
-        body.reserveCapacity(body.count + 32 + document.suffix.count)
-        body.append(contentsOf: record.requestID.description.utf8)
-        body += document.suffix
+        telemetry.rejected(document.problem.reason)
         respond(
-            status: document.problem.status, title: document.problem.title, fieldLines: lines, body: body, now: now)
+            LocalResponse(
+                document, requestID: telemetry.record.requestID, allow: allow, moreFieldLines: moreFieldLines,
+                date: context.date))
     }
 
     /// Responds with the given status, field lines and body.
     func respond(status: Int, title: String, fieldLines: [UInt8], body: [UInt8], now: UInt64) {
+        respond(LocalResponse(status: status, title: title, fieldLines: fieldLines, body: body, date: context.date))
+    }
+
+    private func respond(_ response: LocalResponse) {
         guard let downstream else { return }
         machine.respondedLocally()
-        record.status = UInt16(clamping: status)
-        // The client gets a local response, so the upstream's status is recorded as absent.
-        if requestSentAt != 0 { record.upstreamStatus = 0 }
-        let isToHead = record.method == .head
-        record.bytesSent = isToHead ? 0 : UInt64(body.count)
-        var fieldLines = fieldLines
-        if let lines = snapshot.config.cors.responseFieldLines(originMatch) { fieldLines += lines }
-        downstream.writeLocalResponse(
-            LocalResponse(status: status, title: title, fieldLines: fieldLines, body: body, date: context.date))
+        telemetry.localResponse(status: response.status, bodyLength: response.body.count)
+        var response = response
+        if let lines = snapshot.config.cors.responseFieldLines(request.originMatch) { response.fieldLines += lines }
+        downstream.writeLocalResponse(response)
         downstream.flush()
         machine.finish()
-        finish(errorType: record.errorType)
+        finish(errorType: telemetry.record.errorType)
         downstream.exchangeCompleted()
     }
 
-    /// An authentication scheme that browsers do not know, so they open no credentials dialog (RFC 9110 §11.6.1).
-    private static let challengeLine = Array("WWW-Authenticate: Session realm=\"cloakroom\"\r\n".utf8)
-    static let serverMethodsLine = Array("Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n".utf8)
-}
+    private static let serverMethodsLine = Array("Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n".utf8)
 
-/// Limits of an exchange, and aborting it.
-extension Exchange {
     /// Aborts the response: the client must notice that it is incomplete.
     func abortResponse(_ error: ExchangeErrorType) {
         cancelUpstream()
@@ -340,40 +342,5 @@ extension Exchange {
         machine.finish()
         finish(errorType: error)
         downstream?.abort()
-    }
-
-    /// Cancels the upstream request, whether or not a response was received.
-    func cancelUpstream() {
-        upstream?.cancel()
-        upstream = nil
-    }
-
-    /// The request body exceeds the route's limit.
-    func bodyTooLarge() {
-        cancelUpstream()
-        record.errorType = .bodyTooLarge
-        guard case .awaitingResponse = machine.state, let permit else { return abortResponse(.bodyTooLarge) }
-        respond(snapshot.config.routes[permit.route].problem(.contentTooLarge), now: context.now)
-    }
-
-    /// Starts the response timeout. Called when the request has been sent.
-    func expectResponse() {
-        guard let permit else { return }
-        downstream?.setDeadline(requestSentAt &+ snapshot.config.routes[permit.route].responseHeadTimeout)
-    }
-
-    /// Maximum pause within a body, in nanoseconds.
-    var bodyIdle: UInt64 {
-        permit.map { snapshot.config.routes[$0.route].bodyIdleTimeout } ?? snapshot.timeouts.bodyIdle
-    }
-
-    /// Maximum size of a request body, in bytes.
-    var bodyLimit: Int {
-        permit.map { snapshot.config.routes[$0.route].bodyLimit } ?? 0
-    }
-
-    /// Whether the request is idempotent (RFC 9110 §9.2.2) and has no body, so it can be sent again.
-    var isIdempotent: Bool {
-        framing == .none && record.method.isIdempotent
     }
 }

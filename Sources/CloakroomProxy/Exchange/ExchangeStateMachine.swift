@@ -42,9 +42,6 @@ struct ExchangeStateMachine: Equatable {
         }
     }
 
-    /// Whether a response is being forwarded, or one side of a tunnel is open.
-    var isOpenEnded: Bool { isRelaying || state == .tunnelHalfClosed }
-
     /// Whether bytes from the upstream are forwarded to the client.
     var isRelaying: Bool {
         switch state {

@@ -4,220 +4,223 @@ import CloakroomWire
 import NIOCore
 import Tracing
 
-/// Reports exchanges to telemetry.
-extension Exchange {
-    /// Reports the exchange to telemetry, exactly once, however it ended. Writing a response may detect that the client
-    /// disconnected, which also ends the exchange; the second call has no effect.
-    func finish(errorType: ExchangeErrorType?) {
-        guard releaseSnapshot() else { return }
-        // Read from the clock, not from the event's time: the gateway's own processing since then is part of the
-        // duration.
-        let now = NIODeadline.now().uptimeNanoseconds
-        record.errorType = errorType
-        record.durationNanoseconds = now &- startedAt
-        record.bytesReceived = UInt64(receivedBodyBytes)
-        if requestSentAt != 0, record.upstreamDurationNanoseconds == nil {
-            record.upstreamDurationNanoseconds = upstreamDuration(until: context.now)
-        }
-        endTrace(record)
-        let bytes = head.bytes
-        let span = bytes.readableBytesUInt8Span
-        let path = receivedTarget
-        snapshot.telemetry.requestCompleted(
-            record, method: span.extracting(head.method.start..<head.method.end),
-            path: span.extracting(path.start..<path.end))
-        snapshot.release()
-        // Release the old snapshot: an idle connection must not retain it.
-        adoptCurrentSnapshot()
-        resetHead()
-        permit = nil
-        pool = nil
-        ticket = nil
-        accountEndpoint = nil
-        requestSentAt = 0
-        bufferedBody = ByteBuffer()
-        buffersForReplay = false
-        tokenRejections = 0
-    }
+/// The telemetry of one exchange: its record, its spans if it is sampled, and the times and byte counts they contain.
+struct ExchangeTelemetry {
+    private(set) var record = ExchangeRecord()
+    /// Trace context sent to the upstream.
+    private(set) var traceContext: TraceContext?
+    /// Time at which the request was received.
+    private(set) var startedAt: UInt64 = 0
+    /// Time at which the last attempt was sent to the upstream; 0 before the first.
+    private(set) var sentAt: UInt64 = 0
+    /// Number of request body bytes received.
+    private(set) var receivedBodyBytes = 0
+    private var serverSpan: (any Span)?
+    private var clientSpan: (any Span)?
 
-    /// Time that the upstream has taken. The request may have been sent after the time of the event that is being
-    /// handled.
-    func upstreamDuration(until now: UInt64) -> UInt64 { now > requestSentAt ? now &- requestSentAt : 0 }
+    /// Context of the server span; `nil` unless the exchange is sampled.
+    var spanContext: ServiceContext? { serverSpan?.context }
 
-    /// Range of path and query in the head; for an absolute-form target without scheme and authority.
-    var receivedTarget: ByteRange {
-        let isAbsolute = target.authority != nil && !target.isPathRewritten && head.target.count > target.path.start
-        let start = head.target.start + (isAbsolute ? target.path.start : 0)
-        return ByteRange(start: start, count: head.target.end - start)
-    }
+    // MARK: - The request
 
-    /// Releases the head's bytes and resets the ranges into them: a head that was rejected while being parsed may have
-    /// set some.
-    func resetHead() {
-        head.reset()
-        head.method = ByteRange(start: 0, count: 0)
-        head.target = ByteRange(start: 0, count: 0)
-    }
-
-    func beginRecord(now: UInt64) {
-        retainSnapshot()
-        record = ExchangeRecord()
-        originMatch = .notEvaluated
-        let bytes = head.bytes
-        record.method = RequestMethod(
-            bytes.readableBytesUInt8Span.extracting(head.method.start..<head.method.end))
+    /// An exchange begins.
+    /// - Parameter wallNanoseconds: Wall-clock time of `now`, in nanoseconds since the epoch.
+    mutating func start(
+        _ method: RequestMethod, version: HTTPProtocolVersion, from peer: Peer, id: ID128, wallNanoseconds: Int64,
+        now: UInt64
+    ) {
+        self = ExchangeTelemetry()
+        startedAt = now
+        record.method = method
         record.scheme = peer.scheme
-        record.protocolVersion = protocolVersion
-        record.startWallNanoseconds = context.wallNanoseconds(at: now)
-        record.requestID = ID128(high: context.random(), low: context.random())
+        record.protocolVersion = version
+        record.startWallNanoseconds = wallNanoseconds
+        record.requestID = id
         record.peerAddress = peer.address
         record.tlsVersion = peer.tlsVersion
-        snapshot.telemetry.requestStarted(scheme: record.scheme, method: record.method)
-    }
-}
-
-/// Trace context of an exchange, and its spans if it is sampled.
-struct ExchangeTrace {
-    /// Context received from a trusted client.
-    var incoming: TraceContext?
-    /// Context sent to the upstream.
-    var outgoing: TraceContext?
-    /// Ranges of the trace fields in a trusted client's request, including its vendor data (`tracestate`).
-    var fields = TraceContextFields()
-    var server: (any Span)?
-    var client: (any Span)?
-}
-
-extension Exchange {
-    /// Reads the trace context of a trusted client; that of an untrusted peer is ignored (W3C Trace Context §7.3).
-    func extractTraceContext(_ span: Swift.Span<UInt8>) {
-        guard peer.isTrusted else { return }
-        let fields = TraceContextFields.read(head)
-        guard let range = fields.parent,
-            let incoming = TraceContext(traceparent: span.extracting(range.start..<range.end))
-        else { return }
-        trace.incoming = incoming
-        trace.fields = fields
     }
 
-    /// Decides whether the request is sampled, and starts its server span if so. Otherwise the context is only
-    /// propagated.
-    func beginTrace() {
-        let child = snapshot.config.telemetry.tracer.childContext(of: trace.incoming)
-        trace.outgoing = child
-        record.traceID = child.traceID
-        guard child.isSampled, let tracer = snapshot.config.tracer else { return }
+    /// The route is known: begins the exchange's part of the trace.
+    /// - Parameter parent: Context received from a trusted client.
+    /// - Returns: Whether the request is sampled. Otherwise the context is only propagated.
+    mutating func routed(to routeIndex: Int, tracer: W3CTracer, parent: TraceContext?) -> Bool {
+        record.routeIndex = routeIndex
+        let context = tracer.childContext(of: parent)
+        traceContext = context
+        record.traceID = context.traceID
+        return context.isSampled
+    }
+
+    /// Starts the server span of a sampled request.
+    /// - Parameter names: The route names of metrics.
+    mutating func startServerSpan(
+        _ request: InboundRequest, from peer: Peer, config: ConfigSnapshot, routes: [RouteLabels]
+    ) {
+        guard let sampled = traceContext, let tracer = config.tracer else { return }
         // The sampling decision is passed as the parent: a root context without a span id.
         var serviceContext = ServiceContext.topLevel
         serviceContext.traceContext =
-            trace.incoming ?? TraceContext(traceID: child.traceID, spanID: 0, flags: child.flags)
+            request.traceContext ?? TraceContext(traceID: sampled.traceID, spanID: 0, flags: sampled.flags)
+        let route = routes.indices.contains(record.routeIndex) ? routes[record.routeIndex] : nil
         let span = tracer.startAnySpan(
-            "\(record.method.label) \(routeName)", context: serviceContext, ofKind: .server)
+            "\(record.method.label) \(route?.name ?? LoopTelemetry.unmatchedRoute)", context: serviceContext,
+            ofKind: .server)
         span.attributes["http.request.method"] = "\(record.method.label)"
-        if let pattern = routePattern { span.attributes["http.route"] = pattern }
-        span.attributes["url.path"] = receivedPath
+        if let route, !route.pattern.isEmpty { span.attributes["http.route"] = route.pattern }
+        span.attributes["url.path"] = request.loggablePath
         span.attributes["url.scheme"] = "\(record.scheme.name)"
         span.attributes["network.protocol.version"] = "\(record.protocolVersion.name)"
         span.attributes["client.address"] = record.peerAddress
-        if let stranger = untrustedTraceContext {
+        // The trace of an untrusted peer is not continued; the server span links to it.
+        if !peer.isTrusted, let untrusted = request.readTraceContext() {
             var linked = ServiceContext.topLevel
-            linked.traceContext = stranger
+            linked.traceContext = untrusted
             span.addLink(SpanLink(context: linked, attributes: [:]))
         }
-        trace.server = span
+        serverSpan = span
         propagate(span)
     }
 
-    /// Context received from an untrusted peer. Its trace is not continued; the server span links to it.
-    private var untrustedTraceContext: TraceContext? {
-        guard !peer.isTrusted, let range = TraceContextFields.read(head).parent else { return nil }
-        let bytes = head.bytes
-        return TraceContext(traceparent: bytes.readableBytesUInt8Span.extracting(range.start..<range.end))
+    mutating func decided(_ decision: ExchangeDecision) { record.decision = decision }
+
+    /// The request is forwarded.
+    mutating func authorized(_ permit: UpstreamPermit, for route: Route) {
+        record.decision = route.requiresAuthorization ? .forwarded : .public
+        record.sessionHash = permit.sessionID?.value
     }
 
-    /// The path as sent by the client, up to the length that may be logged.
-    private var receivedPath: String {
-        let range = receivedTarget
-        let bytes = head.bytes
-        let told = ExchangeRecord.loggablePathLength(
-            ofPath: bytes.readableBytesUInt8Span.extracting(range.start..<range.end))
-        return String(
-            decoding: bytes.getBytes(at: bytes.readerIndex + range.start, length: told) ?? [], as: UTF8.self)
-    }
+    /// Sets the error that the exchange will end with.
+    mutating func failed(_ error: ExchangeErrorType) { record.errorType = error }
 
-    private var routeName: String {
-        let names = snapshot.telemetry.routes
-        return names.indices.contains(record.routeIndex) ? names[record.routeIndex] : LoopTelemetry.unmatchedRoute
-    }
+    mutating func receivedBody(_ count: Int) { receivedBodyBytes += count }
 
-    private var routePattern: String? {
-        let routes = snapshot.config.routes
-        guard routes.indices.contains(record.routeIndex) else { return nil }
-        return routes[record.routeIndex].route.pattern.description
-    }
+    // MARK: - Attempts
 
-    /// Starts the client span of one attempt.
-    func startClientSpan(_ upstream: UpstreamRuntime, _ connection: UpstreamConnection, now: UInt64) {
-        guard let server = trace.server, let tracer = snapshot.config.tracer else { return }
-        let span = tracer.startAnySpan(
-            "\(record.method.label)", context: server.context, ofKind: .client)
-        let target = upstream.configuration.targets[connection.targetIndex]
+    /// The request is about to be sent to a target of an upstream.
+    mutating func startAttempt(_ upstream: UpstreamRuntime, targetIndex: Int, config: ConfigSnapshot, now: UInt64) {
+        record.upstreamIndex = upstream.firstTarget + targetIndex
+        sentAt = now
+        guard let serverSpan, let tracer = config.tracer else { return }
+        let span = tracer.startAnySpan("\(record.method.label)", context: serverSpan.context, ofKind: .client)
+        let target = upstream.configuration.targets[targetIndex]
         span.attributes["http.request.method"] = "\(record.method.label)"
         span.attributes["server.address"] = target.serverAddress
         if let port = target.serverPort { span.attributes["server.port"] = Int64(port) }
         if record.retries > 0 { span.attributes["http.request.resend_count"] = Int64(record.retries) }
-        trace.client = span
+        clientSpan = span
         propagate(span)
     }
 
+    /// The complete request is written. The time before belongs to the gateway, the time after it to the upstream.
+    mutating func requestWritten(now: UInt64) { sentAt = now }
+
+    /// The attempt failed.
+    mutating func endAttempt(_ failure: UpstreamFailure, now: UInt64) {
+        if sentAt != 0 { record.upstreamDurationNanoseconds = upstreamDuration(until: now) }
+        endAttempt(errorType: "\(failure.label.label)", status: nil)
+    }
+
+    /// The upstream rejected the session's token; the request is sent again with another one.
+    mutating func endRejectedAttempt() {
+        endAttempt(errorType: "401", status: 401)
+    }
+
+    private mutating func endAttempt(errorType: @autoclosure () -> String, status: Int64?) {
+        guard let span = clientSpan else { return }
+        if let status { span.attributes["http.response.status_code"] = status }
+        span.attributes["error.type"] = errorType()
+        span.setStatus(SpanStatus(code: .error))
+        span.end()
+        clientSpan = nil
+    }
+
+    /// The request is sent again.
+    mutating func retried() {
+        record.retries += 1
+        record.upstreamDurationNanoseconds = nil
+    }
+
+    /// No target of the upstream could be reached. Metrics and the access log report it as a failed upstream request.
+    /// - Parameters:
+    ///   - target: Index in ``ConfigSnapshot/targets`` of the target that was tried last.
+    ///   - duration: Duration of the attempts, in nanoseconds.
+    mutating func connectFailed(target: Int, duration: UInt64) {
+        record.upstreamIndex = target
+        record.upstreamStatus = 0
+        record.upstreamDurationNanoseconds = duration
+    }
+
+    // MARK: - The response
+
+    /// The response of the upstream is forwarded.
+    mutating func responseStarted(status: Int) { record.status = UInt16(clamping: status) }
+
+    mutating func sentBody(_ count: Int) { record.bytesSent += UInt64(count) }
+
+    /// A response is replaced before any of it is sent.
+    mutating func responseDiscarded() { record.bytesSent = 0 }
+
+    /// A problem document is sent instead of forwarding the request.
+    mutating func rejected(_ reason: UnauthorizedReason?) { record.unauthorizedReason = reason }
+
+    /// A local response is sent.
+    mutating func localResponse(status: Int, bodyLength: Int) {
+        record.status = UInt16(clamping: status)
+        // The client gets a local response, so the upstream's status is recorded as absent.
+        if sentAt != 0 { record.upstreamStatus = 0 }
+        record.bytesSent = record.method == .head ? 0 : UInt64(bodyLength)
+    }
+
+    /// The exchange has ended: completes the record and ends the open spans.
+    /// - Parameters:
+    ///   - now: Time of the end.
+    ///   - eventTime: Time of the event that ended it.
+    mutating func finish(errorType: ExchangeErrorType?, now: UInt64, eventTime: UInt64) {
+        record.errorType = errorType
+        record.durationNanoseconds = now &- startedAt
+        record.bytesReceived = UInt64(receivedBodyBytes)
+        if sentAt != 0, record.upstreamDurationNanoseconds == nil {
+            record.upstreamDurationNanoseconds = upstreamDuration(until: eventTime)
+        }
+        endClientSpan()
+        endServerSpan()
+        traceContext = nil
+    }
+
+    private mutating func endClientSpan() {
+        guard let span = clientSpan else { return }
+        let status = record.upstreamStatus ?? record.status
+        if status > 0 { span.attributes["http.response.status_code"] = Int64(status) }
+        if let error = record.errorType, status == 0 {
+            span.attributes["error.type"] = "\(error.label)"
+        } else if status >= 400 {
+            span.attributes["error.type"] = "\(status)"
+        }
+        if status == 0 || status >= 400 { span.setStatus(SpanStatus(code: .error)) }
+        span.end()
+        clientSpan = nil
+    }
+
+    private mutating func endServerSpan() {
+        guard let span = serverSpan else { return }
+        span.attributes["http.response.status_code"] = Int64(record.status)
+        if let error = record.errorType {
+            span.attributes["error.type"] = "\(error.label)"
+        } else if record.status >= 500 {
+            span.attributes["error.type"] = "\(record.status)"
+        }
+        // 4xx responses are no errors of the server span.
+        if record.status >= 500 || record.status == 0 { span.setStatus(SpanStatus(code: .error)) }
+        span.end()
+        serverSpan = nil
+    }
+
+    /// Time that the upstream has taken. The request may have been sent after the time of the event that is being
+    /// handled.
+    private func upstreamDuration(until now: UInt64) -> UInt64 { now > sentAt ? now &- sentAt : 0 }
+
     /// Propagates the span's context to the upstream, if the span has a span id. Third-party tracers may assign none.
-    private func propagate(_ span: any Span) {
-        if let context = span.context.traceContext, context.spanID != 0 { trace.outgoing = context }
-    }
-
-    /// Ends the client span of an attempt that failed.
-    func endAttempt(failure: UpstreamFailure) {
-        guard let span = trace.client else { return }
-        span.attributes["error.type"] = "\(failure.label.label)"
-        span.setStatus(SpanStatus(code: .error))
-        span.end()
-        trace.client = nil
-    }
-
-    /// Ends the client span of an attempt whose token was rejected by the upstream.
-    func endRejectedAttempt() {
-        guard let span = trace.client else { return }
-        span.attributes["http.response.status_code"] = Int64(401)
-        span.attributes["error.type"] = "401"
-        span.setStatus(SpanStatus(code: .error))
-        span.end()
-        trace.client = nil
-    }
-
-    /// Ends the open spans.
-    func endTrace(_ record: ExchangeRecord) {
-        if let span = trace.client {
-            let status = record.upstreamStatus ?? record.status
-            if status > 0 { span.attributes["http.response.status_code"] = Int64(status) }
-            if let error = record.errorType, status == 0 {
-                span.attributes["error.type"] = "\(error.label)"
-            } else if status >= 400 {
-                span.attributes["error.type"] = "\(status)"
-            }
-            if status == 0 || status >= 400 { span.setStatus(SpanStatus(code: .error)) }
-            span.end()
-        }
-        if let span = trace.server {
-            span.attributes["http.response.status_code"] = Int64(record.status)
-            if let error = record.errorType {
-                span.attributes["error.type"] = "\(error.label)"
-            } else if record.status >= 500 {
-                span.attributes["error.type"] = "\(record.status)"
-            }
-            // 4xx responses are no errors of the server span.
-            if record.status >= 500 || record.status == 0 { span.setStatus(SpanStatus(code: .error)) }
-            span.end()
-        }
-        trace = ExchangeTrace()
+    private mutating func propagate(_ span: any Span) {
+        if let context = span.context.traceContext, context.spanID != 0 { traceContext = context }
     }
 }

@@ -1,26 +1,25 @@
 import NIOCore
 import Tracing
 
-/// Runs asynchronous work for an exchange off its event loop and returns to that loop. The work limits its own duration
-/// and always completes.
+/// Runs asynchronous work off an event loop and returns to that loop. The work limits its own duration and always
+/// completes.
 enum OffLoop {
     /// - Parameters:
-    ///   - work: Runs in its own task, with the exchange's span as parent if it is sampled.
-    ///   - resume: Called on the exchange's event loop with the result.
+    ///   - snapshot: Retained until the work is done, even if the client disconnects.
+    ///   - span: Parent of the work's spans; `nil` if they are not sampled.
+    ///   - work: Runs in its own task.
+    ///   - resume: Called on the event loop with the result.
     static func run<Result: Sendable>(
-        _ exchange: Exchange, on eventLoop: any EventLoop, work: @escaping @Sendable () async -> Result,
-        resume: @escaping @Sendable (Exchange, Result) -> Void
+        on eventLoop: any EventLoop, snapshot: LoopSnapshot, span: ServiceContext?,
+        work: @escaping @Sendable () async -> Result, resume: @escaping (Result) -> Void
     ) {
-        // Retain the snapshot until the work is done, even if the client disconnects.
-        let snapshot = exchange.snapshot
         snapshot.retain()
-        let bound = NIOLoopBound((exchange: exchange, snapshot: snapshot), eventLoop: eventLoop)
-        let span = exchange.trace.server?.context
+        let bound = NIOLoopBound((snapshot: snapshot, resume: resume), eventLoop: eventLoop)
         Task {
             let result =
                 if let span { await ServiceContext.withValue(span) { await work() } } else { await work() }
             eventLoop.execute {
-                resume(bound.value.exchange, result)
+                bound.value.resume(result)
                 bound.value.snapshot.release()
             }
         }

@@ -62,7 +62,7 @@ struct DownstreamConnectionInfo {
     func makePeer() -> Peer {
         Peer(
             address: sourceAddress ?? channel.remoteAddress?.ipAddress ?? "unknown", isTLS: isTLS,
-            trusted: context.snapshot.config.configuration.trustedPeers, tlsVersion: tlsVersion,
+            trusted: context.snapshot.config.configuration.trustedProxies, tlsVersion: tlsVersion,
             certificateSubject: certificateSubject)
     }
 }

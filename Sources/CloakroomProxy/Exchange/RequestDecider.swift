@@ -3,222 +3,267 @@ import CloakroomTelemetry
 import CloakroomWire
 import NIOCore
 
-extension Exchange {
-    /// The decision on a request, before it is executed.
-    enum RequestDecision {
-        case forward(UpstreamPermit)
-        case problem(ProblemDocument, ExchangeDecision, allow: String?)
-        case own(AccountEndpoint)
-        case loadSession(SessionTicket, route: Int)
-        /// The session's tokens have expired.
-        case refresh(Session, SessionTicket, route: Int)
-        /// The session's tokens were issued by a source other than the route's upstream.
-        case endSession(SessionTicket, route: Int)
-        /// A CORS preflight: the field lines of the response.
-        case preflight([UInt8], ExchangeDecision)
-        /// `OPTIONS *` (RFC 9110 §9.3.7), or an `OPTIONS` request that is not forwarded.
-        case serverOptions
-    }
+/// The decision on a request, before it is executed.
+enum RequestDecision {
+    case forward(UpstreamPermit)
+    /// Forward, and refresh the session's tokens in the background.
+    case forwardAndRefresh(UpstreamPermit, Session, SessionTicket)
+    /// The target or the authority is invalid.
+    case malformed
+    case problem(ProblemDocument, ExchangeDecision, allow: String?)
+    case own(AccountEndpoint)
+    case loadSession(SessionTicket, route: Int)
+    /// The session's tokens have expired.
+    case refresh(Session, SessionTicket, route: Int)
+    /// The session's tokens were issued by a source other than the route's upstream.
+    case endSession(SessionTicket, route: Int)
+    /// A CORS preflight: the field lines of the response.
+    case preflight([UInt8], ExchangeDecision)
+    /// `OPTIONS *` (RFC 9110 §9.3.7), or an `OPTIONS` request that is not forwarded.
+    case serverOptions
+}
 
-    /// Evaluates the decision types in the order of the request path: target, host, route, session, decision, fields.
-    func decide(now: UInt64) -> RequestDecision {
-        let config = snapshot.config
-        trace = ExchangeTrace()
-        target = .empty
-        summary = RequestHeaderPolicy.RequestHeaderSummary()
-        let bytes = head.bytes
+/// Decides what to do with a request. Evaluates the decision types in the order of the request path: target, authority,
+/// fields, CORS, route, cross-site rules, session, authorization.
+struct RequestDecider {
+    let config: ConfigSnapshot
+    /// Whether the client's forwarding fields are trusted.
+    let isTrusted: Bool
+    let scheme: URIScheme
+
+    /// Decides on a request that has just begun.
+    /// - Parameters:
+    ///   - session: Looks up the session of a ticket; called at most once.
+    ///   - now: Time at which the request was received.
+    func decide(
+        _ request: inout InboundRequest, session: (SessionTicket) -> SessionLookup, now: Timestamp
+    ) -> RequestDecision {
+        let bytes = request.head.bytes
         let span = bytes.readableBytesUInt8Span
-        if record.method == .connect {
-            return .problem(ProblemDocument(Problem(.notImplemented)), .undecided, allow: nil)
-        }
+        if request.method == .connect { return Self.problem(.notImplemented) }
         do throws(RequestTargetError) {
-            target = try RequestTarget.parse(
-                span.extracting(head.target.start..<head.target.end), scratch: &normalizedPath)
+            request.target = try RequestTarget.parse(
+                span.extracting(request.head.target.start..<request.head.target.end), scratch: &request.normalizedPath)
         } catch {
-            record.errorType = .invalidRequest
-            return .problem(ProblemDocument(Problem(.badRequest)), .undecided, allow: nil)
+            return .malformed
         }
-        guard resolveAuthority(span) else {
-            record.errorType = .invalidRequest
-            return .problem(ProblemDocument(Problem(.badRequest)), .undecided, allow: nil)
+        guard Self.resolveAuthority(&request, span) else { return .malformed }
+        if request.target.isAsterisk {
+            return request.method == .options ? .serverOptions : Self.problem(.badRequest)
         }
-        if target.isAsterisk {
-            guard record.method == .options else {
-                return .problem(ProblemDocument(Problem(.badRequest)), .undecided, allow: nil)
-            }
-            return .serverOptions
-        }
-        extractTraceContext(span)
-        let reading = config.cookie.read(head)
-        ticket = if case .ticket(let ticket) = reading { ticket } else { nil }
-        summary = config.requestPolicy.apply(&head, isTrusted: peer.isTrusted, reading: reading)
+        if isTrusted { Self.readTraceContext(&request, span) }
+        let reading = config.cookie.read(request.head)
+        request.ticket = if case .ticket(let ticket) = reading { ticket } else { nil }
+        request.summary = config.requestPolicy.apply(&request.head, isTrusted: isTrusted, reading: reading)
         // An HTTP/1.0 client's expectation is ignored (RFC 9110 §10.1.1).
-        if protocolVersion == .http1_0 { summary.expectation = .none }
+        if request.version == .http1_0 { request.summary.expectation = .none }
         // `Max-Forwards: 0` ends the request here (RFC 9110 §7.6.2).
-        if summary.maxForwards == .value(0) { return .serverOptions }
-        if config.cors.isEnabled, let preflight = evaluateCORS(span) { return preflight }
-        switch match(config.routeTable, span) {
+        if request.summary.maxForwards == .value(0) { return .serverOptions }
+        if config.cors.isEnabled, let preflight = evaluateCORS(&request, span) { return preflight }
+        let method = span.extracting(request.head.method.start..<request.head.method.end)
+        switch match(&request, method: method, span) {
         case .notFound:
             // TRACE is never echoed to a client (RFC 9110 §9.3.8).
-            guard record.method != .trace else {
-                return .problem(ProblemDocument(Problem(.methodNotAllowed)), .undecided, allow: "")
-            }
-            return .problem(ProblemDocument(Problem(.notFound)), .undecided, allow: nil)
+            return request.method == .trace ? Self.problem(.methodNotAllowed, allow: "") : Self.problem(.notFound)
         case .methodNotAllowed(let allow):
-            return .problem(ProblemDocument(Problem(.methodNotAllowed)), .undecided, allow: allow)
+            return Self.problem(.methodNotAllowed, allow: allow)
         case .accountEndpoint(let endpoint):
-            record.routeIndex = config.routes.count
-            guard !isFromAnotherSite(for: endpoint) else {
+            request.routeIndex = config.routes.count
+            guard !isFromAnotherSite(&request, for: endpoint) else {
                 return .problem(ProblemDocument(Problem(.crossSite)), .csrfRejected, allow: nil)
             }
             return .own(endpoint)
         case .route(let index):
             // TRACE is rejected even if a route lists it (RFC 9110 §9.3.8).
-            guard record.method != .trace else {
-                return .problem(ProblemDocument(Problem(.methodNotAllowed)), .undecided, allow: "")
+            guard request.method != .trace else { return Self.problem(.methodNotAllowed, allow: "") }
+            request.routeIndex = index
+            let entry = config.routes[index]
+            if request.summary.hasSessionCookie, entry.access.usesSession, isFromAnotherSite(&request) {
+                return .problem(entry.problem(.crossSite), .csrfRejected, allow: nil)
             }
-            return decide(route: index, now: now)
+            let ticket = request.ticket
+            let decision = AuthDecision.decide(
+                entry.access, at: index, now: now, session: ticket.map(session) ?? .missing(.noSession))
+            return requestDecision(of: decision, ticket: ticket, route: index)
         }
     }
 
-    private func decide(route index: Int, now: UInt64) -> RequestDecision {
-        let config = snapshot.config
-        record.routeIndex = index
-        let entry = config.routes[index]
-        if summary.hasSessionCookie, entry.access.usesSession, isFromAnotherSite {
-            return .problem(entry.problem(.crossSite), .csrfRejected, allow: nil)
-        }
-        let decision = AuthDecision.decide(
-            entry.access, at: index, now: context.timestamp(at: now), session: lookUp(now: now))
-        return requestDecision(of: decision, route: index)
+    /// Decides again on a request whose session has been loaded.
+    /// - Returns: `nil` if the session is still not cached.
+    func decide(_ request: borrowing InboundRequest, route index: Int, loaded lookup: SessionLookup, now: Timestamp)
+        -> RequestDecision?
+    {
+        let decision = AuthDecision.decide(config.routes[index].access, at: index, now: now, session: lookup)
+        guard decision != .loadSession else { return nil }
+        return requestDecision(of: decision, ticket: request.ticket, route: index)
     }
 
     /// Maps a route's authorization decision to a request decision.
-    func requestDecision(of decision: AuthDecision, route index: Int) -> RequestDecision {
-        let entry = snapshot.config.routes[index]
+    private func requestDecision(of decision: AuthDecision, ticket: SessionTicket?, route index: Int)
+        -> RequestDecision
+    {
         switch decision {
-        case .forward(let permit):
-            return .forward(permit)
+        case .forward(let permit): return .forward(permit)
         case .forwardAndRefresh(let permit, let session):
-            if let ticket { snapshot.config.refresher.refreshInBackground(session, ticket: ticket) }
-            return .forward(permit)
-        case .refresh(let session):
-            guard let ticket else {
-                return .problem(entry.unauthorized[.noSession], .unauthenticated, allow: nil)
-            }
-            return .refresh(session, ticket, route: index)
-        case .endSession:
-            guard let ticket else {
-                return .problem(entry.unauthorized[.noSession], .unauthenticated, allow: nil)
-            }
-            return .endSession(ticket, route: index)
+            return ticket.map { .forwardAndRefresh(permit, session, $0) } ?? .forward(permit)
         case .unauthorized(let reason):
-            return .problem(entry.unauthorized[reason], .unauthenticated, allow: nil)
+            return .problem(config.routes[index].unauthorized[reason], .unauthenticated, allow: nil)
+        case .refresh(let session):
+            if let ticket { return .refresh(session, ticket, route: index) }
+        case .endSession:
+            if let ticket { return .endSession(ticket, route: index) }
         case .loadSession:
-            guard let ticket else {
-                return .problem(entry.unauthorized[.noSession], .unauthenticated, allow: nil)
-            }
-            return .loadSession(ticket, route: index)
+            if let ticket { return .loadSession(ticket, route: index) }
         }
+        assertionFailure("a session without a ticket")
+        return .problem(config.routes[index].unauthorized[.noSession], .unauthenticated, allow: nil)
     }
 
-    private func match(_ table: RouteTable, _ span: Span<UInt8>) -> RouteTable.Match {
-        match(table, method: span.extracting(head.method.start..<head.method.end), span)
+    private static func problem(_ code: ProblemCode, allow: String? = nil) -> RequestDecision {
+        .problem(ProblemDocument(Problem(code)), .undecided, allow: allow)
     }
 
-    func match(_ table: RouteTable, method: Span<UInt8>, _ span: Span<UInt8>) -> RouteTable.Match {
+    private func match(_ request: inout InboundRequest, method: Span<UInt8>, _ span: Span<UInt8>) -> RouteTable.Match {
+        let target = request.target
         if target.isPathRewritten {
-            let path = normalizedPath
-            return table.match(method: method, path: path.span)
+            let path = request.normalizedPath
+            return config.routeTable.match(method: method, path: path.span)
         }
-        let start = head.target.start + target.path.start
+        let start = request.head.target.start + target.path.start
         if target.path.isEmpty {
             let root = Self.root
-            return table.match(method: method, path: root.span)
+            return config.routeTable.match(method: method, path: root.span)
         }
-        return table.match(method: method, path: span.extracting(start..<(start + target.path.count)))
+        return config.routeTable.match(method: method, path: span.extracting(start..<(start + target.path.count)))
     }
 
-    private func lookUp(now: UInt64) -> SessionLookup {
-        guard let ticket else { return .missing(.noSession) }
-        // Consecutive requests of a connection usually carry the same cookie; hashing it costs 5 % of a request's
-        // instructions.
-        if ticket != cachedTicket {
-            cachedTicket = ticket
-            sessionKey = nil
-        }
-        return snapshot.config.sessions.lookup(
-            ticket, key: &sessionKey, now: context.sessionTimestamp(at: now), slides: true)
-    }
+    private static let root: [UInt8] = [UInt8(ascii: "/")]
 
     /// Determines the authority of the request. HTTP/1.1 requires exactly one `Host`, even with an absolute-form target
     /// (RFC 9112 §3.2).
-    private func resolveAuthority(_ span: Span<UInt8>) -> Bool {
+    private static func resolveAuthority(_ request: inout InboundRequest, _ span: Span<UInt8>) -> Bool {
         var host: ByteRange?
-        for field in head.fields where field.name == .host {
+        for field in request.head.fields where field.name == .host {
             guard host == nil else { return false }
             let range = field.valueRange
             guard Authority.isValid(span.extracting(range.start..<range.end)) else { return false }
             host = range
         }
-        guard host != nil || protocolVersion != .http1_1 else { return false }
-        if let authority = target.authority {
-            host = ByteRange(start: head.target.start + authority.start, count: authority.count)
+        guard host != nil || request.version != .http1_1 else { return false }
+        if let authority = request.target.authority {
+            host = ByteRange(start: request.head.target.start + authority.start, count: authority.count)
         }
-        hostRange = host
+        request.hostRange = host
         return true
     }
 
-    private static let root: [UInt8] = [UInt8(ascii: "/")]
+    /// Reads the trace context of a trusted client; that of an untrusted peer is ignored (W3C Trace Context §7.3).
+    private static func readTraceContext(_ request: inout InboundRequest, _ span: Span<UInt8>) {
+        let fields = TraceContextFields.read(request.head)
+        guard let range = fields.parent,
+            let context = TraceContext(traceparent: span.extracting(range.start..<range.end))
+        else { return }
+        request.traceContext = context
+        request.traceFields = fields
+    }
 }
 
 /// CSRF checks of cross-site requests, and CORS.
-extension Exchange {
+extension RequestDecider {
     /// Whether a request with a session cookie is cross-site. Evaluated before the session lookup, so a rejected
     /// request does not extend the session's idle timeout.
-    var isFromAnotherSite: Bool {
-        let policy = snapshot.config.crossSite
-        let kind = crossSiteKind
-        guard kind != .safe || policy.checksSafeRequests else { return false }
-        return policy.rejects(
-            kind, head, summary: summary,
-            at: CrossSitePolicy.TargetOrigin(isSecure: peer.scheme == .https, authority: hostRange))
+    private func isFromAnotherSite(_ request: inout InboundRequest) -> Bool {
+        let kind = Self.crossSiteKind(&request)
+        guard kind != .safe || config.crossSite.checksSafeRequests else { return false }
+        return config.crossSite.rejects(
+            kind, request.head, summary: request.summary,
+            at: CrossSitePolicy.TargetOrigin(isSecure: scheme == .https, authority: request.hostRange))
     }
 
     /// Whether a request for an account endpoint is cross-site. Sign-in changes state before a cookie exists: another
     /// site could sign the user in to a different account.
-    func isFromAnotherSite(for endpoint: AccountEndpoint) -> Bool {
-        guard summary.hasSessionCookie || crossSiteKind != .safe else { return false }
-        return isFromAnotherSite
+    private func isFromAnotherSite(_ request: inout InboundRequest, for endpoint: AccountEndpoint) -> Bool {
+        guard request.summary.hasSessionCookie || Self.crossSiteKind(&request) != .safe else { return false }
+        return isFromAnotherSite(&request)
     }
 
     /// Upgrades are resolved later; here a requested upgrade is enough to apply the rule for tunnels.
-    private var crossSiteKind: CrossSitePolicy.RequestKind {
-        guard tunnel == .none, !summary.requestsWebSocket else { return .tunnel }
-        return record.method.isSafe ? .safe : .unsafe
+    private static func crossSiteKind(_ request: inout InboundRequest) -> CrossSitePolicy.RequestKind {
+        guard request.upgrade == .none, !request.summary.requestsWebSocket else { return .tunnel }
+        return request.method.isSafe ? .safe : .unsafe
     }
 
-    /// Records how the request's origin matches the CORS policy, for the response.
+    /// Stores how the request's origin matches the CORS policy, for the response.
     /// - Returns: The response, if the request is a CORS preflight.
-    func evaluateCORS(_ span: Span<UInt8>) -> RequestDecision? {
-        let cors = snapshot.config.cors
-        originMatch = cors.matchOrigin(of: head, summary: summary)
-        guard record.method == .options, let asked = cors.preflight(head, summary: summary) else { return nil }
-        let table = snapshot.config.routeTable
+    private func evaluateCORS(_ request: inout InboundRequest, _ span: Span<UInt8>) -> RequestDecision? {
+        let cors = config.cors
+        request.originMatch = cors.matchOrigin(of: request.head, summary: request.summary)
+        guard request.method == .options, let asked = cors.preflight(request.head, summary: request.summary) else {
+            return nil
+        }
         // An empty method matches no route, so the table returns the methods of the path.
-        guard case .methodNotAllowed(let methods) = match(table, method: span.extracting(0..<0), span) else {
+        guard case .methodNotAllowed(let methods) = match(&request, method: span.extracting(0..<0), span) else {
             return nil
         }
         // A preflight is counted for the route it asks about.
-        switch match(table, method: span.extracting(asked.start..<asked.end), span) {
-        case .route(let index): record.routeIndex = index
-        case .accountEndpoint: record.routeIndex = snapshot.config.routes.count
+        switch match(&request, method: span.extracting(asked.start..<asked.end), span) {
+        case .route(let index): request.routeIndex = index
+        case .accountEndpoint: request.routeIndex = config.routes.count
         case .notFound, .methodNotAllowed: break
         }
-        let lines = cors.preflightLines(originMatch, head, methods: methods)
-        let decision: ExchangeDecision = originMatch == .notAllowed ? .csrfRejected : .local
+        let lines = cors.preflightLines(request.originMatch, request.head, methods: methods)
+        let decision: ExchangeDecision = request.originMatch == .notAllowed ? .csrfRejected : .local
         // The preflight lines are complete; no further CORS fields are added to the response.
-        originMatch = .notEvaluated
+        request.originMatch = .notEvaluated
         return .preflight(lines, decision)
+    }
+}
+
+/// Checks of a request whose authorization is decided.
+extension RequestDecider {
+    /// Prepares the request for its upstream: expectation, upgrade, forwarded fields.
+    /// - Returns: The problem, if the request cannot be forwarded; ``ProblemCode/badRequest`` for an invalid WebSocket
+    ///   handshake.
+    func prepare(_ request: inout InboundRequest, for route: RouteRuntime) -> ProblemCode? {
+        guard request.summary.expectation != .unknown else { return .expectationFailed }
+        guard Self.resolveUpgrade(&request, allowsWebSocket: route.route.allowsWebSocket) else {
+            return .notImplemented
+        }
+        if request.upgrade != .none {
+            let writesKey = request.upgrade == .webSocketConnect
+            guard WebSocketFields.settle(&request.head, writesKey: writesKey) else { return .badRequest }
+        }
+        if !route.passedFields.isEmpty { config.requestPolicy.passOn(route.passedFields, in: &request.head) }
+        return nil
+    }
+
+    /// Resolves a requested upgrade and whether the route allows it.
+    /// - Returns: Whether the request can be served.
+    private static func resolveUpgrade(_ request: inout InboundRequest, allowsWebSocket: Bool) -> Bool {
+        if request.upgrade == .none, request.summary.requestsWebSocket, request.method == .get,
+            request.framing == .none, request.version == .http1_1
+        {
+            request.upgrade = .webSocketUpgrade
+        }
+        switch request.upgrade {
+        case .none: return true
+        case .webSocketUpgrade:
+            // If the route does not allow WebSockets, the upgrade is ignored (RFC 9110 §7.8).
+            if !allowsWebSocket { request.upgrade = .none }
+            return true
+        case .webSocketConnect: return allowsWebSocket
+        case .unknown: return false
+        }
+    }
+
+    /// Checks a request for an account endpoint, before its body is read.
+    /// - Returns: The problem, if the request cannot be handled.
+    func prepare(_ request: inout InboundRequest, for endpoint: AccountEndpoint) -> ProblemCode? {
+        // Account endpoints support no tunnels.
+        guard request.upgrade == .none else { return .notImplemented }
+        guard request.summary.expectation != .unknown else { return .expectationFailed }
+        guard !request.exceeds(endpoint.bodyLimit) else { return .contentTooLarge }
+        request.accountEndpoint = endpoint
+        return nil
     }
 }

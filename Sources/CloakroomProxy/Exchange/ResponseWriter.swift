@@ -1,4 +1,5 @@
 import CloakroomCore
+import CloakroomTelemetry
 import CloakroomWire
 import NIOCore
 
@@ -56,4 +57,29 @@ struct LocalResponse {
     var fieldLines: [UInt8]
     var body: [UInt8]
     var date: [UInt8]
+}
+
+extension LocalResponse {
+    /// A problem document.
+    /// - Parameters:
+    ///   - allow: Value of `Allow`; `nil` for none.
+    ///   - moreFieldLines: Complete field lines to add.
+    init(
+        _ document: ProblemDocument, requestID: ID128, allow: String?, moreFieldLines: [UInt8], date: [UInt8]
+    ) {
+        var lines = moreFieldLines
+        lines += Array("Content-Type: application/problem+json\r\nCache-Control: no-store\r\n".utf8)
+        if document.problem.status == 401 { lines += Self.challengeLine }
+        if let retryAfter = document.problem.retryAfter { lines += Array("Retry-After: \(retryAfter)\r\n".utf8) }
+        if let allow { lines += Array("Allow: \(allow)\r\n".utf8) }
+        var body = document.prefix
+        body.reserveCapacity(body.count + 32 + document.suffix.count)
+        body.append(contentsOf: requestID.description.utf8)
+        body += document.suffix
+        self.init(
+            status: document.problem.status, title: document.problem.title, fieldLines: lines, body: body, date: date)
+    }
+
+    /// An authentication scheme that browsers do not know, so they open no credentials dialog (RFC 9110 §11.6.1).
+    private static let challengeLine = Array("WWW-Authenticate: Session realm=\"cloakroom\"\r\n".utf8)
 }

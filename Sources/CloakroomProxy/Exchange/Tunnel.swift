@@ -3,229 +3,164 @@ import CloakroomTelemetry
 import CloakroomWire
 import NIOCore
 
-/// Open-ended responses: tunnels and event streams. They continue while data is transferred, at most until their
-/// session ends.
-extension Exchange {
-    /// Resolves a requested upgrade and whether the route allows it.
-    /// - Returns: Whether the request can be served.
-    func resolveUpgrade(_ route: RouteRuntime) -> Bool {
-        if tunnel == .none, summary.requestsWebSocket, record.method == .get, framing == .none,
-            protocolVersion == .http1_1
-        {
-            tunnel = .webSocketUpgrade
-        }
-        switch tunnel {
-        case .none: return true
-        case .webSocketUpgrade:
-            // If the route does not allow WebSockets, the upgrade is ignored (RFC 9110 §7.8).
-            if !route.route.allowsWebSocket { tunnel = .none }
-            return true
-        case .webSocketConnect: return route.route.allowsWebSocket
-        case .unknown: return false
-        }
+/// A long-lived response: the tunnel of an upgraded connection, or an event stream. It continues while data is
+/// transferred, at most until its session ends.
+///
+/// Pure value, no I/O: the exchange looks up sessions and closes connections.
+struct Tunnel {
+    enum Kind: Equatable {
+        /// An upgraded connection, relayed in both directions.
+        case upgraded
+        /// An event stream. Endless if its framing gives no length.
+        case eventStream(isEndless: Bool)
     }
 
-    /// The upstream accepted the upgrade.
-    func upstreamSwitched(_ head: borrowing ResponseHead) {
-        guard machine.switched(), let downstream else { return }
-        record.status = UInt16(clamping: head.status)
-        downstreamFrames = WebSocketFrameTracker()
-        upstreamFrames = WebSocketFrameTracker()
-        downstream.writeUpgradeResponse(head)
-        downstream.flush()
-        // The upgrade was requested before draining began.
-        guard !isToEnd else { return closeTunnel(.goingAway) }
-        resetIdleTimer()
-        checkSnapshotChange()
-        guard machine.isRelaying else { return }
-        downstream.resumeRequestBody()
-    }
+    /// Why a response is ended that could continue.
+    enum EndReason {
+        case draining
+        /// The configuration has changed, and the route with it. Reported like ``draining``: the client reconnects.
+        case routeChanged
+        case sessionEnded
 
-    /// The upstream closed its side of the tunnel; the client's side may continue.
-    func upstreamHalfClosed() {
-        switch machine.tunnelEnded() {
-        case .halfClose:
-            downstream?.writeEnd(trailers: nil)
-            downstream?.flush()
-        case .finish:
-            finishTunnel()
-        case .nothing:
-            break
+        var errorType: ExchangeErrorType {
+            switch self {
+            case .draining, .routeChanged: .draining
+            case .sessionEnded: .sessionEnded
+            }
+        }
+
+        var closeCode: WebSocketClose.Code {
+            switch self {
+            case .draining, .routeChanged: .goingAway
+            case .sessionEnded: .policyViolation
+            }
         }
     }
 
-    /// The upstream connection is closed: data that the client still sends through the tunnel cannot be delivered.
-    func upstreamClosed() {
-        guard machine.state == .tunnelHalfClosed else { return }
-        machine.finish()
-        finishTunnel()
-    }
+    let kind: Kind
+    /// Time at which ``deadlineExpired(now:)`` has to be called.
+    var deadline: UInt64 { isSessionWatched ? min(idleDeadline, sessionDeadline) : idleDeadline }
 
-    /// Both sides of the tunnel have ended.
-    func finishTunnel() {
-        upstream?.finishTunnel()
-        upstream = nil
-        downstream?.writeEnd(trailers: nil)
-        downstream?.flush()
-        finish(errorType: nil)
-        downstream?.exchangeCompleted()
-    }
+    private let idleTimeout: UInt64
+    private let isSessionWatched: Bool
+    private let sessionEnd: Timestamp?
+    private var idleDeadline: UInt64
+    /// Time of the next session check.
+    private var sessionDeadline: UInt64
+    private var isSessionLoading = false
+    /// Whether the client has sent data since the last session check.
+    private var hasClientActivity = false
+    private var downstreamFrames = WebSocketFrameTracker()
+    private var upstreamFrames = WebSocketFrameTracker()
 
-    /// Draining begins: open-ended responses end now, so clients reconnect elsewhere in time.
-    func drain() {
-        isDrained = true
-        if isTunnel || (isEndlessStream && machine.isRelaying) { closeTunnel(.goingAway) }
-    }
-
-    /// Whether the gateway or the connection is draining. If so, open-ended responses end as soon as they start.
-    var isToEnd: Bool { isDrained || context.isDraining }
-
-    /// An open-ended response has started. The configuration may have changed since its request was received.
-    func checkSnapshotChange() {
-        if snapshot !== context.snapshot { configurationReplaced() }
-    }
-
-    /// A new configuration is in effect. Exchanges that end by themselves complete with the old one; open-ended ones
-    /// continue only if their route is unchanged.
-    func configurationReplaced() {
-        guard idleDeadline != nil, machine.isOpenEnded, let permit else { return }
-        let config = snapshot.config
-        guard !context.snapshot.config.containsEquivalent(config.routes[permit.route].route, of: config) else { return }
-        closeTunnel(.goingAway)
-    }
-
-    // MARK: - Idle timeout and sessions
-
-    /// Interval between checks of the session of an open-ended response, in nanoseconds.
+    /// Interval between session checks, in nanoseconds.
     private static let sessionInterval: UInt64 = 1_000_000_000
 
-    /// Resets the idle timer. Called after each transfer of data.
-    func resetIdleTimer() {
-        let now = context.now
-        let deadline = now &+ snapshot.timeouts.tunnelIdle
-        // Traffic must not postpone the session check.
-        if idleDeadline == nil { sessionDeadline = now &+ Self.sessionInterval }
-        idleDeadline = deadline
-        downstream?.setDeadline(isSessionWatched ? min(deadline, sessionDeadline) : deadline)
-    }
-
-    /// Checks an open-ended response: whether its session is still active, and whether the idle timeout has passed.
-    /// - Returns: Whether the response continues or was ended here.
-    func checkIdleTimeout(at now: UInt64) -> Bool {
-        guard machine.isOpenEnded, let idleDeadline else { return false }
-        if isSessionWatched, hasSessionEnded(at: now) {
-            closeTunnel(.policyViolation)
-            return true
-        }
-        guard idleDeadline > now else { return false }
+    /// - Parameters:
+    ///   - permit: The permit of the request; its session is checked, if it has one.
+    ///   - idleTimeout: Maximum time without data, in nanoseconds.
+    init(_ kind: Kind, permit: UpstreamPermit?, idleTimeout: UInt64, now: UInt64) {
+        self.kind = kind
+        self.idleTimeout = idleTimeout
+        isSessionWatched = permit?.hasSession == true
+        sessionEnd = permit?.sessionEnd
+        idleDeadline = now &+ idleTimeout
         sessionDeadline = now &+ Self.sessionInterval
-        downstream?.setDeadline(isSessionWatched ? min(idleDeadline, sessionDeadline) : idleDeadline)
-        return true
     }
 
-    private var isSessionWatched: Bool { permit?.hasSession == true }
+    // MARK: - Data
 
-    /// A requested tunnel need not be open: the upstream may have sent an ordinary response.
-    private var isTunnel: Bool {
-        switch machine.state {
-        case .tunneling, .tunnelHalfClosed: true
-        default: false
-        }
+    /// Data was transferred. It does not postpone the session check.
+    mutating func activity(now: UInt64) { idleDeadline = now &+ idleTimeout }
+
+    /// Data of the client is forwarded to the upstream.
+    mutating func forwardedToUpstream(_ bytes: ByteBuffer, now: UInt64) {
+        hasClientActivity = true
+        upstreamFrames.advance(over: bytes)
+        activity(now: now)
     }
 
-    private func hasSessionEnded(at now: UInt64) -> Bool {
-        guard let ticket else { return true }
-        // Data from the client counts as use of its session.
-        let lookup = snapshot.config.sessions.lookup(
-            ticket, key: &sessionKey, now: context.sessionTimestamp(at: now), slides: hasClientActivity)
-        hasClientActivity = false
+    /// Data of the upstream is forwarded to the client.
+    mutating func forwardedToClient(_ bytes: ByteBuffer) {
+        if kind == .upgraded { downstreamFrames.advance(over: bytes) }
+    }
+
+    // MARK: - Deadlines
+
+    enum DeadlineAction: Equatable {
+        /// Look up the session and call ``sessionLookedUp(_:at:now:)``.
+        /// - Parameter isUsed: Whether the client has used the session since the last check.
+        case recheckSession(isUsed: Bool)
+        /// Load the session and call ``sessionLoaded(isOver:)``. The response continues meanwhile.
+        case loadSession
+        /// The response continues until ``deadline``.
+        case `continue`
+        /// The idle timeout has passed.
+        case timeOut
+        case close(EndReason)
+    }
+
+    /// ``deadline`` has passed.
+    mutating func deadlineExpired(now: UInt64) -> DeadlineAction {
+        guard isSessionWatched else { return checkIdleTimeout(now: now) }
+        defer { hasClientActivity = false }
+        return .recheckSession(isUsed: hasClientActivity)
+    }
+
+    /// The session was looked up.
+    /// - Parameter time: Session time of `now`.
+    mutating func sessionLookedUp(_ lookup: SessionLookup, at time: Timestamp, now: UInt64) -> DeadlineAction {
         switch lookup {
-        case .active: return false
-        case .missing: return true
+        case .active: return checkIdleTimeout(now: now)
+        case .missing: return .close(.sessionEnded)
         case .notCached:
             // The session's absolute end is known and fixed, so it applies even if the store is unreachable.
-            if let end = permit?.sessionEnd, context.sessionTimestamp(at: now) >= end { return true }
-            loadTunnelSession(ticket, now: now)
-            return false
+            if let sessionEnd, time >= sessionEnd { return .close(.sessionEnded) }
+            let action = checkIdleTimeout(now: now)
+            guard action == .continue, !isSessionLoading else { return action }
+            isSessionLoading = true
+            return .loadSession
         }
     }
 
-    /// Loads the session from the store, because it is no longer cached. The response continues meanwhile.
-    private func loadTunnelSession(_ ticket: SessionTicket, now: UInt64) {
-        guard !isSessionLoading else { return }
-        isSessionLoading = true
-        let store = snapshot.config.sessions
-        let timestamp = context.sessionTimestamp(at: now)
-        let started = startedAt
-        OffLoop.run(self, on: context.eventLoop) { () -> Bool in
-            // An unreachable store ends no session.
-            guard let lookup = try? await store.load(ticket, now: timestamp), case .missing = lookup else {
-                return false
-            }
-            return true
-        } resume: { exchange, isOver in
-            exchange.context.updateTime()
-            // The connection may be serving another request by now.
-            guard exchange.startedAt == started, exchange.idleDeadline != nil else { return }
-            exchange.isSessionLoading = false
-            if isOver, exchange.machine.isOpenEnded { exchange.closeTunnel(.policyViolation) }
-        }
+    /// The session was loaded from the store.
+    /// - Parameter isOver: Whether it has ended. An unreachable store ends no session.
+    mutating func sessionLoaded(isOver: Bool) -> DeadlineAction {
+        assert(isSessionLoading, "no session was being loaded")
+        isSessionLoading = false
+        return isOver ? .close(.sessionEnded) : .continue
     }
 
-    /// Ends an open-ended response. Both sides of a WebSocket receive a close frame with the reason, if the stream is
-    /// at a frame boundary. An event stream is terminated by its framing when the gateway drains, and aborted when its
-    /// session has ended or its route was removed.
-    func closeTunnel(_ code: WebSocketClose.Code) {
-        let error: ExchangeErrorType = code == .goingAway ? .draining : .sessionEnded
-        if !isTunnel, isEndlessStream, code == .goingAway, isToEnd { return endStream() }
-        guard isTunnel, let downstream else { return abortResponse(error) }
-        if downstreamFrames.isAtFrameBoundary, machine.isRelaying {
-            downstream.writeBody(WebSocketClose.frame(code, mask: nil))
-        }
-        downstream.writeEnd(trailers: nil)
-        downstream.flush()
-        if upstreamFrames.isAtFrameBoundary {
-            upstream?.writeBody(
-                WebSocketClose.frame(code, mask: UInt32(truncatingIfNeeded: context.random())))
-            upstream?.flush()
-        }
-        cancelUpstream()
-        machine.finish()
-        finish(errorType: error)
-        downstream.exchangeCompleted()
+    private mutating func checkIdleTimeout(now: UInt64) -> DeadlineAction {
+        guard idleDeadline > now else { return .timeOut }
+        sessionDeadline = now &+ Self.sessionInterval
+        return .continue
     }
 
-    /// Ends an event stream: its client sees a complete response and reconnects (HTML §9.2.3). The last event may be
-    /// truncated; clients discard an incomplete event.
-    private func endStream() {
-        cancelUpstream()
-        guard let downstream else { return }
-        machine.finish()
-        downstream.writeEnd(trailers: nil)
-        downstream.flush()
-        finish(errorType: .draining)
-        downstream.exchangeCompleted()
+    // MARK: - Ends
+
+    /// Whether draining ends the response. Other responses end by themselves.
+    var endsWhenDraining: Bool { kind != .eventStream(isEndless: false) }
+
+    enum EndAction: Equatable {
+        /// End both directions. A close frame is sent only at a frame boundary.
+        case closeFrames(WebSocketClose.Code, toClient: Bool, toUpstream: Bool)
+        /// Complete the response: the client reconnects (HTML §9.2.3). The last event may be truncated; clients discard
+        /// an incomplete event.
+        case complete
+        /// Abort the response: the client must notice that it is incomplete.
+        case abort
     }
-}
 
-/// The upgrade that a request asks for, if any.
-enum RequestedUpgrade: Equatable {
-    /// No upgrade.
-    case none
-    /// A WebSocket by an HTTP/1.1 upgrade (RFC 6455 §4.1).
-    case webSocketUpgrade
-    /// A WebSocket by an extended CONNECT (RFC 8441 §5).
-    case webSocketConnect
-    /// An unsupported protocol by an extended CONNECT.
-    case unknown
-
-    /// The upgrade requested by an extended CONNECT; ``none`` without one.
-    init(connect protocolName: String?) {
-        self =
-            switch protocolName {
-            case nil: .none
-            case "websocket"?: .webSocketConnect
-            default: .unknown
-            }
+    /// The response has to end.
+    func end(_ reason: EndReason) -> EndAction {
+        switch (kind, reason) {
+        case (.upgraded, _):
+            .closeFrames(
+                reason.closeCode, toClient: downstreamFrames.isAtFrameBoundary,
+                toUpstream: upstreamFrames.isAtFrameBoundary)
+        case (.eventStream(isEndless: true), .draining): .complete
+        case (.eventStream, _): .abort
+        }
     }
 }

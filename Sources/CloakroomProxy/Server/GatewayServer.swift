@@ -7,6 +7,9 @@ public import ServiceLifecycle
 import Synchronization
 
 /// Accepts and serves clients until shutdown, then drains their connections.
+///
+/// Folder `Server/`: starts and stops the listeners and event loops, and holds what one loop shares between its
+/// connections.
 public final class GatewayServer: Service, Unprintable {
     /// The address of one listener.
     public struct BoundListener: Sendable, Equatable {
@@ -130,7 +133,7 @@ public final class GatewayServer: Service, Unprintable {
     /// gateway, one that fails to start must not receive connections.
     private func makeListeners(loops: LoopContextGroup, limit: ConnectionLimit) throws -> [Listener] {
         let addresses = PerClientConnectionLimit(
-            config.configuration.limits.connectionsPerAddress, exempt: config.configuration.trustedPeers)
+            config.configuration.limits.connectionsPerAddress, exempt: config.configuration.trustedProxies)
         let rejections = RejectionCounters(config.telemetry.metrics)
         return try config.configuration.listeners.enumerated().map { index, configuration in
             try Listener(

@@ -95,11 +95,11 @@ final class LoopContext {
         reject(error.label, from: peer)
     }
 
-    /// Counts and logs a rejection for another reason; `kind` is a compile-time constant.
-    func reject(_ kind: StaticString, from peer: String) {
-        snapshot.config.telemetry.metrics.wireRejections(kind: kind).increment()
+    /// Counts and logs a rejection for another reason, a compile-time constant.
+    func reject(_ reason: StaticString, from peer: String) {
+        snapshot.config.telemetry.metrics.rejections(reason: reason).increment()
         guard rejectionLines.tryAcquire(at: now) != nil else { return }
-        logger.info("malformed request rejected", metadata: ["kind": "\(kind)", "peer": "\(peer)"])
+        logger.info("malformed request rejected", metadata: ["error_type": "\(reason)", "peer": "\(peer)"])
     }
 
     /// A random number for ids: unique, not secret.

@@ -21,7 +21,8 @@ final class LoopSnapshot {
     init(_ config: ConfigSnapshot) {
         self.config = config
         telemetry = config.telemetry.makeLoopTelemetry(
-            routes: config.configuration.routes.map(\.name) + [ConfigSnapshot.accountsRouteName],
+            routes: config.configuration.routes.map { RouteLabels(name: $0.name, pattern: $0.pattern.description) }
+                + [RouteLabels(name: ConfigSnapshot.accountsRouteName)],
             upstreams: config.targets,
             accessLogRatios: config.configuration.routes.map(\.accessLogRatio))
         timeouts = TimeoutNanoseconds(config.configuration.timeouts)
@@ -75,4 +76,34 @@ struct TimeoutNanoseconds {
     }
 
     var shortest: UInt64 { min(header, bodyIdle, keepAlive, responseHead, tunnelIdle) }
+}
+
+/// The snapshot that the exchanges of a client connection use. Retained from the beginning to the end of each.
+struct SnapshotReference {
+    private(set) var snapshot: LoopSnapshot
+    private var isRetained = false
+
+    init(_ snapshot: LoopSnapshot) { self.snapshot = snapshot }
+
+    /// An exchange begins: it uses the snapshot in effect.
+    mutating func retain(_ current: LoopSnapshot) {
+        assert(!isRetained, "the last exchange has not ended")
+        adopt(current)
+        snapshot.retain()
+        isRetained = true
+    }
+
+    /// The exchange ends.
+    /// - Returns: The snapshot to release; `nil` if the exchange had ended before.
+    mutating func end() -> LoopSnapshot? {
+        guard isRetained else { return nil }
+        isRetained = false
+        return snapshot
+    }
+
+    /// Adopts the snapshot in effect: an idle connection must not keep an old one alive. Usually it is unchanged, which
+    /// saves reference counting.
+    mutating func adopt(_ current: LoopSnapshot) {
+        if snapshot !== current { snapshot = current }
+    }
 }

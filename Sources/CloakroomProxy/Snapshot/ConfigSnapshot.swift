@@ -9,6 +9,9 @@ public import Tracing
 
 /// An immutable configuration prepared for serving: all tables, policies and problem documents that requests need.
 /// Shared by all event loops.
+///
+/// Folder `Snapshot/`: the tables that requests need, prepared once per configuration, so that serving a request only
+/// reads them.
 public final class ConfigSnapshot: Sendable {
     /// The configuration it was created from.
     public let configuration: GatewayConfiguration
@@ -148,25 +151,29 @@ final class RouteRuntime: Sendable {
 
 /// The 401 responses of a route, one per reason, rendered in advance.
 struct UnauthorizedProblems: Sendable {
-    private let documents: [ProblemDocument]
+    private let noSession, expiredIdle, expiredAbsolute, revoked, refreshRejected, invalidCredentials: ProblemDocument
 
     init(messages: [ProblemCode: String]) {
-        documents = UnauthorizedReason.allCases.map {
-            ProblemDocument(Problem(.unauthorized, detail: messages[.unauthorized], reason: $0))
+        func document(_ reason: UnauthorizedReason) -> ProblemDocument {
+            ProblemDocument(Problem(.unauthorized, detail: messages[.unauthorized], reason: reason))
         }
+        noSession = document(.noSession)
+        expiredIdle = document(.expiredIdle)
+        expiredAbsolute = document(.expiredAbsolute)
+        revoked = document(.revoked)
+        refreshRejected = document(.refreshRejected)
+        invalidCredentials = document(.invalidCredentials)
     }
 
     subscript(reason: UnauthorizedReason) -> ProblemDocument {
-        let index =
-            switch reason {
-            case .noSession: 0
-            case .expiredIdle: 1
-            case .expiredAbsolute: 2
-            case .revoked: 3
-            case .refreshRejected: 4
-            case .invalidCredentials: 5
-            }
-        return documents[index]
+        switch reason {
+        case .noSession: noSession
+        case .expiredIdle: expiredIdle
+        case .expiredAbsolute: expiredAbsolute
+        case .revoked: revoked
+        case .refreshRejected: refreshRejected
+        case .invalidCredentials: invalidCredentials
+        }
     }
 }
 
@@ -212,7 +219,7 @@ public enum TLSFileValidator {
         for (index, pair) in tls.additionalCertificates.enumerated() {
             findings.append(
                 validity(
-                    of: pair.certificateFile, at: section + ["moreCertificates", "\(index)", "certificateFile"],
+                    of: pair.certificateFile, at: section + ["additionalCertificates", "\(index)", "certificateFile"],
                     now: now))
         }
         if let clients = tls.clientCertificates {

@@ -42,7 +42,7 @@ final class UpstreamRuntime: Sendable {
         idleConnections = metrics.upstreamConnections(upstream: configuration.name, state: .idle)
         pendingRequests = metrics.upstreamPendingRequests(upstream: configuration.name)
         retries = metrics.upstreamRetries(upstream: configuration.name, reason: "stale_connection")
-        replays = metrics.upstreamRetries(upstream: configuration.name, reason: "refused_token")
+        replays = metrics.upstreamRetries(upstream: configuration.name, reason: "rejected_token")
         injectedNames = metrics.removedResponseFields(upstream: configuration.name, reason: "injected_name")
         injectedValues = metrics.removedResponseFields(upstream: configuration.name, reason: "injected_value")
         siteData = metrics.removedResponseFields(upstream: configuration.name, reason: "clear_site_data")

@@ -8,7 +8,7 @@ final class UpstreamPool {
     let upstream: UpstreamRuntime
     /// Retained: a connection attempt may outlive the other owners.
     private let context: LoopContext
-    private var machine: UpstreamPoolStateMachine<UpstreamConnection, Exchange>
+    private var machine: UpstreamPoolStateMachine<UpstreamConnection, Waiter>
     private lazy var connector = PoolConnector(pool: self, context: context)
     private var isClosed = false
     /// Maximum time that an exchange waits for a connection, in nanoseconds.
@@ -42,6 +42,13 @@ final class UpstreamPool {
             until: connectionLifetime == 0 ? .max : context.now &+ connectionLifetime, requests: requestsPerConnection)
     }
 
+    /// An exchange that waits for a connection.
+    private struct Waiter: Equatable {
+        let delegate: any UpstreamDelegate
+
+        static func == (left: Waiter, right: Waiter) -> Bool { left.delegate === right.delegate }
+    }
+
     enum Lease {
         case connection(UpstreamConnection)
         case waiting
@@ -49,8 +56,8 @@ final class UpstreamPool {
     }
 
     /// Leases a connection: returns one at once, or calls the exchange later.
-    func lease(_ exchange: Exchange, isFresh: Bool) -> Lease {
-        switch machine.lease(exchange, isFresh: isFresh) {
+    func lease(_ delegate: any UpstreamDelegate, isFresh: Bool) -> Lease {
+        switch machine.lease(Waiter(delegate: delegate), isFresh: isFresh) {
         case .use(let connection):
             upstream.idleConnections.add(-1)
             upstream.activeConnections.add(1)
@@ -69,9 +76,9 @@ final class UpstreamPool {
     }
 
     /// The exchange no longer needs a connection.
-    func cancel(_ exchange: Exchange) {
+    func cancel(_ delegate: any UpstreamDelegate) {
         upstream.pendingRequests.add(-1)
-        machine.cancel(exchange)
+        machine.cancel(Waiter(delegate: delegate))
     }
 
     /// A leased connection is returned.
@@ -105,13 +112,13 @@ final class UpstreamPool {
         }
     }
 
-    private func handle(_ action: UpstreamPoolStateMachine<UpstreamConnection, Exchange>.AvailabilityAction) {
+    private func handle(_ action: UpstreamPoolStateMachine<UpstreamConnection, Waiter>.AvailabilityAction) {
         switch action {
-        case .handOver(let connection, let exchange):
+        case .handOver(let connection, let waiter):
             upstream.pendingRequests.add(-1)
             upstream.activeConnections.add(1)
             connection.lifetime.use()
-            exchange.leased(connection)
+            waiter.delegate.upstreamConnected(connection)
         case .keep(let connection):
             upstream.idleConnections.add(1)
             connection.becomeIdle()
@@ -138,9 +145,9 @@ final class UpstreamPool {
     ///   - target: Index within the upstream of the target that was tried last.
     ///   - duration: Duration of the attempts, in nanoseconds.
     func connectFailed(_ failure: UpstreamFailure, target: Int, duration: UInt64) {
-        if case .fail(let exchange) = machine.connectFailed() {
+        if case .fail(let waiter) = machine.connectFailed() {
             upstream.pendingRequests.add(-1)
-            exchange.connectFailed(failure, target: upstream.firstTarget + target, duration: duration)
+            waiter.delegate.upstreamConnectFailed(failure, target: upstream.firstTarget + target, duration: duration)
         }
         if machine.connectIfNeeded() { connect() }
     }

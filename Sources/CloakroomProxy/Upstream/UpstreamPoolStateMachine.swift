@@ -3,7 +3,8 @@ import DequeModule
 /// Assigns the connections of one event loop to one upstream to exchanges.
 ///
 /// Connections and waiters are opaque to the state machine. Connections are reused last-in first-out, waiters are
-/// served first-in first-out.
+/// served first-in first-out. An event that is not possible is a defect of the caller: an assertion in debug builds, and
+/// ignored otherwise.
 struct UpstreamPoolStateMachine<Connection: Equatable, Waiter: Equatable> {
     private let capacity: Int
     private let maxWaiting: Int
@@ -56,45 +57,49 @@ struct UpstreamPoolStateMachine<Connection: Equatable, Waiter: Equatable> {
 
     /// A new connection was established.
     mutating func connected(_ connection: Connection) -> AvailabilityAction {
-        connecting = max(connecting - 1, 0)
+        Self.remove(from: &connecting)
         return available(connection)
     }
 
     enum ConnectFailedAction: Equatable {
         /// Fail the waiter that has waited longest.
         case fail(Waiter)
-        /// There is no waiter.
-        case nothing
+        /// All waiters have been served or have left.
+        case noWaiter
     }
 
     /// A connection attempt failed.
     mutating func connectFailed() -> ConnectFailedAction {
-        connecting = max(connecting - 1, 0)
-        guard let waiter = waiting.popFirst() else { return .nothing }
+        Self.remove(from: &connecting)
+        guard let waiter = waiting.popFirst() else { return .noWaiter }
         return .fail(waiter)
     }
 
     /// A leased connection was returned and is reusable.
     mutating func release(_ connection: Connection) -> AvailabilityAction {
-        leased = max(leased - 1, 0)
+        Self.remove(from: &leased)
         return available(connection)
     }
 
     /// A leased connection was returned and is not reusable.
     /// - Returns: Whether to start a connection attempt for a waiter.
     mutating func discardLeased() -> Bool {
-        leased = max(leased - 1, 0)
+        Self.remove(from: &leased)
         return connectIfNeeded()
     }
 
     /// An idle connection was closed.
     mutating func discardIdle(_ connection: Connection) {
-        idle.removeAll { $0 == connection }
+        guard let index = idle.firstIndex(of: connection) else {
+            return assertionFailure("The connection is not idle")
+        }
+        idle.remove(at: index)
     }
 
     /// A waiter no longer needs a connection.
     mutating func cancel(_ waiter: Waiter) {
-        if let index = waiting.firstIndex(of: waiter) { waiting.remove(at: index) }
+        guard let index = waiting.firstIndex(of: waiter) else { return assertionFailure("Not a waiter") }
+        waiting.remove(at: index)
     }
 
     /// Removes and returns all idle connections, to close them.
@@ -108,6 +113,11 @@ struct UpstreamPoolStateMachine<Connection: Equatable, Waiter: Equatable> {
         guard waiting.count > connecting, leased + connecting < capacity else { return false }
         connecting += 1
         return true
+    }
+
+    private static func remove(from count: inout Int) {
+        assert(count > 0, "There is no such connection")
+        if count > 0 { count -= 1 }
     }
 
     private mutating func available(_ connection: Connection) -> AvailabilityAction {

@@ -7,49 +7,58 @@ import NIOCore
 /// Writes the request head sent to the upstream. Fields that the header policy kept are copied unchanged, in contiguous
 /// runs; the fields set by the gateway follow, each once.
 struct UpstreamRequestEncoder {
-    let exchange: Exchange
     let upstream: UpstreamRuntime
+    /// Index of the target among those of the upstream.
+    let targetIndex: Int
     let permit: UpstreamPermit
+    let cookie: SessionCookie
+    let context: LoopContext
 
-    /// - Parameter targetIndex: Index of the target among those of the upstream.
-    func write(targetIndex: Int, into buffer: inout ByteBuffer) {
-        let head = exchange.head
+    /// - Parameters:
+    ///   - requestID: Sent unless the request has one of a trusted client.
+    ///   - traceContext: Context of the client span; `nil` for none.
+    func write(
+        _ request: borrowing InboundRequest, from peer: borrowing Peer, requestID: ID128, traceContext: TraceContext?,
+        into buffer: inout ByteBuffer
+    ) {
+        let head = request.head
         let bytes = head.bytes.readableBytesSpan
         buffer.writeBytes(bytes.extracting(head.method.start..<(head.method.end + 1)))
-        writeTarget(bytes, head.target, into: &buffer)
+        writeTarget(of: request, bytes, into: &buffer)
         buffer.writeStaticString(" HTTP/1.1\r\nHost: ")
-        if upstream.configuration.preserveHost, let host = exchange.hostRange {
+        if upstream.configuration.preserveHost, let host = request.hostRange {
             buffer.writeBytes(bytes.extracting(host.start..<host.end))
         } else {
             buffer.writeBytes(upstream.hosts[targetIndex])
         }
         buffer.writeStaticString("\r\n")
         buffer.writeFields(of: head.fields, bytes, end: bytes.byteCount - 2)
-        if exchange.summary.hasSessionCookie { writeOtherCookies(head, into: &buffer) }
-        writeForwarding(bytes, into: &buffer)
-        writeTrace(bytes, into: &buffer)
+        if request.summary.hasSessionCookie { writeOtherCookies(head, into: &buffer) }
+        writeForwarding(of: request, from: peer, bytes, into: &buffer)
+        writeTrace(of: request, bytes, requestID: requestID, traceContext: traceContext, into: &buffer)
         if permit.includesAPIToken { buffer.writeBytes(upstream.apiTokenLine) }
         if let authorization = permit.authorization {
             buffer.writeStaticString("Authorization: ")
             buffer.writeBytes(authorization.bytes)
             buffer.writeStaticString("\r\n")
         }
-        writeUpgrade(into: &buffer)
-        if exchange.summary.acceptsTrailers, exchange.tunnel == .none {
+        writeUpgrade(request.upgrade, into: &buffer)
+        if request.summary.acceptsTrailers, request.upgrade == .none {
             // `TE` is a hop-by-hop field and is regenerated for the upstream hop (RFC 9110 §10.1.4).
             buffer.writeStaticString("TE: trailers\r\nConnection: TE\r\n")
         }
-        if case .value(let left) = exchange.summary.maxForwards, left > 0 {
+        if case .value(let left) = request.summary.maxForwards, left > 0 {
             buffer.writeString("Max-Forwards: \(left - 1)\r\n")
         }
-        if exchange.framing == .chunked { buffer.writeStaticString("Transfer-Encoding: chunked\r\n") }
+        if request.framing == .chunked { buffer.writeStaticString("Transfer-Encoding: chunked\r\n") }
         buffer.writeStaticString("\r\n")
     }
 
-    private func writeTarget(_ bytes: RawSpan, _ range: ByteRange, into buffer: inout ByteBuffer) {
-        let target = exchange.target
+    private func writeTarget(of request: borrowing InboundRequest, _ bytes: RawSpan, into buffer: inout ByteBuffer) {
+        let range = request.head.target
+        let target = request.target
         if target.isPathRewritten {
-            buffer.writeBytes(exchange.normalizedPath)
+            buffer.writeBytes(request.normalizedPath)
         } else if target.path.isEmpty {
             buffer.writeStaticString("/")
         } else {
@@ -66,7 +75,7 @@ struct UpstreamRequestEncoder {
         let bytes = head.bytes.readableBytesUInt8Span
         var hasWritten = false
         for field in head.fields where field.name == .cookie {
-            hasWritten = exchange.snapshot.config.cookie.writeOtherCookies(
+            hasWritten = cookie.writeOtherCookies(
                 of: field, from: bytes, into: &buffer, hasWritten: hasWritten)
         }
         if hasWritten { buffer.writeStaticString("\r\n") }
@@ -74,14 +83,15 @@ struct UpstreamRequestEncoder {
 
     /// Writes the forwarding fields (RFC 7239; RFC 9110 §7.6.3). Those of an untrusted peer have been stripped; those
     /// of a trusted peer are kept.
-    private func writeForwarding(_ bytes: RawSpan, into buffer: inout ByteBuffer) {
-        let peer = exchange.peer
-        let summary = exchange.summary
-        if exchange.protocolVersion == .http1_1, !summary.trustsForwardedProto {
+    private func writeForwarding(
+        of request: borrowing InboundRequest, from peer: borrowing Peer, _ bytes: RawSpan, into buffer: inout ByteBuffer
+    ) {
+        let summary = request.summary
+        if request.version == .http1_1, !summary.trustsForwardedProto {
             buffer.writeBytes(peer.commonFieldLines)
         } else {
             buffer.writeBytes(peer.certificateLine)
-            switch exchange.protocolVersion {
+            switch request.version {
             case .http1_0: buffer.writeStaticString("Via: 1.0 cloakroom\r\n")
             case .http1_1: buffer.writeStaticString("Via: 1.1 cloakroom\r\n")
             case .http2: buffer.writeStaticString("Via: 2.0 cloakroom\r\n")
@@ -90,7 +100,7 @@ struct UpstreamRequestEncoder {
             if !summary.trustsForwardedProto { buffer.writeBytes(peer.forwardedProtoLine) }
             buffer.writeBytes(peer.forwardedPrefix)
         }
-        if let host = exchange.hostRange {
+        if let host = request.hostRange {
             let host = bytes.extracting(host.start..<host.end)
             buffer.writeStaticString(";host=\"")
             buffer.writeBytes(host)
@@ -105,33 +115,34 @@ struct UpstreamRequestEncoder {
     }
 
     /// Writes the hop-by-hop fields of an upgrade for the upstream hop (RFC 6455 §4.1; RFC 8441 §5).
-    private func writeUpgrade(into buffer: inout ByteBuffer) {
-        switch exchange.tunnel {
+    private func writeUpgrade(_ upgrade: RequestedUpgrade, into buffer: inout ByteBuffer) {
+        switch upgrade {
         case .none, .unknown: return
         case .webSocketUpgrade: break
         case .webSocketConnect:
             // HTTP/2 has no key, HTTP/1.1 requires one. Any value works: it only proves that the upstream read the
             // request.
-            let random = exchange.context
             buffer.writeStaticString("Sec-WebSocket-Key: ")
-            buffer.writeString(WebSocketKey.make(random.random(), random.random()))
+            buffer.writeString(WebSocketKey.make(context.random(), context.random()))
             buffer.writeStaticString("\r\n")
         }
         buffer.writeStaticString("Connection: Upgrade\r\nUpgrade: websocket\r\n")
     }
 
-    private func writeTrace(_ bytes: RawSpan, into buffer: inout ByteBuffer) {
-        if let id = exchange.summary.requestID {
+    private func writeTrace(
+        of request: borrowing InboundRequest, _ bytes: RawSpan, requestID: ID128, traceContext: TraceContext?,
+        into buffer: inout ByteBuffer
+    ) {
+        if let id = request.summary.requestID {
             // A trusted peer's request id is kept, so its logs match those of the upstream.
             buffer.writeStaticString("X-Request-Id: ")
             buffer.writeBytes(bytes.extracting(id.start..<id.end))
             buffer.writeStaticString("\r\n")
-            if let context = exchange.trace.outgoing { exchange.context.traceLines.write(context, into: &buffer) }
+            if let traceContext { context.traceLines.write(traceContext, into: &buffer) }
         } else {
-            exchange.context.traceLines.write(
-                requestID: exchange.record.requestID, context: exchange.trace.outgoing, into: &buffer)
+            context.traceLines.write(requestID: requestID, context: traceContext, into: &buffer)
         }
-        exchange.trace.fields.writeTracestate(of: exchange.head, into: &buffer)
+        request.traceFields.writeTracestate(of: request.head, into: &buffer)
     }
 }
 

@@ -6,6 +6,8 @@ import Synchronization
 /// All sessions are in memory, so a lookup never returns ``SessionLookup/unknown`` and nothing waits except for a short
 /// lock. Sessions are not sealed: the key would be in the same process. Expired sessions are rejected at once. They are
 /// removed on a lookup, by ``sweep(now:limit:)``, or when space is needed.
+///
+/// Folder `Memory/`: sessions, accounts and throttle counters in this process only.
 public final class MemorySessionStore: SessionStore {
     /// A power of two, far larger than the number of event loops.
     private static let shardCount = 64

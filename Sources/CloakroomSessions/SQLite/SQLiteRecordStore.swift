@@ -11,6 +11,8 @@ import Synchronization
 ///
 /// Each operation is one transaction that takes the write lock first. Data that is acknowledged to a client was synced
 /// to the disk by a commit; see ``SQLiteDurability``.
+///
+/// Folder `SQLite/`: sealed records in one file, shared by the processes of one machine.
 final class SQLiteRecordStore: SessionRecordStore {
     /// The number of touches per transaction; other operations run in between.
     private static let touchesAtOnce = 500

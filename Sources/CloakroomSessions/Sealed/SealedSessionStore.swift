@@ -4,6 +4,9 @@ import CloakroomCore
 ///
 /// A write of this process removes the session from the cache before and after; for writes of other processes the
 /// record store reports the change. Only reads insert into the cache, because the store reports changes from a read on.
+///
+/// Folder `Sealed/`: what all stores outside the process share: sealing, the cache, and the protocol
+/// ``SessionRecordStore`` that a new store implements.
 final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
     let records: Records
     let sealing: SessionSealer
@@ -28,9 +31,9 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
     ) {
         self.records = records
         sealing = SessionSealer(secrets: secrets, unsourced: unsourced)
-        resealed = ResealTracker(capacity: configuration.localSessions)
-        table = SessionCache(capacity: configuration.localSessions)
-        touches = PendingTouches(capacity: configuration.localSessions)
+        resealed = ResealTracker(capacity: configuration.cacheSize)
+        table = SessionCache(capacity: configuration.cacheSize)
+        touches = PendingTouches(capacity: configuration.cacheSize)
         timeouts = SessionTimeouts(configuration)
         self.events = events
         maxSessions = configuration.maxSessions

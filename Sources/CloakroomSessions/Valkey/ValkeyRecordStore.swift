@@ -16,6 +16,8 @@ import NIOSSL
 ///
 /// Keys are safe for a cluster, but its redirections (`MOVED`, `ASK`) are not followed: a single primary is needed,
 /// with or without sentinels.
+///
+/// Folder `Valkey/`: sealed records in a server that several gateways share; each change is one script.
 struct ValkeyRecordStore: SessionRecordStore {
     /// The maximum number of commands sent together; other operations run in between.
     private static let commandsAtOnce = 500

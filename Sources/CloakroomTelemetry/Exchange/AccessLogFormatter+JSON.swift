@@ -63,6 +63,10 @@ extension AccessLogFormatter {
         if let upstream = upstream(record.upstreamIndex) { line.append(upstream) }
         line.append(",\"decision\":\"")
         line.append(record.decision.label)
+        if let reason = record.unauthorizedReason {
+            line.append("\",\"unauthorized_reason\":\"")
+            line.append(escaped: reason.rawValue.utf8.span)
+        }
         if let session = record.sessionHash {
             line.append("\",\"session\":\"")
             line.appendHex(session)

@@ -62,6 +62,10 @@ extension AccessLogFormatter {
         line.append(route(record.routeIndex))
         line.append(" decision=")
         line.append(record.decision.label)
+        if let reason = record.unauthorizedReason {
+            line.append(" unauthorized_reason=")
+            line.append(word: reason.rawValue.utf8.span)
+        }
         if let error = record.errorType {
             line.append(" error=")
             line.append(error.label)

@@ -4,7 +4,7 @@ public import CloakroomWire
 /// The data of one finished exchange for metrics and access log. Filled during the exchange and read once at its end;
 /// does not allocate per request.
 public struct ExchangeRecord: Sendable {
-    /// Index into the route names given to ``LoopTelemetry``; -1 if no route matched.
+    /// Index into the routes given to ``LoopTelemetry``; -1 if no route matched.
     public var routeIndex: Int = -1
     /// The request's method.
     public var method: RequestMethod = .other
@@ -18,6 +18,8 @@ public struct ExchangeRecord: Sendable {
     public var errorType: ExchangeErrorType?
     /// The authorization decision.
     public var decision: ExchangeDecision = .undecided
+    /// The reason in a 401 of the gateway; `nil` for all other responses.
+    public var unauthorizedReason: UnauthorizedReason?
     /// Arrival of the request's first byte: nanoseconds since 1970-01-01T00:00:00Z.
     public var startWallNanoseconds: Int64 = 0
     /// Duration from the request's first byte to the response's last, in nanoseconds, by a monotonic clock.
@@ -81,8 +83,8 @@ extension RequestMethod {
 public enum ExchangeDecision: UInt8, Sendable, CaseIterable {
     /// Forwarded with a session, or on a public route.
     case forwarded, `public`
-    /// Rejected: no session, not allowed, or a forged cross-site request.
-    case unauthenticated, forbidden, csrfRejected
+    /// Rejected: no session, or a forged cross-site request.
+    case unauthenticated, csrfRejected
     /// Handled by an endpoint of the gateway itself.
     case local
     /// No decision: no matching route, or a bad request.
@@ -94,17 +96,16 @@ public enum ExchangeDecision: UInt8, Sendable, CaseIterable {
         case .forwarded: "forwarded"
         case .public: "public"
         case .unauthenticated: "unauthenticated"
-        case .forbidden: "forbidden"
         case .csrfRejected: "csrf_rejected"
-        case .local: "own"
-        case .undecided: "none"
+        case .local: "local"
+        case .undecided: "undecided"
         }
     }
 
     /// Whether the decision is counted in `cloakroom_auth_decisions_total`.
     var isAuthDecision: Bool {
         switch self {
-        case .forwarded, .public, .unauthenticated, .forbidden, .csrfRejected: true
+        case .forwarded, .public, .unauthenticated, .csrfRejected: true
         case .local, .undecided: false
         }
     }
@@ -136,6 +137,20 @@ public enum ExchangeErrorType: UInt8, Sendable, CaseIterable {
         case .sessionEnded: "session_ended"
         case .internalError: "internal_error"
         }
+    }
+}
+
+/// The labels of a route.
+public struct RouteLabels: Sendable, Hashable {
+    /// The configured name: the label `route`.
+    public let name: String
+    /// The path pattern: the label `http_route`; empty if there is none.
+    public let pattern: String
+
+    /// Creates the labels of a route.
+    public init(name: String, pattern: String = "") {
+        self.name = name
+        self.pattern = pattern
     }
 }
 

@@ -6,13 +6,16 @@ public import CloakroomWire
 ///
 /// One object exists per loop and route table, because records refer to routes and targets by index. After a reload,
 /// exchanges of the old table finish with the old object; then call ``flush()``.
+///
+/// Folder `Exchange/`: what is recorded about a request: the record, its metrics and its line in the access log.
 public final class LoopTelemetry {
-    /// The route label of unmatched requests.
+    /// The label `route` of unmatched requests.
     public static let unmatchedRoute = "(unmatched)"
+    private static let unmatched = RouteLabels(name: unmatchedRoute)
     private static let bufferSize = 16 << 10
 
-    /// Configured names, in the order of the record's `routeIndex`.
-    public let routes: [String]
+    /// Routes, in the order of the record's `routeIndex`.
+    public let routes: [RouteLabels]
     /// Targets, in the order of the record's `upstreamIndex`.
     public let upstreams: [UpstreamTarget]
 
@@ -36,7 +39,7 @@ public final class LoopTelemetry {
     ///   - writer: The output of log lines; `nil` writes none.
     ///   - accessLogRatios: The fraction of exchanges to log, by route.
     init(
-        metrics: GatewayMetrics, isMetricsEnabled: Bool = true, writer: LogWriter?, routes: [String],
+        metrics: GatewayMetrics, isMetricsEnabled: Bool = true, writer: LogWriter?, routes: [RouteLabels],
         upstreams: [UpstreamTarget], accessLogRatios: [Double] = [], format: LoggingConfiguration.Format = .json
     ) {
         self.metrics = metrics
@@ -45,7 +48,7 @@ public final class LoopTelemetry {
         self.routes = routes
         self.upstreams = upstreams
         sampling = AccessLogSampling(ratios: accessLogRatios)
-        formatter = AccessLogFormatter(routes: routes, upstreams: upstreams, format: format)
+        formatter = AccessLogFormatter(routes: routes.map(\.name), upstreams: upstreams, format: format)
     }
 
     /// Records the arrival of a request head. ``requestCompleted(_:method:path:)`` must be called exactly once
@@ -65,6 +68,7 @@ public final class LoopTelemetry {
             activeRequests(record.method, record.scheme).add(-1)
             recordDurations(record)
             if record.decision.isAuthDecision { authDecisions(record).increment() }
+            if let reason = record.unauthorizedReason { metrics.recordUnauthorized(reason) }
         }
         guard writer != nil, sampling.shouldLog(record) else { return }
         formatter.append(record, method: method, path: path, to: &buffer)
@@ -103,7 +107,7 @@ extension LoopTelemetry {
     private func serverDuration(_ record: borrowing ExchangeRecord) -> HistogramHandle {
         let key = Self.outcomeKey(record, index: record.routeIndex, status: record.status)
         if let handle = serverDurations[key] { return handle }
-        let handle = metrics.serverRequestDuration(record, route: routeName(record.routeIndex))
+        let handle = metrics.serverRequestDuration(record, route: labels(ofRoute: record.routeIndex))
         serverDurations.insert(handle, for: key)
         return handle
     }
@@ -120,7 +124,7 @@ extension LoopTelemetry {
     private func overheadDuration(_ record: borrowing ExchangeRecord) -> HistogramHandle {
         let key = UInt64(truncatingIfNeeded: record.routeIndex + 1)
         if let handle = overheads[key] { return handle }
-        let handle = metrics.overheadDuration(route: routeName(record.routeIndex))
+        let handle = metrics.overheadDuration(route: labels(ofRoute: record.routeIndex).name)
         overheads.insert(handle, for: key)
         return handle
     }
@@ -128,13 +132,13 @@ extension LoopTelemetry {
     private func authDecisions(_ record: borrowing ExchangeRecord) -> CounterHandle {
         let key = UInt64(truncatingIfNeeded: record.routeIndex + 1) << 8 | UInt64(record.decision.rawValue)
         if let handle = decisions[key] { return handle }
-        let handle = metrics.authDecisions(route: routeName(record.routeIndex), decision: record.decision)
+        let handle = metrics.authDecisions(route: labels(ofRoute: record.routeIndex).name, decision: record.decision)
         decisions.insert(handle, for: key)
         return handle
     }
 
-    private func routeName(_ index: Int) -> String {
-        routes.indices.contains(index) ? routes[index] : Self.unmatchedRoute
+    private func labels(ofRoute index: Int) -> RouteLabels {
+        routes.indices.contains(index) ? routes[index] : Self.unmatched
     }
 
     /// Index, status, method, scheme, protocol version and error, packed into one word.

@@ -6,6 +6,8 @@ import CloakroomWire
 ///
 /// Methods that return a handle take a lock: call them once per route table or pool and keep the handle. Methods that
 /// record can be called at any time.
+///
+/// Folder `Gateway/`: the names, labels and handles of all metric families.
 public struct GatewayMetrics: Sendable {
     let registry: PrometheusRegistry
 
@@ -15,8 +17,6 @@ public struct GatewayMetrics: Sendable {
     public let droppedEvents: CounterHandle
     /// Dropped spans: `cloakroom_telemetry_dropped_total{signal="traces"}`.
     public let droppedTraces: CounterHandle
-    /// `cloakroom_sessions_active`.
-    public let sessionsActive: GaugeHandle
 
     private let sessionsCreated: CounterHandle
     private let sessionsEnded: [SessionEndReason: CounterHandle]
@@ -25,6 +25,7 @@ public struct GatewayMetrics: Sendable {
     private let signOuts: [SignOutKind: CounterHandle]
     private let refreshes: [AccountEvent.RefreshResult: CounterHandle]
     private let refreshDurations: [AccountEvent.RefreshResult: HistogramHandle]
+    private let unauthorizedResponses: [UnauthorizedReason: CounterHandle]
     private let config: ConfigMetrics
 
     /// Registers the families.
@@ -36,9 +37,6 @@ public struct GatewayMetrics: Sendable {
             PrometheusRegistry.droppedName, help: PrometheusRegistry.droppedHelp, labels: [("signal", "events")])
         droppedTraces = registry.counter(
             PrometheusRegistry.droppedName, help: PrometheusRegistry.droppedHelp, labels: [("signal", "traces")])
-        sessionsActive = registry.gauge(
-            "cloakroom_sessions_active",
-            help: "Active sessions known to this process; always 0 with a shared store (valkey).")
         sessionsCreated = registry.counter("cloakroom_sessions_created_total", help: "Sessions created by sign-in.")
         sessionsEnded = Self.handles("reason") {
             registry.counter("cloakroom_sessions_ended_total", help: "Ended sessions, by reason.", labels: $0)
@@ -61,6 +59,10 @@ public struct GatewayMetrics: Sendable {
             registry.histogram(
                 "cloakroom_token_refresh_duration_seconds", help: "Duration of token refreshes, by outcome.",
                 labels: $0)
+        }
+        unauthorizedResponses = Self.handles("reason") {
+            registry.counter(
+                "cloakroom_unauthorized_responses_total", help: "401 responses of the gateway, by reason.", labels: $0)
         }
         config = ConfigMetrics(registry: registry)
     }
@@ -91,7 +93,12 @@ extension GatewayMetrics {
         refreshDurations[result]?.record(nanoseconds: durationNanoseconds)
     }
 
-    /// Records a created session. ``sessionsActive`` is set by the store.
+    /// Records a 401 of the gateway.
+    public func recordUnauthorized(_ reason: UnauthorizedReason) {
+        unauthorizedResponses[reason]?.increment()
+    }
+
+    /// Records a created session.
     public func recordSessionCreated() {
         sessionsCreated.increment()
     }
@@ -154,6 +161,11 @@ extension GatewayMetrics {
             labels: [("upstream", upstream), ("reason", reason.description)])
     }
 
+    /// `cloakroom_sessions_active`. Not requested for a store that cannot count its sessions.
+    public func sessionsActive() -> GaugeHandle {
+        registry.gauge("cloakroom_sessions_active", help: "Active sessions in the session store.")
+    }
+
     /// The metric families of the session store.
     /// - Parameters:
     ///   - backend: The kind of store.
@@ -162,11 +174,16 @@ extension GatewayMetrics {
         SessionStoreMetrics(registry: registry, backend: backend, operations: operations)
     }
 
-    /// `cloakroom_wire_rejections_total`: requests rejected as malformed. The kind is a source constant.
-    public func wireRejections(kind: StaticString) -> CounterHandle {
-        registry.counter(
-            "cloakroom_wire_rejections_total", help: "Requests rejected as malformed, by kind of error.",
-            labels: [("kind", kind.description)])
+    /// `cloakroom_rejections_total`: malformed messages and connections that were rejected. The reason is a source
+    /// constant.
+    public func rejections(reason: StaticString) -> RejectionCounter {
+        RejectionCounter(
+            current: registry.counter(
+                "cloakroom_rejections_total", help: "Rejected messages and connections, by reason.",
+                labels: [("reason", reason.description)]),
+            deprecated: registry.counter(
+                "cloakroom_wire_rejections_total", help: "Deprecated: use cloakroom_rejections_total.",
+                labels: [("kind", reason.description)]))
     }
 
     /// `cloakroom_build_info`, always 1.
@@ -186,13 +203,14 @@ extension GatewayMetrics {
             labels: [("http_request_method", method.label.description), ("url_scheme", scheme.name.description)])
     }
 
-    func serverRequestDuration(_ record: borrowing ExchangeRecord, route: String) -> HistogramHandle {
+    func serverRequestDuration(_ record: borrowing ExchangeRecord, route: RouteLabels) -> HistogramHandle {
         registry.histogram(
             "http_server_request_duration_seconds",
             help: "Time from the first byte of a request to the last byte of its response.",
             labels: [
                 ("http_request_method", record.method.label.description),
-                ("http_route", route),
+                ("http_route", route.pattern),
+                ("route", route.name),
                 ("http_response_status_code", Self.statusLabel(record.status)),
                 ("url_scheme", record.scheme.name.description),
                 ("network_protocol_version", record.protocolVersion.name.description),
@@ -237,6 +255,17 @@ extension GatewayMetrics {
     private static func errorLabel(_ error: ExchangeErrorType?, status: UInt16) -> String {
         if let error { return error.label.description }
         return (500...599).contains(status) ? String(status) : ""
+    }
+}
+
+/// Counts rejections under the current name of the family and its deprecated one.
+public struct RejectionCounter: Sendable {
+    fileprivate let current, deprecated: CounterHandle
+
+    /// Counts one rejection.
+    public func increment() {
+        current.increment()
+        deprecated.increment()
     }
 }
 

@@ -80,12 +80,12 @@ public struct AuditLog: Sendable {
     public func refreshFailed(
         _ result: AccountEvent.RefreshResult, _ session: SessionID, origin: AuditContext, now: Timestamp
     ) {
-        guard let unlogged = failures.allow(at: now) else { return }
+        guard let suppressed = failures.allow(at: now) else { return }
         write(
             "token refresh failed",
             [
                 "event": "refresh_failed", "outcome": "\(result.rawValue)", "session": "\(session)",
-                "unlogged": "\(unlogged)",
+                "suppressed": "\(suppressed)",
             ], origin, level: .warning)
     }
 
@@ -95,12 +95,12 @@ public struct AuditLog: Sendable {
     public func identityMisconfigured(
         _ reason: IdentityMisconfiguration, call: TokenClientError.Operation, origin: AuditContext, now: Timestamp
     ) {
-        guard let unlogged = misconfigurations[call]?.allow(at: now) else { return }
+        guard let suppressed = misconfigurations[call]?.allow(at: now) else { return }
         write(
             "identity call rejected by the upstream",
             [
                 "event": "identity_misconfigured", "call": "\(call.rawValue)", "reason": "\(reason.rawValue)",
-                "hint": "\(reason.hint)", "unlogged": "\(unlogged)",
+                "hint": "\(reason.hint)", "suppressed": "\(suppressed)",
             ], origin, level: .error)
     }
 

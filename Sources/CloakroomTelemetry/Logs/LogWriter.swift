@@ -13,6 +13,8 @@ import Synchronization
 /// cannot use the last ``eventReserve`` bytes of the buffer and are evicted if that is not enough.
 ///
 /// The writer's thread retains it until ``shutdown(within:)``.
+///
+/// Folder `Logs/`: formats log and audit lines, and decides which lines are dropped if the output is too slow.
 public final class LogWriter: Sendable {
     /// The category of lines, which determines the order of dropping.
     public enum LineKind: Sendable {

@@ -6,6 +6,8 @@ import Synchronization
 ///
 /// Registration never fails: a series beyond the limit, or a name used by another kind, gets a working handle that is
 /// not exposed, and is counted in `cloakroom_telemetry_dropped_total{signal="metrics"}`.
+///
+/// Folder `Metrics/`: counters, gauges and histograms, and their exposition; knows no metric by name.
 public final class PrometheusRegistry: Sendable {
     struct State {
         var families: [String: MetricFamily] = [:]

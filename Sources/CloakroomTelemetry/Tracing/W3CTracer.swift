@@ -2,6 +2,8 @@ public import Tracing
 
 /// A swift-distributed-tracing tracer for W3C Trace Context. Sampled spans are exported when they end; other spans cost
 /// one object and propagate their context.
+///
+/// Folder `Tracing/`: trace contexts, the sampling decision, and spans.
 public struct W3CTracer: Tracer {
     private static let traceparentField = "traceparent"
     private static let tracestateField = "tracestate"

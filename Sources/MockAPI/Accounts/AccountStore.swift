@@ -14,6 +14,8 @@ struct Account: Encodable, Sendable {
 }
 
 /// The users that can sign in, and the accounts of token subjects.
+///
+/// Folder `Accounts/`: users, and the tokens issued for them.
 final class AccountStore: Sendable {
     private struct Entry {
         var account: Account

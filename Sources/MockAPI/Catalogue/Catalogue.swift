@@ -4,6 +4,8 @@ import FoundationEssentials
 ///
 /// Video ids start at 1 and episode ids at 101, so confusing them is detected. URLs are relative, because the mock does
 /// not know its public host name.
+///
+/// Folder `Catalogue/`: the fictional content that the routes return.
 enum Catalogue {
     static let episodes: [Episode] = lessons.enumerated().map { index, lesson in
         Episode(

@@ -3,6 +3,8 @@ import HTTPTypes
 import Hummingbird
 
 /// `/auth`, `/auth/refresh`, `/auth/revoke`, and the older `/api/v1/signin`.
+///
+/// Folder `Routes/`: the endpoints of the API and of its page.
 struct AuthRoutes {
     let accounts: AccountStore
     let accessTokens: AccessTokens

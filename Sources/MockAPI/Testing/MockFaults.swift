@@ -5,6 +5,8 @@ import Synchronization
 /// The faults of a mock. Initialized from the settings; tests can change them while the mock runs.
 ///
 /// Failures apply only to requests with the correct `X-API-TOKEN`; others get 403 and are not counted here.
+///
+/// Folder `Testing/`: faults, recorded traffic and routes that exist only for tests.
 public final class MockFaults: Sendable {
     private struct State {
         var latency: Duration

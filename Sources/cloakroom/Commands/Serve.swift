@@ -7,6 +7,8 @@ import CloakroomTelemetry
 import Foundation
 
 /// `cloakroom serve`: runs the gateway.
+///
+/// Folder `Commands/`: one type per command: its options, its exit code, and what it starts.
 struct Serve: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Run the gateway.",

@@ -10,6 +10,8 @@ import Tracing
 import UnixSignals
 
 /// The composition root: the only place that creates the components of all modules and connects them.
+///
+/// Folder `Composition/`: creates the components of all modules from a configuration and runs their services in order.
 final class Gateway: Sendable, Unprintable {
     /// The configuration at the start of the process.
     let configuration: GatewayConfiguration

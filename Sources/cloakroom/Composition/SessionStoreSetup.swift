@@ -43,8 +43,10 @@ struct SessionStoreSetup {
         let store = made.store
         self.store = store
         accounts = made.accounts
+        // Counting the sessions of a shared server would be too expensive.
+        let active = configuration.store == .valkey ? nil : metrics.sessionsActive()
         telemetry.registry.onScrape {
-            metrics.sessionsActive.set(Int64(store.count))
+            active?.set(Int64(store.count))
             backend.up.set(store.isAvailable ? 1 : 0)
         }
     }

@@ -8,6 +8,8 @@ import MockAPI
 import ServiceLifecycle
 
 /// `cloakroom demo`: runs the gateway and a mock API in one process.
+///
+/// Folder `Demo/`: a gateway with certificate, configuration and mock API in one process.
 struct Demo: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Run a demo: the gateway with a mock API as its upstream and one test user.",

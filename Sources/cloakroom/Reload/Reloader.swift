@@ -3,6 +3,8 @@ import CloakroomCore
 import CloakroomProxy
 
 /// Performs reloads; holds the current configuration and the result of the last attempt.
+///
+/// Folder `Reload/`: decides when the configuration is read again and whether the result is applied.
 struct Reloader: Unprintable {
     let sources: ConfigSources
     let state: ReloadState

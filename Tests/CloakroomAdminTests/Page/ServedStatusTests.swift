@@ -56,7 +56,7 @@ struct ServedStatusTests {
     func json() async throws {
         made.served(3)
         let failing = ReadinessProbe(name: "session store") {
-            ReadinessCheck(name: "session store", isReady: false, detail: "it is gone")
+            ReadinessCheck(name: "session store", isReady: false, detail: "it is unreachable")
         }
         try await serving([failing]) { address in
             let (response, body) = try await RunningAdminServer.send(.GET, address + "/status.json")
@@ -69,7 +69,7 @@ struct ServedStatusTests {
             #expect(routes.first?["name"] as? String == "episodes")
             let (page, html) = try await RunningAdminServer.send(.GET, address + "/")
             #expect(page.status == .ok)
-            #expect(String(decoding: html, as: UTF8.self).contains("it is gone"))
+            #expect(String(decoding: html, as: UTF8.self).contains("it is unreachable"))
         }
     }
 

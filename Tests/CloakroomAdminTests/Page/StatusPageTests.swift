@@ -41,9 +41,10 @@ struct StatusPageTests {
                 ])
         ]
         made.served(200, route: "video", milliseconds: 12_000)
-        let html = try html(made, [ReadinessCheck(name: "session store", isReady: false, detail: "it is gone")])
+        let html = try html(made, [ReadinessCheck(name: "session store", isReady: false, detail: "it is unreachable")])
         for text in [
-            "Not ready", "it is gone", "1.2.3", "abcdef0", "0123456789ab", "cloakroom.yaml:3:5: routes.0.path: no",
+            "Not ready", "it is unreachable", "1.2.3", "abcdef0", "0123456789ab",
+            "cloakroom.yaml:3:5: routes.0.path: no",
             "Rejected", "Open", "Down", "connection refused", "1\u{202F}min 30\u{202F}s ago", "&gt;\u{202F}10\u{202F}s",
             "2027-01-15 08:00:00 UTC",
         ] {

@@ -21,11 +21,11 @@ struct StatusAlertTests {
         var made = made
         made.config.lastReload = .init(time: SampleStatus.now, problems: ["cloakroom.yaml:1:1: no"])
         made.upstreams = [UpstreamStatus(name: "api", targets: [.init(address: "x", circuit: .open)])]
-        let failing = ReadinessCheck(name: "session store", isReady: false, detail: "it is gone")
+        let failing = ReadinessCheck(name: "session store", isReady: false, detail: "it is unreachable")
         let alerts = made.document([failing]).alerts
         #expect(alerts.map(\.kind) == [.notReady, .upstream, .reloadFailed])
         #expect(alerts.map(\.severity) == [.critical, .critical, .warning])
-        #expect(alerts.first?.text == "The readiness check “session store” failed: it is gone.")
+        #expect(alerts.first?.text == "The readiness check “session store” failed: it is unreachable.")
     }
 
     @Test("A successful reload causes no alert")

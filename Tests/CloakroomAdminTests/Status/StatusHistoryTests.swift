@@ -11,7 +11,7 @@ struct StatusHistoryTests {
     private func sample(_ count: Int) -> StatusSample {
         let registry = PrometheusRegistry()
         let histogram = registry.histogram(
-            "http_server_request_duration_seconds", help: "", labels: [("http_route", "episodes")])
+            "http_server_request_duration_seconds", help: "", labels: [("route", "episodes")])
         for _ in 0..<count { histogram.record(nanoseconds: 1_000_000) }
         return StatusSample(registry.snapshot())
     }
@@ -53,7 +53,7 @@ struct StatusHistoryTests {
         let history = StatusHistory(startedAt: start)
         let registry = PrometheusRegistry()
         for tick in 0..<31 { history.append(sample(5), at: start + .seconds(10 * tick)) }
-        registry.histogram("http_server_request_duration_seconds", help: "", labels: [("http_route", "video")])
+        registry.histogram("http_server_request_duration_seconds", help: "", labels: [("route", "video")])
             .record(nanoseconds: 1)
         let window = history.window(to: StatusSample(registry.snapshot()), at: start + .seconds(301))
         #expect(window.change.routes["video"]?.count == 1)

@@ -37,7 +37,7 @@ struct SampleStatus: Sendable {
         let histogram = registry.histogram(
             "http_server_request_duration_seconds", help: "Served.",
             labels: [
-                ("http_request_method", method), ("http_route", route), ("http_response_status_code", "\(status)"),
+                ("http_request_method", method), ("route", route), ("http_response_status_code", "\(status)"),
             ])
         for _ in 0..<count { histogram.record(nanoseconds: milliseconds * 1_000_000) }
     }

@@ -91,7 +91,7 @@ import Testing
             "11:13: session.secrets.0: must be text without control characters and without blanks at its ends", openssl
         ),
         (
-            "localSessions: 0", "11:18: session.localSessions: must be in the allowed range, not 0",
+            "cacheSize: 0", "11:14: session.cacheSize: must be in the allowed range, not 0",
             "write 1 to 100000000"
         ),
         (

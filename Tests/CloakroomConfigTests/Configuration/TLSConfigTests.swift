@@ -37,7 +37,7 @@ import Testing
 
     @Test func everyKeyIsRead() throws {
         let (configuration, directory) = try configuration(
-            tls: Self.pair + ", moreCertificates: [{ certificateFile: other.crt, keyFile: other.key }],"
+            tls: Self.pair + ", additionalCertificates: [{ certificateFile: other.crt, keyFile: other.key }],"
                 + " cipherSuites: [tls_ecdhe_rsa_with_aes_128_gcm_sha256, TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384],"
                 + " clientCertificates: { caFile: ca.crt, mode: optional }")
         let other = CertificateConfiguration(
@@ -66,12 +66,12 @@ import Testing
             "listeners.0.tls.cipherSuites: conflicts with minimumVersion: the suites are for TLS 1.2"
         ),
         (
-            "moreCertificates: [{ certificateFile: other.crt }]",
-            "listeners.0.tls.moreCertificates.0.keyFile: required key missing"
+            "additionalCertificates: [{ certificateFile: other.crt }]",
+            "listeners.0.tls.additionalCertificates.0.keyFile: required key missing"
         ),
         (
-            "moreCertificates: [{ certificateFile: other.key, keyFile: other.key }]",
-            "listeners.0.tls.moreCertificates.0.certificateFile: must be a file with a PEM certificate: \"other.key\""
+            "additionalCertificates: [{ certificateFile: other.key, keyFile: other.key }]",
+            "listeners.0.tls.additionalCertificates.0.certificateFile: must be a file with a PEM certificate: \"other.key\""
         ),
         ("clientCertificates: { mode: optional }", "listeners.0.tls.clientCertificates.caFile: required key missing"),
         (

@@ -89,8 +89,8 @@ struct DiagnosticCase: Sendable, CustomTestStringConvertible {
             "10:19: logging.level: must be one of the allowed values, not \"loud\""
                 + " (write trace or debug or info or notice or warning or error or critical)"),
         DiagnosticCase(
-            "session:", "trustedPeers: [10.0.0.0/8, 10.0.0.1/8]\nsession:",
-            "10:28: trustedPeers.1: must be an address or range, not \"10.0.0.1/8\""
+            "session:", "trustedProxies: [10.0.0.0/8, 10.0.0.1/8]\nsession:",
+            "10:30: trustedProxies.1: must be an address or range, not \"10.0.0.1/8\""
                 + " (write one such as 10.0.0.0/8, with no bits set after the prefix)"),
     ]
 
@@ -277,19 +277,19 @@ struct DiagnosticCase: Sendable, CustomTestStringConvertible {
         DiagnosticCase(
             "  cookie: { secure: false }\n", "",
             "2:14: listeners.0.address: session cookies and passwords would be sent unencrypted"
-                + " (add tls; or tlsTerminatedInFront: true behind a proxy that terminates TLS; or for development on"
+                + " (add tls; or behindTLSProxy: true behind a proxy that terminates TLS; or for development on"
                 + " loopback only session.cookie.secure: false)"),
         DiagnosticCase(
             "  cookie: { secure: false }\n", "  cookie: { name: session }\n",
             "2:14: listeners.0.address: session cookies and passwords would be sent unencrypted"
-                + " (add tls; or tlsTerminatedInFront: true behind a proxy that terminates TLS; or for development on"
+                + " (add tls; or behindTLSProxy: true behind a proxy that terminates TLS; or for development on"
                 + " loopback only session.cookie.secure: false)",
             "12:19: session.cookie.name: must be a name with the prefix __Host-, not \"session\" (write __Host-session)"
         ),
         DiagnosticCase(
             "{ secure: false }", "{ name: __Host- }",
             "2:14: listeners.0.address: session cookies and passwords would be sent unencrypted"
-                + " (add tls; or tlsTerminatedInFront: true behind a proxy that terminates TLS; or for development on"
+                + " (add tls; or behindTLSProxy: true behind a proxy that terminates TLS; or for development on"
                 + " loopback only session.cookie.secure: false)",
             "12:19: session.cookie.name: must have a name after the prefix (write __Host-cloakroom)"),
         DiagnosticCase(
@@ -308,7 +308,7 @@ struct DiagnosticCase: Sendable, CustomTestStringConvertible {
                 + " (write letters, digits and hyphens, without spaces)"
         ),
         DiagnosticCase(
-            "127.0.0.1:0\n", "127.0.0.1:0\n    tlsTerminatedInFront: true\n",
+            "127.0.0.1:0\n", "127.0.0.1:0\n    behindTLSProxy: true\n",
             "13:21: session.cookie.secure: must be true unless all listeners are on loopback"
                 + " (write true, or listen on 127.0.0.1 only)"),
         DiagnosticCase(

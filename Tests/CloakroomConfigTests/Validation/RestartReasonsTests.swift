@@ -89,7 +89,7 @@ import Testing
         }
         let running = try directory.load().configuration
         // Keys that conflict with the base configuration or have no effect on the plan.
-        let excepted = ["listeners.0.tlsTerminatedInFront", "reload.watch", "reload.interval"]
+        let excepted = ["listeners.0.behindTLSProxy", "reload.watch", "reload.interval"]
         let keys = DocumentedKeys.all().map { key in
             (key.path.map { $0 == "NAME" ? "api" : $0 }, key.isSecret ? "secret" : key.expectation)
         }
@@ -114,7 +114,7 @@ import Testing
             tls:
               certificateFile: a.pem
               keyFile: a.pem
-              moreCertificates: [{ certificateFile: a.pem, keyFile: a.pem }]
+              additionalCertificates: [{ certificateFile: a.pem, keyFile: a.pem }]
               clientCertificates: { caFile: a.pem }
             proxyProtocol: { trustedSources: [10.0.0.0/8] }
         upstreams:
@@ -152,7 +152,7 @@ import Testing
         "routes.0.upstream": "other", "passFields": "X-HTTP-Method-Override", "throttle": "false", "store": "sqlite",
         "absoluteTimeout": "7h",
         "maxSessions": "7", "maxSessionsPerAccount": "7", "secrets": "fedcba9876543210fedcba9876543210",
-        "localSessions": "7", "sqlite.path": "b.sqlite", "addresses": "two:2", "sentinelPrimary": "other",
+        "cacheSize": "7", "sqlite.path": "b.sqlite", "addresses": "two:2", "sentinelPrimary": "other",
         "user": "other", "user.id": "other", "sessionSource": "other", "password": "other", "sentinelPassword": "other",
         "timeout": "7s", "secure": "false",
         "cookie.name": "__Host-other", "sameSite": "Lax", "trustedOrigins": "https://a.test", "name": "other",
@@ -161,7 +161,7 @@ import Testing
         "websocket": "true", "accessLogRatio": "0.5", "head": "32KiB", "fields": "7", "target": "1KiB", "body": "7",
         "connections": "7", "connectionsPerAddress": "7", "streamsPerConnection": "7", "timeouts.header": "7s",
         "bodyIdle": "7s", "keepAlive": "7s", "connect": "7s", "responseHead": "7s", "identity": "7s",
-        "tunnelIdle": "7s", "drain": "7s", "trustedPeers": "10.0.0.0/8", "level": "debug", "format": "text",
+        "tunnelIdle": "7s", "drain": "7s", "trustedProxies": "10.0.0.0/8", "level": "debug", "format": "text",
         "accessLog": "false", "exporter": "log", "sampler": "always_on", "ratio": "0.5", "serviceName": "other",
         "resourceAttributes": "a=1", "endpoint": "http://c:4318/v1/traces", "headers": "a=1", "queueLimit": "7777",
         "batchLimit": "7", "interval": "7s", "eventLoops": "7", "rejectedStatuses": "499", "signInsPerAddress": "7",

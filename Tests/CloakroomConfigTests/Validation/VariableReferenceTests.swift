@@ -77,7 +77,7 @@ struct VariableReferenceTests {
     /// The same configuration with a listener that other machines can reach.
     private func exposed(_ yaml: String) throws -> ConfigFixture {
         try ConfigFixture(
-            yaml.replacingOccurrences(of: "127.0.0.1:0", with: "0.0.0.0:0\n    tlsTerminatedInFront: true")
+            yaml.replacingOccurrences(of: "127.0.0.1:0", with: "0.0.0.0:0\n    behindTLSProxy: true")
                 .replacingOccurrences(of: "  cookie: { secure: false }\n", with: "")
                 .replacingOccurrences(of: "session:\n  idleTimeout: 15m\n", with: "session: { idleTimeout: 15m }\n"))
     }

@@ -82,7 +82,7 @@ struct RequestHeaderPolicyTests {
         #expect(try kept("Connection: Content-Length, a", "content-length: 5", "A: b") == ["content-length: 5"])
     }
 
-    @Test("Rule 3: the session cookie is read and removed even if Connection names it")
+    @Test("Rules 3 and 52: the session cookie is read and removed even if Connection names it")
     func cookieNamedAway() throws {
         let head = try RequestHead.with(
             "Connection: cookie", "Cookie: __Host-cloakroom=\(String(repeating: "A", count: 43))")
@@ -168,7 +168,7 @@ struct RequestHeaderPolicyTests {
         #expect(try kept("Authorization: Bearer abc", "authorization: Bearer abc", "A: b") == ["A: b"])
     }
 
-    @Test("If the session cookie is present, all Cookie fields are dropped and rewritten without it")
+    @Test("Rule 52: if the session cookie is present, all Cookie fields are dropped and rewritten without it")
     func cookies() throws {
         #expect(try kept("Cookie: a=b", "Cookie: __Host-cloakroom=x; c=d", "A: b") == ["A: b"])
         #expect(try summary("Cookie: a=b", "Cookie: __Host-cloakroom=x").hasSessionCookie)

@@ -40,7 +40,7 @@ struct ResponseHeaderPolicyTests {
     }
 
     @Test(
-        "Rule 29: an upstream cannot set or clear the session cookie",
+        "Rules 29 and 52: an upstream cannot set or clear the session cookie",
         arguments: [
             "__Host-cloakroom=abc", "__Host-cloakroom=abc; Path=/; Secure", "__Host-cloakroom=; Max-Age=0",
             "__Host-cloakroom", "__Host-cloakroom;Path=/", " \t__Host-cloakroom\t = abc", "__Host-cloakroom ;a",

@@ -25,7 +25,7 @@ struct TrailerPolicyTests {
     }
 
     @Test(
-        "RFC 9110 §6.5.1: framing, routing, authentication, control and content fields are dropped",
+        "Rule 52, RFC 9110 §6.5.1: framing, routing, authentication, cookie, control and content fields are dropped",
         arguments: [
             "Content-Length", "Transfer-Encoding", "Host", "TE", "Trailer", "Connection", "Keep-Alive", "Upgrade",
             "HTTP2-Settings", "Authorization", "Cookie", "Set-Cookie", "WWW-Authenticate", "Proxy-Authenticate",

@@ -6,7 +6,7 @@ import Testing
 @Suite("Fields of a WebSocket handshake (RFC 6455 §4.2.1; RFC 8441 §5)")
 struct WebSocketFieldsTests {
     /// Returns the field lines that are kept; `nil` if they are ambiguous.
-    private func settled(_ writesKey: Bool, _ lines: String...) throws -> [String]? {
+    private func remaining(_ writesKey: Bool, _ lines: String...) throws -> [String]? {
         var head = try RequestHead.with(lines: lines)
         let isUnambiguous = WebSocketFields.settle(&head, writesKey: writesKey)
         return isUnambiguous ? head.kept : nil
@@ -14,7 +14,7 @@ struct WebSocketFieldsTests {
 
     @Test("If the gateway writes the key, the client's key and accept fields are removed in any spelling")
     func ownKey() throws {
-        let left = try settled(
+        let left = try remaining(
             true, "Sec-WebSocket-Key: a", "sec_websocket_key: b", "Sec-WebSocket-Key: c", "Sec-WebSocket-Accept: d",
             "sec.websocket.accept: e", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Protocol: chat")
         #expect(left == ["Sec-WebSocket-Version: 13", "Sec-WebSocket-Protocol: chat"])
@@ -22,17 +22,17 @@ struct WebSocketFieldsTests {
 
     @Test("If the client's key is forwarded, a second one is ambiguous")
     func clientKey() throws {
-        let left = try settled(false, "Sec-WebSocket-Key: a", "A: b")
+        let left = try remaining(false, "Sec-WebSocket-Key: a", "A: b")
         #expect(left == ["Sec-WebSocket-Key: a", "A: b"])
-        let twice = try settled(false, "Sec-WebSocket-Key: a", "Sec-WebSocket-Key: a")
+        let twice = try remaining(false, "Sec-WebSocket-Key: a", "Sec-WebSocket-Key: a")
         #expect(twice == nil)
-        let folded = try settled(false, "Sec-WebSocket-Key: a", "Sec_WebSocket_Key: a")
+        let folded = try remaining(false, "Sec-WebSocket-Key: a", "Sec_WebSocket_Key: a")
         #expect(folded == nil)
     }
 
     @Test("Two versions are ambiguous", arguments: [true, false])
     func versions(writesKey: Bool) throws {
-        let left = try settled(writesKey, "Sec-WebSocket-Version: 13", "Sec-WebSocket-Version: 8")
+        let left = try remaining(writesKey, "Sec-WebSocket-Version: 13", "Sec-WebSocket-Version: 8")
         #expect(left == nil)
     }
 }

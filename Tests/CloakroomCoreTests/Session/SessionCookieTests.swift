@@ -63,7 +63,7 @@ struct SessionCookieTests {
     }
 
     @Test(
-        "is removed from the forwarded request; the other cookies are kept in one field",
+        "Rule 52: is removed from the forwarded request; the other cookies are kept in one field",
         arguments: [
             ("Cookie: sid=x", ""),
             ("Cookie: a=b; sid=x; c=d", "Cookie: a=b; c=d"),
@@ -100,7 +100,7 @@ struct SessionCookieTests {
         #expect(loopback.clearCookieValue == "sid=; Path=/; HttpOnly; SameSite=Lax; Max-Age=0")
     }
 
-    @Test("is recognized in a Set-Cookie field of an upstream")
+    @Test("Rules 29 and 52: is recognized in a Set-Cookie field of an upstream")
     func recognisesItself() throws {
         let ticket = try ticket(Self.valueA)
         let isOurs = [cookie.setCookieValue(ticket), cookie.clearCookieValue, ""].map {

@@ -103,9 +103,9 @@ struct AccountEndpointsWithUpstreamTests {
 
     @Test(
         "Rule 32: an upstream that reads a password and does not respond gets at most five consecutive requests",
-        arguments: [(ScriptedUpstream.Act.close, 502), (.reset, 502), (.silence, 504)])
-    func unanswered(act: ScriptedUpstream.Act, status: Int) async throws {
-        try await ScriptedUpstream.run([act]) { port, _ in
+        arguments: [(ScriptedServer.Act.close, 502), (.reset, 502), (.silence, 504)])
+    func unanswered(act: ScriptedServer.Act, status: Int) async throws {
+        try await ScriptedServer.run([act]) { port, _ in
             let statuses = try await statuses(port, timeout: .milliseconds(200))
             #expect(statuses == Array(repeating: status, count: 5) + [429, 429, 429])
         }
@@ -113,7 +113,7 @@ struct AccountEndpointsWithUpstreamTests {
 
     @Test("Rule 32: an upstream that cannot be connected to delays no sign-in")
     func unconnected() async throws {
-        let rejecting = try await ScriptedUpstream.rejectingPort()
+        let rejecting = try await ScriptedServer.rejectingPort()
         #expect(try await statuses(rejecting, timeout: .seconds(10)) == Array(repeating: 502, count: 8))
         let deaf = try await BlackholePort(.isDeaf)
         defer { deaf.release() }
@@ -122,7 +122,7 @@ struct AccountEndpointsWithUpstreamTests {
 
     @Test("An upstream that is not running leads to 502 and ends no session")
     func upstreamGone() async throws {
-        let port = try await ScriptedUpstream.rejectingPort()
+        let port = try await ScriptedServer.rejectingPort()
         try await Upstreams.withClient(Upstreams.configuration(port: port)) { client in
             let store = ScriptedStore(CallRecorder())
             let signedIn = AccountControllerFixture.signedIn("1")

@@ -1,5 +1,6 @@
 import CloakroomCore
 import CloakroomIdentity
+import TestSupport
 import Testing
 
 @Suite("The refresh request", .timeLimit(.minutes(1)))
@@ -22,10 +23,10 @@ struct RefreshCallTests {
     }
 
     private func refresh(
-        _ script: [ScriptedUpstream.Act], tokens: TokenSet? = nil, timeout: Duration = .seconds(10),
+        _ script: [ScriptedServer.Act], tokens: TokenSet? = nil, timeout: Duration = .seconds(10),
         change: (inout UpstreamConfiguration) -> Void = { _ in }
     ) async throws -> Call {
-        try await ScriptedUpstream.run(script) { port, upstream in
+        try await ScriptedServer.run(script) { port, upstream in
             var configuration = Upstreams.configuration(port: port)
             change(&configuration)
             let result = try await Upstreams.withClient(configuration, timeout: timeout) { client in
@@ -47,7 +48,7 @@ struct RefreshCallTests {
 
     @Test("returns new tokens for the refresh token")
     func success() async throws {
-        let call = try await refresh([ScriptedUpstream.response("200 OK", Self.response)])
+        let call = try await refresh([ScriptedServer.response("200 OK", Self.response)])
         #expect(
             call.tokens
                 == TokenSet(
@@ -64,14 +65,14 @@ struct RefreshCallTests {
 
     @Test("keeps the refresh token if the response has none")
     func noRotation() async throws {
-        let call = try await refresh([ScriptedUpstream.response("200 OK", #"{"accessToken":"a"}"#)])
+        let call = try await refresh([ScriptedServer.response("200 OK", #"{"accessToken":"a"}"#)])
         #expect(call.tokens?.refreshToken == Secret("canary-refresh-1"))
         #expect(call.tokens?.authorization == Secret("Bearer a"))
     }
 
     @Test("sends the refresh token as JSON if configured")
     func json() async throws {
-        let call = try await refresh([ScriptedUpstream.response("200 OK", Self.response)]) {
+        let call = try await refresh([ScriptedServer.response("200 OK", Self.response)]) {
             $0.refresh = IdentityEndpointConfiguration(path: "/token", credentials: .json)
         }
         let request = try #require(call.requests.first)
@@ -84,7 +85,7 @@ struct RefreshCallTests {
         arguments: ["0", "-1", "-1e300", "1e300", "1e30", #""soon""#, "true", "[]", "{}"])
     func lifetimes(value: String) async throws {
         let response = #"{"accessToken":"a","expires_in":\#(value)}"#
-        let call = try await refresh([ScriptedUpstream.response("200 OK", response)]) {
+        let call = try await refresh([ScriptedServer.response("200 OK", response)]) {
             $0.refresh = IdentityEndpointConfiguration(path: "/auth/refresh", expiresIn: "expires_in")
         }
         #expect(try #require(call.tokens).accessTokenExpiresAt == nil)
@@ -92,8 +93,7 @@ struct RefreshCallTests {
 
     @Test("Rule 37: parses a lifetime that is a string")
     func lifetimeText() async throws {
-        let call = try await refresh([ScriptedUpstream.response("200 OK", #"{"accessToken":"a","expires_in":"3600"}"#)])
-        {
+        let call = try await refresh([ScriptedServer.response("200 OK", #"{"accessToken":"a","expires_in":"3600"}"#)]) {
             $0.refresh = IdentityEndpointConfiguration(path: "/auth/refresh", expiresIn: "expires_in")
         }
         #expect(call.tokens?.accessTokenExpiresAt == now + .seconds(3_600))
@@ -101,8 +101,8 @@ struct RefreshCallTests {
 
     @Test("Rule 37: logs once that an upstream's lifetimes are invalid")
     func lifetimeLog() async throws {
-        let response = ScriptedUpstream.response("200 OK", #"{"accessToken":"a","refreshToken":"r","expires_in":0}"#)
-        try await ScriptedUpstream.run([response]) { [tokens] port, _ in
+        let response = ScriptedServer.response("200 OK", #"{"accessToken":"a","refreshToken":"r","expires_in":0}"#)
+        try await ScriptedServer.run([response]) { [tokens] port, _ in
             var configuration = Upstreams.configuration(port: port)
             configuration.refresh?.expiresIn = "expires_in"
             configuration.signIn?.expiresIn = "expires_in"
@@ -139,7 +139,7 @@ struct RefreshCallTests {
             ("503 Unavailable", "", .unreachable),
         ] as [(String, String, TokenClientError.Kind)])
     func statuses(status: String, body: String, kind: TokenClientError.Kind) async throws {
-        let call = try await refresh([ScriptedUpstream.response(status, body)])
+        let call = try await refresh([ScriptedServer.response(status, body)])
         #expect(call.kind == kind)
         #expect(call.requests.count == 1)
     }
@@ -149,7 +149,7 @@ struct RefreshCallTests {
         for (status, kind) in [("400 Bad", .rejected), ("401 No", .misconfigured(.requestRejected))]
             as [(String, TokenClientError.Kind)]
         {
-            let call = try await refresh([ScriptedUpstream.response(status, "")]) {
+            let call = try await refresh([ScriptedServer.response(status, "")]) {
                 $0.refresh?.rejectedStatuses = [400, 403]
             }
             #expect(call.kind == kind)
@@ -161,7 +161,7 @@ struct RefreshCallTests {
         let start = #"{"error":"invalid_client","x":""#
         let long = start + String(repeating: "x", count: 10_000) + #""}"#
         for act in [
-            ScriptedUpstream.response("401 Unauthorized", long),
+            ScriptedServer.response("401 Unauthorized", long),
             .bytes("HTTP/1.1 401 Unauthorized\r\nContent-Length: 100\r\n\r\n" + start),
             .bytesThenClose("HTTP/1.1 401 Unauthorized\r\nContent-Length: 100\r\n\r\n" + start),
             .bytes("HTTP/1.1 401 Unauthorized\r\nContent-Length: 100\r\n\r\n"),
@@ -174,14 +174,14 @@ struct RefreshCallTests {
     @Test(
         "treats a response without tokens or of excessive size as invalid, and does not reject the session",
         arguments: [
-            ScriptedUpstream.response("200 OK", ""), ScriptedUpstream.response("200 OK", "{}"),
-            ScriptedUpstream.response("200 OK", "<html>login</html>"), ScriptedUpstream.response("204 No Content", ""),
-            ScriptedUpstream.response("200 OK", #"{"accessToken":"a\r\nb"}"#),
-            ScriptedUpstream.response("200 OK", #"{"accessToken":"a","refreshToken":7}"#),
-            ScriptedUpstream.response("200 OK", String(repeating: " ", count: 65_536) + response),
+            ScriptedServer.response("200 OK", ""), ScriptedServer.response("200 OK", "{}"),
+            ScriptedServer.response("200 OK", "<html>login</html>"), ScriptedServer.response("204 No Content", ""),
+            ScriptedServer.response("200 OK", #"{"accessToken":"a\r\nb"}"#),
+            ScriptedServer.response("200 OK", #"{"accessToken":"a","refreshToken":7}"#),
+            ScriptedServer.response("200 OK", String(repeating: " ", count: 65_536) + response),
             .bytesThenClose("SSH-2.0-OpenSSH_9\r\n\r\n"),
         ])
-    func nonsense(act: ScriptedUpstream.Act) async throws {
+    func nonsense(act: ScriptedServer.Act) async throws {
         let call = try await refresh([act])
         #expect(call.kind == .invalidResponse)
         #expect(call.requests.count == 1)
@@ -190,20 +190,20 @@ struct RefreshCallTests {
     @Test("accepts a response of 64 KiB")
     func largestResponse() async throws {
         let padding = String(repeating: " ", count: 65_536 - Self.response.utf8.count)
-        let call = try await refresh([ScriptedUpstream.response("200 OK", padding + Self.response)])
+        let call = try await refresh([ScriptedServer.response("200 OK", padding + Self.response)])
         #expect(call.tokens?.refreshToken == Secret("canary-refresh-2"))
     }
 
-    @Test("is never sent twice, whatever happens to the connection", arguments: [ScriptedUpstream.Act.close, .reset])
-    func sentOnce(act: ScriptedUpstream.Act) async throws {
-        let call = try await refresh([act, ScriptedUpstream.response("200 OK", Self.response)])
+    @Test("is never sent twice, whatever happens to the connection", arguments: [ScriptedServer.Act.close, .reset])
+    func sentOnce(act: ScriptedServer.Act) async throws {
+        let call = try await refresh([act, ScriptedServer.response("200 OK", Self.response)])
         #expect(call.kind == .unreachable)
         #expect(call.requests.count == 1)
     }
 
     @Test("is not sent to the next target once it was sent to one")
     func oneTarget() async throws {
-        try await ScriptedUpstream.run([ScriptedUpstream.response("200 OK", Self.response)]) { other, next in
+        try await ScriptedServer.run([ScriptedServer.response("200 OK", Self.response)]) { other, next in
             let call = try await refresh([.close]) {
                 $0.targets.append(UpstreamTargetConfiguration(HostAndPort(host: "127.0.0.1", port: other)))
             }
@@ -214,8 +214,8 @@ struct RefreshCallTests {
 
     @Test("uses the next target if one refuses connections")
     func nextTarget() async throws {
-        let rejecting = try await ScriptedUpstream.rejectingPort()
-        let call = try await refresh([ScriptedUpstream.response("200 OK", Self.response)]) {
+        let rejecting = try await ScriptedServer.rejectingPort()
+        let call = try await refresh([ScriptedServer.response("200 OK", Self.response)]) {
             $0.targets.insert(UpstreamTargetConfiguration(HostAndPort(host: "127.0.0.1", port: rejecting)), at: 0)
         }
         #expect(call.tokens != nil)
@@ -224,7 +224,7 @@ struct RefreshCallTests {
 
     @Test("uses a new connection, so that it cannot be lost on a pooled one that was just closed")
     func ownConnection() async throws {
-        try await ScriptedUpstream.run([ScriptedUpstream.response("200 OK", Self.response)]) { port, upstream in
+        try await ScriptedServer.run([ScriptedServer.response("200 OK", Self.response)]) { port, upstream in
             try await Upstreams.withClient(Upstreams.configuration(port: port)) { client in
                 _ = try await client.user(tokens, traceparent: nil)
                 _ = try await client.user(tokens, traceparent: nil)
@@ -238,7 +238,7 @@ struct RefreshCallTests {
 
     @Test("times out if no response arrives, and if the body stalls")
     func timeouts() async throws {
-        for act in [ScriptedUpstream.Act.silence, .bytes("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")] {
+        for act in [ScriptedServer.Act.silence, .bytes("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")] {
             let call = try await refresh([act], timeout: .milliseconds(200))
             #expect(call.kind == .timedOut)
             #expect(call.requests.count == 1)
@@ -262,9 +262,9 @@ struct RefreshCallTests {
 
     @Test("Rule 22: puts no token and no API key into an error, whatever fails")
     func canaries() async throws {
-        let acts: [ScriptedUpstream.Act] = [
-            .close, .reset, ScriptedUpstream.response("401 Unauthorized", "canary"),
-            ScriptedUpstream.response("200 OK", #"{"accessToken":"canary\n"}"#), .bytesThenClose("canary\r\n\r\n"),
+        let acts: [ScriptedServer.Act] = [
+            .close, .reset, ScriptedServer.response("401 Unauthorized", "canary"),
+            ScriptedServer.response("200 OK", #"{"accessToken":"canary\n"}"#), .bytesThenClose("canary\r\n\r\n"),
         ]
         for act in acts {
             let result = try await refresh([act]).result
@@ -281,9 +281,9 @@ struct UserCallTests {
     private let tokens = TokenSet(authorization: Secret("Bearer canary-access"), obtainedAt: Upstreams.now)
 
     private func user(
-        _ act: ScriptedUpstream.Act, change: (inout UpstreamConfiguration) -> Void = { _ in }
+        _ act: ScriptedServer.Act, change: (inout UpstreamConfiguration) -> Void = { _ in }
     ) async throws -> (document: [UInt8]?, requests: [String]) {
-        try await ScriptedUpstream.run([act]) { port, upstream in
+        try await ScriptedServer.run([act]) { port, upstream in
             var configuration = Upstreams.configuration(port: port)
             change(&configuration)
             let document = try await Upstreams.withClient(configuration) {
@@ -295,7 +295,7 @@ struct UserCallTests {
 
     @Test("returns the document, compact")
     func success() async throws {
-        let call = try await user(ScriptedUpstream.response("200 OK", #"{ "name": "Jo" }"#))
+        let call = try await user(ScriptedServer.response("200 OK", #"{ "name": "Jo" }"#))
         #expect(call.document == Array(#"{"name":"Jo"}"#.utf8))
         let request = try #require(call.requests.first)
         #expect(request.hasPrefix("GET /user HTTP/1.1\r\n"))
@@ -319,7 +319,7 @@ struct UserCallTests {
         var tokens = tokens
         tokens.authorization = Secret("Bearer canary-access-0123456789")
         let document = body.replacing("canary-access", with: "canary-access-0123456789")
-        try await ScriptedUpstream.run([ScriptedUpstream.response(status, document)]) { [tokens] port, _ in
+        try await ScriptedServer.run([ScriptedServer.response(status, document)]) { [tokens] port, _ in
             try await Upstreams.withClient(Upstreams.configuration(port: port)) { client in
                 await #expect(throws: TokenClientError(kind, in: .user, isUnjudged: status.hasPrefix("5"))) {
                     try await client.user(tokens, traceparent: nil)
@@ -335,7 +335,7 @@ struct UserCallTests {
             authorization: Secret("Bearer canary-access-before"), refreshToken: Secret("canary-refresh-before"),
             obtainedAt: Upstreams.now)
         for text in [#"{"t":"canary\u002daccess-before"}"#, #"{"canary-refresh-before":1}"#] {
-            try await ScriptedUpstream.run([ScriptedUpstream.response("200 OK", text)]) { [tokens] port, _ in
+            try await ScriptedServer.run([ScriptedServer.response("200 OK", text)]) { [tokens] port, _ in
                 try await Upstreams.withClient(Upstreams.configuration(port: port)) { client in
                     await #expect(throws: TokenClientError(.invalidResponse, in: .user)) {
                         try await client.user(tokens, replacing: previous, traceparent: nil)
@@ -350,7 +350,7 @@ struct UserCallTests {
     @Test("Rule 31: rejects a large document of nested brackets immediately")
     func nestedDocument() async throws {
         let text = #"{"a":"# + String(repeating: "[", count: 22_500) + String(repeating: "]", count: 22_500) + "}"
-        try await ScriptedUpstream.run([ScriptedUpstream.response("200 OK", text)]) { [tokens] port, _ in
+        try await ScriptedServer.run([ScriptedServer.response("200 OK", text)]) { [tokens] port, _ in
             try await Upstreams.withClient(Upstreams.configuration(port: port), timeout: .seconds(2)) { client in
                 let time = await ContinuousClock().measure {
                     await #expect(throws: TokenClientError(.invalidResponse, in: .user)) {
@@ -364,7 +364,7 @@ struct UserCallTests {
 
     @Test("times out if no response arrives")
     func timeout() async throws {
-        try await ScriptedUpstream.run([.silence]) { port, _ in
+        try await ScriptedServer.run([.silence]) { port, _ in
             try await Upstreams.withClient(Upstreams.configuration(port: port), timeout: .milliseconds(200)) { client in
                 await #expect(throws: TokenClientError(.timedOut, in: .user)) {
                     try await client.user(tokens, traceparent: nil)

@@ -5,16 +5,16 @@ import Testing
 
 @Suite("Identity requests and the targets shared with forwarded requests", .timeLimit(.minutes(3)))
 struct SharedTargetsTests {
-    private static let tokens = ScriptedUpstream.response(
+    private static let tokens = ScriptedServer.response(
         "200 OK", #"{"accessToken":"access","refreshToken":"refresh"}"#)
-    private static let user = ScriptedUpstream.response("200 OK", "{}")
+    private static let user = ScriptedServer.response("200 OK", "{}")
     private static let held = TokenSet(
         authorization: Secret("Bearer access"), refreshToken: Secret("refresh"), obtainedAt: Upstreams.now)
 
     @Test("A refusing target is reported, a connected one is reported once, and the user request is a follow-up")
     func reports() async throws {
-        let rejecting = try await ScriptedUpstream.rejectingPort()
-        try await ScriptedUpstream.run([Self.tokens, Self.user]) { port, _ in
+        let rejecting = try await ScriptedServer.rejectingPort()
+        try await ScriptedServer.run([Self.tokens, Self.user]) { port, _ in
             let targets = RecordedTargets(2)
             let configuration = Upstreams.configuration(port: rejecting, others: [port])
             _ = try await Upstreams.withClient(configuration, targets: targets) { client in
@@ -30,7 +30,7 @@ struct SharedTargetsTests {
     func blackHole() async throws {
         let deaf = try await BlackholePort(.isDeaf)
         defer { deaf.release() }
-        try await ScriptedUpstream.run([Self.tokens]) { port, upstream in
+        try await ScriptedServer.run([Self.tokens]) { port, upstream in
             for (connect, identity) in [
                 (Duration.milliseconds(300), Duration.seconds(30)), (.seconds(30), .seconds(6)),
             ] {
@@ -66,7 +66,7 @@ struct SharedTargetsTests {
 
     @Test("A connected target that does not respond is slow, and is not reported")
     func slow() async throws {
-        try await ScriptedUpstream.run([.silence]) { port, _ in
+        try await ScriptedServer.run([.silence]) { port, _ in
             let targets = RecordedTargets(1)
             _ = try await Upstreams.withClient(
                 Upstreams.configuration(port: port), timeout: .milliseconds(300), targets: targets
@@ -81,9 +81,9 @@ struct SharedTargetsTests {
 
     @Test("A refresh whose connection was lost after it was sent is sent to no other target")
     func notSentTwice() async throws {
-        for act in [ScriptedUpstream.Act.close, .reset] {
-            try await ScriptedUpstream.run([act]) { first, one in
-                try await ScriptedUpstream.run([Self.tokens]) { second, other in
+        for act in [ScriptedServer.Act.close, .reset] {
+            try await ScriptedServer.run([act]) { first, one in
+                try await ScriptedServer.run([Self.tokens]) { second, other in
                     let configuration = Upstreams.configuration(port: first, others: [second])
                     _ = try await Upstreams.withClient(configuration) { client in
                         await #expect(throws: TokenClientError(.unreachable, in: .refresh)) {

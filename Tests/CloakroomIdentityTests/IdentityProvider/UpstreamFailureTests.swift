@@ -1,5 +1,6 @@
 import CloakroomCore
 import CloakroomIdentity
+import TestSupport
 import Testing
 
 @Suite("The token client with a misbehaving upstream", .timeLimit(.minutes(3)))
@@ -8,10 +9,10 @@ struct UpstreamFailureTests {
 
     /// Signs in against a script, and returns the error and the requests of the upstream.
     private func signIn(
-        _ script: [ScriptedUpstream.Act], timeout: Duration = .seconds(10),
+        _ script: [ScriptedServer.Act], timeout: Duration = .seconds(10),
         change: (inout UpstreamConfiguration) -> Void = { _ in }
     ) async throws -> (error: TokenClientError?, requests: [String]) {
-        try await ScriptedUpstream.run(script) { port, upstream in
+        try await ScriptedServer.run(script) { port, upstream in
             var configuration = Upstreams.configuration(port: port)
             change(&configuration)
             let error = try await Upstreams.withClient(configuration, timeout: timeout) { client in
@@ -32,15 +33,15 @@ struct UpstreamFailureTests {
 
     @Test("reports a port that refuses connections as unreachable")
     func rejected() async throws {
-        let port = try await ScriptedUpstream.rejectingPort()
+        let port = try await ScriptedServer.rejectingPort()
         let error = try await Upstreams.withClient(Upstreams.configuration(port: port)) { await failure(of: $0) }
         #expect(error == TokenClientError(.unreachable, in: .signIn, isUnjudged: true))
     }
 
     @Test("tries the next target if one refuses connections")
     func nextTarget() async throws {
-        let rejecting = try await ScriptedUpstream.rejectingPort()
-        let script = [ScriptedUpstream.response("200 OK", Self.tokens), ScriptedUpstream.response("200 OK", "{}")]
+        let rejecting = try await ScriptedServer.rejectingPort()
+        let script = [ScriptedServer.response("200 OK", Self.tokens), ScriptedServer.response("200 OK", "{}")]
         let result = try await signIn(script) { configuration in
             configuration.targets.insert(
                 UpstreamTargetConfiguration(HostAndPort(host: "127.0.0.1", port: rejecting)), at: 0)
@@ -51,7 +52,7 @@ struct UpstreamFailureTests {
 
     @Test("reports unreachable for a connection reset or closed without a response, after a second attempt")
     func brokenOff() async throws {
-        for act in [ScriptedUpstream.Act.reset, .close] {
+        for act in [ScriptedServer.Act.reset, .close] {
             let result = try await signIn([act])
             #expect(result.error == TokenClientError(.unreachable, in: .signIn))
             #expect(result.requests.count == 2)
@@ -61,14 +62,14 @@ struct UpstreamFailureTests {
     @Test("recovers from a pooled connection that the upstream has just closed")
     func staleConnection() async throws {
         let result = try await signIn([
-            .close, ScriptedUpstream.response("200 OK", Self.tokens), .close, ScriptedUpstream.response("200 OK", "{}"),
+            .close, ScriptedServer.response("200 OK", Self.tokens), .close, ScriptedServer.response("200 OK", "{}"),
         ])
         #expect(result.error == nil)
     }
 
     @Test("times out if no response arrives, if the head stalls, and if the body stalls")
     func timeouts() async throws {
-        let acts: [ScriptedUpstream.Act] = [
+        let acts: [ScriptedServer.Act] = [
             .silence, .bytes("HTTP/1.1 200 OK\r\nContent-Le"),
             .bytes("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"accessToken\":"),
         ]
@@ -81,16 +82,16 @@ struct UpstreamFailureTests {
     @Test(
         "treats an unexpected response as invalid",
         arguments: [
-            ScriptedUpstream.response("200 OK", ""), ScriptedUpstream.response("200 OK", "<html>login</html>"),
-            ScriptedUpstream.response("200 OK", "{}"),
-            ScriptedUpstream.response("200 OK", #"{"accessToken":"a\r\nb"}"#),
-            ScriptedUpstream.response("204 No Content", ""),
-            ScriptedUpstream.response("302 Found\r\nLocation: http://127.0.0.1:1/", ""),
+            ScriptedServer.response("200 OK", ""), ScriptedServer.response("200 OK", "<html>login</html>"),
+            ScriptedServer.response("200 OK", "{}"),
+            ScriptedServer.response("200 OK", #"{"accessToken":"a\r\nb"}"#),
+            ScriptedServer.response("204 No Content", ""),
+            ScriptedServer.response("302 Found\r\nLocation: http://127.0.0.1:1/", ""),
             .bytesThenClose("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n"),
             .bytesThenClose("SSH-2.0-OpenSSH_9\r\n\r\n"),
-            ScriptedUpstream.response("200 OK", String(repeating: " ", count: 65_536) + tokens),
+            ScriptedServer.response("200 OK", String(repeating: " ", count: 65_536) + tokens),
         ])
-    func nonsense(act: ScriptedUpstream.Act) async throws {
+    func nonsense(act: ScriptedServer.Act) async throws {
         let result = try await signIn([act])
         #expect(result.error == TokenClientError(.invalidResponse, in: .signIn))
         #expect(result.requests.count == 1)
@@ -105,7 +106,7 @@ struct UpstreamFailureTests {
     func nonsenseUser(document: String) async throws {
         let tokens = #"{"accessToken":"canary-access-0123456789"}"#
         let result = try await signIn([
-            ScriptedUpstream.response("200 OK", tokens), ScriptedUpstream.response("200 OK", document),
+            ScriptedServer.response("200 OK", tokens), ScriptedServer.response("200 OK", document),
         ])
         #expect(result.error == TokenClientError(.invalidResponse, in: .user))
     }
@@ -122,7 +123,7 @@ struct UpstreamFailureTests {
             ("429 Slow down", "", .busy), ("503 Away", "", .unreachable),
         ] as [(String, String, TokenClientError.Kind)])
     func rejections(status: String, body: String, kind: TokenClientError.Kind) async throws {
-        let result = try await signIn([ScriptedUpstream.response(status, body)])
+        let result = try await signIn([ScriptedServer.response(status, body)])
         #expect(result.error == TokenClientError(kind, in: .signIn, isUnjudged: status.hasPrefix("5")))
     }
 
@@ -131,7 +132,7 @@ struct UpstreamFailureTests {
         for (status, kind) in [("404 Unknown", .rejected), ("403 No", .misconfigured(.forbidden))]
             as [(String, TokenClientError.Kind)]
         {
-            let result = try await signIn([ScriptedUpstream.response(status, "")]) {
+            let result = try await signIn([ScriptedServer.response(status, "")]) {
                 $0.signIn?.rejectedStatuses = [401, 404]
             }
             #expect(result.error == TokenClientError(kind, in: .signIn))
@@ -140,7 +141,7 @@ struct UpstreamFailureTests {
 
     @Test("sends credentials as JSON if configured")
     func jsonCredentials() async throws {
-        let script = [ScriptedUpstream.response("200 OK", Self.tokens), ScriptedUpstream.response("200 OK", "{}")]
+        let script = [ScriptedServer.response("200 OK", Self.tokens), ScriptedServer.response("200 OK", "{}")]
         let result = try await signIn(script) {
             $0.signIn = IdentityEndpointConfiguration(path: "/login", credentials: .json)
         }
@@ -153,7 +154,7 @@ struct UpstreamFailureTests {
 
     @Test("sends a refresh token as JSON if configured, and limits the wait")
     func jsonRevoke() async throws {
-        try await ScriptedUpstream.run([.silence]) { port, upstream in
+        try await ScriptedServer.run([.silence]) { port, upstream in
             var configuration = Upstreams.configuration(port: port)
             configuration.revoke = IdentityEndpointConfiguration(path: "/revoke", credentials: .json)
             try await Upstreams.withClient(configuration, timeout: .milliseconds(200)) { client in
@@ -171,7 +172,7 @@ struct UpstreamFailureTests {
 
     @Test("fails without hanging or crashing after its shutdown")
     func afterShutdown() async throws {
-        try await ScriptedUpstream.run([.silence]) { port, _ in
+        try await ScriptedServer.run([.silence]) { port, _ in
             let client = try await Upstreams.withClient(Upstreams.configuration(port: port)) { $0 }
             #expect(await failure(of: client) == TokenClientError(.unreachable, in: .signIn))
         }
@@ -179,10 +180,10 @@ struct UpstreamFailureTests {
 
     @Test("Rule 22: puts no password, token or API key into an error, whatever fails")
     func canaries() async throws {
-        let acts: [ScriptedUpstream.Act] = [
-            .close, .reset, ScriptedUpstream.response("401 Unauthorized", "canary"),
-            ScriptedUpstream.response("500 Oops", "canary"),
-            ScriptedUpstream.response("200 OK", #"{"accessToken":"canary\n"}"#),
+        let acts: [ScriptedServer.Act] = [
+            .close, .reset, ScriptedServer.response("401 Unauthorized", "canary"),
+            ScriptedServer.response("500 Oops", "canary"),
+            ScriptedServer.response("200 OK", #"{"accessToken":"canary\n"}"#),
             .bytesThenClose("canary\r\n\r\n"),
         ]
         for act in acts {

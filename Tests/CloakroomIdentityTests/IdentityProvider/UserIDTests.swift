@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @testable import CloakroomIdentity
@@ -47,14 +48,14 @@ struct UserIDTests {
 
     @Test("Rule 35: is returned by a sign-in together with the typed name")
     func signIn() async throws {
-        func json(_ body: String) -> ScriptedUpstream.Act {
+        func json(_ body: String) -> ScriptedServer.Act {
             .bytes(
                 "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)"
             )
         }
         let tokens = json(#"{"accessToken":"canary-access-1","refreshToken":"canary-refresh-1"}"#)
         let user = json(#"{"id":17,"email":"jo@example.com"}"#)
-        try await ScriptedUpstream.run([tokens, user, tokens, user]) { port, _ in
+        try await ScriptedServer.run([tokens, user, tokens, user]) { port, _ in
             try await Upstreams.withClient(Upstreams.configuration(port: port)) { client in
                 for email in ["jo@example.com", "j\u{f6}@example.com"] {
                     let signedIn = try await client.signIn(

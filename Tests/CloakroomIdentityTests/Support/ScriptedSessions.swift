@@ -50,7 +50,7 @@ final class ScriptedClient: TokenClient {
     func refresh(
         _ tokens: TokenSet, traceparent: String?, now: Timestamp
     ) async throws(TokenClientError) -> TokenSet {
-        journal.note("renew \(String(decoding: tokens.refreshToken?.bytes ?? [], as: UTF8.self))")
+        journal.note("refresh \(String(decoding: tokens.refreshToken?.bytes ?? [], as: UTF8.self))")
         let result = state.withLock { state in
             state.traceparents.append(traceparent)
             return state.refresh

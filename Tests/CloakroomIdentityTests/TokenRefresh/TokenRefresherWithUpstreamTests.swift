@@ -127,11 +127,11 @@ struct TokenRefresherWithUpstreamTests {
     func changedUser() async throws {
         try await withRoom { room in
             let signed = try await room.signIn()
-            room.mock.api.renameUser(email: Self.emails[0], to: "Somebody Else")
+            room.mock.api.renameUser(email: Self.emails[0], to: "Another Name")
             #expect(await room.refresh(signed).session != nil)
             await room.settle()
             let json = String(decoding: try room.kept(signed.ticket).user.json, as: UTF8.self)
-            #expect(json.contains("Somebody Else"))
+            #expect(json.contains("Another Name"))
         }
     }
 

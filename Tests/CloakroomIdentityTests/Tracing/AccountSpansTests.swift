@@ -7,7 +7,7 @@ import Tracing
 
 @Suite("Spans of sign-in and sign-out", .timeLimit(.minutes(3)))
 struct AccountSpansTests {
-    private let spans = RecordedSpans()
+    private let spans = TracedRequest()
 
     @Test(
         "A sign-in is a child span of its request with its outcome; a wrong password is no error",

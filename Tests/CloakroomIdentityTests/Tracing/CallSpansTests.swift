@@ -1,13 +1,14 @@
 import CloakroomCore
 import CloakroomIdentity
 import InMemoryTracing
+import TestSupport
 import Testing
 import Tracing
 
 @Suite("Spans of requests to the upstream", .timeLimit(.minutes(3)))
 struct CallSpansTests {
-    private static let tokens = ScriptedUpstream.response("200 OK", #"{"access_token":"canary-access"}"#)
-    private let spans = RecordedSpans()
+    private static let tokens = ScriptedServer.response("200 OK", #"{"access_token":"canary-access"}"#)
+    private let spans = TracedRequest()
 
     /// A configuration in which a sign-in takes one call.
     private func configuration(port: Int, others: [Int] = []) -> UpstreamConfiguration {
@@ -29,7 +30,7 @@ struct CallSpansTests {
 
     @Test("A call is a client span under the current one, and the upstream continues its trace")
     func call() async throws {
-        try await ScriptedUpstream.run([Self.tokens]) { port, upstream in
+        try await ScriptedServer.run([Self.tokens]) { port, upstream in
             let server = try await signIn(configuration(port: port))
             let span = try #require(spans.finished.first)
             #expect(spans.finished.count == 1)
@@ -50,7 +51,7 @@ struct CallSpansTests {
 
     @Test("Without a current span none is created, and the given context is sent")
     func unsampled() async throws {
-        try await ScriptedUpstream.run([Self.tokens]) { port, upstream in
+        try await ScriptedServer.run([Self.tokens]) { port, upstream in
             try await Upstreams.withClient(configuration(port: port), tracer: spans.tracer) { client in
                 _ = try? await client.signIn(
                     try Upstreams.credentials(), traceparent: "00-given-01", now: Upstreams.now)
@@ -63,8 +64,8 @@ struct CallSpansTests {
 
     @Test("Each attempted target has a span of its own, with its number")
     func targets() async throws {
-        let nobody = try await ScriptedUpstream.rejectingPort()
-        try await ScriptedUpstream.run([Self.tokens]) { port, _ in
+        let nobody = try await ScriptedServer.rejectingPort()
+        try await ScriptedServer.run([Self.tokens]) { port, _ in
             _ = try await signIn(configuration(port: nobody, others: [port]))
             try #require(spans.finished.count == 2)
             #expect(spans.finished.map { $0.texts["server.port"] } == ["\(nobody)", "\(port)"])
@@ -76,7 +77,7 @@ struct CallSpansTests {
 
     @Test("A call that is retried after its connection was lost has two spans")
     func brokenConnection() async throws {
-        try await ScriptedUpstream.run([.close, Self.tokens]) { port, _ in
+        try await ScriptedServer.run([.close, Self.tokens]) { port, _ in
             _ = try await signIn(configuration(port: port))
             #expect(spans.finished.map { $0.texts["http.request.resend_count"] } == [nil, "1"])
             #expect(spans.finished.map(\.isError) == [true, false])
@@ -85,7 +86,7 @@ struct CallSpansTests {
 
     @Test("A failure status is the error type", arguments: ["401", "500"])
     func status(status: String) async throws {
-        try await ScriptedUpstream.run([ScriptedUpstream.response("\(status) No", "")]) { port, _ in
+        try await ScriptedServer.run([ScriptedServer.response("\(status) No", "")]) { port, _ in
             _ = try await signIn(configuration(port: port))
             let span = try #require(spans.finished.first)
             #expect(span.texts["http.response.status_code"] == status)
@@ -96,11 +97,11 @@ struct CallSpansTests {
 
     @Test("A missing and a malformed response have different error types")
     func failures() async throws {
-        try await ScriptedUpstream.run([.silence]) { port, _ in
+        try await ScriptedServer.run([.silence]) { port, _ in
             _ = try await signIn(configuration(port: port), timeout: .milliseconds(100))
         }
-        try await ScriptedUpstream.run([
-            ScriptedUpstream.response("200 OK", String(repeating: "x", count: 70_000))
+        try await ScriptedServer.run([
+            ScriptedServer.response("200 OK", String(repeating: "x", count: 70_000))
         ]) { port, _ in
             _ = try await signIn(configuration(port: port))
         }

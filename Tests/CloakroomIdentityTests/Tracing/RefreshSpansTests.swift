@@ -6,7 +6,7 @@ import Tracing
 
 @Suite("Spans of token refreshes", .timeLimit(.minutes(3)))
 struct RefreshSpansTests {
-    private let spans = RecordedSpans()
+    private let spans = TracedRequest()
 
     @Test(
         "A refresh is a child span of the request that started it; a rejection is no error, an outage is one",

@@ -1,5 +1,6 @@
 import CloakroomCore
 import NIOHPACK
+import TestSupport
 import Testing
 
 @Suite("Cross-site requests and CORS over HTTP/2", .serialized)

@@ -1,5 +1,6 @@
 import CloakroomCore
 import Synchronization
+import TestSupport
 import Testing
 
 @Suite("State-changing requests must be same-origin", .serialized)
@@ -137,7 +138,7 @@ struct CrossSiteTests {
     func forwardedScheme() async throws {
         let secure = "Origin: https://gateway.test"
         try await Self.run {
-            $0.trustedPeers = [CIDRBlock("127.0.0.0/8")].compactMap { $0 }
+            $0.trustedProxies = [CIDRBlock("127.0.0.0/8")].compactMap { $0 }
         } body: { gateway, cookie in
             let client = try await gateway.client()
             let proto = "X-Forwarded-Proto: https"

@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @Suite("Forwarding fields sent to the upstream (RFC 7239; RFC 9110 §7.6.3)", .serialized)
@@ -12,7 +13,7 @@ struct ForwardingTests {
     private static func request(isTrusted: Bool) async throws -> ScriptedUpstream.Request {
         try await GatewaySetup([.request, .send(Reply.ok)])
             .configuration { configuration in
-                if isTrusted { configuration.trustedPeers = [CIDRBlock("127.0.0.0/8")].compactMap { $0 } }
+                if isTrusted { configuration.trustedProxies = [CIDRBlock("127.0.0.0/8")].compactMap { $0 } }
             }
             .run { gateway in
                 let lines = ["GET /public/a HTTP/1.1", "Host: gateway.test"] + claims
@@ -64,7 +65,7 @@ struct ForwardingTests {
         }
     }
 
-    @Test("The session cookie is removed, and other cookies are forwarded")
+    @Test("Rule 52: the session cookie is removed, and other cookies are forwarded")
     func cookies() async throws {
         let sessions = FakeSessions()
         let cookie = sessions.add()

@@ -8,7 +8,7 @@ struct FullLogTests {
         "Requests are served while the log pipe is full, and dropped lines are counted",
         .timeLimit(.minutes(2)))
     func fullPipe() async throws {
-        let pipe = try LogPipe()
+        let pipe = try LinePipe()
         var setup = GatewaySetup([.request, .send(Reply.ok), .again])
         setup.settings.isAccessLogEnabled = true
         setup.settings.logFileDescriptor = pipe.writeEnd
@@ -23,11 +23,11 @@ struct FullLogTests {
                 #expect(try await client.exchange(Ask.get()).text == "ok")
             }
         } catch {
-            _ = pipe.text()
+            _ = await pipe.text()
             throw error
         }
         // Lines written before are complete, except possibly the last one.
-        let lines = pipe.text().split(separator: "\n").dropLast()
+        let lines = await pipe.text().split(separator: "\n").dropLast()
         #expect(lines.count > 50 && lines.count < 1_000)
         #expect(lines.allSatisfy { LogLine($0)?["status"] == "200" })
     }

@@ -20,14 +20,14 @@ struct MetricsAndLogTests {
             try await gateway.metric("cloakroom_auth_decisions_total{decision=\"forwarded\",route=\"private\"} 1")
             try await gateway.metric("cloakroom_auth_decisions_total{decision=\"unauthenticated\",route=\"private\"} 1")
             try await gateway.metric("http_server_active_requests{http_request_method=\"GET\",url_scheme=\"http\"} 0")
-            for (route, status, count) in [
-                ("public", 200, 3), ("private", 200, 1), ("private", 401, 1), ("(unmatched)", 404, 1),
-                ("(accounts)", 200, 1),
+            for (route, pattern, status, count) in [
+                ("public", "/public/*", 200, 3), ("private", "/private/*", 200, 1), ("private", "/private/*", 401, 1),
+                ("(unmatched)", "", 404, 1), ("(accounts)", "", 200, 1),
             ] {
                 try await eventually("the count of \(route) \(status)") {
                     gateway.metrics.split(separator: "\n").contains {
                         $0.hasPrefix("http_server_request_duration_seconds_count{")
-                            && $0.contains("http_route=\"\(route)\"")
+                            && $0.contains(",http_route=\"\(pattern)\",") && $0.contains(",route=\"\(route)\",")
                             && $0.contains("http_response_status_code=\"\(status)\"") && $0.hasSuffix(" \(count)")
                     }
                 }
@@ -71,17 +71,17 @@ struct MetricsAndLogTests {
     private static func log(
         _ setup: GatewaySetup, _ body: (RunningGateway) async throws -> Void
     ) async throws -> (lines: [LogLine], text: String) {
-        let pipe = try LogPipe()
+        let pipe = try LinePipe()
         var setup = setup
         setup.settings.isAccessLogEnabled = true
         setup.settings.logFileDescriptor = pipe.writeEnd
         do {
             try await setup.run(body)
         } catch {
-            _ = pipe.text()
+            _ = await pipe.text()
             throw error
         }
-        let text = pipe.text()
+        let text = await pipe.text()
         return (text.split(separator: "\n").compactMap { LogLine($0) }, text)
     }
 
@@ -114,6 +114,7 @@ struct MetricsAndLogTests {
         #expect(first["error"] == nil)
         #expect(lines[1]["status"] == "401")
         #expect(lines[1]["decision"] == "unauthenticated")
+        #expect(lines[1]["unauthorized_reason"] == "no_session")
         #expect(lines[1]["upstream"] == nil)
         #expect(lines[1]["session"] == nil)
         let ticket = cookie.split(separator: "=").last ?? ""

@@ -43,7 +43,7 @@ struct TokenRefreshTests {
             #expect(requests.map { $0["Authorization"] } == [Self.stale, Self.fresh])
             #expect(Set(requests.map(\.line)) == ["GET /private/a?q=1 HTTP/1.1"])
             #expect(refresher.calls == [FakeRefresher.Call(session: pair.stale.id, cause: .rejected)])
-            try await gateway.metric(#"cloakroom_upstream_retries_total{reason="refused_token",upstream="api"} 1"#)
+            try await gateway.metric(#"cloakroom_upstream_retries_total{reason="rejected_token",upstream="api"} 1"#)
         }
     }
 

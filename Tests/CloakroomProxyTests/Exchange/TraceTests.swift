@@ -11,7 +11,7 @@ struct TraceTests {
     private static let incoming = "traceparent: 00-\(traceID)-b7ad6b7169203331-01"
 
     private static func trusting(_ setup: GatewaySetup) -> GatewaySetup {
-        setup.configuration { $0.trustedPeers = [CIDRBlock("127.0.0.1")].compactMap { $0 } }
+        setup.configuration { $0.trustedProxies = [CIDRBlock("127.0.0.1")].compactMap { $0 } }
     }
 
     @Test("An untrusted peer's traceparent is replaced by a new root; exactly one is sent to the upstream")

@@ -65,7 +65,7 @@ struct WebSocketHandshakeTests {
         }
     }
 
-    @Test("With a session the upstream receives the injected fields, and not the cookie (RFC 6455 §10.5)")
+    @Test("Rule 52: with a session the upstream receives the injected fields, and not the cookie (RFC 6455 §10.5)")
     func injected() async throws {
         let sessions = FakeSessions()
         let cookie = sessions.add()

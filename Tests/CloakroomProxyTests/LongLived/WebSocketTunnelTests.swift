@@ -5,26 +5,6 @@ import Testing
 
 @Suite("Bytes through a WebSocket (RFC 6455 §4)", .serialized)
 struct WebSocketTunnelTests {
-    private static let total = 64 << 20
-    /// The capacity of all buffers on the path: four socket buffers, each up to some megabytes.
-    private static let bound = 40 << 20
-
-    private static let megabyte: ByteBuffer = {
-        var generator = SeededGenerator(seed: 11)
-        var bytes = ByteBuffer()
-        for _ in 0..<(1 << 17) { bytes.writeInteger(generator.next()) }
-        return bytes
-    }()
-
-    private static func isWhole(_ body: ByteBuffer) -> Bool {
-        var body = body
-        guard body.readableBytes == total else { return false }
-        while let part = body.readSlice(length: 1 << 20) {
-            guard part == megabyte else { return false }
-        }
-        return true
-    }
-
     @Test("Arbitrary bytes are forwarded in both directions as they arrive (RFC 6455 §5)")
     func bothWays() async throws {
         try await Tunnel.open { tunnel in
@@ -44,14 +24,14 @@ struct WebSocketTunnelTests {
     @Test("Both directions at once arrive byte for byte (RFC 6455 §5)")
     func atOnce() async throws {
         try await Tunnel.open { tunnel in
-            let up = Task { try await tunnel.client.stream(Self.megabyte, times: Self.total >> 20) }
-            let down = Task { try await tunnel.upstream.stream(Self.megabyte, times: Self.total >> 20) }
+            let up = Task { try await tunnel.client.stream(LargeBody.megabyte, times: LargeBody.total >> 20) }
+            let down = Task { try await tunnel.upstream.stream(LargeBody.megabyte, times: LargeBody.total >> 20) }
             try await up.value
             try await down.value
             try await tunnel.client.endOutput()
-            #expect(Self.isWhole(try await tunnel.upstream.rest()))
+            #expect(LargeBody.isWhole(try await tunnel.upstream.rest()))
             try await tunnel.upstream.endOutput()
-            #expect(Self.isWhole(try await tunnel.client.rest()))
+            #expect(LargeBody.isWhole(try await tunnel.client.rest()))
         }
     }
 
@@ -59,17 +39,17 @@ struct WebSocketTunnelTests {
     func slowClient() async throws {
         try await Tunnel.open(receiveBuffer: 65_536) { tunnel in
             try await tunnel.client.setReading(false)
-            let down = Task { try await tunnel.upstream.stream(Self.megabyte, times: Self.total >> 20) }
+            let down = Task { try await tunnel.upstream.stream(LargeBody.megabyte, times: LargeBody.total >> 20) }
             try await eventually("the first megabyte") { tunnel.upstream.sent > 0 }
             let sent = try await waitUntilStable { tunnel.upstream.sent }
-            #expect(sent < Self.bound)
+            #expect(sent < LargeBody.bound)
             // The other direction does not wait.
             tunnel.client.send("hello")
             #expect(try await tunnel.upstream.text(5) == "hello")
             try await tunnel.client.setReading(true)
             try await down.value
             try await tunnel.upstream.endOutput()
-            #expect(Self.isWhole(try await tunnel.client.rest()))
+            #expect(LargeBody.isWhole(try await tunnel.client.rest()))
         }
     }
 
@@ -77,16 +57,16 @@ struct WebSocketTunnelTests {
     func slowUpstream() async throws {
         try await Tunnel.open { tunnel in
             try await tunnel.upstream.setReading(false)
-            let up = Task { try await tunnel.client.stream(Self.megabyte, times: Self.total >> 20) }
+            let up = Task { try await tunnel.client.stream(LargeBody.megabyte, times: LargeBody.total >> 20) }
             try await eventually("the first megabyte") { tunnel.client.sent > 0 }
             let sent = try await waitUntilStable { tunnel.client.sent }
-            #expect(sent < Self.bound)
+            #expect(sent < LargeBody.bound)
             tunnel.upstream.send("hello")
             #expect(try await tunnel.client.text(5) == "hello")
             try await tunnel.upstream.setReading(true)
             try await up.value
             try await tunnel.client.endOutput()
-            #expect(Self.isWhole(try await tunnel.upstream.rest()))
+            #expect(LargeBody.isWhole(try await tunnel.upstream.rest()))
         }
     }
 
@@ -127,13 +107,13 @@ struct WebSocketTunnelTests {
             try await tunnel.client.setReading(false)
             try await tunnel.client.endOutput()
             let down = Task {
-                try await tunnel.upstream.stream(Self.megabyte, times: Self.total >> 20)
+                try await tunnel.upstream.stream(LargeBody.megabyte, times: LargeBody.total >> 20)
                 try await tunnel.upstream.endOutput()
             }
             _ = try await waitUntilStable { tunnel.upstream.sent }
             try await tunnel.client.setReading(true)
             try await down.value
-            #expect(Self.isWhole(try await tunnel.client.rest()))
+            #expect(LargeBody.isWhole(try await tunnel.client.rest()))
             try await tunnel.upstream.closed()
         }
     }
@@ -145,13 +125,13 @@ struct WebSocketTunnelTests {
             try await tunnel.upstream.endOutput()
             try await tunnel.client.inputEnded()
             let up = Task {
-                try await tunnel.client.stream(Self.megabyte, times: Self.total >> 20)
+                try await tunnel.client.stream(LargeBody.megabyte, times: LargeBody.total >> 20)
                 try await tunnel.client.endOutput()
             }
             _ = try await waitUntilStable { tunnel.client.sent }
             try await tunnel.upstream.setReading(true)
             try await up.value
-            #expect(Self.isWhole(try await tunnel.upstream.rest()))
+            #expect(LargeBody.isWhole(try await tunnel.upstream.rest()))
             try await tunnel.client.closed()
         }
     }

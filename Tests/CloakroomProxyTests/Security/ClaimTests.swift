@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @Suite("Client fields that claim an identity or override the request", .serialized)
@@ -24,7 +25,7 @@ struct ClaimTests {
     func removed() async throws {
         for isTrusted in [false, true] {
             try await Self.forward.configuration { configuration in
-                if isTrusted { configuration.trustedPeers = [CIDRBlock("127.0.0.0/8")].compactMap { $0 } }
+                if isTrusted { configuration.trustedProxies = [CIDRBlock("127.0.0.0/8")].compactMap { $0 } }
             }.run { gateway in
                 let client = try await gateway.client()
                 #expect(try await client.exchange(Self.request()).text == "ok")

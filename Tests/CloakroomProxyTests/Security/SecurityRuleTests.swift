@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 /// Known vulnerabilities of other proxies. The numbers are those of the rules in the security model.
@@ -210,7 +211,7 @@ struct SecurityRuleTests {
         }
     }
 
-    @Test("Rule 29: an upstream can neither set nor clear the session cookie")
+    @Test("Rules 29 and 52: an upstream can neither set nor clear the session cookie")
     func setCookie() async throws {
         let response =
             "HTTP/1.1 200 OK\r\nSet-Cookie: __Host-cloakroom=x; Path=/\r\nSet-Cookie: theme=dark\r\n"

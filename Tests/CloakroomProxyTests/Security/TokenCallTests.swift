@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 /// Client requests for the upstream's identity endpoints through a wildcard route.

@@ -1,6 +1,7 @@
 import CloakroomCore
 import CloakroomProxy
 import Foundation
+import TestSupport
 import Testing
 
 @Suite("TLS files, checked before they are used")
@@ -52,7 +53,7 @@ struct TLSFilesTests {
         #expect(
             found.map(\.key) == [
                 ["listeners", "1", "tls", "certificateFile"],
-                ["listeners", "1", "tls", "moreCertificates", "0", "certificateFile"],
+                ["listeners", "1", "tls", "additionalCertificates", "0", "certificateFile"],
             ])
         #expect(found.allSatisfy { $0.isWarning })
         #expect(found.first?.message.contains("expired.crt expired on 20") == true, "\(found)")

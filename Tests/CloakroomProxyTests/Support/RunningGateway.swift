@@ -24,8 +24,8 @@ struct RunningGateway: Sendable {
     fileprivate let running: Task<Void, any Error>
 
     /// A new connection of a client.
-    func client(receiveBuffer: Int? = nil) async throws -> RawClient {
-        try await RawClient.connect(port: port, receiveBuffer: receiveBuffer)
+    func client(receiveBuffer: Int? = nil) async throws -> RawPeer {
+        try await RawPeer.connect(port: port, receiveBuffer: receiveBuffer, allowsHalfClosure: false)
     }
 
     /// Applies another configuration.
@@ -104,10 +104,7 @@ struct GatewaySetup: Sendable {
             let telemetry = GatewayTelemetry(settings: settings)
             defer { telemetry.shutdown() }
             let makeConfig = { @Sendable (configuration: GatewayConfiguration) throws in
-                try ConfigSnapshot(
-                    configuration: configuration, sessions: sessions, refresher: refresher, accountEndpoints: endpoints,
-                    telemetry: telemetry,
-                    tracer: tracer, logger: logger, resolver: resolver)
+                try self.makeConfig(configuration, telemetry)
             }
             let box = PortBox()
             let server = GatewayServer(
@@ -138,6 +135,21 @@ struct GatewaySetup: Sendable {
             _ = await running.result
             return try result.get()
         }
+    }
+
+    /// The configuration without a running gateway.
+    func makeConfig() throws -> ConfigSnapshot {
+        var configuration = try Self.configuration(upstreamPort: upstreamPort ?? 9)
+        adjust(&configuration)
+        return try makeConfig(configuration, GatewayTelemetry(settings: settings))
+    }
+
+    private func makeConfig(_ configuration: GatewayConfiguration, _ telemetry: GatewayTelemetry) throws
+        -> ConfigSnapshot
+    {
+        try ConfigSnapshot(
+            configuration: configuration, sessions: sessions, refresher: refresher, accountEndpoints: endpoints,
+            telemetry: telemetry, tracer: tracer, logger: logger, resolver: resolver)
     }
 
     private final class PortBox: Sendable {

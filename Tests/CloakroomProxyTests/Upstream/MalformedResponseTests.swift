@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @Suite("Ambiguous responses (RFC 9112 §6.3)", .serialized)

@@ -96,25 +96,41 @@ struct UpstreamPoolStateMachineTests {
     @Test("Idle connections are removed one by one or all together")
     func idleLeave() {
         var pool = Pool(capacity: 2, maxWaiting: 0)
+        for waiter in 1...2 {
+            #expect(pool.lease(waiter) == .waitAndConnect)
+            pool.cancel(waiter)
+        }
         #expect(pool.connected(10) == .keep(10))
         #expect(pool.connected(11) == .keep(11))
         pool.discardIdle(10)
-        pool.discardIdle(99)
         #expect(pool.idle == [11])
         #expect(pool.takeIdle() == [11])
         #expect(pool.takeIdle() == [])
     }
 
-    @Test("Events that cannot happen cause no trap")
-    func impossible() {
-        var pool = Pool(capacity: 0, maxWaiting: -1)
-        #expect(pool.connectFailed() == .nothing)
-        #expect(pool.discardLeased() == false)
+    @Test("A failed connection attempt fails no exchange if all have left the queue")
+    func connectFailsUnneeded() {
+        var pool = Pool(capacity: 1, maxWaiting: 1)
+        #expect(pool.lease(1) == .waitAndConnect)
         pool.cancel(1)
-        pool.discardIdle(1)
-        #expect(pool.release(1) == .keep(1))
-        #expect(pool.takeIdle() == [1])
+        #expect(pool.connectFailed() == .noWaiter)
         #expect(pool.connectIfNeeded() == false)
+        #expect(pool.connecting == 0)
+    }
+
+    @Test("A pool has room for one connection, and a queue is never negative")
+    func limits() {
+        var pool = Pool(capacity: 0, maxWaiting: -1)
+        #expect(pool.lease(1) == .waitAndConnect)
+        #expect(pool.lease(2) == .reject)
+    }
+
+    @Test("An event that is not possible is an assertion in debug builds")
+    func impossible() async {
+        await #expect(processExitsWith: .failure) {
+            var pool = UpstreamPoolStateMachine<Int, Int>(capacity: 1, maxWaiting: 1)
+            _ = pool.discardLeased()
+        }
     }
 
     @Test("In any sequence of events no exchange is lost or served twice, and the capacity is respected")
@@ -209,7 +225,7 @@ private struct PoolModel {
         case .fail(let waiter):
             #expect(waiting.first == waiter)
             waiting.removeFirst()
-        case .nothing: #expect(waiting.isEmpty)
+        case .noWaiter: #expect(waiting.isEmpty)
         }
         if pool.connectIfNeeded() { connecting += 1 }
     }

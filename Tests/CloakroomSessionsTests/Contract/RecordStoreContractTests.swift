@@ -293,25 +293,21 @@ struct RecordStoreContractTests {
         "notifies a replica that has read a record if another one changes or ends it", arguments: RecordStoreCase.all)
     func tellsOthers(kind: RecordStoreCase) async throws {
         try await kind.runTwo { one, other in
-            let log = ChangeLog()
-            let running = Task { await other.run(log, idleTimeout: .seconds(900)) }
-            defer { running.cancel() }
-            await log.waitForLink()
             let id = record(1).key.id
-            try await insert(record(1), one)
-            _ = try await other.read(id, now: now)
-            #expect(try await one.replace(record(1, version: 2), fence: nil, now: now) == .done)
-            await log.waitForChange(of: id)
-            guard case .record(let changed) = try await other.read(id, now: now) else {
-                Issue.record("the record is missing")
-                return
+            try await other.whileRunning { changes in
+                try await insert(record(1), one)
+                _ = try await other.read(id, now: now)
+                #expect(try await one.replace(record(1, version: 2), fence: nil, now: now) == .done)
+                await changes.wait(for: .changed(id), .allChanged)
+                guard case .record(let changed) = try await other.read(id, now: now) else {
+                    Issue.record("the record is missing")
+                    return
+                }
+                #expect(changed.version == 2)
+                _ = try await one.remove(id, reason: .revoked, condition: nil, now: now)
+                await changes.wait(for: .changed(id), .allChanged)
+                #expect(try await other.read(id, now: now) == .ended(.revoked))
             }
-            #expect(changed.version == 2)
-            _ = try await one.remove(id, reason: .revoked, condition: nil, now: now)
-            await log.waitForChange(of: id)
-            #expect(try await other.read(id, now: now) == .ended(.revoked))
-            running.cancel()
-            await running.value
         }
     }
 

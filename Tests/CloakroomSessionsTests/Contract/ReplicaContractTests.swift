@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @testable import CloakroomSessions
@@ -30,7 +31,7 @@ struct ReplicaContractTests {
             #expect(try await other.load(ticket, now: start).session != nil)
             #expect(other.lookup(ticket, now: start, slides: false).session != nil)
             #expect(try await one.end(ticket, reason: .signedOut, now: start) != nil)
-            try await untilTrue("it is removed") { other.lookup(ticket, now: start, slides: false).session == nil }
+            try await eventually("it is removed") { other.lookup(ticket, now: start, slides: false).session == nil }
             #expect(try await other.lookup(ticket, at: start).reason == .revoked)
         }
     }
@@ -43,7 +44,7 @@ struct ReplicaContractTests {
             #expect(try await other.lookup(elsewhere, at: start).session != nil)
             let ended = try await one.endAll(of: Sample.account(1), but: session.id, reason: .revoked, now: start)
             #expect(ended.count == 1)
-            try await untilTrue("it is removed") { other.lookup(elsewhere, now: start, slides: false).session == nil }
+            try await eventually("it is removed") { other.lookup(elsewhere, now: start, slides: false).session == nil }
             #expect(try await other.lookup(elsewhere, at: start).reason == .revoked)
             #expect(try await other.lookup(mine, at: start).session != nil)
         }
@@ -60,7 +61,7 @@ struct ReplicaContractTests {
             let saved = try await one.save(refresh, ticket: ticket, over: session, under: lease, now: start)
             #expect(saved.session?.version == 2)
             #expect(try await other.reload(ticket, now: start).session?.tokens == Sample.tokens(9))
-            try await untilTrue("the old session is removed") {
+            try await eventually("the old session is removed") {
                 other.lookup(ticket, now: start, slides: false).session?.version != 1
             }
             #expect(try await other.lookup(ticket, at: start).session?.tokens == Sample.tokens(9))
@@ -75,8 +76,8 @@ struct ReplicaContractTests {
             let used = start + .seconds(800)
             #expect(try await one.lookup(ticket, at: used).session != nil)
             // The use is written within about 1 s.
-            try await untilTrue("the use is written") {
-                try? await other.sessions(of: Sample.account(), now: used).first?.lastUsedAt == used
+            try await eventually("the use is written") {
+                (try? await other.sessions(of: Sample.account(), now: used).first?.lastUsedAt) == used
             }
             #expect(try await other.lookup(ticket, at: start + .seconds(1_000)).session != nil)
         }
@@ -89,7 +90,7 @@ struct ReplicaContractTests {
             try await RunningStore.with(try await place.store()) { store in
                 let lookup = try await store.lookup(ticket, at: start)
                 #expect(lookup.session?.user == Sample.user(3))
-                try await untilTrue("the session is counted") { !kind.counts || store.count == 1 }
+                try await eventually("the session is counted") { !kind.counts || store.count == 1 }
             }
         }
     }

@@ -106,7 +106,7 @@ enum RunningStore {
     static func with(_ store: any SessionStore, _ test: (any SessionStore) async throws -> Void) async throws {
         let running = Task { await store.run() }
         do {
-            try await untilTrue("the store is available") { store.isAvailable }
+            try await eventually("the store is available") { store.isAvailable }
             try await test(store)
         } catch {
             running.cancel()
@@ -115,17 +115,5 @@ enum RunningStore {
         }
         running.cancel()
         await running.value
-    }
-}
-
-/// Polls until a condition without notification holds, and yields in between.
-/// - Throws: ``NeverHappened`` after a limit that no passing test comes near.
-func untilTrue(
-    _ what: String, within limit: Duration = .seconds(30), _ condition: () async throws -> Bool?
-) async throws {
-    let end = ContinuousClock.now + limit
-    while try await condition() != true {
-        guard ContinuousClock.now < end else { throw NeverHappened(description: what) }
-        await Task.yield()
     }
 }

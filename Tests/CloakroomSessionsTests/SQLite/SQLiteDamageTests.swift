@@ -1,6 +1,7 @@
 import CloakroomCore
 import Foundation
 import GRDB
+import TestSupport
 import Testing
 
 @testable import CloakroomSessions
@@ -98,7 +99,7 @@ struct SQLiteDamageTests {
         #expect((outcomes["read"] ?? 0) > 0)
         #expect((outcomes["unavailable"] ?? 0) > 0)
         // Intact pages are read between the damaged ones; this must not cause further log lines.
-        #expect(directory.log.all.count { $0.hasPrefix("error") } == 1)
+        #expect(directory.log.texts.count { $0.hasPrefix("error") } == 1)
     }
 
     @Test("is full: failed writes are unavailable, everything else continues, and writes work again once there is room")
@@ -108,7 +109,7 @@ struct SQLiteDamageTests {
         let (first, second) = (SampleRecord.record(1), SampleRecord.record(2, size: 100_000))
         _ = try await store.insert(first)
         let writing = try await store.connector.file().writer.connection
-        try await store.whileRunning { spy in
+        try await store.whileRunning { changes in
             try await limit(writing, pages: 1)
             for _ in 0..<3 {
                 await #expect(throws: SessionStoreError(.unavailable)) { try await store.insert(second) }
@@ -118,10 +119,10 @@ struct SQLiteDamageTests {
             #expect(store.count == 1)
             try await limit(writing, pages: 100_000)
             #expect(try await store.insert(second))
-            #expect(spy.events == [.link(true)])
+            #expect(changes.events == [.up])
         }
-        #expect(directory.log.all.count { $0.hasPrefix("error session store failed") } == 1)
-        #expect(directory.log.all.count { $0.hasPrefix("notice session store recovered") } == 1)
+        #expect(directory.log.texts.count { $0.hasPrefix("error session store failed") } == 1)
+        #expect(directory.log.texts.count { $0.hasPrefix("notice session store recovered") } == 1)
     }
 
     @Test("Rule 22: reveals no row contents in its log lines about failures")
@@ -142,8 +143,8 @@ struct SQLiteDamageTests {
         } catch {
             #expect("\(error)\(String(reflecting: error))".contains("canary") == false)
         }
-        #expect(directory.log.all.count == 1)
-        for line in directory.log.all {
+        #expect(directory.log.texts.count == 1)
+        for line in directory.log.texts {
             for trace in [
                 "canary", "INSERT", "63616e617279", "\(Int64(bitPattern: record.account))", "\(record.key.id)",
             ] {

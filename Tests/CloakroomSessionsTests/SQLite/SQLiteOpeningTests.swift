@@ -1,6 +1,7 @@
 import CloakroomCore
 import Foundation
 import Glibc
+import TestSupport
 import Testing
 
 @testable import CloakroomSessions
@@ -72,7 +73,7 @@ struct SQLiteOpeningTests {
         #expect(problem(at: directory.file) == .newerVersion)
         let store = directory.store()
         await #expect(throws: SessionStoreError(.unavailable)) { try await store.read(SampleRecord.record(1)) }
-        #expect(directory.log.all.contains { $0.contains("a later release of Cloakroom has written it") })
+        #expect(directory.log.texts.contains { $0.contains("a later release of Cloakroom has written it") })
     }
 
     @Test("is retried until it succeeds; the log reports the failure once and the recovery once")
@@ -85,14 +86,14 @@ struct SQLiteOpeningTests {
                 try await store.insert(SampleRecord.record(UInt64(number)))
             }
         }
-        let spy = RecordingChangeDelegate()
-        let running = Task { await store.run(spy, idleTimeout: .seconds(900)) }
+        let changes = RecordingChangeDelegate()
+        let running = Task { await store.run(changes, idleTimeout: .seconds(900)) }
         defer { running.cancel() }
         try FileManager.default.createDirectory(atPath: directory.path + "/later", withIntermediateDirectories: false)
-        await spy.wait(for: .link(true))
+        await changes.wait(for: .up)
         #expect(try await store.insert(SampleRecord.record(1)))
-        #expect(directory.log.all.count { $0.hasPrefix("error session store failed") } == 1)
-        #expect(directory.log.all.count { $0.hasPrefix("notice session store recovered") } == 1)
+        #expect(directory.log.texts.count { $0.hasPrefix("error session store failed") } == 1)
+        #expect(directory.log.texts.count { $0.hasPrefix("notice session store recovered") } == 1)
     }
 
     @Test("is repeated if the file was removed, and the store is disconnected meanwhile")
@@ -100,14 +101,14 @@ struct SQLiteOpeningTests {
         let directory = try SQLiteTestDirectory()
         let store = directory.store()
         _ = try await store.insert(SampleRecord.record(1))
-        try await store.whileRunning { spy in
+        try await store.whileRunning { changes in
             for suffix in ["", "-wal", "-shm"] { try FileManager.default.removeItem(atPath: directory.file + suffix) }
-            await spy.wait(for: .link(false))
-            await spy.wait(for: .link(true))
+            await changes.wait(for: .down)
+            await changes.wait(for: .up)
             #expect(try await store.read(SampleRecord.record(1)) == .none)
             #expect(try await store.insert(SampleRecord.record(2)))
         }
-        #expect(directory.log.all.contains { $0.contains("moved, removed or replaced") })
+        #expect(directory.log.texts.contains { $0.contains("moved, removed or replaced") })
     }
 
     @Test("from two processes at once creates one file")
@@ -122,7 +123,7 @@ struct SQLiteOpeningTests {
                 for try await isNew in group { #expect(isNew) }
             }
             #expect(try await stores[0].records(of: 7, now: SampleRecord.start).count == 4)
-            #expect(directory.log.all == [])
+            #expect(directory.log.texts == [])
         }
     }
 

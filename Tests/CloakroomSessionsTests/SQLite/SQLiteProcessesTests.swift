@@ -1,5 +1,6 @@
 import CloakroomCore
 import Foundation
+import TestSupport
 import Testing
 
 @testable import CloakroomSessions
@@ -58,15 +59,15 @@ struct SQLiteProcessesTests {
         let (first, second) = (directory.store(), directory.store())
         let records = (0..<4).map { SampleRecord.record(UInt64($0)) }
         for record in records { _ = try await first.insert(record) }
-        try await first.whileRunning { spy in
+        try await first.whileRunning { changes in
             #expect(try await first.replace(SampleRecord.record(0, version: 2), fence: nil, now: start) == .done)
             _ = try await first.remove(records[1].key.id, reason: .signedOut, condition: nil, now: start)
             #expect(try await second.replace(SampleRecord.record(2, version: 2), fence: nil, now: start) == .done)
-            await spy.wait(for: .changed(records[2].key.id))
+            await changes.wait(for: .changed(records[2].key.id))
             _ = try await second.remove(records[3].key.id, reason: .revoked, condition: nil, now: start)
-            await spy.wait(for: .changed(records[3].key.id))
+            await changes.wait(for: .changed(records[3].key.id))
             #expect(
-                spy.events == [.link(true), .changed(records[2].key.id), .changed(records[3].key.id)])
+                changes.events == [.up, .changed(records[2].key.id), .changed(records[3].key.id)])
             #expect(first.count == 2)
         }
     }
@@ -76,16 +77,16 @@ struct SQLiteProcessesTests {
         let directory = try SQLiteTestDirectory()
         let store = directory.store()
         _ = try await store.insert(SampleRecord.record(1))
-        try await store.whileRunning { spy in
+        try await store.whileRunning { changes in
             // One transaction: a change that is deleted before any process polls.
             try directory.execute(
                 """
                 BEGIN; INSERT INTO change (id, process, at) VALUES (1, 2, 3), (4, 5, 6);
                 DELETE FROM change WHERE id = 1; COMMIT
                 """)
-            await spy.wait(for: .all)
+            await changes.wait(for: .allChanged)
             try directory.execute("INSERT INTO change (id, process, at) VALUES (9, 2, 3)")
-            await spy.wait(for: .changed(SessionID(9)))
+            await changes.wait(for: .changed(SessionID(9)))
         }
     }
 
@@ -99,7 +100,7 @@ struct SQLiteProcessesTests {
             for number in 0..<20 {
                 group.addTask {
                     // After a write conflict the attempt is repeated.
-                    try await untilTrue("attempt \(number) is counted") {
+                    try await eventually("attempt \(number) is counted") {
                         let old = try await stores[number % 2].throttleStates([key], now: start)[0]
                         let new = ThrottleState(count: (old?.count ?? 0) + 1, since: start, notBefore: start)
                         return try await stores[number % 2].replaceThrottleState(
@@ -128,9 +129,9 @@ struct SQLiteProcessesTests {
         _ = try await stores[0].insert(living, keepUntil: SampleRecord.end + .milliseconds(1), now: start)
         try await stores[0].whileRunning { first in
             try await stores[1].whileRunning { second in
-                try await untilTrue("all but one are removed") { stores[0].count == 1 && stores[1].count == 1 }
+                try await eventually("all but one are removed") { stores[0].count == 1 && stores[1].count == 1 }
                 // The last batch is counted after its removal.
-                try await untilTrue("all are counted") { expired([first, second]).reduce(0, +) >= 1_200 }
+                try await eventually("all are counted") { expired([first, second]).reduce(0, +) >= 1_200 }
                 #expect(expired([first, second]) == [1_000, 200])
             }
         }

@@ -1,5 +1,6 @@
 import CloakroomCore
 import Foundation
+import TestSupport
 import Testing
 
 @testable import CloakroomSessions
@@ -91,7 +92,7 @@ struct SQLiteRecordStoreTests {
         let store = directory.store()
         try await store.whileRunning { _ in
             // A commit that does not make the WAL longer overwrites its start, whose pages are in the database already.
-            try await untilTrue("the log does not grow any more") {
+            try await eventually("the log does not grow any more") {
                 let before = try size(of: directory.file + "-wal")
                 #expect(try await store.insert(SampleRecord.record(.random(in: 0 ... .max), size: 2_000)))
                 return try size(of: directory.file + "-wal") == before

@@ -1,27 +1,22 @@
 import CloakroomCore
 import Foundation
 import GRDB
-import Logging
+import TestSupport
 
 @testable import CloakroomSessions
 
-/// A temporary folder of one test.
+/// A temporary folder with the database of a session store.
 final class SQLiteTestDirectory: Sendable {
-    let path: String
-    let log = LogLines()
+    let log = RecordedLog()
+    private let directory: TemporaryDirectory
     let now: @Sendable () -> Timestamp
 
     init(now: Timestamp = SampleRecord.start) throws {
-        let directory = FileManager.default.temporaryDirectory.appendingPathComponent("cloakroom-\(UUID())")
-        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: false)
-        path = directory.path
+        directory = try TemporaryDirectory()
         self.now = { now }
     }
 
-    deinit {
-        try? FileManager.default.removeItem(atPath: path)
-    }
-
+    var path: String { directory.path }
     var file: String { path + "/sessions.sqlite" }
 
     /// Creates a store that acts as another process: it shares only the file with others.

@@ -9,7 +9,7 @@ enum Sample {
     /// The current time in whole seconds, because servers use their own clocks.
     static let start = Timestamp(seconds: Int64(Date().timeIntervalSince1970))
     static let configuration = SessionConfiguration(
-        idleTimeout: .seconds(900), absoluteTimeout: .seconds(3_600), maxSessions: 10_000, localSessions: 1_000)
+        idleTimeout: .seconds(900), absoluteTimeout: .seconds(3_600), maxSessions: 10_000, cacheSize: 1_000)
     static let accountHashes = AccountHasher(KeyedHash(key0: 1, key1: 2))
     static let secret = Secret("the gateway's secret, 32 bytes and more")
     static let olderSecret = Secret("the gateway's secret of the year before")

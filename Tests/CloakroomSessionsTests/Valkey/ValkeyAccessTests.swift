@@ -113,10 +113,8 @@ struct ValkeyAccessTests {
 
     @Test("TLS works with a trusted certificate only")
     func tls() async throws {
-        let directory = FileManager.default.temporaryDirectory.appending(path: "redis-tls-\(UUID().uuidString)")
-        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: directory) }
-        let (certificate, key) = (directory.appending(path: "c.pem").path, directory.appending(path: "k.pem").path)
+        let directory = try TemporaryDirectory()
+        let (certificate, key) = (directory.path(of: "c.pem"), directory.path(of: "k.pem"))
         try Self.makeCertificate(certificate, key)
         var trusting = TLSConfiguration.makeClientConfiguration()
         trusting.trustRoots = .certificates(try NIOSSLCertificate.fromPEMFile(certificate))

@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @testable import CloakroomSessions
@@ -26,7 +27,7 @@ struct ValkeyInvalidationTests {
                 _ = try await b.records.read(record.id)
                 let began = ContinuousClock.now
                 _ = try await a.records.remove(record.id, reason: .signedOut, condition: nil, now: Self.start)
-                let told = try await b.changes.waits(for: .changed(record.id))
+                let told = try await b.changes.time(of: .changed(record.id))
                 slowest = max(slowest, told - began)
                 #expect(try await b.records.read(record.id) == .ended(.signedOut))
             }
@@ -58,7 +59,7 @@ struct ValkeyInvalidationTests {
             }
             #expect(a.changes.count(.changed(record.id)) == 0)
             _ = try await b.records.remove(record.id, reason: .revoked, condition: nil, now: Self.start)
-            try await a.changes.waits(for: .changed(record.id))
+            try await a.changes.time(of: .changed(record.id))
             #expect(try await a.records.read(record.id) == .ended(.revoked))
         }
     }
@@ -71,7 +72,7 @@ struct ValkeyInvalidationTests {
             for record in try await b.records.records(of: 7, now: Self.start) {
                 _ = try await b.records.remove(record.id, reason: .revoked, condition: nil, now: Self.start)
             }
-            for number in UInt64(1)...5 { try await a.changes.waits(for: .changed(SessionID(number))) }
+            for number in UInt64(1)...5 { try await a.changes.time(of: .changed(SessionID(number))) }
             #expect(try await a.records.records(of: 7, now: Self.start).isEmpty)
         }
     }
@@ -84,7 +85,7 @@ struct ValkeyInvalidationTests {
             _ = try await b.records.read(record.id)
             let used = Self.start + .seconds(60)
             try await a.records.touch([RecordTouch(id: record.id, lastUsedAt: used, keepUntil: used + .seconds(900))])
-            try await b.changes.waits(for: .changed(record.id))
+            try await b.changes.time(of: .changed(record.id))
             guard case .record(let read) = try await b.records.read(record.id) else {
                 Issue.record("no record")
                 return
@@ -100,7 +101,7 @@ struct ValkeyInvalidationTests {
             _ = try await a.records.insert(record)
             try await server.ask("PEXPIRE", .text(a.records.keys.session(record.id)), "20")
             _ = try await b.records.read(record.id)
-            try await b.changes.waits(for: .changed(record.id))
+            try await b.changes.time(of: .changed(record.id))
             #expect(try await b.records.read(record.id) == .none)
         }
     }
@@ -110,7 +111,7 @@ struct ValkeyInvalidationTests {
         try await withReplicas { a, _, server in
             _ = try await a.records.insert(.sample())
             try await server.ask("FLUSHALL")
-            try await a.changes.waits(for: .allChanged)
+            try await a.changes.time(of: .allChanged)
             #expect(try await a.records.read(SessionID(1)) == .none)
         }
     }

@@ -41,7 +41,7 @@ struct ValkeyOutageTests {
             let replica = try await Replica.up(server)
             server.freeze()
             let began = ContinuousClock.now
-            let told = try await replica.changes.waits(for: .down)
+            let told = try await replica.changes.time(of: .down)
             #expect(told - began < Self.soon)
             server.thaw()
             await replica.stop()

@@ -42,9 +42,20 @@ struct AccessLogTextTests {
         record.status = 400
         record.errorType = .invalidRequest
         let line = lines([(record, "BREW", "")])[0]
-        #expect(line.contains(" access: 400 BREW        0.000ms \"\" route=(unmatched) decision=none "))
+        #expect(line.contains(" access: 400 BREW        0.000ms \"\" route=(unmatched) decision=undecided "))
         #expect(line.contains(" error=invalid_request "))
-        for name in ["upstream", "session=", "tls=", "trace_id="] { #expect(!line.contains(name), "\(name)") }
+        for name in ["upstream", "unauthorized_reason", "session=", "tls=", "trace_id="] {
+            #expect(!line.contains(name), "\(name)")
+        }
+    }
+
+    @Test("The line of a 401 has its reason after the decision")
+    func unauthorized() {
+        var record = record
+        record.decision = .unauthenticated
+        record.unauthorizedReason = .expiredIdle
+        #expect(
+            lines([(record, "GET", "/")])[0].contains(" decision=unauthenticated unauthorized_reason=expired_idle "))
     }
 
     @Test("Columns are aligned")

@@ -1,5 +1,7 @@
+import CloakroomCore
 import CloakroomWire
 import Foundation
+import TestSupport
 import Testing
 
 @testable import CloakroomTelemetry
@@ -22,7 +24,7 @@ struct LoopTelemetryTests {
         settings.isAccessLogEnabled = accessLog
         let telemetry = GatewayTelemetry(settings: settings)
         let loop = telemetry.makeLoopTelemetry(
-            routes: ["video", "odd \"name\""],
+            routes: [RouteLabels(name: "video", pattern: "/videos/{id}"), RouteLabels(name: "odd \"name\"")],
             upstreams: [
                 UpstreamTarget(upstream: "api", address: "127.0.0.1", port: 9_000),
                 UpstreamTarget(upstream: "api", address: "::1", port: 9_001),
@@ -67,9 +69,23 @@ struct LoopTelemetryTests {
         #expect(object["method"] as? String == "BREW\"\u{1}")
         #expect(object["path"] as? String == "")
         #expect(object["error"] as? String == "invalid_request")
-        #expect(object["decision"] as? String == "none")
-        for key in ["trace_id", "upstream", "upstream_target", "upstream_ms", "session", "tls"] {
+        #expect(object["decision"] as? String == "undecided")
+        for key in ["trace_id", "upstream", "upstream_target", "upstream_ms", "session", "tls", "unauthorized_reason"] {
             #expect(object[key] == nil, "\(key)")
+        }
+    }
+
+    @Test("The reason of a 401 of the gateway is logged and counted")
+    func unauthorizedReason() async throws {
+        var record = Self.record
+        record.status = 401
+        record.decision = .unauthenticated
+        record.unauthorizedReason = .refreshRejected
+        let outcome = try await run { finish($0, record, path: [0x2f]) }
+        #expect(outcome.objects.first?["unauthorized_reason"] as? String == "refresh_rejected")
+        for (reason, count) in [("refresh_rejected", 1), ("no_session", 0)] {
+            let line = "cloakroom_unauthorized_responses_total{reason=\"\(reason)\"} \(count)\n"
+            #expect(outcome.exposition.contains(line))
         }
     }
 
@@ -129,10 +145,11 @@ struct LoopTelemetryTests {
         }
         for line in [
             #"http_server_request_duration_seconds_count{error_type="",http_request_method="GET","#
-                + #"http_response_status_code="200",http_route="video",network_protocol_version="2",url_scheme="https"} 2"#,
+                + #"http_response_status_code="200",http_route="/videos/{id}",network_protocol_version="2","#
+                + #"route="video",url_scheme="https"} 2"#,
             #"http_server_request_duration_seconds_count{error_type="",http_request_method="GET","#
-                + #"http_response_status_code="401",http_route="odd \"name\"",network_protocol_version="2","#
-                + #"url_scheme="https"} 1"#,
+                + #"http_response_status_code="401",http_route="",network_protocol_version="2","#
+                + #"route="odd \"name\"",url_scheme="https"} 1"#,
             #"http_client_request_duration_seconds_count{error_type="upstream_timeout",http_request_method="GET","#
                 + #"http_response_status_code="",server_address="::1",server_port="9001",upstream="api"} 1"#,
             #"http_server_active_requests{http_request_method="GET",url_scheme="https"} 0"#,
@@ -151,7 +168,7 @@ struct LoopTelemetryTests {
         let pipe = try LinePipe()
         let metrics = GatewayMetrics(registry: PrometheusRegistry())
         let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: metrics.droppedLogs)
-        let loop = LoopTelemetry(metrics: metrics, writer: writer, routes: ["video"], upstreams: [])
+        let loop = LoopTelemetry(metrics: metrics, writer: writer, routes: [RouteLabels(name: "video")], upstreams: [])
         for _ in 0..<100 { finish(loop, Self.record, path: Array("/videos/1".utf8)) }
         writer.shutdown()
         let count = try await pipe.objects().count
@@ -164,7 +181,8 @@ struct LoopTelemetryTests {
         var settings = TelemetrySettings()
         settings.logFileDescriptor = pipe.writeEnd
         let telemetry = GatewayTelemetry(settings: settings)
-        let loop = telemetry.makeLoopTelemetry(routes: ["video"], upstreams: [], accessLogRatios: [0])
+        let loop = telemetry.makeLoopTelemetry(
+            routes: [RouteLabels(name: "video")], upstreams: [], accessLogRatios: [0])
         var failed = Self.record
         failed.status = 503
         for record in [Self.record, failed, Self.record] { finish(loop, record, path: [0x2f]) }
@@ -182,7 +200,7 @@ struct LoopTelemetryTests {
         settings.logFileDescriptor = pipe.writeEnd
         settings.isMetricsEnabled = false
         let telemetry = GatewayTelemetry(settings: settings)
-        let loop = telemetry.makeLoopTelemetry(routes: ["video"], upstreams: [])
+        let loop = telemetry.makeLoopTelemetry(routes: [RouteLabels(name: "video")], upstreams: [])
         finish(loop, Self.record, path: [0x2f])
         loop.flush()
         telemetry.logWriter.shutdown()
@@ -201,7 +219,8 @@ struct LoopTelemetryTests {
         settings.isAccessLogEnabled = false
         let telemetry = GatewayTelemetry(settings: settings)
         for isEnabled in [nil, true, false] {
-            let loop = telemetry.makeLoopTelemetry(routes: ["video"], upstreams: [], isAccessLogEnabled: isEnabled)
+            let loop = telemetry.makeLoopTelemetry(
+                routes: [RouteLabels(name: "video")], upstreams: [], isAccessLogEnabled: isEnabled)
             finish(loop, Self.record, path: [0x2f])
             loop.flush()
         }

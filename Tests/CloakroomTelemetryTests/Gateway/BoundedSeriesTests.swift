@@ -20,7 +20,8 @@ struct BoundedSeriesTests {
     func randomPaths() {
         let registry = PrometheusRegistry()
         let loop = LoopTelemetry(
-            metrics: GatewayMetrics(registry: registry), writer: nil, routes: ["/videos/{id}"],
+            metrics: GatewayMetrics(registry: registry), writer: nil,
+            routes: [RouteLabels(name: "video", pattern: "/videos/{id}")],
             upstreams: [UpstreamTarget(upstream: "api", address: "::1", port: 9_000)])
         var generator = SeededGenerator(seed: 5)
 
@@ -50,7 +51,8 @@ struct BoundedSeriesTests {
         let reading = registry.snapshot()
         #expect(Self.families.map { reading[$0].count } == [2, 1, 1, 1, 1])
         let durations = reading["http_server_request_duration_seconds"]
-        #expect(Set(durations.compactMap { $0.labels["http_route"] }) == ["/videos/{id}", "(unmatched)"])
+        #expect(Set(durations.compactMap { $0.labels["http_route"] }) == ["/videos/{id}", ""])
+        #expect(Set(durations.compactMap { $0.labels["route"] }) == ["video", "(unmatched)"])
         #expect(Set(durations.compactMap { $0.labels["http_request_method"] }) == ["_OTHER"])
         let counts = durations.compactMap { series -> UInt64? in
             guard case .histogram(let histogram) = series.value else { return nil }

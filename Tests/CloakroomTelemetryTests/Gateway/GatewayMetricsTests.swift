@@ -22,8 +22,12 @@ struct GatewayMetricsTests {
             #expect(text.contains("cloakroom_token_refresh_duration_seconds_count{outcome=\"\(outcome)\"} 0\n"))
         }
         #expect(text.contains("cloakroom_sessions_created_total 0\n"))
+        #expect(!text.contains("cloakroom_sessions_active"), "only for a store that can count its sessions")
         for reason in ["expired_idle", "unreadable", "refresh_rejected"] {
             #expect(text.contains("cloakroom_sessions_ended_total{reason=\"\(reason)\"} 0\n"))
+        }
+        for reason in UnauthorizedReason.allCases {
+            #expect(text.contains("cloakroom_unauthorized_responses_total{reason=\"\(reason.rawValue)\"} 0\n"))
         }
     }
 
@@ -34,11 +38,11 @@ struct GatewayMetricsTests {
         metrics.recordSignOut(.everywhere)
         metrics.recordSessionCreated()
         metrics.recordSessionEnded(.revoked, count: 3)
-        metrics.sessionsActive.set(17)
+        metrics.sessionsActive().set(17)
         metrics.upstreamConnections(upstream: "api", state: .idle).add(2)
         metrics.upstreamPendingRequests(upstream: "api").add(1)
         metrics.upstreamRetries(upstream: "api", reason: "reset").increment()
-        metrics.wireRejections(kind: "bad_host").increment()
+        metrics.rejections(reason: "bad_host").increment()
         metrics.recordRefresh(.leaseTimeout, durationNanoseconds: 2_000_000_000)
         let store = metrics.sessionStore(backend: "valkey", operations: ["read", "insert"])
         store.up.set(1)
@@ -57,6 +61,7 @@ struct GatewayMetricsTests {
             #"cloakroom_upstream_connections{state="idle",upstream="api"} 2"#,
             #"cloakroom_upstream_pending_requests{upstream="api"} 1"#,
             #"cloakroom_upstream_retries_total{reason="reset",upstream="api"} 1"#,
+            #"cloakroom_rejections_total{reason="bad_host"} 1"#,
             #"cloakroom_wire_rejections_total{kind="bad_host"} 1"#,
             #"cloakroom_token_refreshes_total{outcome="lease_timeout"} 1"#,
             #"cloakroom_token_refresh_duration_seconds_sum{outcome="lease_timeout"} 2.0"#,

@@ -1,5 +1,6 @@
 import CloakroomCore
 import Logging
+import TestSupport
 import Testing
 
 @testable import CloakroomTelemetry
@@ -16,8 +17,7 @@ struct DynamicLogLevelTests {
         let telemetry = GatewayTelemetry(settings: settings)
         body(telemetry)
         telemetry.logWriter.shutdown()
-        pipe.closeWriteEnd()
-        let text = String(decoding: await pipe.readToEnd(), as: UTF8.self)
+        let text = await pipe.text()
         return text.split(separator: "\n").map(String.init)
     }
 

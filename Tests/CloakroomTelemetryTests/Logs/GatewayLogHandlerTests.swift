@@ -1,6 +1,7 @@
 import CloakroomCore
 import Foundation
 import Logging
+import TestSupport
 import Testing
 import Tracing
 
@@ -98,8 +99,7 @@ struct GatewayLogHandlerTests {
         logger.info("hello\nworld\u{1b}", metadata: ["b": "two words", "a": "x"])
         logger.debug("not shown")
         writer.shutdown()
-        pipe.closeWriteEnd()
-        let text = String(decoding: await pipe.readToEnd(), as: UTF8.self)
+        let text = await pipe.text()
         #expect(text == "1970-01-01T00:00:00.000Z INFO     app: hello\\nworld\\u001b a=x b=\"two words\"\n")
     }
 }
@@ -213,7 +213,7 @@ struct AuditLogTests {
         #expect(objects[0]["call"] as? String == "sign_in")
         #expect(objects[0]["reason"] as? String == "not_found")
         #expect((objects[0]["hint"] as? String)?.contains("path") == true)
-        #expect(objects[1]["unlogged"] as? String == "1")
+        #expect(objects[1]["suppressed"] as? String == "1")
         #expect(objects[2]["call"] as? String == "renew")
         #expect(objects[3]["upstream"] as? String == "api")
     }
@@ -230,7 +230,7 @@ struct AuditLogTests {
         }
         writer.shutdown()
         let objects = try await pipe.objects()
-        #expect(objects.map { $0["unlogged"] as? String } == ["0", "2", "0"])
+        #expect(objects.map { $0["suppressed"] as? String } == ["0", "2", "0"])
         #expect(objects.allSatisfy { $0["level"] as? String == "warning" })
         #expect(objects.allSatisfy { $0["event"] as? String == "refresh_failed" })
     }

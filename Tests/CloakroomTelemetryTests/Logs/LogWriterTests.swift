@@ -1,6 +1,7 @@
 import CloakroomCore
 import Foundation
 import Logging
+import TestSupport
 import Testing
 
 @testable import CloakroomTelemetry
@@ -16,8 +17,7 @@ struct LogWriterTests {
         let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: dropped)
         for index in 0..<100 { writer.submit(bytes: Array("line \(index)\n".utf8), lines: 1) }
         #expect(writer.shutdown())
-        pipe.closeWriteEnd()
-        let text = String(decoding: await pipe.readToEnd(), as: UTF8.self)
+        let text = await pipe.text()
         #expect(text == (0..<100).map { "line \($0)\n" }.joined())
         #expect(dropped.value == 0)
     }

@@ -89,7 +89,7 @@ struct ExpositionParsersTests {
         metrics.upstreamConnections(upstream: "api", state: .idle).add(2)
         metrics.upstreamPendingRequests(upstream: "api").add(1)
         metrics.upstreamRetries(upstream: "api", reason: "reset").increment()
-        metrics.wireRejections(kind: "bad_host").increment()
+        metrics.rejections(reason: "bad_host").increment()
         metrics.sessionStore(backend: "valkey", operations: ["read"]).up.set(1)
         metrics.setBuildInfo(version: "1.2.3", commit: "abc")
         ProcessMetrics(registry: registry).update()
@@ -98,7 +98,8 @@ struct ExpositionParsersTests {
         record.upstreamDurationNanoseconds = 1_000
         _ = metrics.activeRequests(method: .get, scheme: .https)
         _ = metrics.authDecisions(route: "a", decision: .forwarded)
-        metrics.serverRequestDuration(record, route: "a \"quoted\\\nname\"").record(nanoseconds: 7)
+        metrics.serverRequestDuration(record, route: RouteLabels(name: "a \"quoted\\\nname\"", pattern: "/a")).record(
+            nanoseconds: 7)
         metrics.clientRequestDuration(record, target: UpstreamTarget(upstream: "api", address: "::1", port: 9_000))
             .record(nanoseconds: 7)
         metrics.overheadDuration(route: "a").record(nanoseconds: 7)
@@ -116,6 +117,6 @@ struct ExpositionParsersTests {
             #expect(!family.help.isEmpty, "\(name)")
         }
         #expect(
-            open["http_server_request_duration_seconds"]?.samples.first?.labels["http_route"] == "a \"quoted\\\nname\"")
+            open["http_server_request_duration_seconds"]?.samples.first?.labels["route"] == "a \"quoted\\\nname\"")
     }
 }

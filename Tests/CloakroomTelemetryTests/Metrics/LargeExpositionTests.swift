@@ -13,8 +13,8 @@ struct LargeExpositionTests {
         for route in (0..<routes).reversed() {
             for status in (0..<statuses).reversed() {
                 record.status = UInt16(200 + status)
-                metrics.serverRequestDuration(record, route: "route-\(route)").record(
-                    nanoseconds: UInt64(route) * 1_000_000)
+                let labels = RouteLabels(name: "route-\(route)", pattern: "/\(route)")
+                metrics.serverRequestDuration(record, route: labels).record(nanoseconds: UInt64(route) * 1_000_000)
             }
         }
     }
@@ -41,7 +41,8 @@ struct LargeExpositionTests {
         #expect(
             lines.contains {
                 $0.elementsEqual(
-                    (line + #"http_route="route-77",network_protocol_version="1.1",url_scheme="http",le="0.075"} 0"#)
+                    (line + #"http_route="/77",network_protocol_version="1.1",route="route-77",url_scheme="http","#
+                        + #"le="0.075"} 0"#)
                         .utf8)
             })
     }

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 import Tracing
 
@@ -5,7 +6,7 @@ import Tracing
 
 @Suite("Spans of completed operations")
 struct RecordFinishedTests {
-    private let collector = SpanCollector()
+    private let collector = RecordedSpans()
 
     @Test("The span is a child of the current trace, with the measured times")
     func child() throws {
@@ -15,7 +16,7 @@ struct RecordFinishedTests {
                 "read", kind: .client, start: 1_000, end: 3_000, attributes: ["a": 1], isError: true)
             return outer.context
         }
-        let span = try #require(collector.finished.first)
+        let span = try #require(collector.all.first)
         #expect(span.name == "read")
         #expect(span.kind == .client)
         #expect(span.parentSpanID == context.traceContext?.spanID)
@@ -32,6 +33,6 @@ struct RecordFinishedTests {
         W3CTracer(sampler: .alwaysOff, exporter: collector).withSpan("outer") { _ in
             always.recordFinished("read", kind: .client, start: 1, end: 2)
         }
-        #expect(collector.finished.isEmpty)
+        #expect(collector.all.isEmpty)
     }
 }

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 import Tracing
 
@@ -16,7 +17,7 @@ struct W3CTracerTests {
         var description: String { "password is hunter2" }
     }
 
-    private let collector = SpanCollector()
+    private let collector = RecordedSpans()
 
     @Test("A span without a parent starts a trace; a span inside it is its child")
     func parentAndChild() throws {
@@ -24,8 +25,8 @@ struct W3CTracerTests {
         tracer.withSpan("outer", ofKind: .server) { _ in
             tracer.withSpan("inner", ofKind: .client) { $0.attributes["k"] = "v" }
         }
-        try #require(collector.finished.count == 2)
-        let (inner, outer) = (collector.finished[0], collector.finished[1])
+        try #require(collector.all.count == 2)
+        let (inner, outer) = (collector.all[0], collector.all[1])
         #expect(outer.name == "outer")
         #expect(outer.parentSpanID == nil)
         #expect(inner.parentSpanID == outer.context.spanID)
@@ -44,7 +45,7 @@ struct W3CTracerTests {
         span.end()
         #expect(!span.isRecording)
         #expect(span.attributes.isEmpty)
-        #expect(collector.finished.isEmpty)
+        #expect(collector.all.isEmpty)
         #expect(try #require(span.context.traceContext).isSampled == false)
         var carrier: [String: String] = [:]
         tracer.inject(span.context, into: &carrier, using: Fields())
@@ -63,7 +64,7 @@ struct W3CTracerTests {
         var outgoing: [String: String] = [:]
         tracer.inject(span.context, into: &outgoing, using: Fields())
         span.end()
-        let exported = try #require(collector.finished.first)
+        let exported = try #require(collector.all.first)
         #expect(exported.parentSpanID == 0x00f0_67aa_0ba9_02b7)
         #expect(exported.context.traceID.description == "4bf92f3577b34da6a3ce929d0e0e4736")
         #expect(outgoing["tracestate"] == "vendor=1,other=2")
@@ -91,7 +92,7 @@ struct W3CTracerTests {
         #expect(throws: Secret.self) {
             try tracer.withSpan("op") { _ in throw Secret() }
         }
-        let span = try #require(collector.finished.first)
+        let span = try #require(collector.all.first)
         #expect(span.status?.code == .error)
         let event = try #require(span.events.first)
         #expect("\(event.attributes.get("exception.type") as Any)".contains("Secret"))
@@ -106,7 +107,7 @@ struct W3CTracerTests {
         span.end()
         span.operationName = "late"
         span.end()
-        #expect(collector.finished.map(\.name) == ["renamed"])
+        #expect(collector.all.map(\.name) == ["renamed"])
     }
 
     @Test("Events and links are limited in number; links name their trace")
@@ -118,7 +119,7 @@ struct W3CTracerTests {
         span.addLink(SpanLink(context: linked.context, attributes: [:]))
         for index in 0..<1_000 { span.addEvent(SpanEvent(name: "event \(index)")) }
         span.end()
-        let exported = try #require(collector.finished.first)
+        let exported = try #require(collector.all.first)
         #expect(exported.links == [linked.context.traceContext].compactMap { $0 })
         #expect(exported.events.count == 128)
     }

@@ -1,5 +1,6 @@
 import Foundation
 import FuzzTargets
+import Testing
 
 /// The fuzzing options of the environment.
 struct FuzzSettings {
@@ -32,5 +33,46 @@ struct FuzzSettings {
     /// The command that checks an input again.
     static func replay(_ target: FuzzTarget, _ bytes: [UInt8]) -> String {
         "CLOAKROOM_FUZZ_INPUT=\(target.name):\(Data(bytes).base64EncodedString()) swift test --filter FuzzTests/replay"
+    }
+}
+
+/// The stored inputs: examples of each format, and inputs that once violated an invariant.
+enum Corpus {
+    private static let directory = URL(fileURLWithPath: #filePath)
+        .deletingLastPathComponent().deletingLastPathComponent().appendingPathComponent("Corpus")
+
+    static func directories() throws -> [String] {
+        try FileManager.default.contentsOfDirectory(atPath: directory.path).sorted()
+    }
+
+    static func inputs(of target: FuzzTarget) throws -> [(name: String, bytes: [UInt8])] {
+        let directory = directory.appendingPathComponent(target.name)
+        return try FileManager.default.contentsOfDirectory(atPath: directory.path).sorted().map { name in
+            (name, Array(try Data(contentsOf: directory.appendingPathComponent(name))))
+        }
+    }
+}
+
+/// Keeps the current input in a file, in case it crashes the process.
+struct FuzzCase {
+    private let url: URL
+    private let file: FileHandle
+
+    init(of target: FuzzTarget) throws {
+        url = FileManager.default.temporaryDirectory.appendingPathComponent("cloakroom-fuzz-last-\(target.name)")
+        try #require(FileManager.default.createFile(atPath: url.path, contents: nil))
+        file = try FileHandle(forWritingTo: url)
+        print("fuzzing \(target.name): if the process crashes, \(url.path) contains the input")
+    }
+
+    func begin(_ bytes: [UInt8]) {
+        try? file.seek(toOffset: 0)
+        try? file.write(contentsOf: bytes)
+        try? file.truncate(atOffset: UInt64(bytes.count))
+    }
+
+    func end() {
+        try? file.close()
+        try? FileManager.default.removeItem(at: url)
     }
 }

@@ -26,20 +26,20 @@ struct FuzzTests {
         let settings = FuzzSettings.current
         let corpus = try Corpus.inputs(of: target).map(\.bytes)
         let mutations = Mutations(of: corpus, words: target.words, seed: settings.seed)
-        let trial = try Trial(of: target)
+        let fuzzCase = try FuzzCase(of: target)
         let start = ContinuousClock.now
         var turn: UInt64 = 0
         let duration = settings.duration(of: target)
         while ContinuousClock.now - start < duration {
             let bytes = mutations.input(turn)
-            trial.begin(bytes)
+            fuzzCase.begin(bytes)
             if let violation = violation(of: target, bytes) {
                 Issue.record("seed \(settings.seed), turn \(turn): \(violation)\n\(FuzzSettings.replay(target, bytes))")
                 break
             }
             turn += 1
         }
-        trial.end()
+        fuzzCase.end()
         print("fuzzing \(target.name): \(turn) inputs in \(duration), seed \(settings.seed)")
         #expect(turn > 0)
     }

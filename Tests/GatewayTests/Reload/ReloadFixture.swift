@@ -2,6 +2,7 @@ import CloakroomConfig
 import CloakroomCore
 import Foundation
 import Synchronization
+import TestSupport
 
 @testable import cloakroom
 

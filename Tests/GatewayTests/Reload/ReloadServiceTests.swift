@@ -1,6 +1,7 @@
 import CloakroomConfig
 import CloakroomCore
 import Foundation
+import TestSupport
 import Testing
 
 @testable import cloakroom
@@ -180,13 +181,14 @@ struct ReloadServiceTests {
     @Test("A warning does not prevent a configuration from being applied, and is reported with the outcome")
     func warnings() async throws {
         let key = ["upstreams", "api", "targets"]
-        let warning = ConfigFinding(key: key, message: "old", suggestion: "renew it", isWarning: true)
+        let warning = ConfigFinding(key: key, message: "old", suggestion: "replace it", isWarning: true)
         var bench = try ReloadFixture(checks: [warning])
         await bench.handle(.signal)
         #expect(bench.outcomes == [[]])
         let told = bench.gateway.outcomes.flatMap(\.warnings)
         #expect(told.count == 1)
-        #expect(told.allSatisfy { $0.hasSuffix("cloakroom.yaml:3:19: warning: upstreams.api.targets: old (renew it)") })
+        #expect(
+            told.allSatisfy { $0.hasSuffix("cloakroom.yaml:3:19: warning: upstreams.api.targets: old (replace it)") })
     }
 
     @Test("A change of a secret file is a change, also if a symbolic link is swapped as Kubernetes does")

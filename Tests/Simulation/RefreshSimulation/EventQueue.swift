@@ -1,4 +1,4 @@
-/// An event at a point in time. Numbers are indices into the arrays of `World`.
+/// An event at a point in time. Numbers are indices into the arrays of ``SimulationWorld``.
 enum Event {
     /// A client sends a request and schedules its next one.
     case request(client: Int)

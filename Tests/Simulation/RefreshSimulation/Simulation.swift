@@ -36,3 +36,74 @@ public struct Simulation: Sendable {
             trace: world.trace ?? [])
     }
 }
+
+/// Events that a run counts. The tests require that each of them occurs.
+public enum SimulationEvent: Int, Sendable, CaseIterable {
+    // Faults.
+    case slowMessage, lostRequest, lostReply, duplicateRequest, duplicateReply, lateResponse
+    case storeOutage, partition, noticeLost, crash, crashInFlight, pause, pauseInFlight, clockSkew, clockJump
+    case callTimeout, upstreamFailure, spentButFailed, leaseRanOut, leaseForgotten
+    case tokenReused, pairReissued, upstreamRevoked
+    // Actions of other parties.
+    case resealed, resealRejected, signedOut, signedOutEverywhere, expiredIdle, expiredAbsolute, userSaved
+    // Results of the steps of a refresh.
+    case leaseTaken, leaseGone, saveChanged, saveFenced, saveGone, rejectChanged, rejectGone
+    // Results of refreshes.
+    case refreshed, coalesced, rejected, ended, endedWithUnusedTokens, unavailable, storeUnavailable, leaseTimeout
+    // Results of requests.
+    case served, servedAfterReplay, waited, cooledOff, rejectedByUpstream, respondedUnavailable, respondedUnauthorized
+}
+
+/// The number of occurrences of each event, in one run or several.
+public struct Coverage: Sendable {
+    private var counts = [Int](repeating: 0, count: SimulationEvent.allCases.count)
+
+    /// All counts are 0.
+    public init() {}
+
+    /// The number of occurrences of an event.
+    public subscript(_ happening: SimulationEvent) -> Int { counts[happening.rawValue] }
+
+    mutating func count(_ happening: SimulationEvent) {
+        counts[happening.rawValue] += 1
+    }
+
+    /// Adds the counts of another run.
+    public mutating func add(_ other: Coverage) {
+        for index in counts.indices { counts[index] += other.counts[index] }
+    }
+
+    /// The events that never occurred.
+    public var missing: [SimulationEvent] { SimulationEvent.allCases.filter { self[$0] == 0 } }
+}
+
+/// The invariants of a run.
+public enum Invariant: String, Sendable, CaseIterable {
+    /// No session ends, and no client gets a 401, unless the upstream rejected the refresh token, a user signed out, or
+    /// a timeout passed.
+    case endsWithCause
+    /// No holder of the lease spends a refresh token that another call has spent, unless that call was disturbed by a
+    /// fault.
+    case spentOnce
+    /// Tokens received under the latest lease are in the store once their save arrived, and are not lost.
+    case resultPersisted = "resultKept"
+    /// No token is used for, or stored in, another session than its own; and unused tokens are returned to be revoked.
+    case tokensNeverCrossSessions = "tokensStayHome"
+    /// No request is served with an ended session once the replica has received the notice.
+    case endedIsEnded
+    /// After faults have stopped, all active sessions are served, and no request or refresh hangs.
+    case progress
+}
+
+/// A violated invariant.
+public struct Violation: Sendable, Equatable, CustomStringConvertible {
+    /// The invariant.
+    public let invariant: Invariant
+    /// The evidence, with the names and numbers of the trace.
+    public let text: String
+    /// Milliseconds since the start.
+    public let time: Int64
+
+    /// The invariant, the time and the evidence.
+    public var description: String { "\(invariant.rawValue) is violated at \(time) ms: \(text)" }
+}

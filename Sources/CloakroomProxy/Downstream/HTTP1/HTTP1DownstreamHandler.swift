@@ -3,74 +3,31 @@ import CloakroomTelemetry
 import CloakroomWire
 import NIOCore
 
-/// A client's HTTP/1.1 connection: parses requests, writes responses, one exchange at a time.
-///
-/// Pipelined requests wait in the buffer (RFC 9112 §9.3.2); reading stops only when the buffer is full.
+/// A client's HTTP/1.1 connection: performs the I/O for ``HTTP1ConnectionState``, and runs one exchange at a time.
 final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
-    enum ReadState: Equatable {
-        /// The next bytes begin a request.
-        case head
-        /// The next bytes are a request body.
-        case body
-        /// The request is complete; its response is pending.
-        case awaitingResponse
-        /// The next bytes belong to a tunnel.
-        case tunnel
-        /// The last response is written; further input is discarded.
-        case lingering
-        case closed
-    }
-
-    let context: LoopContext
+    private let context: LoopContext
     private let client: DownstreamConnectionInfo
-    let channel: any Channel
-    var handlerContext: ChannelHandlerContext?
-    var exchange: Exchange?
-    var reading = ReadState.head
-    private var parser: HeadParser
-    private var decoder = BodyDecoder(.none)
-    var inbound = ByteBuffer()
-    /// Data that is written but not sent. Its storage is reused while it has no other owner.
-    var outbound = ByteBuffer()
-    /// Whether the connection is reusable after the current response.
-    var keepsAlive = true
-    /// Whether the connection closes after the next response, regardless of `Connection` fields. The head of the next
-    /// request may be partly received.
-    private var closesAfterResponse = false
-    var needsKeepAliveField = false
-    var outgoingFraming = BodyFraming.none
-    /// Whether an upstream's response head is buffered, and none of it sent.
-    var isResponseHeadBuffered = false
-    var isReading = false
+    private let channel: any Channel
+    private var handlerContext: ChannelHandlerContext?
+    private var exchange: Exchange?
+    private var state: HTTP1ConnectionState
+    private var writer = HTTP1ResponseWriter()
+    private var isReading = false
     private(set) var isPaused = false
-    /// In a tunnel: whether the client's end of input has yet to be reported.
-    private var isInputClosed = false
-    /// In a tunnel: whether the client has ended its input.
-    private(set) var hasInputEnded = false
-    private var requestCount = 0
-    var drainedBytes = 0
-    /// Whether the last response is completely sent.
-    var isAllSent = false
     var registryIndex = -1
-    var deadline = UInt64.max
+    private(set) var deadline = UInt64.max
     var isDownstream: Bool { true }
 
     init(_ client: DownstreamConnectionInfo) {
         self.client = client
         channel = client.channel
         context = client.context
-        parser = HeadParser(limits: context.snapshot.headLimits)
+        state = HTTP1ConnectionState(limits: context.snapshot.headLimits)
     }
 
-    /// Maximum size in bytes of response data that is coalesced; larger parts are written separately.
-    static let coalesceLimit = 16_384
-    /// Maximum size in bytes of buffered input during an exchange, before reading stops.
-    private static let inboundLimit = 65_536
-    /// Maximum size in bytes of an unneeded body that is read to keep the connection.
-    static let discardLimit = 65_536
     /// How long a connection lingers after its last response, so that the client can read it, in nanoseconds.
     static let lingerTime: UInt64 = 1_000_000_000
 
@@ -78,15 +35,15 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
 
     func handlerAdded(context handlerContext: ChannelHandlerContext) {
         self.handlerContext = handlerContext
-        if handlerContext.channel.isActive { begin(handlerContext) }
+        if handlerContext.channel.isActive { begin() }
     }
 
     func channelActive(context handlerContext: ChannelHandlerContext) {
-        begin(handlerContext)
+        begin()
         handlerContext.fireChannelActive()
     }
 
-    private func begin(_ handlerContext: ChannelHandlerContext) {
+    private func begin() {
         guard exchange == nil else { return }
         context.updateTime()
         exchange = Exchange(context: context, peer: client.makePeer(), downstream: self)
@@ -99,24 +56,15 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     func channelRead(context handlerContext: ChannelHandlerContext, data: NIOAny) {
         context.updateTime()
         var bytes = unwrapInboundIn(data)
-        // Input is discarded without a size limit; the deadline ends it. Unread input would cause a reset before the
-        // peer has read the response.
-        if reading == .lingering { return }
-        if inbound.readableBytes > 0 {
-            inbound.writeBuffer(&bytes)
-        } else {
-            inbound = bytes
-        }
-        // Release this reference first, so the storage can be reused for the next read.
-        bytes = ByteBuffer()
+        state.receive(&bytes)
         read()
     }
 
     func channelWritabilityChanged(context handlerContext: ChannelHandlerContext) {
         context.updateTime()
         exchange?.downstreamWritabilityChanged(isWritable: channel.isWritable)
-        if channel.isWritable, reading == .head, inbound.readableBytes > 0 {
-            if exchange?.isActive == false, !parser.isInHead { waitForRequest() }
+        if channel.isWritable, state.phase == .head, state.hasInput {
+            if exchange?.isActive == false, state.hasUnparsedHead { waitForRequest() }
             read()
         }
         handlerContext.fireChannelWritabilityChanged()
@@ -124,10 +72,9 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
 
     func userInboundEventTriggered(context handlerContext: ChannelHandlerContext, event: Any) {
         // Half-closure is enabled only for tunnels; otherwise the end of input closes the connection.
-        if reading == .tunnel, case ChannelEvent.inputClosed? = event as? ChannelEvent {
+        if state.phase == .tunnel, case ChannelEvent.inputClosed? = event as? ChannelEvent {
+            state.inputClosed()
             context.updateTime()
-            isInputClosed = true
-            hasInputEnded = true
             read()
         }
         handlerContext.fireUserInboundEventTriggered(event)
@@ -140,7 +87,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
 
     func channelInactive(context handlerContext: ChannelHandlerContext) {
         context.updateTime()
-        reading = .closed
+        state.close()
         exchange?.downstreamClosed()
         exchange = nil
         context.remove(self)
@@ -153,186 +100,115 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
 
     // MARK: - Reading
 
-    func read() {
+    private func read() {
         // Reentrancy guard: an exchange that ends at once calls this method again, and the loop below continues.
         guard !isReading else { return }
         isReading = true
         defer { isReading = false }
         while step() {}
-        if inbound.readableBytes == 0 { inbound = ByteBuffer() }
+        state.releaseInput()
         exchange?.flushUpstream()
-        let isFull = inbound.readableBytes > Self.inboundLimit && (reading != .head || !channel.isWritable)
-        if isFull != isPaused, reading != .closed {
-            isPaused = isFull
-            try? channel.syncOptions?.setOption(.autoRead, value: !isFull)
-        }
+        let isFull = state.isFull(isWritable: channel.isWritable)
+        if isFull != isPaused, state.phase != .closed { setPaused(isFull) }
+    }
+
+    private func setPaused(_ isPaused: Bool) {
+        self.isPaused = isPaused
+        try? channel.syncOptions?.setOption(.autoRead, value: !isPaused)
     }
 
     /// - Returns: Whether another step may be possible.
     private func step() -> Bool {
         guard let exchange else { return false }
-        switch reading {
-        case .head:
-            // Pipelined requests wait until the client has read earlier responses.
-            guard inbound.readableBytes > 0, channel.isWritable else { return false }
-            return readHead(exchange)
-        case .body:
-            return readBody(exchange)
-        case .tunnel:
-            return readTunnel(exchange)
-        case .awaitingResponse, .lingering, .closed:
-            return false
+        switch state.nextStep(isWritable: channel.isWritable, acceptsBody: exchange.acceptsBody) {
+        case .wait: return false
+        case .parseHead: return readHead(exchange)
+        case .body(let bytes): exchange.requestBody(bytes)
+        case .bodyEnd(let trailers): exchange.requestEnd(trailers: trailers)
+        case .malformedBody(let error): exchange.malformedBody(error)
+        case .discarded: break
+        case .nextRequest: waitForRequest()
+        case .linger: linger()
+        case .close: closeNow()
         }
+        return true
     }
 
     private func readHead(_ exchange: Exchange) -> Bool {
-        let now = context.now
         do throws(WireError) {
-            guard try parser.parse(&inbound, into: &exchange.head) else {
+            guard try state.parseHead(into: &exchange.head) else {
                 // Measured from the first byte: later bytes do not extend the deadline.
-                deadline = min(deadline, now &+ context.snapshot.timeouts.header)
+                deadline = min(deadline, context.now &+ context.snapshot.timeouts.header)
                 return false
             }
             let framing = try BodyFraming.of(exchange.head)
             exchange.protocolVersion = exchange.head.minorVersion == 0 ? .http1_0 : .http1_1
-            let options = ConnectionOptions.read(exchange.head)
-            guard !options.isOverLimit else { throw WireError.connectionOptions }
-            requestCount += 1
             let limit = context.snapshot.config.configuration.limits.requestsPerConnection
-            keepsAlive =
-                options.persists(minorVersion: exchange.head.minorVersion) && !context.isDraining
-                && !closesAfterResponse
-                && (limit == 0 || requestCount < limit)
-            needsKeepAliveField = keepsAlive && exchange.head.minorVersion == 0
-            decoder = BodyDecoder(framing)
-            reading = framing == .none ? .awaitingResponse : .body
+            try state.requestReceived(
+                exchange.head, framing: framing, requestLimit: limit, isDraining: context.isDraining)
             deadline = .max
-            exchange.begin(framing, now: now)
-            return true
+            exchange.begin(framing, now: context.now)
         } catch {
-            inbound = ByteBuffer()
-            keepsAlive = false
-            exchange.reject(error, now: now)
-            return true
+            state.rejected()
+            exchange.reject(error, now: context.now)
         }
-    }
-
-    private func readTunnel(_ exchange: Exchange) -> Bool {
-        guard exchange.isActive, exchange.acceptsBody else { return false }
-        if let bytes = inbound.readSlice(length: inbound.readableBytes), bytes.readableBytes > 0 {
-            exchange.requestBody(bytes)
-            return true
-        }
-        guard isInputClosed else { return false }
-        isInputClosed = false
-        exchange.requestEnd()
         return true
     }
 
-    private func readBody(_ exchange: Exchange) -> Bool {
-        // Without an active exchange the body is read and discarded, to keep the connection.
-        let isWanted = exchange.isActive
-        guard !isWanted || exchange.acceptsBody else { return false }
-        do throws(WireError) {
-            switch try decoder.next(&inbound) {
-            case .data(let bytes):
-                if isWanted {
-                    exchange.requestBody(bytes)
-                } else {
-                    drop(bytes.readableBytes)
-                }
-                return true
-            case .end:
-                reading = isWanted ? .awaitingResponse : .head
-                if isWanted {
-                    exchange.requestEnd(trailers: decoder.takeTrailers())
-                } else if keepsAlive {
-                    waitForRequest()
-                } else {
-                    linger()
-                }
-                return true
-            case .needMoreData:
-                return false
-            }
-        } catch {
-            inbound = ByteBuffer()
-            keepsAlive = false
-            guard exchange.isActive else {
-                linger()
-                return true
-            }
-            exchange.malformedBody(error)
-            return true
-        }
-    }
-
-    private func drop(_ count: Int) {
-        drainedBytes += count
-        if drainedBytes > Self.discardLimit { closeNow() }
-    }
-
-    func waitForRequest() {
-        reading = .head
-        drainedBytes = 0
-        guard channel.isWritable else {
-            deadline = context.now &+ context.snapshot.timeouts.bodyIdle
-            return
-        }
+    private func waitForRequest() {
         let timeouts = context.snapshot.timeouts
-        deadline = context.now &+ (inbound.readableBytes > 0 ? timeouts.header : timeouts.keepAlive)
+        let timeout = state.hasInput ? timeouts.header : timeouts.keepAlive
+        deadline = context.now &+ (channel.isWritable ? timeout : timeouts.bodyIdle)
     }
 
     // MARK: - Ends
 
     /// The last response is written: input in flight is read and discarded, so that the peer is not reset before it has
     /// read the response (RFC 9112 §9.6).
-    func linger(for time: UInt64 = lingerTime) {
-        guard reading != .closed, let handlerContext else { return }
-        let wasTunnel = reading == .tunnel
-        reading = .lingering
-        inbound = ByteBuffer()
-        if isPaused {
-            isPaused = false
-            try? channel.syncOptions?.setOption(.autoRead, value: true)
-        }
+    private func linger(for time: UInt64 = lingerTime) {
+        guard let handlerContext, let action = state.linger() else { return }
+        if isPaused { setPaused(false) }
         // The body timeout applies until everything is sent; then the linger time begins.
         deadline = context.now &+ context.snapshot.timeouts.bodyIdle
-        guard !wasTunnel else { return lingerAfterTunnel(for: time) }
+        guard action == .closeOutput else { return lingerAfterTunnel(for: time) }
         let sent = channel.eventLoop.makePromise(of: Void.self)
         sent.futureResult.assumeIsolated().whenComplete { [self] result in
-            if case .success = result { isAllSent = true }
+            if case .success = result { state.responseSent() }
             if time == 0 { closeNow() } else { deadline = context.now &+ time }
         }
         handlerContext.close(mode: .output, promise: sent)
     }
 
-    func closeNow() {
-        // The response may be incomplete: the exchange is active, or not all data is sent.
-        close(isCut: reading == .lingering ? !isAllSent : exchange?.isActive == true)
+    /// As ``linger(for:)``, but the write side is closed after the pending data is sent.
+    private func lingerAfterTunnel(for time: UInt64) {
+        flush()
+        handlerContext?.afterFlush { [self] handlerContext in
+            state.responseSent()
+            guard !state.hasInputEnded, time > 0 else { return closeNow() }
+            deadline = context.now &+ time
+            handlerContext.close(mode: .output, promise: nil)
+        }
     }
 
+    func closeNow() { close(isCut: state.isResponseIncomplete(isActive: exchange?.isActive == true)) }
+
     /// - Parameter isCut: Whether the client must be able to detect that the response is incomplete.
-    func close(isCut: Bool) {
-        guard reading != .closed else { return }
-        reading = .closed
-        guard isCut else {
+    private func close(isCut: Bool) {
+        guard state.close() else { return }
+        if isCut {
+            ChannelCut.close(channel, framing: writer.framing)
+        } else {
             handlerContext?.close(promise: nil)
-            return
         }
-        // If the response is delimited by the end of the connection, an orderly close would make it appear complete
-        // (RFC 9112 §8).
-        if outgoingFraming == .untilClose { TCPReset.onClose(channel) }
-        ChannelCut.close(channel)
     }
 
     func deadlineExpired(now: UInt64) {
         guard let exchange else { return }
         if exchange.isActive {
             exchange.deadlineExpired(now: now)
-        } else if reading == .head, channel.isWritable, parser.isInHead || inbound.readableBytes > 0 {
+        } else if channel.isWritable, state.isReceivingHead {
             deadline = .max
-            keepsAlive = false
+            state.requestHeadTimedOut()
             exchange.requestHeadTimedOut(now: now)
         } else {
             closeNow()
@@ -340,15 +216,83 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     }
 
     var usesTLS: Bool { client.isTLS }
-
     func configurationReplaced() { exchange?.configurationReplaced() }
 
     func drain() {
-        keepsAlive = false
-        closesAfterResponse = true
+        state.drain()
         guard let exchange else { return closeNow() }
         exchange.drain()
         // The last response may not be sent yet.
-        if !exchange.isActive, reading == .head, inbound.readableBytes == 0 { linger(for: 0) }
+        if !exchange.isActive, state.phase == .head, !state.hasInput { linger(for: 0) }
+    }
+}
+
+/// Writes responses in HTTP/1.1.
+extension HTTP1DownstreamHandler: ResponseWriter {
+    var isWritable: Bool { channel.isWritable }
+    func setDeadline(_ deadline: UInt64) { self.deadline = deadline }
+    func resumeRequestBody() { read() }
+    func discardUnsentResponse() -> Bool { writer.discard() }
+    func abort() { close(isCut: true) }
+
+    func writeHead(_ head: borrowing ResponseHead, framing: BodyFraming, additions: ResponseAdditions) {
+        let framing = state.responseStarted(framing)
+        writer.writeHead(head, framing: framing, additions: additions, connection: state.connectionField)
+    }
+
+    func writeInformational(_ head: borrowing ResponseHead) { writer.writeInformational(head) }
+    func writeContinue() {
+        writer.writeContinue()
+        flush()
+    }
+
+    func writeBody(_ bytes: ByteBuffer) {
+        writer.beginPart(bytes.readableBytes)
+        if !writer.append(bytes) {
+            if var pending = writer.take() {
+                handlerContext?.write(wrapOutboundOut(pending), promise: nil)
+                writer.reuse(&pending)
+            }
+            handlerContext?.write(wrapOutboundOut(bytes), promise: nil)
+        }
+        writer.endPart()
+    }
+
+    func writeEnd(trailers: ByteBuffer?) {
+        guard state.phase == .tunnel else { return writer.writeEnd(trailers: trailers) }
+        // The write side is closed after the pending data is sent.
+        flush()
+        handlerContext?.afterFlush { $0.close(mode: .output, promise: nil) }
+    }
+
+    func writeUpgradeResponse(_ head: borrowing ResponseHead) {
+        state.upgraded()
+        // Each direction of a tunnel ends separately.
+        try? channel.syncOptions?.setOption(.allowRemoteHalfClosure, value: true)
+        writer.writeUpgradeResponse(head)
+    }
+
+    func writeLocalResponse(_ response: LocalResponse) {
+        guard let exchange else { return }
+        state.localResponseStarted(status: response.status, expectsContinue: exchange.request.summary.expectation != .none)
+        let isToHead = exchange.request.method == .head
+        writer.writeLocalResponse(response, isToHead: isToHead, connection: state.connectionField)
+    }
+
+    func flush() {
+        guard let handlerContext else { return }
+        guard var bytes = writer.take() else { return handlerContext.flush() }
+        handlerContext.writeAndFlush(wrapOutboundOut(bytes), promise: nil)
+        writer.reuse(&bytes)
+    }
+
+    func exchangeCompleted() {
+        switch state.responseCompleted(isDraining: context.isDraining) {
+        case .next: waitForRequest()
+        case .drainBody: deadline = context.now &+ context.snapshot.timeouts.bodyIdle
+        case .linger: return linger()
+        case .alreadyClosed: return
+        }
+        if state.hasInput { read() }
     }
 }

@@ -1,211 +1,119 @@
 import CloakroomCore
-import CloakroomTelemetry
 import CloakroomWire
 import NIOCore
 
-/// Writes responses in HTTP/1.1.
-extension HTTP1DownstreamHandler: ResponseWriter {
-    var isWritable: Bool { channel.isWritable }
+/// Encodes responses in HTTP/1.1, into a buffer that the connection's handler sends.
+struct HTTP1ResponseWriter {
+    private var outbound = WriteBuffer()
+    /// Framing of the current response body.
+    private(set) var framing = BodyFraming.none
+    /// Whether an upstream's response head is buffered, and none of it sent.
+    private var isHeadBuffered = false
 
-    func setDeadline(_ deadline: UInt64) {
-        self.deadline = deadline
-    }
-
-    func resumeRequestBody() {
-        read()
-    }
-
-    func writeHead(_ head: borrowing ResponseHead, framing: BodyFraming, additions: ResponseAdditions) {
-        let bytes = head.bytes.readableBytesSpan
-        isResponseHeadBuffered = outbound.readableBytes == 0
-        outgoingFraming = framing
-        if framing == .untilClose || framing == .chunked {
-            if exchange?.protocolVersion == .http1_0 {
-                outgoingFraming = .untilClose
-                keepsAlive = false
-            } else {
-                outgoingFraming = .chunked
-            }
-        }
-        // A response before the end of the request leaves the remaining body unread.
-        if reading == .body { keepsAlive = false }
-        writeStatusLine(head, bytes)
-        outbound.writeFields(of: head.fields, bytes, end: bytes.byteCount - 2)
+    mutating func writeHead(
+        _ head: borrowing ResponseHead, framing: BodyFraming, additions: ResponseAdditions,
+        connection: HTTP1ConnectionState.ConnectionField
+    ) {
+        isHeadBuffered = outbound.isEmpty
+        self.framing = framing
+        writeStatusAndFields(head)
         if let date = additions.date {
-            outbound.writeStaticString("Date: ")
-            outbound.writeBytes(date)
-            outbound.writeStaticString("\r\n")
+            outbound.bytes.writeStaticString("Date: ")
+            outbound.bytes.writeBytes(date)
+            outbound.bytes.writeStaticString("\r\n")
         }
-        if additions.isPrivate { outbound.writeStaticString("Cache-Control: private\r\n") }
-        if additions.variesByCookie { outbound.writeStaticString("Vary: Cookie\r\n") }
-        if let lines = additions.crossOriginLines { outbound.writeBytes(lines) }
-        if outgoingFraming == .chunked { outbound.writeStaticString("Transfer-Encoding: chunked\r\n") }
-        writeConnectionField()
-        outbound.writeStaticString("\r\n")
+        if additions.isPrivate { outbound.bytes.writeStaticString("Cache-Control: private\r\n") }
+        if additions.variesByCookie { outbound.bytes.writeStaticString("Vary: Cookie\r\n") }
+        if let lines = additions.crossOriginLines { outbound.bytes.writeBytes(lines) }
+        if framing == .chunked { outbound.bytes.writeStaticString("Transfer-Encoding: chunked\r\n") }
+        writeEndOfHead(connection)
     }
 
-    func writeContinue() {
-        outbound.writeStaticString("HTTP/1.1 100 Continue\r\n\r\n")
-        flush()
+    mutating func writeContinue() {
+        outbound.bytes.writeStaticString("HTTP/1.1 100 Continue\r\n\r\n")
     }
 
-    func writeInformational(_ head: borrowing ResponseHead) {
-        let bytes = head.bytes.readableBytesSpan
-        writeStatusLine(head, bytes)
-        outbound.writeFields(of: head.fields, bytes, end: bytes.byteCount - 2)
-        outbound.writeStaticString("\r\n")
+    mutating func writeInformational(_ head: borrowing ResponseHead) {
+        writeStatusAndFields(head)
+        outbound.bytes.writeStaticString("\r\n")
     }
 
-    func writeBody(_ bytes: ByteBuffer) {
-        let isChunked = outgoingFraming == .chunked
-        if isChunked { ChunkEncoder.writeChunkStart(bytes.readableBytes, into: &outbound) }
-        if outbound.readableBytes + bytes.readableBytes <= Self.coalesceLimit {
-            outbound.writeImmutableBuffer(bytes)
-        } else {
-            writeOut()
-            handlerContext?.write(wrapOutboundOut(bytes), promise: nil)
-        }
-        if isChunked { ChunkEncoder.writeChunkEnd(into: &outbound) }
+    mutating func writeUpgradeResponse(_ head: borrowing ResponseHead) {
+        framing = .none
+        writeStatusAndFields(head)
+        outbound.bytes.writeStaticString("Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
     }
 
-    func writeEnd(trailers: ByteBuffer?) {
-        if reading == .tunnel { return closeTunnelOutput() }
-        if outgoingFraming == .chunked { ChunkEncoder.writeLastChunk(trailers: trailers, into: &outbound) }
+    mutating func writeLocalResponse(
+        _ response: LocalResponse, isToHead: Bool, connection: HTTP1ConnectionState.ConnectionField
+    ) {
+        outbound.bytes.writeStaticString("HTTP/1.1 ")
+        outbound.bytes.writeString("\(response.status) \(response.title)\r\nDate: ")
+        outbound.bytes.writeBytes(response.date)
+        outbound.bytes.writeStaticString("\r\n")
+        outbound.bytes.writeBytes(response.fieldLines)
+        if response.status != 204 { outbound.bytes.writeString("Content-Length: \(response.body.count)\r\n") }
+        writeEndOfHead(connection)
+        if !isToHead { outbound.bytes.writeBytes(response.body) }
     }
 
-    func writeUpgradeResponse(_ head: borrowing ResponseHead) {
-        let bytes = head.bytes.readableBytesSpan
-        outgoingFraming = .none
-        keepsAlive = false
-        reading = .tunnel
-        try? channel.syncOptions?.setOption(.allowRemoteHalfClosure, value: true)
-        writeStatusLine(head, bytes)
-        outbound.writeFields(of: head.fields, bytes, end: bytes.byteCount - 2)
-        outbound.writeStaticString("Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+    /// Begins a part of the body; a chunk if the framing requires it.
+    mutating func beginPart(_ count: Int) {
+        if framing == .chunked { ChunkEncoder.writeChunkStart(count, into: &outbound.bytes) }
     }
 
-    func writeLocalResponse(_ response: LocalResponse) {
-        // After a malformed or incomplete request, or one for an unsupported tunnel, further bytes cannot be
-        // interpreted.
-        let isLast =
-            switch response.status {
-            case 400, 408, 501: true
-            default: reading == .body && !canDrainBody
-            }
-        if isLast { keepsAlive = false }
-        outbound.writeStaticString("HTTP/1.1 ")
-        outbound.writeString("\(response.status) \(response.title)\r\nDate: ")
-        outbound.writeBytes(response.date)
-        outbound.writeStaticString("\r\n")
-        outbound.writeBytes(response.fieldLines)
-        if response.status != 204 { outbound.writeString("Content-Length: \(response.body.count)\r\n") }
-        writeConnectionField()
-        outbound.writeStaticString("\r\n")
-        if exchange?.record.method != .head { outbound.writeBytes(response.body) }
-    }
-
-    func flush() {
-        guard let handlerContext else { return }
-        isResponseHeadBuffered = false
-        guard outbound.readableBytes > 0 else { return handlerContext.flush() }
-        // Sending may call back into this method: empty the buffer first.
-        var bytes = ByteBuffer()
-        swap(&bytes, &outbound)
-        handlerContext.writeAndFlush(wrapOutboundOut(bytes), promise: nil)
-        guard outbound.readableBytes == 0 else { return }
-        bytes.clear()
-        outbound = bytes
-    }
-
-    func discardUnsentResponse() -> Bool {
-        guard isResponseHeadBuffered else { return false }
-        isResponseHeadBuffered = false
-        outbound.clear()
-        outgoingFraming = .none
+    /// Writes the data of a part.
+    /// - Returns: `false` if the data is too large to be coalesced, and is to be sent after what is buffered.
+    mutating func append(_ bytes: ByteBuffer) -> Bool {
+        guard outbound.hasRoom(for: bytes.readableBytes) else { return false }
+        outbound.append(bytes)
         return true
     }
 
-    func abort() {
-        close(isCut: true)
+    mutating func endPart() {
+        if framing == .chunked { ChunkEncoder.writeChunkEnd(into: &outbound.bytes) }
     }
 
-    func exchangeCompleted() {
-        guard reading != .closed else { return }
-        guard keepsAlive, !context.isDraining else { return linger() }
-        drainedBytes = 0
-        if reading == .body {
-            // The remaining request body is read and discarded.
-            deadline = context.now &+ context.snapshot.timeouts.bodyIdle
-        } else {
-            waitForRequest()
-        }
-        if !isReading, inbound.readableBytes > 0 { read() }
+    mutating func writeEnd(trailers: ByteBuffer?) {
+        if framing == .chunked { ChunkEncoder.writeLastChunk(trailers: trailers, into: &outbound.bytes) }
     }
 
-    /// Whether the remaining body of a rejected request is small enough that reading it costs less than a new
-    /// connection.
-    private var canDrainBody: Bool {
-        guard let exchange, exchange.summary.expectation == .none else { return false }
-        if case .length(let length) = exchange.framing { return length <= Self.discardLimit }
-        return false
-    }
-
-    private func writeOut() {
-        isResponseHeadBuffered = false
-        guard outbound.readableBytes > 0 else { return }
-        handlerContext?.write(wrapOutboundOut(outbound), promise: nil)
+    /// Discards the upstream's response.
+    /// - Returns: Whether that was possible, because none of it has been sent.
+    mutating func discard() -> Bool {
+        guard isHeadBuffered else { return false }
+        isHeadBuffered = false
         outbound.clear()
+        framing = .none
+        return true
     }
 
-    /// Writes the gateway's HTTP version, and the received status and reason. The space after the status is required
-    /// even without a reason (RFC 9112 §4).
-    private func writeStatusLine(_ head: borrowing ResponseHead, _ bytes: RawSpan) {
-        outbound.writeStaticString("HTTP/1.1 ")
+    /// Removes the buffered data, to send it. See ``WriteBuffer/take()``.
+    mutating func take() -> ByteBuffer? {
+        isHeadBuffered = false
+        return outbound.take()
+    }
+
+    /// See ``WriteBuffer/reuse(_:)``.
+    mutating func reuse(_ taken: inout ByteBuffer) { outbound.reuse(&taken) }
+
+    /// Writes the gateway's HTTP version, and the received status, reason and fields. The space after the status is
+    /// required even without a reason (RFC 9112 §4).
+    private mutating func writeStatusAndFields(_ head: borrowing ResponseHead) {
+        let bytes = head.bytes.readableBytesSpan
+        outbound.bytes.writeStaticString("HTTP/1.1 ")
         let statusStart = 9
         let statusEnd = max(head.reason.end, statusStart + 3)
-        outbound.writeBytes(bytes.extracting(statusStart..<statusEnd))
-        outbound.writeStaticString(head.reason.start == statusStart + 3 ? " \r\n" : "\r\n")
+        outbound.bytes.writeBytes(bytes.extracting(statusStart..<statusEnd))
+        outbound.bytes.writeStaticString(head.reason.start == statusStart + 3 ? " \r\n" : "\r\n")
+        outbound.bytes.writeFields(of: head.fields, bytes, end: bytes.byteCount - 2)
     }
 
-    /// Writes `Connection` if the default of the HTTP version does not apply (RFC 9112 §9.3).
-    private func writeConnectionField() {
-        if !keepsAlive {
-            outbound.writeStaticString("Connection: close\r\n")
-        } else if needsKeepAliveField {
-            outbound.writeStaticString("Connection: keep-alive\r\n")
+    private mutating func writeEndOfHead(_ connection: HTTP1ConnectionState.ConnectionField) {
+        switch connection {
+        case .omitted: outbound.bytes.writeStaticString("\r\n")
+        case .keepAlive: outbound.bytes.writeStaticString("Connection: keep-alive\r\n\r\n")
+        case .close: outbound.bytes.writeStaticString("Connection: close\r\n\r\n")
         }
-    }
-}
-
-/// Ends of a tunnel. Each direction ends separately, after the data before it is delivered.
-extension HTTP1DownstreamHandler {
-    /// Closes the write side after the pending data is sent.
-    func closeTunnelOutput() {
-        flush()
-        handlerContext?.afterFlush { $0.close(mode: .output, promise: nil) }
-    }
-
-    /// Both sides of the tunnel have ended: closes the connection after the pending data is sent, or after the linger
-    /// time if the client has not closed its side.
-    func lingerAfterTunnel(for time: UInt64) {
-        flush()
-        handlerContext?.afterFlush { [self] handlerContext in
-            isAllSent = true
-            guard !hasInputEnded, time > 0 else { return closeNow() }
-            deadline = context.now &+ time
-            handlerContext.close(mode: .output, promise: nil)
-        }
-    }
-}
-
-extension ChannelHandlerContext {
-    /// Calls back when everything written so far is sent or has failed.
-    ///
-    /// A channel flushes pending data before it closes its output only while its input is open. With both sides closed
-    /// it discards unsent data.
-    func afterFlush(_ next: @escaping (ChannelHandlerContext) -> Void) {
-        let sent = eventLoop.makePromise(of: Void.self)
-        sent.futureResult.assumeIsolated().whenComplete { [self] _ in next(self) }
-        writeAndFlush(NIOAny(ByteBuffer()), promise: sent)
     }
 }

@@ -22,29 +22,6 @@ extension HTTP2DownstreamHandler {
         flushLater()
     }
 
-    /// The response is complete but the client's side is open: the stream is reset after the response has been sent. An
-    /// earlier reset would discard the frames that swift-nio-http2 still buffers.
-    func resetOnceSent(_ id: HTTP2StreamID) {
-        deferredResets.append(id)
-        flushLater()
-    }
-
-    func sendLateResets(_ handlerContext: ChannelHandlerContext) {
-        guard !deferredResets.isEmpty, channel.isWritable else { return }
-        let ids = deferredResets
-        deferredResets = []
-        for id in ids { write(.rstStream(.noError), on: id) }
-        handlerContext.flush()
-    }
-
-    /// Frames buffered by swift-nio-http2 are discarded when their stream is reset. Their bytes are returned to the
-    /// connection's send window (RFC 9113 §5.2.2).
-    func reconcileSendWindow() {
-        guard writtenBytes != watch.bodyBytes, channel.isWritable else { return }
-        connectionWindow += writtenBytes &- watch.bodyBytes
-        writtenBytes = watch.bodyBytes
-    }
-
     /// The stream's request and response are complete.
     func finished(_ stream: HTTP2Stream) {
         forget(stream)

@@ -25,21 +25,13 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     var streamIDs: [HTTP2StreamID] = []
     /// Stream objects whose request has ended, for reuse.
     var recycledStreams: [HTTP2Stream] = []
-    /// Streams with data to send, in round-robin order.
-    var queue: [HTTP2Stream] = []
-    var streamsToFlush: [HTTP2Stream] = []
-    var connectionWindow = 65_535
-    /// Number of body bytes passed to swift-nio-http2.
-    var writtenBytes = 0
+    private var scheduler = HTTP2SendScheduler<HTTP2Stream>(quantum: 16_384)
     /// Initial send window of new streams.
     private var initialWindow = 65_535
     var lastStreamID = HTTP2StreamID.rootStream
     var requestCount = 0
     /// Budget of suspicious events that regular clients rarely cause: tiny window updates, stream errors.
     var glitches = FixedWindowLimiter(limit: 2_000)
-    var isFlushDue = false
-    /// Streams that are reset with NO_ERROR as soon as their response is sent.
-    var deferredResets: [HTTP2StreamID] = []
     var phase = Phase.open
 
     var registryIndex = -1
@@ -69,10 +61,8 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     static let streamWindow = 131_072
     /// Receive window of the connection, in bytes. It is replenished at once, so that no stream blocks others.
     static let connectionTarget = 1_048_576
-    /// Maximum number of bytes that a stream sends per turn.
-    static let sendQuantum = 16_384
     /// Approximate number of body bytes sent before the event loop continues with other work.
-    static let flushLimit = 262_144
+    private static let flushLimit = 262_144
     /// A window update below this size, in bytes, for a blocked stream counts as a glitch. The remainder at the end of
     /// a window is usually larger.
     static let tinyWindowIncrement = 16
@@ -149,11 +139,7 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     }
 
     func channelReadComplete(context handlerContext: ChannelHandlerContext) {
-        if !streamsToFlush.isEmpty {
-            let streams = streamsToFlush
-            streamsToFlush.removeAll(keepingCapacity: true)
-            for stream in streams { stream.flushUpstream() }
-        }
+        for stream in scheduler.takeStreamsToFlush() { stream.flushUpstream() }
         handleBrokenConnection()
         handlerContext.fireChannelReadComplete()
     }
@@ -202,8 +188,7 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
         let open = streams
         streams = []
         streamIDs = []
-        queue = []
-        streamsToFlush = []
+        scheduler.removeAll()
         for stream in open { stream.close() }
         for stream in recycledStreams { stream.release() }
         recycledStreams = []
@@ -236,7 +221,7 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
 
     func receiveWindow(_ increment: Int, on id: HTTP2StreamID) {
         if id == .rootStream {
-            connectionWindow += increment
+            scheduler.windowUpdate(increment)
             flushLater()
         } else if let stream = stream(id) {
             // Tiny window updates for a blocked stream cost the gateway more than the client (CVE-2019-9511).
@@ -259,6 +244,81 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
 
     func stream(_ id: HTTP2StreamID) -> HTTP2Stream? {
         streamIDs.lastIndex(of: id).map { streams[$0] }
+    }
+
+    // MARK: - Sending
+
+    /// Sends the output of a stream with the next flush.
+    func enqueue(_ stream: HTTP2Stream) {
+        scheduler.enqueue(stream)
+        flushLater()
+    }
+
+    /// Flushes the stream's upstream after the current read.
+    func touch(_ stream: HTTP2Stream) { scheduler.touch(stream) }
+
+    /// Whether the given number of bytes could be sent immediately.
+    func hasSendWindow(for count: Int) -> Bool {
+        scheduler.hasWindow(for: count) && channel.isWritable
+    }
+
+    /// Resets a stream after its response has been sent.
+    func resetOnceSent(_ id: HTTP2StreamID) {
+        scheduler.deferReset(id)
+        flushLater()
+    }
+
+    /// Schedules a flush after all events of this event loop tick, so all streams share one system call.
+    func flushLater() {
+        if scheduler.requestFlush() { context.flushLater(self) }
+    }
+
+    /// Sends as much as the windows allow.
+    func flushNow() {
+        guard let handlerContext, phase < .lingering else { return }
+        scheduler.beginRound(budget: Self.flushLimit)
+        while let turn = scheduler.next(isWritable: channel.isWritable) {
+            let sent = turn.stream.send(upTo: turn.limit)
+            scheduler.wrote(sent, on: turn.stream)
+        }
+        let hasMore = scheduler.endRound()
+        handlerContext.flush()
+        if channel.isWritable { scheduler.reconcile(sentBytes: watch.bodyBytes) }
+        if channel.isWritable { sendDeferredResets(handlerContext) }
+        if hasMore, channel.isWritable { flushLater() }
+        handleBrokenConnection()
+        closeIfDone()
+    }
+
+    private func sendDeferredResets(_ handlerContext: ChannelHandlerContext) {
+        let ids = scheduler.takeDeferredResets()
+        guard !ids.isEmpty else { return }
+        for id in ids { write(.rstStream(.noError), on: id) }
+        handlerContext.flush()
+    }
+
+    /// Increases the receive window of a stream by the given number of bytes.
+    func sendWindowUpdate(_ count: Int, to id: HTTP2StreamID) {
+        write(.windowUpdate(windowSizeIncrement: count), on: id)
+        flushLater()
+    }
+
+    func write(_ headers: HPACKHeaders, on id: HTTP2StreamID, endsStream: Bool) {
+        write(.headers(.init(headers: headers, endStream: endsStream)), on: id)
+    }
+
+    func write(data: ByteBuffer, on id: HTTP2StreamID, endsStream: Bool) {
+        write(.data(.init(data: .byteBuffer(data), endStream: endsStream)), on: id)
+    }
+
+    func write(trailers: ByteBuffer, on id: HTTP2StreamID) {
+        var fields = HTTP2ResponseFields()
+        fields.add(lines: trailers.readableBytesUInt8Span)
+        write(fields.headers, on: id, endsStream: true)
+    }
+
+    func write(_ payload: HTTP2Frame.FramePayload, on id: HTTP2StreamID) {
+        handlerContext?.write(wrapOutboundOut(HTTP2Frame(streamID: id, payload: payload)), promise: nil)
     }
 }
 

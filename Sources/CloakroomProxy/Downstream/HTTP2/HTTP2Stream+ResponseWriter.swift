@@ -67,7 +67,7 @@ extension HTTP2Stream: ResponseWriter {
     func writeLocalResponse(_ response: LocalResponse) {
         var fields = HTTP2ResponseFields(status: response.status)
         fields.add(response)
-        let hasBody = !response.body.isEmpty && exchange?.record.method != .head
+        let hasBody = !response.body.isEmpty && exchange?.request.method != .head
         endStreamSent = !hasBody
         connection?.write(fields.headers, on: id, endsStream: endStreamSent)
         if hasBody { writeBody(ByteBuffer(bytes: response.body)) }

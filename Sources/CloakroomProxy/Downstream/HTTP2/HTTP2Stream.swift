@@ -11,7 +11,7 @@ import NIOHTTP2
 /// Request data that the upstream cannot accept yet is buffered here, bounded by the stream's receive window. Response
 /// data that the client cannot accept yet is buffered here too, and the upstream is paused meanwhile. Other streams are
 /// not blocked.
-final class HTTP2Stream: LoopRegistered {
+final class HTTP2Stream: LoopRegistered, HTTP2ScheduledStream {
     /// State of the request body.
     private enum RequestBodyState: Equatable {
         case open
@@ -46,10 +46,7 @@ final class HTTP2Stream: LoopRegistered {
     /// Whether the stream's last frame has been written.
     var endStreamSent = false
     private(set) var isClosed = false
-    /// Whether it is in the send queue.
-    var isQueued = false
-    /// Whether body was passed on since the upstream was last flushed.
-    var needsUpstreamFlush = false
+    var scheduling = HTTP2StreamScheduling()
 
     var registryIndex = -1
     var deadline = UInt64.max
@@ -97,7 +94,7 @@ final class HTTP2Stream: LoopRegistered {
             let framing = try self.framing(of: exchange.head, isTunnel: writer.tunnelProtocol != nil)
             // For a request without body the end is implied; the end of a tunnel's input has to be passed on.
             if endsStream, writer.tunnelProtocol != nil { inbound = .ended }
-            exchange.begin(framing, tunnel: RequestedUpgrade(connect: writer.tunnelProtocol), now: context.now)
+            exchange.begin(framing, upgrade: RequestedUpgrade(connect: writer.tunnelProtocol), now: context.now)
         } catch .tooLarge(let error) {
             exchange.reject(error, now: context.now)
         } catch {
@@ -195,7 +192,6 @@ final class HTTP2Stream: LoopRegistered {
     }
 
     func flushUpstream() {
-        needsUpstreamFlush = false
         exchange?.flushUpstream()
     }
 
@@ -238,7 +234,7 @@ final class HTTP2Stream: LoopRegistered {
         if let exchange, exchange.isActive {
             if isWritable { exchange.downstreamWritabilityChanged(isWritable: true) }
             // The client reads, if slowly: restart the idle timeout.
-            if sent > 0, exchange.idleDeadline == nil {
+            if sent > 0, !exchange.isLongLived {
                 deadline = context.now &+ context.snapshot.timeouts.bodyIdle
             }
         } else if !endStreamSent {

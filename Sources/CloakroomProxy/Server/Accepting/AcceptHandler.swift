@@ -9,6 +9,8 @@ import NIOCore
 #endif
 
 /// Handler of a listening socket: counts accepted connections, and pauses accepting at the connection limit.
+///
+/// Folder `Accepting/`: decides which connections are accepted, how many, and with which channel handlers they begin.
 final class AcceptHandler: ChannelInboundHandler {
     typealias InboundIn = any Channel
     typealias InboundOut = any Channel

@@ -74,11 +74,11 @@ enum ConnectionRejection: Error, Equatable, CaseIterable {
 
 /// Counts rejected connections by reason. They are not logged: a flood of connections must not flood the log.
 struct RejectionCounters: Sendable {
-    private let counters: [ConnectionRejection: CounterHandle]
+    private let counters: [ConnectionRejection: RejectionCounter]
 
     init(_ metrics: GatewayMetrics) {
         counters = Dictionary(
-            uniqueKeysWithValues: ConnectionRejection.allCases.map { ($0, metrics.wireRejections(kind: $0.label)) })
+            uniqueKeysWithValues: ConnectionRejection.allCases.map { ($0, metrics.rejections(reason: $0.label)) })
     }
 
     func count(_ rejection: ConnectionRejection) {

@@ -8,6 +8,8 @@ import Synchronization
 /// certificate it was shown. Resumption bypasses no requirement, because all certificates of a listener have the same
 /// requirements on clients. A reload creates a new context; TLS session tickets of the old one then lead to a full
 /// handshake.
+///
+/// Folder `TLS/`: the certificates of listeners, their selection by server name, their reload, and client certificates.
 final class TLSListener: Sendable {
     private let allowsHTTP2: Bool
     private let current: Mutex<(configuration: ListenerTLSConfiguration, material: TLSMaterial)>

@@ -23,7 +23,7 @@ struct TLSMaterial: Sendable {
         clientAuthorities = listenerTLS.clientCertificates == nil ? nil : stamps.last ?? nil
         let standard = try ServerCertificate(listenerTLS.certificate, at: section)
         let more = try listenerTLS.additionalCertificates.enumerated().map { index, pair in
-            let section = section + ["moreCertificates", "\(index)"]
+            let section = section + ["additionalCertificates", "\(index)"]
             let certificate = try ServerCertificate(pair, at: section)
             guard !certificate.names.isEmpty else {
                 throw ListenerError(

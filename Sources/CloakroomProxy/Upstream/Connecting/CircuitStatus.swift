@@ -87,12 +87,12 @@ final class ConnectFailureLog: Sendable {
     /// Records a failed attempt.
     /// - Parameter now: Nanoseconds of a monotonic clock.
     func failed(_ kind: UpstreamFailure.Kind, _ error: any Error, now: UInt64) {
-        guard let unlogged = lines.allow(at: now) else { return }
+        guard let suppressed = lines.allow(at: now) else { return }
         logger.warning(
             "upstream connection failed",
             metadata: [
-                "kind": "\(kind)", "reason": "\(String("\(error)".prefix(Self.longestReason)))",
-                "unlogged": "\(unlogged)",
+                "error_type": "\(kind)", "reason": "\(String("\(error)".prefix(Self.longestReason)))",
+                "suppressed": "\(suppressed)",
             ])
     }
 }

@@ -8,6 +8,8 @@ import Synchronization
 ///
 /// Without a connection, commands fail immediately. They are not queued, so a server that has just recovered receives
 /// only the commands of that moment.
+///
+/// Folder `Connection/`: finds the server, connects, authenticates, reconnects, and matches replies to commands.
 final class ValkeyClient: Sendable {
     private let connector: ValkeyConnector
     private let log: ValkeyLog

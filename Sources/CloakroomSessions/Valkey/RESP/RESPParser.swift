@@ -4,6 +4,8 @@ import NIOCore
 ///
 /// Incomplete aggregates are kept on a stack, so nothing is parsed twice. The first error is final: ``next()`` throws
 /// it again from then on.
+///
+/// Folder `RESP/`: the wire format of commands and replies; knows no session.
 struct RESPParser {
     /// An aggregate with missing members.
     private struct Aggregate {

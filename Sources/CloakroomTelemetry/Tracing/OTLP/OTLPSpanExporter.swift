@@ -7,6 +7,8 @@ import Tracing
 ///
 /// Ending a span never blocks: the span is added to a bounded queue, or dropped and counted if the queue is full.
 /// ``run(logger:)`` removes batches, one at a time. While a batch is retried, memory is bounded by the queue.
+///
+/// Folder `OTLP/`: queues spans, encodes them, and sends them to a collector with retries.
 public final class OTLPSpanExporter: SpanExporter {
     /// The maximum time that ``run(logger:)`` continues after shutdown begins.
     public static let shutdownTimeout = Duration.seconds(5)

@@ -60,17 +60,17 @@ struct ExportFailureLog: Sendable {
 
     /// An attempt failed and will be retried.
     func failed(reason: String) {
-        guard let unlogged = failures.allow(at: now) else { return }
+        guard let suppressed = failures.allow(at: now) else { return }
         logger.warning(
-            "span export failed, retrying", metadata: ["reason": "\(reason)", "unlogged": "\(unlogged)"])
+            "span export failed, retrying", metadata: ["reason": "\(reason)", "suppressed": "\(suppressed)"])
     }
 
     /// Spans were dropped.
     func dropped(_ count: Int, reason: String) {
-        guard let unlogged = losses.allow(at: now) else { return }
+        guard let suppressed = losses.allow(at: now) else { return }
         logger.warning(
             "spans were dropped",
-            metadata: ["reason": "\(reason)", "count": "\(count)", "unlogged": "\(unlogged)"])
+            metadata: ["reason": "\(reason)", "count": "\(count)", "suppressed": "\(suppressed)"])
     }
 
     private var now: Timestamp {

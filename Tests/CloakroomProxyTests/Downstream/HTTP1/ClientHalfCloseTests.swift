@@ -1,5 +1,6 @@
 import CloakroomCore
 import NIOCore
+import TestSupport
 import Testing
 
 /// A half-closed HTTP/1.1 client cannot be distinguished from a disconnected one without sending data. The gateway treats

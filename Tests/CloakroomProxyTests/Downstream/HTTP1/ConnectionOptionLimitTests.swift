@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @Suite("More connection options than any legitimate use needs (RFC 9110 §7.6.1)", .serialized)
@@ -16,7 +17,7 @@ struct ConnectionOptionLimitTests {
             #expect(response.status == 400)
             try await client.closed()
             #expect(gateway.upstream.requests.count == 1)
-            try await gateway.metric("cloakroom_wire_rejections_total{kind=\"connection_options\"} 1")
+            try await gateway.metric("cloakroom_rejections_total{reason=\"connection_options\"} 1")
         }
     }
 

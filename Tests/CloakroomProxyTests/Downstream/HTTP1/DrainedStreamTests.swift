@@ -26,15 +26,31 @@ struct DrainedStreamTests {
         }
     }
 
+    /// Sends a request that reaches the upstream.
+    private static func request(
+        _ gateway: RunningGateway, _ server: RawServer, _ request: String = Ask.get()
+    ) async throws -> (client: RawPeer, upstream: RawPeer) {
+        let client = try await RawPeer.connect(port: gateway.port)
+        client.send(request)
+        let upstream = try await server.peer()
+        _ = try await upstream.head()
+        return (client, upstream)
+    }
+
+    /// Sends a request and receives the head of an event stream, whose first event follows.
+    private static func stream(
+        _ gateway: RunningGateway, _ server: RawServer, _ request: String = Ask.get()
+    ) async throws -> (client: RawPeer, upstream: RawPeer) {
+        let (client, upstream) = try await Self.request(gateway, server, request)
+        upstream.send(head + event)
+        _ = try await client.head()
+        return (client, upstream)
+    }
+
     @Test("An event stream ends at once with valid framing, and the gateway stops (RFC 9112 §7.1)")
     func chunked() async throws {
         try await Self.stopping { gateway, server in
-            let client = try await RawPeer.connect(port: gateway.port)
-            client.send(Ask.get())
-            let upstream = try await server.peer()
-            _ = try await upstream.head()
-            upstream.send(Self.head + Self.event)
-            _ = try await client.head()
+            let (client, upstream) = try await Self.stream(gateway, server)
             #expect(try await client.text(14) == Self.event)
             await gateway.beginDrain()
             #expect(String(buffer: try await client.rest()) == "0\r\n\r\n")
@@ -46,12 +62,8 @@ struct DrainedStreamTests {
     @Test("An event stream in response to a POST is finite, and is awaited")
     func post() async throws {
         try await Self.stopping { gateway, server in
-            let client = try await RawPeer.connect(port: gateway.port)
-            client.send("POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n")
-            let upstream = try await server.peer()
-            _ = try await upstream.head()
-            upstream.send(Self.head + Self.event)
-            _ = try await client.head()
+            let request = "POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"
+            let (client, upstream) = try await Self.stream(gateway, server, request)
             #expect(try await client.text(14) == Self.event)
             await gateway.beginDrain()
             upstream.send(Self.event + "0\r\n\r\n")
@@ -63,12 +75,7 @@ struct DrainedStreamTests {
     @Test("For HTTP/1.0 the end is a connection close without reset (RFC 9112 §6.3)")
     func version10() async throws {
         try await Self.stopping { gateway, server in
-            let client = try await RawPeer.connect(port: gateway.port)
-            client.send("GET /public/a HTTP/1.0\r\n\r\n")
-            let upstream = try await server.peer()
-            _ = try await upstream.head()
-            upstream.send(Self.head + Self.event)
-            _ = try await client.head()
+            let (client, _) = try await Self.stream(gateway, server, "GET /public/a HTTP/1.0\r\n\r\n")
             #expect(try await client.text(9) == "data: 1\n\n")
             await gateway.beginDrain()
             #expect(try await client.rest().readableBytes == 0)
@@ -110,10 +117,7 @@ struct DrainedStreamTests {
             } else {
                 let idle = try await gateway.client()
                 #expect(try await idle.exchange(Ask.get("/nowhere")).status == 404)
-                let client = try await RawPeer.connect(port: gateway.port)
-                client.send(Ask.get())
-                let upstream = try await server.peer()
-                _ = try await upstream.head()
+                let (client, upstream) = try await Self.request(gateway, server)
                 await gateway.beginDrain()
                 try await idle.closed()
                 upstream.send(Self.head)
@@ -133,10 +137,7 @@ struct DrainedStreamTests {
         ])
     func finite(fields: String) async throws {
         try await Self.stopping { gateway, server in
-            let client = try await RawPeer.connect(port: gateway.port)
-            client.send(Ask.get())
-            let upstream = try await server.peer()
-            _ = try await upstream.head()
+            let (client, upstream) = try await Self.request(gateway, server)
             // With a Content-Length the body is an ordinary one of fourteen bytes.
             upstream.send("HTTP/1.1 200 OK\r\n\(fields)\r\n\r\n" + Self.event.prefix(7))
             _ = try await client.head()

@@ -78,7 +78,8 @@ struct ForwardingFieldTests {
         let sessions = FakeSessions()
         let cookie = sessions.add()
         try await GatewaySetup([.request, .send(Reply.ok), .again]).with(\.sessions, sessions)
-            .configuration { configuration in configuration.trustedPeers = [CIDRBlock("127.0.0.0/8")].compactMap { $0 }
+            .configuration { configuration in
+                configuration.trustedProxies = [CIDRBlock("127.0.0.0/8")].compactMap { $0 }
             }
             .run { gateway in
                 let client = try await gateway.client()
@@ -96,7 +97,8 @@ struct ForwardingFieldTests {
     /// Sends a request as a trusted peer.
     private static func trusted(_ fields: String...) async throws -> ScriptedUpstream.Request {
         try await GatewaySetup([.request, .send(Reply.ok)])
-            .configuration { configuration in configuration.trustedPeers = [CIDRBlock("127.0.0.0/8")].compactMap { $0 }
+            .configuration { configuration in
+                configuration.trustedProxies = [CIDRBlock("127.0.0.0/8")].compactMap { $0 }
             }
             .run { gateway in
                 let lines = (["GET /public/a HTTP/1.1", "Host: a"] + fields).joined(separator: "\r\n")

@@ -1,5 +1,6 @@
 import CloakroomCore
 import NIOCore
+import TestSupport
 import Testing
 
 @Suite("Trailers of responses (RFC 9110 §6.5)", .serialized)
@@ -20,7 +21,7 @@ struct ResponseTrailerTests {
         }
     }
 
-    @Test("They are sent to a client with TE: trailers, except framing and state fields (RFC 9110 §6.5.1, §6.5.2)")
+    @Test("Rule 52, RFC 9110 §6.5.1: they are sent to a client with TE: trailers, except framing and state fields")
     func wanted() async throws {
         let body = try await Self.body(Ask.get("/public/a", "TE: trailers", "Connection: TE, close"))
         #expect(body == "2\r\nok\r\n0\r\nX-Checksum: 1\r\nX-Other: 2\r\n\r\n")

@@ -3,6 +3,7 @@ import CloakroomTelemetry
 import NIOCore
 import NIOEmbedded
 import NIOHTTP2
+import TestSupport
 import Testing
 
 @testable import CloakroomProxy
@@ -86,5 +87,53 @@ struct SlowReaderTests {
         }
         #expect((100...102).contains(count), "\(count)")
         #expect(!connection.channel.isActive)
+    }
+}
+
+@Suite("A slow reader slows down the sender", .serialized)
+struct BackpressureTests {
+    @Test(
+        "A client that does not read stops the upstream; afterwards everything arrives, byte for byte",
+        arguments: [true, false])
+    func download(isChunked: Bool) async throws {
+        let head =
+            isChunked ? "HTTP/1.1 200 OK\r\n\r\n" : "HTTP/1.1 200 OK\r\nContent-Length: \(LargeBody.total)\r\n\r\n"
+        try await GatewaySetup([
+            .request, .send(head), .stream(LargeBody.megabyte, times: LargeBody.total >> 20), .close,
+        ])
+        .run { gateway in
+            let client = try await gateway.client(receiveBuffer: 65_536)
+            try await client.setReading(false)
+            client.send(Ask.get())
+            try await eventually("the first megabyte") { (gateway.upstream.connections.first?.sent ?? 0) > 0 }
+            let sent = try await waitUntilStable { gateway.upstream.connections[0].sent }
+            #expect(sent < LargeBody.bound)
+            try await client.setReading(true)
+            try await eventually("the complete body") { client.received > LargeBody.total }
+            let response = try await client.response()
+            #expect(response.framing == (isChunked ? "chunked" : "length"))
+            #expect(LargeBody.isWhole(response.body))
+        }
+    }
+
+    @Test("An upstream that does not read stops the client; afterwards everything arrives, byte for byte")
+    func upload() async throws {
+        let gate = Gate()
+        try await GatewaySetup([
+            .head, .reading(false), .wait(gate), .reading(true), .body(LargeBody.total), .send(Reply.ok),
+        ])
+        .configuration { $0.routes[0].bodyLimit = LargeBody.total }
+        .run { gateway in
+            let client = try await gateway.client()
+            client.send("POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: \(LargeBody.total)\r\n\r\n")
+            let upload = Task { try await client.stream(LargeBody.megabyte, times: LargeBody.total >> 20) }
+            _ = try await gateway.upstream.request()
+            let sent = try await waitUntilStable { client.sent }
+            #expect(sent < LargeBody.bound)
+            gate.open()
+            #expect(try await client.response().text == "ok")
+            try await upload.value
+            #expect(LargeBody.isWhole(gateway.upstream.requests[0].body))
+        }
     }
 }

@@ -1,5 +1,6 @@
 import CloakroomCore
 import NIOCore
+import TestSupport
 import Testing
 
 @Suite("Slow clients (RFC 9110 §15.5.9)", .serialized)

@@ -49,7 +49,7 @@ struct HTTP2BodyTests {
             #expect(response.sections.isEmpty)
             try await gateway.upstream.closed()
             #expect(try await client.exchange(3, .get()).text == "ok")
-            try await gateway.metric("cloakroom_wire_rejections_total{kind=\"http2_stream\"} 1")
+            try await gateway.metric("cloakroom_rejections_total{reason=\"http2_stream\"} 1")
         }
     }
 

@@ -72,7 +72,7 @@ struct HTTP2FloodTests {
             try await client.closed()
             #expect(try await client.error() == .enhanceYourCalm)
             #expect(try await gateway.serves("/public/b"))
-            try await gateway.metric("cloakroom_wire_rejections_total{kind=\"\(flood.kind)\"} 1")
+            try await gateway.metric("cloakroom_rejections_total{reason=\"\(flood.kind)\"} 1")
         }
     }
 
@@ -88,7 +88,7 @@ struct HTTP2FloodTests {
             #expect(try await client.error() == .enhanceYourCalm)
             try await client.closed()
             #expect(try await gateway.serves("/public/b"))
-            try await gateway.metric("cloakroom_wire_rejections_total{kind=\"http2_flood\"} 1")
+            try await gateway.metric("cloakroom_rejections_total{reason=\"http2_flood\"} 1")
         }
     }
 
@@ -127,7 +127,7 @@ struct HTTP2FloodTests {
             try await client.closed()
             #expect(client.stream(1).bodyCount < 9_000)
             #expect(try await gateway.serves())
-            try await gateway.metric("cloakroom_wire_rejections_total{kind=\"http2_glitches\"} 1")
+            try await gateway.metric("cloakroom_rejections_total{reason=\"http2_glitches\"} 1")
         }
     }
 

@@ -124,7 +124,7 @@ struct HTTP2FrameRuleTests {
             #expect(code.map { broken.codes.contains($0) } ?? false, "\(code.map { "\($0)" } ?? "no GOAWAY")")
             try await client.closed()
             #expect(try await gateway.serves())
-            try await gateway.metric("cloakroom_wire_rejections_total{kind=\"http2_connection\"} 1")
+            try await gateway.metric("cloakroom_rejections_total{reason=\"http2_connection\"} 1")
         }
     }
 

@@ -1,6 +1,7 @@
 import CloakroomCore
 import NIOCore
 import NIOHTTP2
+import TestSupport
 import Testing
 
 /// A request that breaks a rule, and the rule.
@@ -110,7 +111,7 @@ struct HTTP2MalformedRequestTests {
             #expect(gateway.upstream.requests.map(\.line) == ["GET /public/1 HTTP/1.1", "GET /public/5 HTTP/1.1"])
             #expect(!gateway.upstream.requests.contains { $0.head.contains("Evil") })
             #expect(client.goAways.isEmpty)
-            try await gateway.metric("cloakroom_wire_rejections_total{kind=\"http2_stream\"} 1")
+            try await gateway.metric("cloakroom_rejections_total{reason=\"http2_stream\"} 1")
         }
     }
 

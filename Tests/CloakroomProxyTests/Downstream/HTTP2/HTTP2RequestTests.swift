@@ -2,6 +2,7 @@ import CloakroomCore
 import NIOCore
 import NIOHPACK
 import NIOHTTP2
+import TestSupport
 import Testing
 
 @Suite("Requests in HTTP/2", .serialized)
@@ -81,7 +82,7 @@ struct HTTP2RequestTests {
         }
     }
 
-    @Test("Rule 15, RFC 9113 §8.2.3: several cookie fields become one, and the session is found in it")
+    @Test("Rules 15 and 52, RFC 9113 §8.2.3: cookie fields become one; the session is found in it and removed from it")
     func cookies() async throws {
         let sessions = FakeSessions()
         let cookie = String(sessions.add().dropFirst("Cookie: ".count))

@@ -49,7 +49,7 @@ struct AcceptHandlerTests {
                 return try server.syncOptions?.getOption(.autoRead)
             }.get()
             #expect(paused == false)
-            let client = try await RawClient.connect(port: server.localAddress?.port ?? 0)
+            let client = try await RawPeer.connect(port: server.localAddress?.port ?? 0, allowsHalfClosure: false)
             try await eventually("the connection to be accepted") { limit.accepted == 1 }
             #expect(try await Self.isAccepting(server))
             try await client.close()
@@ -69,7 +69,7 @@ struct AcceptHandlerTests {
     func shortageAtLimit() async throws {
         let limit = ConnectionLimit(1)
         try await Self.running(limit: limit) { server in
-            let client = try await RawClient.connect(port: server.localAddress?.port ?? 0)
+            let client = try await RawPeer.connect(port: server.localAddress?.port ?? 0, allowsHalfClosure: false)
             try await eventually("the limit") { limit.isFull }
             try await server.eventLoop.submit {
                 server.pipeline.fireErrorCaught(IOError(errnoCode: EMFILE, reason: "accept"))

@@ -55,9 +55,9 @@ struct ConnectionLimitTests {
         }
         try await setup.run { gateway in
             #expect(gateway.ports.count == 2)
-            let first = try await RawClient.connect(port: gateway.ports[0])
+            let first = try await RawPeer.connect(port: gateway.ports[0], allowsHalfClosure: false)
             #expect(try await first.exchange(Ask.get()).text == "ok")
-            let second = try await RawClient.connect(port: gateway.ports[1])
+            let second = try await RawPeer.connect(port: gateway.ports[1], allowsHalfClosure: false)
             second.send(Ask.get())
             for _ in 0..<10 { #expect(try await first.exchange(Ask.get()).text == "ok") }
             #expect(second.received == 0)
@@ -75,7 +75,7 @@ struct ConnectionLimitTests {
             let third = try await gateway.client()
             try await third.closed()
             #expect(third.received == 0)
-            try await gateway.metric("cloakroom_wire_rejections_total{kind=\"connections_per_address\"} 1")
+            try await gateway.metric("cloakroom_rejections_total{reason=\"connections_per_address\"} 1")
             try await second.close()
             try await eventually("room for another") {
                 guard let next = try? await gateway.client() else { return false }
@@ -89,10 +89,10 @@ struct ConnectionLimitTests {
     func trustedPeer() async throws {
         let setup = Self.setup.configuration {
             $0.limits.connectionsPerAddress = 1
-            $0.trustedPeers = [CIDRBlock("127.0.0.1")].compactMap(\.self)
+            $0.trustedProxies = [CIDRBlock("127.0.0.1")].compactMap(\.self)
         }
         try await setup.run { gateway in
-            var clients: [RawClient] = []
+            var clients: [RawPeer] = []
             for _ in 0..<3 { clients.append(try await gateway.client()) }
             for client in clients { #expect(try await client.exchange(Ask.get()).text == "ok") }
         }
@@ -114,7 +114,7 @@ struct ConnectionLimitTests {
             again.send(header("192.0.2.1") + Ask.get())
             try await again.closed()
             #expect(again.received == 0)
-            try await gateway.metric("cloakroom_wire_rejections_total{kind=\"connections_per_address\"} 1")
+            try await gateway.metric("cloakroom_rejections_total{reason=\"connections_per_address\"} 1")
             // The proxy's own connections, such as health checks, are not limited.
             for _ in 0..<2 {
                 #expect(try await gateway.client().exchange("PROXY UNKNOWN\r\n" + Ask.get()).text == "ok")

@@ -1,6 +1,7 @@
 import CloakroomCore
 import NIOCore
 import NIOEmbedded
+import TestSupport
 import Testing
 
 @testable import CloakroomProxy

@@ -1,6 +1,7 @@
 import CloakroomCore
 import CloakroomProxy
 import CloakroomTelemetry
+import TestSupport
 import Testing
 
 @Suite("Connections that begin with a PROXY header (proxy-protocol.txt)", .serialized)
@@ -44,7 +45,7 @@ struct ProxyProtocolTests {
 
     @Test("The client's address reaches the upstream and the access log", arguments: examples)
     func address(_ example: Example) async throws {
-        let pipe = try LogPipe()
+        let pipe = try LinePipe()
         var setup = Self.setup()
         setup.settings.isAccessLogEnabled = true
         setup.settings.logFileDescriptor = pipe.writeEnd
@@ -58,10 +59,10 @@ struct ProxyProtocolTests {
                 }
             }
         } catch {
-            _ = pipe.text()
+            _ = await pipe.text()
             throw error
         }
-        let lines = pipe.text().split(separator: "\n").compactMap(LogLine.init)
+        let lines = await pipe.text().split(separator: "\n").compactMap(LogLine.init)
         #expect(lines.map { $0["peer"] } == [example.address, example.address])
     }
 
@@ -77,7 +78,7 @@ struct ProxyProtocolTests {
 
     @Test("The client of a trusted proxy is not trusted itself")
     func clientIsNotTrusted() async throws {
-        try await Self.setup { $0.trustedPeers = [CIDRBlock("127.0.0.1")].compactMap(\.self) }.run { gateway in
+        try await Self.setup { $0.trustedProxies = [CIDRBlock("127.0.0.1")].compactMap(\.self) }.run { gateway in
             let client = try await gateway.client()
             _ = try await client.exchange(Self.line + Ask.get("/public/a", "X-Forwarded-For: 203.0.113.1"))
             #expect(try await gateway.upstream.request()["X-Forwarded-For"] == "192.0.2.7")
@@ -92,7 +93,7 @@ struct ProxyProtocolTests {
             try await client.closed()
             #expect(client.received == 0)
             #expect(gateway.upstream.connections.isEmpty)
-            try await gateway.metric("cloakroom_wire_rejections_total{kind=\"proxy_source\"} 1")
+            try await gateway.metric("cloakroom_rejections_total{reason=\"proxy_source\"} 1")
         }
     }
 
@@ -109,7 +110,7 @@ struct ProxyProtocolTests {
             try await client.closed()
             #expect(client.received == 0)
             #expect(gateway.upstream.connections.isEmpty)
-            try await gateway.metric("cloakroom_wire_rejections_total{kind=\"proxy_header\"} 1")
+            try await gateway.metric("cloakroom_rejections_total{reason=\"proxy_header\"} 1")
         }
     }
 
@@ -120,7 +121,7 @@ struct ProxyProtocolTests {
             if !beginning.isEmpty { client.send(beginning) }
             try await client.closed()
             #expect(client.received == 0)
-            try await gateway.metric("cloakroom_wire_rejections_total{kind=\"proxy_header\"} 1")
+            try await gateway.metric("cloakroom_rejections_total{reason=\"proxy_header\"} 1")
         }
     }
 

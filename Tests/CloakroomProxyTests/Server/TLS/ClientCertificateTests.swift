@@ -2,6 +2,7 @@ import CloakroomCore
 import Foundation
 import NIOSSL
 import SwiftASN1
+import TestSupport
 import Testing
 import X509
 

@@ -1,5 +1,6 @@
 import CloakroomCore
 import Foundation
+import TestSupport
 import Testing
 
 @testable import CloakroomProxy

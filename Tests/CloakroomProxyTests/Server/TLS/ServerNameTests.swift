@@ -1,5 +1,6 @@
 import CloakroomCore
 import NIOSSL
+import TestSupport
 import Testing
 
 @testable import CloakroomProxy

@@ -51,7 +51,7 @@ struct TargetTests {
                     }
             }
         }
-        #expect(log.all.filter { $0["kind"] == "unreachable" }.count == 1)
+        #expect(log.all.filter { $0["error_type"] == "unreachable" }.count == 1)
     }
 
     @Test("If one target does not respond, the others are tried before the connect timeout ends")

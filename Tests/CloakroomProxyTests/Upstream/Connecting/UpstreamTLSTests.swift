@@ -70,7 +70,7 @@ struct UpstreamTLSTests {
         }
         let lines = log.all.filter { $0["message"] == "upstream connection failed" }
         #expect(lines.count == 1, "one line per 10 s")
-        #expect(lines.first?["kind"] == "tls")
+        #expect(lines.first?["error_type"] == "tls")
         #expect(lines.first?["upstream"] == "api")
         #expect(lines.first?["reason"]?.hasPrefix("TLS: ") == true)
     }
@@ -197,16 +197,16 @@ struct UpstreamTLSTests {
         let other = try directory.client("other")
         let empty = directory.path + "/empty.crt"
         let cases: [(UpstreamTLSConfiguration, String)] = [
-            (UpstreamTLSConfiguration(caFile: "/nowhere/ca.crt"), "/nowhere/ca.crt: no certificate"),
-            (UpstreamTLSConfiguration(caFile: empty), "\(empty): no certificate"),
+            (UpstreamTLSConfiguration(caFile: "/nowhere/ca.crt"), "/nowhere/ca.crt: cannot read a certificate"),
+            (UpstreamTLSConfiguration(caFile: empty), "\(empty): cannot read a certificate"),
             (
                 UpstreamTLSConfiguration(clientCertificate: .init(certificateFile: empty, keyFile: pair.keyFile)),
-                "\(empty): no certificate"
+                "\(empty): cannot read a certificate"
             ),
             (
                 UpstreamTLSConfiguration(
                     clientCertificate: .init(certificateFile: pair.certificateFile, keyFile: empty)),
-                "\(empty): no private key"
+                "\(empty): cannot read a private key"
             ),
             (
                 UpstreamTLSConfiguration(

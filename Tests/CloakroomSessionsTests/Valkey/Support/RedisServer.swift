@@ -24,7 +24,7 @@ final class RedisServer: Sendable {
     }
 
     let port: Int
-    let directory: URL
+    private let directory: TemporaryDirectory
     private let options: Options
     private let process = Mutex<Process?>(nil)
 
@@ -32,8 +32,7 @@ final class RedisServer: Sendable {
     init(_ options: Options = Options(), port: Int? = nil) async throws {
         self.options = options
         if let port { self.port = port } else { self.port = try await Self.freePort() }
-        directory = FileManager.default.temporaryDirectory.appending(path: "redis-\(UUID().uuidString)")
-        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        directory = try TemporaryDirectory()
         try await start()
     }
 
@@ -43,7 +42,7 @@ final class RedisServer: Sendable {
     func start() async throws {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-        let file = directory.appending(path: "redis.conf")
+        let file = directory.url.appending(path: "redis.conf")
         var lines = ["dir \(directory.path)", "bind 127.0.0.1"] + options.configuration
         lines.append(options.tls == nil ? "port \(port)" : "port 0\ntls-port \(port)")
         if options.program == "redis-server" {
@@ -59,7 +58,7 @@ final class RedisServer: Sendable {
         try process.run()
         self.process.withLock { $0 = process }
         try await eventually("the server responds") {
-            guard process.isRunning else { throw NeverHappened(description: "\(self.options.program) did not start") }
+            guard process.isRunning else { throw TimeoutError("\(self.options.program) did not start") }
             // A server with a password responds too: with an error that requires it.
             return await (try? self.connected { await $0.send([ValkeyCommand("PING")]) })?
                 .first.map { reply in
@@ -75,12 +74,6 @@ final class RedisServer: Sendable {
     /// Kills the process, as a power failure would.
     func kill() async {
         await end(SIGKILL)
-    }
-
-    /// Kills the process and deletes its folder.
-    func stop() async {
-        await end(SIGKILL)
-        try? FileManager.default.removeItem(at: directory)
     }
 
     /// Suspends the process: the port stays open without responses.
@@ -135,7 +128,7 @@ final class RedisServer: Sendable {
             .bind(host: "127.0.0.1", port: 0).get()
         let port = channel.localAddress?.port
         try await channel.close()
-        guard let port else { throw NeverHappened(description: "a free port") }
+        guard let port else { throw TimeoutError("a free port") }
         return port
     }
 }
@@ -148,10 +141,10 @@ func withRedis<Value>(
     let server = try await RedisServer(options, port: port)
     do {
         let value = try await body(server)
-        await server.stop()
+        await server.kill()
         return value
     } catch {
-        await server.stop()
+        await server.kill()
         throw error
     }
 }

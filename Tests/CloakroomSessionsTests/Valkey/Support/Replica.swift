@@ -2,7 +2,6 @@ import CloakroomCore
 import Logging
 import NIOPosix
 import NIOSSL
-import Synchronization
 import TestSupport
 
 @testable import CloakroomSessions
@@ -10,7 +9,7 @@ import TestSupport
 /// One gateway's store on a server, with its recorded notifications.
 struct Replica: Sendable {
     let records: ValkeyRecordStore
-    let changes = RecordedChanges()
+    let changes = RecordingChangeDelegate()
     let log = RecordedLog()
     private let running: Task<Void, Never>
 
@@ -44,59 +43,6 @@ struct Replica: Sendable {
     func stop() async {
         running.cancel()
         await running.value
-    }
-}
-
-/// Records the notifications of a store.
-final class RecordedChanges: RecordChangeDelegate {
-    enum Event: Sendable, Hashable {
-        case up
-        case down
-        case changed(SessionID)
-        case allChanged
-    }
-
-    private let listener = Mutex<(any RecordChangeDelegate)?>(nil)
-    private let recorded = Mutex<[(event: Event, at: ContinuousClock.Instant)]>([])
-
-    var events: [Event] { recorded.withLock { $0.map(\.event) } }
-    var isUp: Bool { recorded.withLock { $0.last { $0.event == .up || $0.event == .down }?.event == .up } }
-
-    func count(_ event: Event) -> Int { events.count { $0 == event } }
-
-    /// Waits until an event was reported the given number of times.
-    /// - Returns: The time of the last report.
-    @discardableResult
-    func waits(for event: Event, count: Int = 1) async throws -> ContinuousClock.Instant {
-        try await eventually("\(event) is reported") { self.count(event) >= count }
-        return recorded.withLock { told in
-            told.filter { $0.event == event }.dropFirst(count - 1).first?.at ?? .now
-        }
-    }
-
-    /// Forwards the notifications to another receiver from now on.
-    func forward(to other: any RecordChangeDelegate) { listener.withLock { $0 = other } }
-
-    func connectionChanged(isUp: Bool) {
-        add(isUp ? .up : .down)
-        listener.withLock { $0 }?.connectionChanged(isUp: isUp)
-    }
-
-    func recordChanged(_ id: SessionID) {
-        add(.changed(id))
-        listener.withLock { $0 }?.recordChanged(id)
-    }
-
-    func allRecordsChanged() {
-        add(.allChanged)
-        listener.withLock { $0 }?.allRecordsChanged()
-    }
-
-    func expired(idle: Int, absolute: Int) {}
-
-    private func add(_ event: Event) {
-        let now = ContinuousClock.now
-        recorded.withLock { $0.append((event, now)) }
     }
 }
 

@@ -20,7 +20,7 @@ struct ValkeyFixture: RecordStoreFixture {
 
     func tearDown() async {
         for replica in replicas.list.withLock({ $0 }) { await replica.stop() }
-        await server.stop()
+        await server.kill()
     }
 
     private final class Replicas: Sendable {

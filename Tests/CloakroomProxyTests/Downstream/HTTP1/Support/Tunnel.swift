@@ -1,6 +1,7 @@
 import CloakroomCore
 import CloakroomProxy
 import NIOCore
+import TestSupport
 
 /// The opening handshake of a WebSocket (RFC 6455 §1.2).
 enum Handshake {

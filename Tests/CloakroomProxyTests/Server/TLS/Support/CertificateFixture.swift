@@ -2,6 +2,7 @@ import Crypto
 import Foundation
 import NIOSSL
 import SwiftASN1
+import TestSupport
 import X509
 
 @testable import CloakroomProxy
@@ -13,14 +14,13 @@ final class CertificateFixture: Sendable {
         let keyFile: String
     }
 
-    let path: String
+    private let directory: TemporaryDirectory
     private let authorityKey = P256.Signing.PrivateKey()
     private let authorityName: DistinguishedName
 
     init(authority: String = "Test Authority") throws {
-        path = NSTemporaryDirectory() + "cloakroom-tls-" + UUID().uuidString
+        directory = try TemporaryDirectory()
         authorityName = try DistinguishedName { CommonName(authority) }
-        try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
         let certificate = try sign(
             authorityName, authorityKey.publicKey,
             until: Date().addingTimeInterval(86_400),
@@ -31,10 +31,7 @@ final class CertificateFixture: Sendable {
         try write(certificate.serializeAsPEM().pemString, to: "ca.crt")
     }
 
-    deinit {
-        try? FileManager.default.removeItem(atPath: path)
-    }
-
+    var path: String { directory.path }
     /// The CA's own certificate.
     var authorityFile: String { path + "/ca.crt" }
 
@@ -73,7 +70,7 @@ final class CertificateFixture: Sendable {
     }
 
     func write(_ text: String, to name: String) throws {
-        try Data(text.utf8).write(to: URL(fileURLWithPath: path + "/" + name))
+        try directory.write(text, to: name)
     }
 
     private func pair(

@@ -1,0 +1,184 @@
+"""Work folder, certificate, upstream and gateways: of a benchmark, and of an endurance or parser test."""
+
+import contextlib
+import http.client
+import pathlib
+import re
+import secrets
+import shlex
+import shutil
+import sys
+import tempfile
+
+from harness import gateway as gateways
+from harness.command import Failure
+from harness.http import request, sign_in
+from harness.ports import free_port, free_ports
+from harness.process import Process, ProcessGroup, allow_many_files
+
+BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
+BASELINES = BENCHMARKS / "baselines"
+
+
+class Environment:
+    """A work folder with a certificate, and the processes that run in it. Both end with the block."""
+
+    def __enter__(self):
+        allow_many_files()
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="cloakroom-"))
+        self.processes = ProcessGroup(self.folder)
+        try:
+            # nginx's workers drop root and need access.
+            self.folder.chmod(0o755)
+            gateways.make_certificate(self.folder)
+            self.start_upstreams()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.processes.stop_all()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def start(self, name, command, port, **options):
+        """Starts a process that listens on a port."""
+        return self.processes.start(name, command, port, **options)
+
+    def start_module(self, module, *arguments, port, **options):
+        """Starts a Python module below Benchmarks/."""
+        environment = {"PYTHONPATH": str(BENCHMARKS), "PYTHONDONTWRITEBYTECODE": "1"}
+        command = [sys.executable, "-m", module, *arguments]
+        return self.start(module.rpartition(".")[2], command, port, environment=environment, **options)
+
+    def fill(self, template, **values):
+        """Copies a file of baselines/ into the work folder with its @NAMES@ replaced."""
+        values |= {"DIR": self.folder}
+        text = (BASELINES / template).read_text()
+        filled = self.folder / template
+        filled.write_text(re.sub(r"@([A-Z_]+)@", lambda found: str(values[found[1]]), text))
+        return filled
+
+
+# Benchmarks
+
+
+class MeasuredGateway:
+    """A gateway under measurement, Cloakroom or a baseline: its command, ports and session cookie."""
+
+    def __init__(self, environment, name, template, command, version, variables=None):
+        self.environment = environment
+        self.name = name
+        self.version = version
+        self.variables = variables
+        self.clear_port, self.tls_port, self.admin_port = free_ports(3)
+        ports = {"CLEAR_PORT": self.clear_port, "TLS_PORT": self.tls_port, "ADMIN_PORT": self.admin_port}
+        self.config = environment.fill(template, **ports)
+        self.command = [part.replace("CONFIG", str(self.config)) for part in shlex.split(command)]
+        self.cookie = f"sid={environment.session_id}"
+
+    @property
+    def log(self):
+        return self.environment.folder / f"{self.name}.log"
+
+    @contextlib.contextmanager
+    def running(self, core, before=()):
+        """Runs the gateway while the block runs. `before` precedes its command, for example `valgrind …`."""
+        process = Process(self.name, [*before, *self.command], self.log, core, self.variables)
+        try:
+            process.wait_for_port(self.clear_port, seconds=120 if before else 20)
+            process.wait_for_port(self.tls_port)
+            if self.name == "cloakroom":
+                self.cookie = sign_in(f"http://127.0.0.1:{self.clear_port}")
+            yield process
+        finally:
+            process.stop(seconds=120 if before else 20)
+
+    def url(self, scheme, path):
+        host, port = ("127.0.0.1", self.clear_port) if scheme == "http" else ("localhost", self.tls_port)
+        return f"{scheme}://{host}:{port}{path}"
+
+
+class BenchmarkEnvironment(Environment):
+    """The upstream that all measured gateways forward to, and the secrets in their configurations."""
+
+    def __init__(self, upstream_core=None):
+        self.upstream_core = upstream_core
+        self.session_id = secrets.token_urlsafe(32)
+        self.access_token = secrets.token_urlsafe(36)
+        self.refresh_token = secrets.token_urlsafe(36)
+        self.api_token = secrets.token_urlsafe(12)
+        self.upstream_port = free_port()
+
+    def start_upstreams(self):
+        (self.folder / "sessions.map").write_text(f"{self.session_id} {self.access_token}\n")
+        config = self.fill("upstream.nginx.conf")
+        self.start("upstream", ["nginx", "-c", config], self.upstream_port, core=self.upstream_core)
+
+    def fill(self, template, **values):
+        values |= {
+            "UPSTREAM_PORT": self.upstream_port,
+            "SESSION_ID": self.session_id,
+            "ACCESS_TOKEN": self.access_token,
+            "REFRESH_TOKEN": self.refresh_token,
+            "API_TOKEN": self.api_token,
+            "VIDEO": video_document(),
+        }
+        return super().fill(template, **values)
+
+    def product(self, binary):
+        command = f"{shlex.quote(str(gateways.require_binary(binary)))} serve --config CONFIG"
+        version = gateways.version_of([str(binary), "--version"])
+        return MeasuredGateway(self, "cloakroom", "cloakroom.yaml", command, version)
+
+
+def video_document():
+    """The response body of 650 bytes that is relayed."""
+    start = '{"duration":279,"imageURL":"https://images.example.com/large.jpg",'
+    start += '"videoURL":"https://videos.example.com/stream.m3u8","description":"'
+    return start + "x" * (650 - len(start) - 2) + '"}'
+
+
+# Tests
+
+
+def first_response(port):
+    """The status of a gateway's first response, or the error."""
+    try:
+        return request(f"http://127.0.0.1:{port}/warm-up", timeout=30)[0]
+    except (OSError, http.client.HTTPException) as error:
+        return repr(error)
+
+
+class TestEnvironment(Environment):
+    """Two origins, and gateways with a configuration per test."""
+
+    def __init__(self, binary):
+        self.binary = str(gateways.require_binary(binary))
+        self.origin_port, self.bystander_port = free_ports(2)
+        self.gateway_count = 0
+
+    def start_upstreams(self):
+        # The bystander client has an origin of its own, so that a delay of the first origin does not affect it.
+        for port in (self.origin_port, self.bystander_port):
+            self.start_module("scenarios.origin", str(port), port=port)
+
+    def gateway(self, upstream_port=None, ports=None, warm_up=True, log=None, take_over=False, **changes):
+        """Starts a gateway that forwards every request.
+
+        `changes` are keys of its configuration, `log` is a pipe for its log. Without `warm_up` its first request
+        may fail.
+        """
+        self.gateway_count += 1
+        port, tls_port, admin_port = ports or free_ports(3)
+        config = gateways.configuration(
+            (port, tls_port, admin_port), self.folder, upstream_port or self.origin_port, self.bystander_port, changes
+        )
+        file = gateways.write_configuration(self.folder / f"gateway-{self.gateway_count}.yaml", config)
+        command = [self.binary, "serve", "--config", str(file), *(["--take-over"] if take_over else [])]
+        process = self.start("gateway", command, admin_port, log=log)
+        process.wait_for_port(port)
+        first = first_response(port)
+        if warm_up and first != 200:
+            raise Failure(f"the gateway's first response: {first}\n{process.last_lines()}")
+        return gateways.Gateway(process, port, tls_port, admin_port)

@@ -1,0 +1,1 @@
+"""Endurance scenarios, and their clients, origins and faults, on the standard library alone."""

@@ -1,1 +1,0 @@
-"""What endurance.py and agreement.py are made of: clients, origins, faults, on the standard library alone."""

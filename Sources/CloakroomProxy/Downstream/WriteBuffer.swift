@@ -1,0 +1,54 @@
+import NIOCore
+
+/// Small writes of one connection, coalesced into one buffer until they are sent.
+///
+/// A value without I/O. Sending may call back into the owner, so the owner takes the data before it passes it to the
+/// channel, and returns the storage afterwards.
+struct WriteBuffer {
+    /// Maximum number of bytes that are coalesced: the size of a TLS record (RFC 8446 §5.1). Larger parts are written
+    /// separately, without a copy.
+    static let limit = 16_384
+
+    /// The data, for encoders, which append to it without regard to the limit.
+    var bytes = ByteBuffer()
+
+    var isEmpty: Bool { bytes.readableBytes == 0 }
+
+    /// Whether the given number of bytes can be appended within the limit.
+    func hasRoom(for count: Int) -> Bool { bytes.readableBytes + count <= Self.limit }
+
+    mutating func append(_ more: ByteBuffer) {
+        bytes.writeImmutableBuffer(more)
+    }
+
+    /// Discards the data and keeps the storage, if it has no other owner.
+    mutating func clear() { bytes.clear() }
+
+    /// Removes the data, to write it.
+    /// - Returns: `nil` if there is none.
+    mutating func take() -> ByteBuffer? {
+        guard !isEmpty else { return nil }
+        var taken = ByteBuffer()
+        swap(&taken, &bytes)
+        return taken
+    }
+
+    /// Reuses the storage of data that was taken and written, unless more has been appended meanwhile.
+    mutating func reuse(_ taken: inout ByteBuffer) {
+        guard isEmpty else { return }
+        taken.clear()
+        swap(&taken, &bytes)
+    }
+}
+
+extension ChannelHandlerContext {
+    /// Calls back when everything written so far is sent or has failed.
+    ///
+    /// A channel flushes pending data before it closes its output only while its input is open. With both sides closed
+    /// it discards unsent data.
+    func afterFlush(_ next: @escaping (ChannelHandlerContext) -> Void) {
+        let sent = eventLoop.makePromise(of: Void.self)
+        sent.futureResult.assumeIsolated().whenComplete { [self] _ in next(self) }
+        writeAndFlush(NIOAny(ByteBuffer()), promise: sent)
+    }
+}

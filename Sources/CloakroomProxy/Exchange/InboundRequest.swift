@@ -1,0 +1,144 @@
+import CloakroomCore
+import CloakroomTelemetry
+import CloakroomWire
+import NIOCore
+
+/// A request as received from the client, and what ``RequestDecider`` has read from it.
+///
+/// The connection handler fills in the head before the exchange begins; after that only the decider changes it. One
+/// value serves all requests of a connection in sequence, so the capacity of the head is reused.
+struct InboundRequest {
+    var head = RequestHead()
+    /// HTTP version of the client connection.
+    var version = HTTPProtocolVersion.http1_1
+    private(set) var method = RequestMethod.other
+    private(set) var framing = BodyFraming.none
+    /// The requested upgrade, if any.
+    var upgrade = RequestedUpgrade.none
+    var target = RequestTarget.empty
+    /// The normalized path, if it differs from the path in the request.
+    var normalizedPath: [UInt8] = []
+    /// Range of the authority in the head.
+    var hostRange: ByteRange?
+    var summary = RequestHeaderPolicy.RequestHeaderSummary()
+    /// How the request's origin matches the CORS policy.
+    var originMatch = CORSPolicy.OriginMatch.notEvaluated
+    var ticket: SessionTicket?
+    var accountEndpoint: AccountEndpoint?
+    /// Index of the route in metrics and the access log; -1 if none matched.
+    var routeIndex = -1
+    /// Trace context received from a trusted client.
+    var traceContext: TraceContext?
+    /// Ranges of a trusted client's trace fields, including its vendor data (`tracestate`).
+    var traceFields = TraceContextFields()
+
+    /// A request begins: its head is complete.
+    mutating func begin(_ framing: BodyFraming, upgrade: RequestedUpgrade) {
+        self.framing = framing
+        self.upgrade = upgrade
+        method = RequestMethod(head.bytes.readableBytesUInt8Span.extracting(head.method.start..<head.method.end))
+        target = .empty
+        hostRange = nil
+        summary = RequestHeaderPolicy.RequestHeaderSummary()
+        originMatch = .notEvaluated
+        routeIndex = -1
+        traceContext = nil
+        traceFields = TraceContextFields()
+    }
+
+    /// The exchange has ended. The properties that describe the framing and the client stay readable, because the
+    /// remaining request body is discarded after the response.
+    mutating func end() {
+        resetHead()
+        ticket = nil
+        accountEndpoint = nil
+    }
+
+    /// Releases the head's bytes and resets the ranges into them: a head that was rejected while being parsed may have
+    /// set some.
+    mutating func resetHead() {
+        head.reset()
+        head.method = ByteRange(start: 0, count: 0)
+        head.target = ByteRange(start: 0, count: 0)
+    }
+
+    /// Whether the request is idempotent (RFC 9110 §9.2.2) and has no body, so it can be sent again.
+    var isRepeatable: Bool {
+        guard framing == .none else { return false }
+        return switch method {
+        case .get, .head, .put, .delete, .options, .trace: true
+        case .post, .patch, .connect, .other: false
+        }
+    }
+
+    /// Whether the request body is known to exceed a limit.
+    func exceeds(_ limit: Int) -> Bool {
+        if case .length(let length) = framing { length > limit } else { false }
+    }
+
+    /// Range of path and query in the head; for an absolute-form target without scheme and authority.
+    var receivedTarget: ByteRange {
+        let isAbsolute = target.authority != nil && !target.isPathRewritten && head.target.count > target.path.start
+        let start = head.target.start + (isAbsolute ? target.path.start : 0)
+        return ByteRange(start: start, count: head.target.end - start)
+    }
+
+    /// The path as sent by the client, up to the length that may be logged.
+    var loggablePath: String {
+        let range = receivedTarget
+        let bytes = head.bytes
+        let count = ExchangeRecord.loggablePathLength(
+            ofPath: bytes.readableBytesUInt8Span.extracting(range.start..<range.end))
+        return String(decoding: bytes.getBytes(at: bytes.readerIndex + range.start, length: count) ?? [], as: UTF8.self)
+    }
+
+    /// Reads the client's trace context, whether or not the client is trusted.
+    func readTraceContext() -> TraceContext? {
+        guard let range = TraceContextFields.read(head).parent else { return nil }
+        let bytes = head.bytes
+        return TraceContext(traceparent: bytes.readableBytesUInt8Span.extracting(range.start..<range.end))
+    }
+
+    /// The path segment after the last slash.
+    var lastSegment: String {
+        var path = normalizedPath
+        if !target.isPathRewritten {
+            let start = head.bytes.readerIndex + head.target.start + target.path.start
+            path = head.bytes.getBytes(at: start, length: target.path.count) ?? []
+        }
+        return String(decoding: path.split(separator: UInt8(ascii: "/")).last ?? [], as: UTF8.self)
+    }
+
+    /// Value of a field that occurs once; `nil` if it is absent or repeated.
+    func value(of name: KnownField) -> [UInt8]? {
+        var value: [UInt8]?
+        for field in head.fields where field.name == name {
+            guard value == nil else { return nil }
+            let range = field.valueRange
+            value = head.bytes.getBytes(at: head.bytes.readerIndex + range.start, length: range.count)
+        }
+        return value
+    }
+}
+
+/// The upgrade that a request asks for, if any.
+enum RequestedUpgrade: Equatable {
+    /// No upgrade.
+    case none
+    /// A WebSocket by an HTTP/1.1 upgrade (RFC 6455 §4.1).
+    case webSocketUpgrade
+    /// A WebSocket by an extended CONNECT (RFC 8441 §5).
+    case webSocketConnect
+    /// An unsupported protocol by an extended CONNECT.
+    case unknown
+
+    /// The upgrade requested by an extended CONNECT; ``none`` without one.
+    init(connect protocolName: String?) {
+        self =
+            switch protocolName {
+            case nil: .none
+            case "websocket"?: .webSocketConnect
+            default: .unknown
+            }
+    }
+}

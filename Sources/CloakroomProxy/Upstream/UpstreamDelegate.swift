@@ -1,0 +1,37 @@
+import CloakroomCore
+import CloakroomWire
+import NIOCore
+
+/// The side of an exchange that waits for an upstream connection and receives its response. Counterpart of
+/// ``ResponseWriter``.
+protocol UpstreamDelegate: AnyObject {
+    /// The connection that was waited for is leased.
+    func upstreamConnected(_ connection: UpstreamConnection)
+    /// The connection that was waited for could not be established.
+    /// - Parameters:
+    ///   - target: Index in ``ConfigSnapshot/targets`` of the target that was tried last.
+    ///   - duration: Duration of the attempts, in nanoseconds.
+    func upstreamConnectFailed(_ failure: UpstreamFailure, target: Int, duration: UInt64)
+    /// An interim response was received (RFC 9110 §15.2).
+    func upstreamInformational(_ head: borrowing ResponseHead)
+    /// The response head was received; the fields to strip are marked.
+    func upstreamHead(
+        _ head: borrowing ResponseHead, summary: ResponseHeaderPolicy.ResponseHeaderSummary, framing: BodyFraming)
+    /// Part of the response body, or of a tunnel, was received.
+    func upstreamBody(_ bytes: ByteBuffer)
+    /// All data of one read was delivered.
+    func upstreamReadComplete()
+    /// The response is complete. The connection is no longer part of the exchange.
+    func upstreamEnd(trailers: TrailerSection?)
+    /// The upstream accepted the upgrade.
+    func upstreamUpgraded(_ head: borrowing ResponseHead)
+    /// The upstream closed its side of the tunnel; the client's side may continue.
+    func upstreamHalfClosed()
+    /// The connection of a tunnel is closed: data that the client still sends cannot be delivered.
+    func upstreamClosed()
+    /// The upstream returned no complete response. The connection is no longer part of the exchange.
+    /// - Parameter isStale: Whether the connection was reused and closed before the first byte of a response.
+    func upstreamFailed(_ failure: UpstreamFailure, isStale: Bool)
+    /// The connection is writable again.
+    func upstreamWritable()
+}

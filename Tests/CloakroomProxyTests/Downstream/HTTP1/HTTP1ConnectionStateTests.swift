@@ -1,0 +1,268 @@
+import CloakroomWire
+import NIOCore
+import Testing
+
+@testable import CloakroomProxy
+
+@Suite("State of a client's HTTP/1.1 connection")
+struct HTTP1ConnectionStateTests {
+    /// A connection without I/O. Requests are passed on at once; their responses are events of the test.
+    private struct Connection {
+        var state = HTTP1ConnectionState(limits: HeadLimits())
+        var requestLimit = 0
+        var isDraining = false
+
+        init(_ text: String = "") { receive(text) }
+
+        mutating func receive(_ text: String) {
+            var bytes = ByteBuffer(string: text)
+            state.receive(&bytes)
+        }
+
+        mutating func step(isWritable: Bool = true, acceptsBody: Bool = true) -> HTTP1ConnectionState.Step {
+            state.nextStep(isWritable: isWritable, acceptsBody: acceptsBody)
+        }
+
+        /// Reads a request head from the input.
+        /// - Returns: `nil` if it is incomplete.
+        mutating func request() throws -> BodyFraming? {
+            guard step() == .parseHead else { return nil }
+            var head = RequestHead()
+            guard try state.parseHead(into: &head) else { return nil }
+            let framing = try BodyFraming.of(head)
+            try state.requestReceived(head, framing: framing, requestLimit: requestLimit, isDraining: isDraining)
+            return framing
+        }
+
+        mutating func respond(_ framing: BodyFraming = .length(2)) -> HTTP1ConnectionState.ResponseCompletedAction {
+            _ = state.responseStarted(framing)
+            return state.responseCompleted(isDraining: isDraining)
+        }
+    }
+
+    private static let get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+
+    private static func post(_ body: String, length: Int? = nil) -> String {
+        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: \(length ?? body.utf8.count)\r\n\r\n\(body)"
+    }
+
+    // MARK: - Input
+
+    @Test("A pipelined request waits until the response to the one before is complete (RFC 9112 §9.3.2)")
+    func pipelined() throws {
+        var connection = Connection(Self.get + Self.get)
+        #expect(try connection.request() == BodyFraming.none)
+        #expect(connection.step() == .wait)
+        #expect(connection.respond() == .next)
+        #expect(connection.state.hasUnparsedHead)
+        #expect(connection.step(isWritable: false) == .wait)
+        #expect(try connection.request() == BodyFraming.none)
+        #expect(connection.respond() == .next)
+        #expect(connection.step() == .wait)
+        #expect(!connection.state.isReceivingHead)
+    }
+
+    @Test("A partly received head is distinguished from none")
+    func partialHead() throws {
+        var connection = Connection()
+        #expect(!connection.state.isReceivingHead)
+        connection.receive("GET / HTTP/1.1\r\nHo")
+        #expect(connection.state.isReceivingHead && connection.state.hasUnparsedHead)
+        #expect(try connection.request() == nil)
+        #expect(connection.state.isReceivingHead && !connection.state.hasUnparsedHead)
+        connection.state.requestHeadTimedOut()
+        #expect(connection.state.responseCompleted(isDraining: false) == .linger)
+    }
+
+    @Test("Body bytes are passed on only while they are accepted")
+    func body() throws {
+        var connection = Connection(Self.post("abcd"))
+        #expect(try connection.request() == .length(4))
+        #expect(connection.step(acceptsBody: false) == .wait)
+        #expect(connection.step() == .body(ByteBuffer(string: "abcd")))
+        #expect(connection.step(acceptsBody: false) == .wait)
+        #expect(connection.step() == .bodyEnd(nil))
+        #expect(connection.state.phase == .awaitingResponse)
+        #expect(connection.respond() == .next)
+    }
+
+    @Test("Trailers of a request are reported with the end of its body")
+    func trailers() throws {
+        var connection = Connection(
+            "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nb: c\r\n\r\n")
+        #expect(try connection.request() == .chunked)
+        #expect(connection.step() == .body(ByteBuffer(string: "a")))
+        #expect(connection.step() == .bodyEnd(try TrailerSection(lines: ByteBuffer(string: "b: c\r\n"))))
+    }
+
+    @Test("After a malformed body nothing more is read")
+    func malformedBody() throws {
+        var connection = Connection("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n\(Self.get)")
+        #expect(try connection.request() == .chunked)
+        #expect(connection.step() == .malformedBody(.chunkSize))
+        #expect(!connection.state.hasInput)
+        #expect(connection.state.responseCompleted(isDraining: false) == .linger)
+    }
+
+    @Test("Reading pauses only at 65,536 bytes, and not while a request can be parsed")
+    func full() throws {
+        var connection = Connection(Self.post("", length: 100_000))
+        #expect(try connection.request() == .length(100_000))
+        connection.receive(String(repeating: "x", count: 65_536))
+        #expect(!connection.state.isFull(isWritable: true))
+        connection.receive("x")
+        #expect(connection.state.isFull(isWritable: true))
+        var idle = Connection(String(repeating: "x", count: 65_537))
+        #expect(!idle.state.isFull(isWritable: true))
+        #expect(idle.state.isFull(isWritable: false))
+        #expect(idle.state.linger() == .closeOutput)
+        #expect(!idle.state.hasInput)
+    }
+
+    // MARK: - Persistence
+
+    @Test(
+        "The connection persists as the HTTP version and the request specify (RFC 9112 §9.3)",
+        arguments: [
+            ("GET / HTTP/1.1\r\nHost: a\r\n\r\n", HTTP1ConnectionState.ConnectionField.omitted, true),
+            ("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", .close, false),
+            ("GET / HTTP/1.0\r\n\r\n", .close, false),
+            ("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", .keepAlive, true),
+        ])
+    func persistence(request: String, field: HTTP1ConnectionState.ConnectionField, persists: Bool) throws {
+        var connection = Connection(request)
+        _ = try connection.request()
+        #expect(connection.state.connectionField == field)
+        #expect(connection.respond() == (persists ? .next : .linger))
+    }
+
+    @Test("The last request within the limit closes the connection")
+    func requestLimit() throws {
+        var connection = Connection(Self.get + Self.get)
+        connection.requestLimit = 2
+        _ = try connection.request()
+        #expect(connection.respond() == .next)
+        _ = try connection.request()
+        #expect(connection.state.connectionField == .close)
+        #expect(connection.respond() == .linger)
+    }
+
+    @Test("A response of unknown length is chunked, for an HTTP/1.0 client it ends with the connection")
+    func unknownLength() throws {
+        var connection = Connection(Self.get + "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+        _ = try connection.request()
+        #expect(connection.state.responseStarted(.untilClose) == .chunked)
+        #expect(connection.state.responseCompleted(isDraining: false) == .next)
+        _ = try connection.request()
+        #expect(connection.state.responseStarted(.length(1)) == .length(1))
+        #expect(connection.state.connectionField == .keepAlive)
+        #expect(connection.state.responseStarted(.chunked) == .untilClose)
+        #expect(connection.state.connectionField == .close)
+        #expect(connection.state.responseCompleted(isDraining: false) == .linger)
+    }
+
+    @Test("While the gateway drains, the response in progress is the last")
+    func drain() throws {
+        var connection = Connection("GET / HT")
+        #expect(try connection.request() == nil)
+        connection.state.drain()
+        connection.receive("TP/1.1\r\nHost: a\r\n\r\n")
+        #expect(try connection.request() == BodyFraming.none)
+        #expect(connection.state.connectionField == .close)
+        #expect(connection.respond() == .linger)
+    }
+
+    // MARK: - Responses before the end of the request
+
+    @Test("An upstream's response before the end of the request closes the connection")
+    func earlyResponse() throws {
+        var connection = Connection(Self.post("", length: 4))
+        _ = try connection.request()
+        _ = connection.state.responseStarted(.length(1))
+        #expect(connection.state.connectionField == .close)
+        #expect(connection.state.responseCompleted(isDraining: false) == .linger)
+    }
+
+    @Test("After an early local response the remaining body is discarded, if it is at most 65,536 bytes")
+    func drainedBody() throws {
+        var connection = Connection(Self.post("ab", length: 4))
+        _ = try connection.request()
+        connection.state.localResponseStarted(status: 413, expectsContinue: false)
+        #expect(connection.state.connectionField == .omitted)
+        #expect(connection.state.responseCompleted(isDraining: false) == .drainBody)
+        #expect(connection.step(acceptsBody: false) == .discarded)
+        #expect(connection.step() == .wait)
+        connection.receive("cd" + Self.get)
+        #expect(connection.step() == .discarded)
+        #expect(connection.step() == .nextRequest)
+        #expect(try connection.request() == BodyFraming.none)
+    }
+
+    @Test(
+        "After an early local response the connection is closed if the remaining body is large or may not follow",
+        arguments: [(65_537, 404, false), (1, 404, true), (1, 400, false), (1, 408, false), (1, 501, false)])
+    func unwantedBody(length: Int, status: Int, expectsContinue: Bool) throws {
+        var connection = Connection(Self.post("", length: length))
+        _ = try connection.request()
+        connection.state.localResponseStarted(status: status, expectsContinue: expectsContinue)
+        #expect(connection.state.connectionField == .close)
+        #expect(connection.state.responseCompleted(isDraining: false) == .linger)
+    }
+
+    @Test("A drain while a body is discarded closes the connection at its end")
+    func drainWhileDiscarding() throws {
+        var connection = Connection(Self.post("", length: 1))
+        _ = try connection.request()
+        connection.state.localResponseStarted(status: 404, expectsContinue: false)
+        #expect(connection.state.responseCompleted(isDraining: false) == .drainBody)
+        connection.state.drain()
+        connection.receive("a")
+        #expect(connection.step() == .discarded)
+        #expect(connection.step() == .linger)
+    }
+
+    // MARK: - Tunnels and ends
+
+    @Test("The end of a tunnel's input is reported once, after the data before it")
+    func tunnel() throws {
+        var connection = Connection(Self.get + "ab")
+        _ = try connection.request()
+        connection.state.upgraded()
+        #expect(connection.step(acceptsBody: false) == .wait)
+        #expect(connection.step() == .body(ByteBuffer(string: "ab")))
+        #expect(connection.step() == .wait)
+        connection.receive("c")
+        connection.state.inputClosed()
+        #expect(connection.step() == .body(ByteBuffer(string: "c")))
+        #expect(connection.step() == .bodyEnd(nil))
+        #expect(connection.step() == .wait)
+        #expect(connection.state.hasInputEnded)
+        #expect(connection.state.responseCompleted(isDraining: false) == .linger)
+        #expect(connection.state.linger() == .endTunnel)
+    }
+
+    @Test("A lingering connection discards input, and is incomplete until everything is sent")
+    func lingering() throws {
+        var connection = Connection(Self.get)
+        _ = try connection.request()
+        #expect(connection.state.isResponseIncomplete(isActive: true))
+        #expect(!connection.state.isResponseIncomplete(isActive: false))
+        #expect(connection.state.linger() == .closeOutput)
+        connection.receive(Self.get)
+        #expect(connection.step() == .wait)
+        #expect(connection.state.isResponseIncomplete(isActive: false))
+        connection.state.responseSent()
+        #expect(!connection.state.isResponseIncomplete(isActive: true))
+    }
+
+    @Test("A closed connection stays closed")
+    func closed() throws {
+        var connection = Connection(Self.get)
+        _ = try connection.request()
+        #expect(connection.state.close() == true)
+        #expect(connection.state.close() == false)
+        #expect(connection.state.linger() == nil)
+        #expect(connection.state.responseCompleted(isDraining: false) == .alreadyClosed)
+        #expect(connection.step() == .wait)
+    }
+}

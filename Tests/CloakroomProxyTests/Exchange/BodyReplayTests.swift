@@ -1,0 +1,49 @@
+import CloakroomWire
+import NIOCore
+import Testing
+
+@testable import CloakroomProxy
+
+@Suite("Which requests are sent again with another token")
+struct BodyReplayTests {
+    @Test("Only a body of known and small length is kept", arguments: [(16_384, true), (16_385, false)])
+    func limit(length: Int, isKept: Bool) {
+        var replay = BodyReplay()
+        replay.keep(.length(length))
+        #expect(replay.isKept == isKept)
+        #expect(replay.canReplay(.length(length)) == isKept)
+        var chunked = BodyReplay()
+        chunked.keep(.chunked)
+        #expect(!chunked.isKept)
+        #expect(!chunked.canReplay(.chunked))
+    }
+
+    @Test("A request without a body needs none to be sent again")
+    func noBody() {
+        var replay = BodyReplay()
+        replay.keep(.none)
+        #expect(replay.canReplay(.none))
+    }
+
+    @Test("The parts of a body are appended, and discarded once a response is forwarded")
+    func parts() {
+        var replay = BodyReplay()
+        replay.keep(.length(4))
+        replay.append(ByteBuffer(string: "ab"))
+        replay.append(ByteBuffer(string: "cd"))
+        #expect(String(buffer: replay.body) == "abcd")
+        replay.discard()
+        #expect(replay.body.readableBytes == 0)
+        #expect(!replay.canReplay(.length(4)))
+    }
+
+    @Test("The first rejection leads to a refresh; up to three do if the token had expired in transit")
+    func rejections() {
+        var replay = BodyReplay()
+        let isRefreshed = [false, true, true, true].map { replay.tokenRejected(hasExpired: $0) }
+        #expect(isRefreshed == [true, true, true, false])
+        var valid = BodyReplay()
+        #expect(valid.tokenRejected(hasExpired: false))
+        #expect(!valid.tokenRejected(hasExpired: false))
+    }
+}

@@ -1,0 +1,150 @@
+import CloakroomCore
+import CloakroomTelemetry
+import InMemoryTracing
+import Testing
+import Tracing
+
+@testable import CloakroomProxy
+
+@Suite("The telemetry of one exchange, without a connection")
+struct ExchangeTelemetryTests {
+    private let tracer = InMemoryTracer()
+    private let peer = Peer(address: "192.0.2.1", isTLS: false, trusted: [])
+    private let config: ConfigSnapshot
+
+    init() throws {
+        config = try GatewaySetup().with(\.tracer, tracer).makeConfig()
+    }
+
+    /// The telemetry of a request for the first route, which arrived at 1,000 ns and is sampled.
+    private func started(_ text: String = Ask.get()) throws -> ExchangeTelemetry {
+        let request = try RequestDeciderTests.makeRequest(text)
+        var telemetry = ExchangeTelemetry()
+        telemetry.start(
+            request.method, version: request.version, from: peer, id: ID128(high: 1, low: 2), wallNanoseconds: 5,
+            now: 1_000)
+        if telemetry.routed(to: 0, tracer: config.telemetry.tracer, parent: nil) {
+            telemetry.startServerSpan(
+                request, from: peer, config: config, routes: [RouteLabels(name: "public", pattern: "/public/*")])
+        }
+        return telemetry
+    }
+
+    private func attempt(_ telemetry: inout ExchangeTelemetry, now: UInt64) {
+        telemetry.startAttempt(config.upstreams[0], targetIndex: 0, config: config, now: now)
+    }
+
+    @Test("A forwarded request: durations, byte counts and two finished spans")
+    func forwarded() throws {
+        var telemetry = try started()
+        attempt(&telemetry, now: 1_100)
+        telemetry.requestWritten(now: 1_200)
+        telemetry.receivedBody(3)
+        telemetry.responseStarted(status: 200)
+        telemetry.sentBody(4)
+        telemetry.sentBody(5)
+        telemetry.finish(errorType: nil, now: 2_000, eventTime: 1_900)
+        let record = telemetry.record
+        #expect(record.durationNanoseconds == 1_000)
+        #expect(record.upstreamDurationNanoseconds == 700)
+        #expect(record.status == 200)
+        #expect(record.upstreamStatus == nil)
+        #expect(record.upstreamIndex == 0)
+        #expect(record.bytesReceived == 3)
+        #expect(record.bytesSent == 9)
+        #expect(record.startWallNanoseconds == 5)
+        #expect(record.peerAddress == "192.0.2.1")
+        #expect(tracer.finishedSpans.count == 2)
+        #expect(tracer.activeSpans.isEmpty)
+        #expect(telemetry.spanContext == nil)
+    }
+
+    @Test("The upstream's time is not negative if the request was sent after the event's time")
+    func eventBeforeSending() throws {
+        var telemetry = try started()
+        attempt(&telemetry, now: 1_100)
+        telemetry.requestWritten(now: 1_300)
+        telemetry.finish(errorType: nil, now: 2_000, eventTime: 1_100)
+        #expect(telemetry.record.upstreamDurationNanoseconds == 0)
+    }
+
+    @Test("A local response has no upstream duration, and none of a HEAD's body is counted")
+    func localResponse() throws {
+        var telemetry = try started()
+        telemetry.localResponse(status: 404, bodyLength: 10)
+        telemetry.finish(errorType: nil, now: 2_000, eventTime: 2_000)
+        #expect(telemetry.record.bytesSent == 10)
+        #expect(telemetry.record.upstreamStatus == nil)
+        #expect(telemetry.record.upstreamDurationNanoseconds == nil)
+        var head = try started("HEAD /public/a HTTP/1.1\r\nHost: a\r\n\r\n")
+        head.localResponse(status: 404, bodyLength: 10)
+        #expect(head.record.bytesSent == 0)
+    }
+
+    @Test("A local response after an attempt records that the upstream sent none")
+    func failedAttempt() throws {
+        var telemetry = try started()
+        attempt(&telemetry, now: 1_100)
+        telemetry.endAttempt(UpstreamFailure(.closedBeforeResponse), now: 1_500)
+        telemetry.failed(.upstreamUnreachable)
+        telemetry.localResponse(status: 502, bodyLength: 1)
+        telemetry.finish(errorType: .upstreamUnreachable, now: 2_000, eventTime: 1_900)
+        #expect(telemetry.record.upstreamStatus == 0)
+        #expect(telemetry.record.upstreamDurationNanoseconds == 400)
+        #expect(tracer.finishedSpans.allSatisfy { $0.status?.code == .error })
+        #expect(tracer.finishedSpans.count == 2)
+    }
+
+    @Test("A retry is another client span, and only its time counts for the upstream")
+    func retry() throws {
+        var telemetry = try started()
+        attempt(&telemetry, now: 1_100)
+        telemetry.endAttempt(UpstreamFailure(.closedBeforeResponse), now: 1_500)
+        telemetry.retried()
+        attempt(&telemetry, now: 1_600)
+        telemetry.responseStarted(status: 200)
+        telemetry.finish(errorType: nil, now: 2_000, eventTime: 1_900)
+        #expect(telemetry.record.retries == 1)
+        #expect(telemetry.record.upstreamDurationNanoseconds == 300)
+        #expect(tracer.finishedSpans.filter { $0.kind == .client }.count == 2)
+    }
+
+    @Test("An attempt whose token was rejected ends with an error, the exchange without one")
+    func rejectedToken() throws {
+        var telemetry = try started()
+        attempt(&telemetry, now: 1_100)
+        telemetry.endRejectedAttempt()
+        telemetry.endRejectedAttempt()
+        telemetry.retried()
+        attempt(&telemetry, now: 1_600)
+        telemetry.responseStarted(status: 200)
+        telemetry.finish(errorType: nil, now: 2_000, eventTime: 1_900)
+        let clients = tracer.finishedSpans.filter { $0.kind == .client }
+        #expect(clients.map { $0.status?.code } == [.error, nil])
+    }
+
+    @Test("A failed connection attempt is reported with its target and duration")
+    func connectFailed() throws {
+        var telemetry = try started()
+        telemetry.connectFailed(target: 2, duration: 70)
+        telemetry.finish(errorType: .upstreamUnreachable, now: 2_000, eventTime: 2_000)
+        #expect(telemetry.record.upstreamIndex == 2)
+        #expect(telemetry.record.upstreamStatus == 0)
+        #expect(telemetry.record.upstreamDurationNanoseconds == 70)
+    }
+
+    @Test("The next exchange of a connection begins without the data of the one before")
+    func nextExchange() throws {
+        var telemetry = try started()
+        attempt(&telemetry, now: 1_100)
+        telemetry.receivedBody(3)
+        telemetry.failed(.bodyTooLarge)
+        telemetry.finish(errorType: .bodyTooLarge, now: 2_000, eventTime: 2_000)
+        telemetry.start(.get, version: .http2, from: peer, id: ID128(high: 0, low: 3), wallNanoseconds: 6, now: 3_000)
+        #expect(telemetry.sentAt == 0)
+        #expect(telemetry.receivedBodyBytes == 0)
+        #expect(telemetry.record.errorType == nil)
+        #expect(telemetry.traceContext == nil)
+        #expect(telemetry.startedAt == 3_000)
+    }
+}

@@ -1,0 +1,245 @@
+import CloakroomCore
+import CloakroomTelemetry
+import CloakroomWire
+import NIOCore
+import Testing
+
+@testable import CloakroomProxy
+
+@Suite("The decision on a request, without a connection")
+struct RequestDeciderTests {
+    private static let now = Timestamp(seconds: 1_000)
+    private static let cookie = FakeSessions.strangeCookie
+
+    /// Decides on a request.
+    /// - Parameter lookup: Result of the session lookup.
+    private static func decide(
+        _ text: String, isTrusted: Bool = false, upgrade: RequestedUpgrade = .none,
+        session lookup: SessionLookup = .missing(.noSession), setup: GatewaySetup = GatewaySetup()
+    ) throws -> (decision: RequestDecision, request: InboundRequest, lookups: Int) {
+        let config = try setup.makeConfig()
+        var request = try makeRequest(text, upgrade: upgrade)
+        var lookups = 0
+        let decider = RequestDecider(config: config, isTrusted: isTrusted, scheme: .http)
+        let decision = decider.decide(
+            &request,
+            session: { _ in
+                lookups += 1
+                return lookup
+            }, now: now)
+        return (decision, request, lookups)
+    }
+
+    static func makeRequest(_ text: String, upgrade: RequestedUpgrade = .none) throws -> InboundRequest {
+        var bytes = ByteBuffer(string: text)
+        var parser = HeadParser(limits: HeadLimits())
+        var request = InboundRequest()
+        #expect(try parser.parse(&bytes, into: &request.head))
+        request.version = request.head.minorVersion == 0 ? .http1_0 : .http1_1
+        request.begin(try BodyFraming.of(request.head), upgrade: upgrade)
+        return request
+    }
+
+    private static func code(_ decision: RequestDecision) -> ProblemCode? {
+        if case .problem(let document, _, _) = decision { document.problem.code } else { nil }
+    }
+
+    // MARK: - Target, authority, route
+
+    @Test("A public route is forwarded without a session lookup, and its index is recorded")
+    func publicRoute() throws {
+        let result = try Self.decide(Ask.get("/public/a", Self.cookie), session: .notCached)
+        guard case .forward(let permit) = result.decision else { throw Unexpected(result.decision) }
+        #expect(permit.route == 0)
+        #expect(!permit.hasSession)
+        #expect(result.request.routeIndex == 0)
+        #expect(result.lookups == 0)
+    }
+
+    @Test("A path is normalized before its route is matched")
+    func normalizedPath() throws {
+        let result = try Self.decide(Ask.get("/public/%61"))
+        guard case .forward(let permit) = result.decision else { throw Unexpected(result.decision) }
+        #expect(permit.route == 0)
+        #expect(String(decoding: result.request.normalizedPath, as: UTF8.self) == "/public/a")
+    }
+
+    @Test(
+        "A request without exactly one valid authority is malformed",
+        arguments: ["", "Host: a\r\nHost: b\r\n", "Host: a b\r\n"])
+    func malformedAuthority(fields: String) throws {
+        let result = try Self.decide("GET /public/a HTTP/1.1\r\n\(fields)\r\n")
+        guard case .malformed = result.decision else { throw Unexpected(result.decision) }
+        #expect(result.request.routeIndex == -1)
+    }
+
+    @Test("An HTTP/1.0 request needs no Host, and its expectation is ignored")
+    func http10() throws {
+        let result = try Self.decide("GET /public/a HTTP/1.0\r\nExpect: 100-continue\r\n\r\n")
+        guard case .forward = result.decision else { throw Unexpected(result.decision) }
+        #expect(result.request.summary.expectation == .none)
+    }
+
+    @Test("The authority of an absolute-form target takes precedence over Host")
+    func absoluteForm() throws {
+        let result = try Self.decide(Ask.get("http://other.test/public/a"))
+        let range = try #require(result.request.hostRange)
+        #expect(result.request.head.bytes.getString(at: range.start, length: range.count) == "other.test")
+        #expect(result.request.receivedTarget.count == "/public/a".utf8.count)
+    }
+
+    @Test(
+        "Requests that no route serves get their problem",
+        arguments: [
+            ("GET /nowhere", ProblemCode.notFound), ("PATCH /public/a", .methodNotAllowed),
+            ("TRACE /public/a", .methodNotAllowed), ("TRACE /nowhere", .methodNotAllowed),
+            ("CONNECT a.test:443", .notImplemented), ("GET *", .badRequest),
+        ])
+    func unserved(line: String, code: ProblemCode) throws {
+        let result = try Self.decide("\(line) HTTP/1.1\r\nHost: a\r\n\r\n")
+        // A target of another form is malformed; both are a 400.
+        if case .malformed = result.decision { return #expect(code == .badRequest) }
+        #expect(Self.code(result.decision) == code)
+    }
+
+    @Test("OPTIONS * and an exhausted Max-Forwards get a local response", arguments: ["*", "/public/a"])
+    func serverOptions(target: String) throws {
+        let result = try Self.decide("OPTIONS \(target) HTTP/1.1\r\nHost: a\r\nMax-Forwards: 0\r\n\r\n")
+        guard case .serverOptions = result.decision else { throw Unexpected(result.decision) }
+    }
+
+    // MARK: - Session
+
+    @Test("A route that requires a session looks it up once and returns each of its decisions")
+    func sessions() throws {
+        let ask = Ask.get("/private/a", Self.cookie)
+        let (_, session) = FakeSessions.make()
+        let active = try Self.decide(ask, session: .active(session))
+        guard case .forward(let permit) = active.decision else { throw Unexpected(active.decision) }
+        #expect(permit.bearerSession === session)
+        #expect(active.lookups == 1)
+        let unknown = try Self.decide(ask, session: .notCached)
+        guard case .loadSession(_, route: 2) = unknown.decision else { throw Unexpected(unknown.decision) }
+        let (_, expired) = FakeSessions.make(
+            refreshToken: "r", accessTokenExpiresAt: Timestamp(seconds: 1), obtainedAt: Timestamp(seconds: 0))
+        let old = try Self.decide(ask, session: .active(expired))
+        guard case .refresh(let refreshed, _, route: 2) = old.decision else { throw Unexpected(old.decision) }
+        #expect(refreshed === expired)
+        let (_, foreign) = FakeSessions.make(source: SessionSource(upstream: "other"))
+        let other = try Self.decide(ask, session: .active(foreign))
+        guard case .endSession(_, route: 2) = other.decision else { throw Unexpected(other.decision) }
+        let none = try Self.decide(ask, session: .missing(.expiredIdle))
+        guard case .problem(let document, .unauthenticated, _) = none.decision else { throw Unexpected(none.decision) }
+        #expect(document.problem.reason == .expiredIdle)
+    }
+
+    @Test("Without a ticket there is no lookup, and the reason is that there is no session")
+    func noTicket() throws {
+        let result = try Self.decide(Ask.get("/private/a"), session: .notCached)
+        guard case .problem(let document, .unauthenticated, _) = result.decision else {
+            throw Unexpected(result.decision)
+        }
+        #expect(document.problem.reason == .noSession)
+        #expect(result.lookups == 0)
+    }
+
+    @Test("A cross-site request is rejected before the session is looked up, so its idle timeout is not extended")
+    func crossSite() throws {
+        let origin = "Origin: https://evil.test"
+        let text = Ask.post("/private/a", Self.cookie, origin)
+        let result = try Self.decide(text, session: .notCached)
+        guard case .problem(let document, .csrfRejected, _) = result.decision else {
+            throw Unexpected(result.decision)
+        }
+        #expect(document.problem.code == .crossSite)
+        #expect(result.lookups == 0)
+        let signIn = try Self.decide(Ask.post("/auth", origin))
+        #expect(Self.code(signIn.decision) == .crossSite)
+    }
+
+    @Test("A request for an account endpoint is local and has the route index after the last route")
+    func accountEndpoint() throws {
+        let result = try Self.decide(Ask.get("/auth", Self.cookie))
+        guard case .own = result.decision else { throw Unexpected(result.decision) }
+        #expect(result.request.routeIndex == 3)
+        #expect(result.lookups == 0)
+    }
+
+    @Test("A preflight is counted for the route it asks about, and the response needs no more CORS fields")
+    func preflight() throws {
+        let setup = GatewaySetup().configuration { $0.crossSite.corsOrigins = ["https://app.gateway.test"] }
+        let result = try Self.decide(
+            "OPTIONS /private/a HTTP/1.1\r\nHost: a\r\nOrigin: https://app.gateway.test\r\n"
+                + "Access-Control-Request-Method: POST\r\n\r\n", setup: setup)
+        guard case .preflight(_, .local) = result.decision else { throw Unexpected(result.decision) }
+        #expect(result.request.routeIndex == 2)
+        #expect(result.request.originMatch == .notEvaluated)
+    }
+
+    @Test("Only a trusted peer's trace context is read", arguments: [true, false])
+    func traceContext(isTrusted: Bool) throws {
+        let field = "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+        let result = try Self.decide(Ask.get("/public/a", field), isTrusted: isTrusted)
+        #expect((result.request.traceContext != nil) == isTrusted)
+    }
+
+    // MARK: - Preparing
+
+    private static func prepare(_ text: String, upgrade: RequestedUpgrade = .none, allowsWebSocket: Bool = false) throws
+        -> (problem: ProblemCode?, request: InboundRequest)
+    {
+        let setup = GatewaySetup().configuration { $0.routes[0].allowsWebSocket = allowsWebSocket }
+        let config = try setup.makeConfig()
+        var request = try Self.decide(text, upgrade: upgrade, setup: setup).request
+        let decider = RequestDecider(config: config, isTrusted: false, scheme: .http)
+        return (decider.prepare(&request, for: config.routes[0]), request)
+    }
+
+    @Test("An unknown expectation cannot be forwarded")
+    func expectation() throws {
+        #expect(try Self.prepare(Ask.get("/public/a", "Expect: more")).problem == .expectationFailed)
+        #expect(try Self.prepare(Ask.get("/public/a", "Expect: 100-continue")).problem == nil)
+    }
+
+    @Test("An upgrade is ignored unless the route allows it; an extended CONNECT is refused")
+    func upgrades() throws {
+        let handshake = Ask.get(
+            "/public/a", "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13",
+            "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==")
+        let refused = try Self.prepare(handshake)
+        #expect(refused.problem == nil)
+        #expect(refused.request.upgrade == .none)
+        let allowed = try Self.prepare(handshake, allowsWebSocket: true)
+        #expect(allowed.problem == nil)
+        #expect(allowed.request.upgrade == .webSocketUpgrade)
+        let connect = Ask.get("/public/a", "Sec-WebSocket-Version: 13")
+        #expect(try Self.prepare(connect, upgrade: .webSocketConnect).problem == .notImplemented)
+        #expect(try Self.prepare(connect, upgrade: .webSocketConnect, allowsWebSocket: true).problem == nil)
+        #expect(try Self.prepare(connect, upgrade: .unknown, allowsWebSocket: true).problem == .notImplemented)
+        let ambiguous = handshake.replacing("Version: 13", with: "Version: 13\r\nSec-WebSocket-Version: 8")
+        #expect(try Self.prepare(ambiguous, allowsWebSocket: true).problem == .badRequest)
+    }
+
+    @Test("Only an idempotent request without a body is repeatable")
+    func repeatable() throws {
+        #expect(try Self.makeRequest(Ask.get()).isRepeatable)
+        #expect(try Self.makeRequest("DELETE /a HTTP/1.1\r\nHost: a\r\n\r\n").isRepeatable)
+        #expect(try !Self.makeRequest("POST /a HTTP/1.1\r\nHost: a\r\n\r\n").isRepeatable)
+        #expect(try !Self.makeRequest("PUT /a HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n").isRepeatable)
+    }
+
+    @Test("A body exceeds a limit only if its length is known")
+    func bodyLimit() throws {
+        let request = try Self.makeRequest("PUT /a HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n")
+        #expect(request.exceeds(9))
+        #expect(!request.exceeds(10))
+        let chunked = try Self.makeRequest("PUT /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+        #expect(!chunked.exceeds(0))
+    }
+
+    /// Another decision than the expected one.
+    private struct Unexpected: Error, CustomStringConvertible {
+        let description: String
+        init(_ decision: RequestDecision) { description = "unexpected decision: \(decision)" }
+    }
+}

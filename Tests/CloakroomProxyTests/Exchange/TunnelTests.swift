@@ -1,0 +1,120 @@
+import CloakroomCore
+import CloakroomTelemetry
+import CloakroomWire
+import NIOCore
+import Testing
+
+@testable import CloakroomProxy
+
+@Suite("Deadlines and ends of long-lived responses")
+struct TunnelTests {
+    private typealias Tunnel = CloakroomProxy.Tunnel
+
+    private static let second: UInt64 = 1_000_000_000
+    private static let endsAt = Timestamp(seconds: 100)
+
+    /// A response that began at 0 with an idle timeout of 10 s.
+    private static func make(_ kind: Tunnel.Kind = .upgraded, hasSession: Bool = true) throws -> Tunnel {
+        var permit: UpstreamPermit?
+        if hasSession {
+            let (_, session) = FakeSessions.make(endsAt: endsAt)
+            let access = RouteAccess(requiresAuthorization: true, inject: [.bearer], source: session.source)
+            let decision = AuthDecision.decide(access, at: 0, now: Timestamp(seconds: 0), session: .active(session))
+            guard case .forward(let forward) = decision else { throw SessionStoreError(.unavailable) }
+            permit = forward
+        }
+        return Tunnel(kind, permit: permit, idleTimeout: 10 * second, now: 0)
+    }
+
+    private static func frame(complete: Bool) -> ByteBuffer { ByteBuffer(bytes: complete ? [0x82, 0] : [0x82]) }
+
+    @Test("Without a session the deadline is the idle timeout, which each transfer postpones")
+    func idleTimeout() throws {
+        var tunnel = try Self.make(hasSession: false)
+        #expect(tunnel.deadline == 10 * Self.second)
+        tunnel.activity(now: 5 * Self.second)
+        #expect(tunnel.deadline == 15 * Self.second)
+        #expect(tunnel.deadlineExpired(now: 10 * Self.second) == .continue)
+        #expect(tunnel.deadlineExpired(now: 15 * Self.second) == .timeOut)
+    }
+
+    @Test("The session is checked every second, and traffic does not postpone it")
+    func sessionInterval() throws {
+        var tunnel = try Self.make()
+        #expect(tunnel.deadline == Self.second)
+        tunnel.activity(now: Self.second / 2)
+        #expect(tunnel.deadline == Self.second)
+        #expect(tunnel.deadlineExpired(now: Self.second) == .recheckSession(isUsed: false))
+        let (_, session) = FakeSessions.make()
+        #expect(
+            tunnel.sessionLookedUp(.active(session), at: Timestamp(seconds: 1), now: Self.second) == .continue)
+        #expect(tunnel.deadline == 2 * Self.second)
+    }
+
+    @Test("Only data of the client uses the session, once per check")
+    func clientActivity() throws {
+        var tunnel = try Self.make()
+        tunnel.forwardedToClient(Self.frame(complete: true))
+        #expect(tunnel.deadlineExpired(now: Self.second) == .recheckSession(isUsed: false))
+        tunnel.forwardedToUpstream(Self.frame(complete: true), now: Self.second)
+        #expect(tunnel.deadlineExpired(now: 2 * Self.second) == .recheckSession(isUsed: true))
+        #expect(tunnel.deadlineExpired(now: 3 * Self.second) == .recheckSession(isUsed: false))
+    }
+
+    @Test("The response ends with its session; an active session does not outlast the idle timeout")
+    func sessionEnd() throws {
+        var tunnel = try Self.make()
+        let time = Timestamp(seconds: 1)
+        #expect(
+            tunnel.sessionLookedUp(.missing(.revoked), at: time, now: Self.second) == .close(.sessionEnded))
+        let (_, session) = FakeSessions.make()
+        #expect(tunnel.sessionLookedUp(.active(session), at: time, now: 10 * Self.second) == .timeOut)
+    }
+
+    @Test("A session that is not cached is loaded once at a time; a store outage does not end the response")
+    func sessionLoading() throws {
+        var tunnel = try Self.make()
+        let time = Timestamp(seconds: 1)
+        #expect(tunnel.sessionLookedUp(.notCached, at: time, now: Self.second) == .loadSession)
+        #expect(tunnel.sessionLookedUp(.notCached, at: time, now: 2 * Self.second) == .continue)
+        #expect(tunnel.sessionLoaded(isOver: false) == .continue)
+        #expect(tunnel.sessionLookedUp(.notCached, at: time, now: 3 * Self.second) == .loadSession)
+        #expect(tunnel.sessionLoaded(isOver: true) == .close(.sessionEnded))
+    }
+
+    @Test("The session's absolute end applies even if it cannot be loaded")
+    func absoluteEnd() throws {
+        var tunnel = try Self.make()
+        #expect(tunnel.sessionLookedUp(.notCached, at: Self.endsAt, now: Self.second) == .close(.sessionEnded))
+    }
+
+    @Test("A tunnel ends with close frames only at the frame boundaries of each direction")
+    func closeFrames() throws {
+        var tunnel = try Self.make()
+        #expect(tunnel.end(.draining) == .closeFrames(.goingAway, toClient: true, toUpstream: true))
+        tunnel.forwardedToClient(Self.frame(complete: false))
+        #expect(tunnel.end(.routeChanged) == .closeFrames(.goingAway, toClient: false, toUpstream: true))
+        tunnel.forwardedToUpstream(Self.frame(complete: false), now: 0)
+        #expect(tunnel.end(.sessionEnded) == .closeFrames(.policyViolation, toClient: false, toUpstream: false))
+    }
+
+    @Test("Only an endless event stream ends when draining, with a complete response; otherwise it is aborted")
+    func eventStreams() throws {
+        let endless = try Self.make(.eventStream(isEndless: true))
+        #expect(endless.endsWhenDraining)
+        #expect(endless.end(.draining) == .complete)
+        #expect(endless.end(.routeChanged) == .abort)
+        #expect(endless.end(.sessionEnded) == .abort)
+        let finite = try Self.make(.eventStream(isEndless: false))
+        #expect(!finite.endsWhenDraining)
+        #expect(finite.end(.draining) == .abort)
+        #expect(try Self.make().endsWhenDraining)
+    }
+
+    @Test("A changed route is reported as draining, an ended session by its own error")
+    func errorTypes() {
+        #expect(Tunnel.EndReason.draining.errorType == .draining)
+        #expect(Tunnel.EndReason.routeChanged.errorType == .draining)
+        #expect(Tunnel.EndReason.sessionEnded.errorType == .sessionEnded)
+    }
+}

@@ -1,0 +1,253 @@
+import CloakroomCore
+import FoundationEssentials
+import NIOCore
+import TestSupport
+import Testing
+
+@Suite("The end of a WebSocket (RFC 6455 §7)", .serialized)
+struct WebSocketCloseTests {
+    /// Opens a tunnel that belongs to a session.
+    private static func open(
+        _ adjust: @escaping @Sendable (inout GatewayConfiguration) -> Void = { _ in },
+        body: (Tunnel, _ signOut: () async throws -> Void) async throws -> Void
+    ) async throws {
+        let sessions = FakeSessions()
+        let cookie = sessions.add()
+        try await Tunnel.open(
+            GatewaySetup().with(\.sessions, sessions), request: Handshake.request("/private/socket", cookie),
+            configuration: adjust
+        ) { tunnel in
+            try await body(tunnel) { try await sessions.signOut(cookie) }
+        }
+    }
+
+    @Test("An idle tunnel is closed after its own timeout, longer than that for bodies (RFC 6455 §7.1.4)")
+    func silence() async throws {
+        try await Tunnel.open(
+            configuration: {
+                $0.timeouts.bodyIdle = .milliseconds(50)
+                $0.timeouts.tunnelIdle = .milliseconds(600)
+            }
+        ) { tunnel in
+            let start = ContinuousClock.now
+            // Data in either direction resets the idle timeout.
+            while ContinuousClock.now - start < .milliseconds(900) {
+                tunnel.client.send("x")
+                try await Task.sleep(for: .milliseconds(50))
+            }
+            #expect(!tunnel.client.isClosed)
+            while ContinuousClock.now - start < .milliseconds(1_800) {
+                tunnel.upstream.send("y")
+                try await Task.sleep(for: .milliseconds(50))
+            }
+            #expect(!tunnel.client.isClosed)
+            try await tunnel.client.closed()
+            try await tunnel.upstream.closed()
+        }
+    }
+
+    @Test("Rule 28: when its session ends, both sides get Close code 1008 and are closed (RFC 6455 §7.4.1)")
+    func signOut() async throws {
+        try await Self.open { tunnel, signOut in
+            tunnel.client.send(Frame.masked("hello"))
+            tunnel.upstream.send(Frame.text("hello"))
+            _ = try await tunnel.upstream.text(11)
+            _ = try await tunnel.client.text(7)
+            try await signOut()
+            let start = ContinuousClock.now
+            #expect(Frame.closeCode(try await tunnel.client.rest()) == 1_008)
+            #expect(Frame.maskedCloseCode(try await tunnel.upstream.rest()) == 1_008)
+            #expect(ContinuousClock.now - start < .seconds(5))
+            try await tunnel.client.closed()
+            try await tunnel.upstream.closed()
+        }
+    }
+
+    @Test("Rule 28: a busy tunnel ends with its session too", arguments: [true, false])
+    func signOutWhileBusy(isClient: Bool) async throws {
+        try await Self.open { tunnel, signOut in
+            let speaker = Task {
+                while !Task.isCancelled {
+                    if isClient { tunnel.client.send(Frame.masked("x")) } else { tunnel.upstream.send(Frame.text("x")) }
+                    try await Task.sleep(for: .milliseconds(20))
+                }
+            }
+            defer { speaker.cancel() }
+            try await signOut()
+            try await eventually("the end of the tunnel", within: .seconds(10)) { tunnel.client.hasInputEnded }
+            try await tunnel.upstream.closed()
+        }
+    }
+
+    @Test("Rule 28: it ends when its session is no longer cached and the store reports the session as ended")
+    func signOutElsewhere() async throws {
+        let sessions = FakeSessions()
+        let cookie = sessions.add()
+        try await Tunnel.open(
+            GatewaySetup().with(\.sessions, sessions), request: Handshake.request("/private/socket", cookie)
+        ) { tunnel in
+            // A store outage ends no tunnel.
+            sessions.forget(load: .fail)
+            try await eventually("two checks") { sessions.loads >= 2 }
+            #expect(!tunnel.client.isClosed)
+            sessions.forget(load: .response(.missing(.revoked)))
+            #expect(Frame.closeCode(try await tunnel.client.rest()) == 1_008)
+            #expect(Frame.maskedCloseCode(try await tunnel.upstream.rest()) == 1_008)
+            try await tunnel.client.closed()
+            try await tunnel.upstream.closed()
+        }
+    }
+
+    @Test("Rule 28: it ends at the latest end of its session, even during a store outage")
+    func sessionEndsWithoutStore() async throws {
+        let sessions = FakeSessions()
+        let now = Date.now.timeIntervalSince1970
+        let end = Timestamp(milliseconds: Int64((now + 3) * 1_000))
+        let cookie = sessions.add(FakeSessions.make(endsAt: end))
+        try await Tunnel.open(
+            GatewaySetup().with(\.sessions, sessions), request: Handshake.request("/private/socket", cookie)
+        ) { tunnel in
+            sessions.forget(load: .fail)
+            try await eventually("two checks") { sessions.loads >= 2 }
+            #expect(!tunnel.client.isClosed)
+            try await eventually("the end of the tunnel", within: .seconds(10)) { tunnel.client.hasInputEnded }
+            #expect(Frame.closeCode(try await tunnel.client.rest()) == 1_008)
+            #expect(Date.now.timeIntervalSince1970 >= now + 2.5)
+        }
+    }
+
+    @Test("A side in the middle of a frame is closed without a Close frame, which would be misparsed (RFC 6455 §5.4)")
+    func middleOfFrame() async throws {
+        try await Self.open { tunnel, signOut in
+            let handshake = tunnel.upstream.received
+            // The frame header declares 2,000 bytes, and five bytes follow.
+            tunnel.upstream.send(ByteBuffer(bytes: [0x82, 126, 0x07, 0xd0] + Array("hello".utf8)))
+            tunnel.client.send(ByteBuffer(bytes: [0x82, 0x80 | 126, 0x07, 0xd0, 1, 2, 3, 4] + Array("hello".utf8)))
+            _ = try await tunnel.client.text(9)
+            try await eventually("the client's beginning") { tunnel.upstream.received >= handshake + 13 }
+            let before = tunnel.upstream.received
+            try await signOut()
+            #expect(try await tunnel.client.rest().readableBytes == 0)
+            try await tunnel.upstream.inputEnded()
+            #expect(tunnel.upstream.received == before)
+        }
+    }
+
+    @Test("A tunnel on a route without sessions is independent of sign-outs")
+    func withoutSession() async throws {
+        let sessions = FakeSessions()
+        let cookie = sessions.add()
+        try await Tunnel.open(
+            GatewaySetup().with(\.sessions, sessions), request: Handshake.request("/public/socket", cookie)
+        ) { tunnel in
+            try await sessions.signOut(cookie)
+            try await Task.sleep(for: .milliseconds(1_500))
+            tunnel.client.send("still here")
+            #expect(try await tunnel.upstream.text(10) == "still here")
+        }
+    }
+
+    @Test("A drain sends Close code 1001 to both sides at once, and does not wait (RFC 6455 §7.4.1)")
+    func drain() async throws {
+        try await Tunnel.open { tunnel in
+            tunnel.client.send(Frame.masked("hello"))
+            _ = try await tunnel.upstream.text(11)
+            await tunnel.gateway.beginDrain()
+            #expect(Frame.closeCode(try await tunnel.client.rest()) == 1_001)
+            #expect(Frame.maskedCloseCode(try await tunnel.upstream.rest()) == 1_001)
+            try await tunnel.client.closed()
+            try await tunnel.upstream.closed()
+            try await tunnel.gateway.stopped()
+        }
+    }
+
+    @Test("A tunnel whose handshake completes during a drain is established and then closed (RFC 6455 §7.4.1)")
+    func drainInHandshake() async throws {
+        try await Tunnel.gateway(configuration: { $0.timeouts.drain = .seconds(20) }) { gateway, server in
+            let client = try await RawPeer.connect(port: gateway.port)
+            client.send(Handshake.request())
+            let upstream = try await server.peer()
+            _ = try await upstream.head()
+            let idle = try await gateway.client()
+            #expect(try await idle.exchange(Ask.get("/nowhere")).status == 404)
+            await gateway.beginDrain()
+            try await idle.closed()
+            upstream.send(Handshake.consent)
+            _ = try await client.head()
+            let start = ContinuousClock.now
+            try await client.inputEnded()
+            #expect(ContinuousClock.now - start < .seconds(10))
+            try await gateway.stopped()
+        }
+    }
+
+    @Test("An upstream connection reset closes the client's connection (RFC 6455 §7.1.7)")
+    func upstreamDies() async throws {
+        try await Tunnel.open { tunnel in
+            tunnel.upstream.send("half a frame")
+            _ = try await tunnel.client.text(12)
+            try await tunnel.upstream.reset()
+            try await tunnel.client.closed()
+        }
+    }
+
+    @Test("An upstream that closes its connection closes the client's connection too (RFC 6455 §7.1.1)")
+    func upstreamCloses() async throws {
+        try await Tunnel.open { tunnel in
+            try await tunnel.upstream.close()
+            try await tunnel.client.inputEnded()
+            // Later data of the client is not delivered, and the client's connection is closed.
+            let speaker = Task {
+                while !tunnel.client.isClosed {
+                    tunnel.client.send("anybody?")
+                    try await Task.sleep(for: .milliseconds(20))
+                }
+            }
+            try await tunnel.client.closed()
+            try await speaker.value
+        }
+    }
+
+    @Test("A client connection reset closes the upstream connection at once (RFC 6455 §7.1.7)")
+    func clientResets() async throws {
+        try await Tunnel.open { tunnel in
+            tunnel.client.send("half a frame")
+            _ = try await tunnel.upstream.text(12)
+            try await tunnel.client.reset()
+            try await tunnel.upstream.closed()
+            try await tunnel.gateway.metric("cloakroom_upstream_connections{state=\"active\",upstream=\"api\"} 0")
+        }
+    }
+
+    @Test("A client that disconnects before the upstream's 101 cancels the request (RFC 6455 §4.1)")
+    func clientGoesEarly() async throws {
+        try await Tunnel.gateway { gateway, server in
+            let client = try await RawPeer.connect(port: gateway.port)
+            client.send(Handshake.request())
+            let upstream = try await server.peer()
+            _ = try await upstream.head()
+            try await client.close()
+            try await upstream.closed()
+        }
+    }
+
+    @Test(
+        "An event stream in response to a handshake is treated as an event stream, and aborted as such (RFC 6455 §4.2.2)"
+    )
+    func eventStreamInstead() async throws {
+        let sessions = FakeSessions()
+        let cookie = sessions.add()
+        try await Tunnel.gateway(GatewaySetup().with(\.sessions, sessions)) { gateway, server in
+            let client = try await RawPeer.connect(port: gateway.port)
+            client.send(Handshake.request("/private/socket", cookie))
+            let upstream = try await server.peer()
+            _ = try await upstream.head()
+            upstream.send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n")
+            #expect(try await client.head().hasPrefix("HTTP/1.1 200"))
+            #expect(try await client.text(14) == "9\r\ndata: 1\n\n\r\n")
+            try await sessions.signOut(cookie)
+            #expect(try await client.rest().readableBytes == 0)
+            try await upstream.closed()
+        }
+    }
+}

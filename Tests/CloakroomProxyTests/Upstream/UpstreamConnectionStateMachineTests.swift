@@ -1,0 +1,270 @@
+import CloakroomCore
+import CloakroomWire
+import NIOCore
+import Testing
+
+@testable import CloakroomProxy
+
+@Suite("State of an upstream connection")
+struct UpstreamConnectionStateMachineTests {
+    @Test("A response is delivered in parts, and then the connection is reusable")
+    func response() {
+        var connection = Connection()
+        connection.begin()
+        #expect(connection.receive("HTTP/1.1 200 OK\r\nContent-Le") == [])
+        #expect(connection.receive("ngth: 5\r\n\r\nab") == ["head 200 length(5)", "body ab"])
+        #expect(connection.receive("cde") == ["body cde", "end, reusable"])
+        #expect(connection.machine.isReused)
+        connection.begin()
+        #expect(connection.receive("HTTP/1.1 204 No Content\r\n\r\n") == ["head 204 none", "end, reusable"])
+    }
+
+    @Test(
+        "A connection is closed after a response unless both directions are at a message boundary",
+        arguments: [
+            "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok",
+            "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok",
+            "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\n",
+        ])
+    func notReusable(response: String) {
+        var connection = Connection()
+        connection.begin()
+        #expect(connection.receive(response) == ["head 200 length(2)", "body ok", "end, not reusable"])
+        #expect(connection.machine.isClosed)
+        #expect(connection.machine.closed() == .ignore)
+    }
+
+    @Test("A response that is complete before its request, or on an inactive channel, ends the connection")
+    func incompleteRequest() {
+        var early = Connection()
+        early.machine.begin(.to())
+        #expect(early.receive("HTTP/1.1 204 No Content\r\n\r\n") == ["head 204 none", "end, not reusable"])
+        var inactive = Connection()
+        inactive.isActive = false
+        inactive.begin()
+        #expect(inactive.receive("HTTP/1.1 204 No Content\r\n\r\n") == ["head 204 none", "end, not reusable"])
+    }
+
+    @Test("A response to HEAD has no body, whatever its fields state")
+    func headRequest() {
+        var connection = Connection()
+        connection.begin(.to(isHeadRequest: true))
+        #expect(
+            connection.receive("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n") == ["head 200 none", "end, reusable"])
+    }
+
+    @Test("The end of a chunked response has its trailers")
+    func trailers() {
+        var connection = Connection()
+        connection.begin()
+        let response = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\nX-A: b\r\n\r\n"
+        #expect(connection.receive(response) == ["head 200 chunked", "body ab", "end, trailers X-A: b, reusable"])
+    }
+
+    @Test("Interim responses come before the final one")
+    func interim() {
+        var connection = Connection()
+        connection.begin()
+        let interim = "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n"
+        #expect(connection.receive(interim) == ["informational 103", "informational 100"])
+        #expect(connection.receive("HTTP/1.1 204 No Content\r\n\r\n") == ["head 204 none", "end, reusable"])
+    }
+
+    @Test(
+        "An invalid response fails the exchange, and nothing after it is read",
+        arguments: [
+            "nonsense\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+            // No upgrade was requested.
+            "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
+        ])
+    func invalid(response: String) {
+        var connection = Connection()
+        connection.begin()
+        #expect(connection.receive(response + "HTTP/1.1 204 No Content\r\n\r\n") == ["fail invalidResponse"])
+        #expect(connection.machine.isClosed)
+    }
+
+    @Test("A malformed chunk fails the exchange after the valid parts are delivered")
+    func malformedChunk() {
+        var connection = Connection()
+        connection.begin()
+        let response = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\nnonsense\r\n"
+        #expect(connection.receive(response) == ["head 200 chunked", "body ab", "fail invalidResponse"])
+    }
+
+    @Test("Fields that disclose an injected secret are counted, even if the response is invalid")
+    func removedFields() {
+        let token = Secret("0123456789")
+        var connection = Connection()
+        connection.begin(.to(secrets: InjectedSecrets(apiToken: token, authorization: nil)))
+        #expect(
+            connection.receive("HTTP/1.1 204 No Content\r\nX-A: 0123456789\r\n\r\n")
+                == ["head 204 none", "end, reusable"])
+        #expect(connection.machine.takeRemovedFields()?.injectedValues == 1)
+        #expect(connection.machine.takeRemovedFields() == nil)
+        connection.begin(.to(secrets: InjectedSecrets(apiToken: token, authorization: nil)))
+        #expect(connection.receive("HTTP/1.1 101 A\r\nX-A: 0123456789\r\n\r\n") == ["fail invalidResponse"])
+        #expect(connection.machine.takeRemovedFields()?.injectedValues == 1)
+    }
+
+    // MARK: - Tunnels
+
+    private static let upgrade = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"
+
+    @Test("After a requested upgrade all bytes belong to the tunnel, and the connection ends with it")
+    func tunnel() {
+        var connection = Connection()
+        connection.begin(.to(upgrade: .webSocketUpgrade))
+        #expect(connection.machine.inputClosed() == false)
+        #expect(connection.receive(Self.upgrade + "ab") == ["upgrade 101", "body ab"])
+        #expect(connection.receive("HTTP/1.1") == ["body HTTP/1.1"])
+        #expect(connection.machine.inputClosed() == true)
+        #expect(connection.machine.closed() == .endTunnel)
+        // The exchange ends it.
+        #expect(connection.machine.cancel() == true)
+        #expect(connection.machine.isClosed)
+    }
+
+    @Test("RFC 8441 §5: extended CONNECT gets no 2xx response other than the upgrade")
+    func connect() {
+        var connection = Connection()
+        connection.begin(.to(upgrade: .webSocketConnect))
+        #expect(connection.receive("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n") == ["fail invalidResponse"])
+        var other = Connection()
+        other.begin(.to(upgrade: .webSocketConnect))
+        #expect(
+            other.receive("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n") == ["head 403 none", "end, reusable"])
+    }
+
+    // MARK: - Ends
+
+    @Test("A reused connection that is closed before the response was stale; a new one was not")
+    func stale() {
+        var connection = Connection()
+        connection.begin()
+        #expect(connection.machine.closed() == .fail(.closedBeforeResponse, isStale: false))
+        var reused = Connection.reused()
+        reused.begin()
+        #expect(reused.machine.closed() == .fail(.closedBeforeResponse, isStale: true))
+        var late = Connection.reused()
+        late.begin()
+        #expect(late.receive("H") == [])
+        #expect(late.machine.closed() == .fail(.closedDuringResponse, isStale: false))
+    }
+
+    @Test("Only a body without a length is complete when the connection is closed, and only without an error")
+    func untilClose() {
+        let head = "HTTP/1.1 200 OK\r\n\r\n"
+        var connection = Connection()
+        connection.begin()
+        #expect(connection.receive(head + "ab") == ["head 200 untilClose", "body ab"])
+        #expect(connection.machine.closed() == .endResponse)
+        var reset = Connection()
+        reset.begin()
+        #expect(reset.receive(head + "ab") == ["head 200 untilClose", "body ab"])
+        reset.machine.errorCaught()
+        #expect(reset.machine.closed() == .fail(.closedDuringResponse, isStale: false))
+        var short = Connection()
+        short.begin()
+        #expect(
+            short.receive("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab") == ["head 200 length(5)", "body ab"])
+        #expect(short.machine.closed() == .fail(.closedDuringResponse, isStale: false))
+    }
+
+    @Test("Bytes on a connection without an exchange are never read")
+    func unsolicited() {
+        var idle = Connection.reused()
+        #expect(idle.receive("HTTP/1.1 200 OK\r\n\r\n") == ["closeIdle"])
+        #expect(idle.receive("a") == ["close"])
+        #expect(idle.machine.evict() == false)
+        var new = Connection()
+        #expect(new.receive("a") == ["close"])
+    }
+
+    @Test("A cancelled exchange closes its connection, and the remaining bytes are not delivered")
+    func cancelled() {
+        var connection = Connection()
+        connection.begin()
+        var bytes = ByteBuffer(string: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab")
+        #expect(connection.machine.received(&bytes) == .read)
+        #expect(bytes.readableBytes == 0)
+        #expect(connection.next() == "head 200 length(2)")
+        #expect(connection.machine.cancel() == true)
+        #expect(connection.next() == nil)
+        #expect(connection.machine.cancel() == false)
+        #expect(connection.machine.closed() == .ignore)
+    }
+
+    @Test("An idle connection is removed once: by its pool, or because it is closed")
+    func idle() {
+        var evicted = Connection.reused()
+        #expect(evicted.machine.evict() == true)
+        #expect(evicted.machine.closed() == .ignore)
+        var closed = Connection.reused()
+        #expect(closed.machine.cancel() == false)
+        #expect(closed.machine.closed() == .discardIdle)
+        #expect(closed.machine.evict() == false)
+    }
+}
+
+extension UpstreamRequest {
+    fileprivate static func to(
+        isHeadRequest: Bool = false, upgrade: RequestedUpgrade = .none, secrets: InjectedSecrets = .none
+    ) -> UpstreamRequest {
+        UpstreamRequest(
+            isHeadRequest: isHeadRequest, upgrade: upgrade,
+            responsePolicy: ResponseHeaderPolicy(cookie: SessionCookie(CookieConfiguration())),
+            injectedSecrets: secrets)
+    }
+}
+
+/// A state machine whose actions are reported as text.
+private struct Connection {
+    var machine = UpstreamConnectionStateMachine(limits: HeadLimits())
+    var isActive = true
+    private var head = ResponseHead()
+
+    /// A connection that has served an exchange.
+    static func reused() -> Connection {
+        var connection = Connection()
+        connection.begin()
+        #expect(connection.receive("HTTP/1.1 204 No Content\r\n\r\n").last == "end, reusable")
+        connection.machine.becomeIdle()
+        return connection
+    }
+
+    /// Begins an exchange whose request is complete.
+    mutating func begin(_ request: UpstreamRequest = .to()) {
+        machine.begin(request)
+        machine.requestEnded()
+    }
+
+    mutating func receive(_ text: String) -> [String] {
+        var bytes = ByteBuffer(string: text)
+        let received = machine.received(&bytes)
+        guard received == .read else { return ["\(received)"] }
+        var actions: [String] = []
+        while let action = next() { actions.append(action) }
+        return actions
+    }
+
+    mutating func next() -> String? {
+        switch machine.next(&head, isActive: isActive) {
+        case .wait: nil
+        case .informational: take("informational")
+        case .head(_, let framing): "\(take("head")) \(framing)"
+        case .body(let bytes): "body \(String(buffer: bytes))"
+        case .end(let trailers, let isReusable):
+            "end\(trailers.map { ", trailers \(String(buffer: $0.bytes).dropLast(2))" } ?? "")"
+                + ", \(isReusable ? "" : "not ")reusable"
+        case .upgrade: take("upgrade")
+        case .fail(let kind): "fail \(kind)"
+        }
+    }
+
+    private mutating func take(_ kind: String) -> String {
+        defer { head.reset() }
+        return "\(kind) \(head.status)"
+    }
+}

@@ -1,0 +1,65 @@
+import CloakroomCore
+import Testing
+
+@testable import CloakroomSessions
+
+@Suite("The store of sealed sessions, after a change of the secrets", .timeLimit(.minutes(1)))
+struct ResealedSessionTests: SealedStoreSuite {
+    let setup = SealedStoreSetup()
+
+    @Test("ends no session when the secret changes, and reseals the sessions that it reads")
+    func rotation() async throws {
+        let old = store(secrets: SealingKeyring(Sample.olderSecret))
+        let (ticket, made) = try await old.create(Sample.new(1), now: start)
+        let (silent, _) = try await old.create(Sample.new(1), now: start)
+        let both = store(secrets: SealingKeyring(Sample.secret, older: [Sample.olderSecret]))
+        #expect(try await both.sessions(of: Sample.account(1), now: start).count == 2)
+        #expect(try await both.lookup(ticket, at: start).session?.tokens == Sample.tokens(1))
+        #expect(server.record(made.id)?.version == 2)
+        #expect(try await both.sessions(of: Sample.account(1), now: start).count == 2)
+        let new = store(secrets: SealingKeyring(Sample.secret))
+        #expect(try await new.lookup(ticket, at: start).session?.user == Sample.user(1))
+        #expect(try await new.lookup(silent, at: start).session == nil)
+        let ended = try await both.endAll(of: Sample.account(1), but: nil, reason: .revoked, now: start)
+        #expect(ended.count == 2)
+    }
+
+    @Test("does not conflict with a token refresh when it reseals")
+    func rotationUnderLease() async throws {
+        let old = store(secrets: SealingKeyring(Sample.olderSecret))
+        let (ticket, made) = try await old.create(Sample.new(1), now: start)
+        let both = store(secrets: SealingKeyring(Sample.secret, older: [Sample.olderSecret]))
+        let lease = try #require(try await both.lease(made.key, for: .seconds(30), now: start).lease)
+        let read = try #require(try await both.reload(ticket, now: start).session)
+        #expect(read.version == 1)
+        let refresh = SessionUpdate(tokens: Sample.tokens(2))
+        let saved = try await both.save(refresh, ticket: ticket, over: read, under: lease, now: start)
+        #expect(saved.session?.version == 2)
+        let new = store(secrets: SealingKeyring(Sample.secret))
+        #expect(try await new.lookup(ticket, at: start).session?.tokens == Sample.tokens(2))
+    }
+
+    @Test("two replicas with secrets in opposite order do not reseal a session alternately")
+    func reversedSecrets() async throws {
+        let one = store(secrets: SealingKeyring(Sample.secret, older: [Sample.olderSecret]))
+        let other = store(
+            InMemoryRecords(server), secrets: SealingKeyring(Sample.olderSecret, older: [Sample.secret]))
+        let (ticket, _) = try await one.create(Sample.new(1), now: start)
+        for second in 0..<300 as Range<Int64> {
+            for replica in [one, other] {
+                // Simulates the notification of the other replica's write.
+                replica.allRecordsChanged()
+                #expect(try await replica.lookup(ticket, at: start + .seconds(second), slides: false).session != nil)
+            }
+        }
+        #expect(server.replaceCount <= 2)
+        // At most once in 10 minutes, on each replica.
+        for minute in 1...14 as ClosedRange<Int64> {
+            for replica in [one, other] {
+                replica.allRecordsChanged()
+                #expect(try await replica.lookup(ticket, at: start + .seconds(60 * minute)).session != nil)
+            }
+        }
+        #expect(server.replaceCount <= 6)
+    }
+}

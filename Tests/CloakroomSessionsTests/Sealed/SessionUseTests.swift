@@ -1,0 +1,77 @@
+import CloakroomCore
+import TestSupport
+import Testing
+
+@testable import CloakroomSessions
+
+@Suite("The store of sealed sessions, and the times of use", .timeLimit(.minutes(1)))
+struct SessionUseTests: SealedStoreSuite {
+    let setup = SealedStoreSetup()
+
+    @Test("writes a use once a minute, and the last ones before it stops")
+    func touches() async throws {
+        let (ticket, session) = try await store().create(Sample.new(), now: start)
+        let store = SealedSessionStore(records, configuration: Sample.configuration, secrets: Sample.secrets)
+        let running = Task { await store.run() }
+        try await eventually("the store is available") { store.isAvailable }
+        for second in 0..<180 as Range<Int64> { _ = try await store.lookup(ticket, at: start + .seconds(second)) }
+        running.cancel()
+        await running.value
+        #expect(server.record(session.id)?.lastUsedAt == start + .seconds(120))
+        #expect(server.touched.count <= 2)
+        #expect(server.touched.last?.keepUntil == start + .seconds(120 + 900 + 300))
+        #expect(store.touches.isEmpty)
+    }
+
+    @Test("keeps uses that could not be written, and takes them into account meanwhile")
+    func touchesWait() async throws {
+        let store = store()
+        let (ticket, session) = try await store.create(Sample.new(), now: start)
+        _ = try await store.lookup(ticket, at: start + .seconds(800))
+        records.set { $0.isUnavailable = true }
+        await store.writeTouches()
+        records.set { $0.isUnavailable = false }
+        store.allRecordsChanged()
+        #expect(try await store.lookup(ticket, at: start + .seconds(1_000), slides: false).session != nil)
+        #expect(server.record(session.id)?.lastUsedAt == start)
+        await store.writeTouches()
+        #expect(server.record(session.id)?.lastUsedAt == start + .seconds(800))
+    }
+
+    @Test("counts a use of a session that is not cached, also while the cache is not trusted")
+    func useWithoutLink() async throws {
+        let store = store()
+        let (ticket, _) = try await store.create(Sample.new(), now: start)
+        store.connectionChanged(isUp: false)
+        for seconds in stride(from: Int64(800), through: 3_200, by: 800) {
+            #expect(try await store.lookup(ticket, at: start + .seconds(seconds)).session != nil)
+        }
+    }
+
+    @Test("reads from the store before it expires a session as idle: another replica may have used it")
+    func usedElsewhere() async throws {
+        let (one, other) = (store(), store(InMemoryRecords(server)))
+        let (ticket, _) = try await one.create(Sample.new(), now: start)
+        _ = try await one.load(ticket, now: start)
+        _ = try await other.lookup(ticket, at: start + .seconds(800))
+        await other.writeTouches()
+        #expect(isUnknown(one.lookup(ticket, now: start + .seconds(950), slides: true)))
+        #expect(try await one.load(ticket, now: start + .seconds(950)).session != nil)
+        #expect(one.lookup(ticket, now: start + .seconds(950), slides: true).session != nil)
+    }
+
+    @Test("a clock that jumps back extends no session, and rejected sessions stay rejected")
+    func clockJumpsBack() async throws {
+        let store = store()
+        let (ticket, session) = try await store.create(Sample.new(), now: start)
+        let past = start - .seconds(36_000)
+        #expect(try await store.lookup(ticket, at: past).session?.expiresAt == session.expiresAt)
+        #expect(try await store.lookup(ticket, at: session.expiresAt).reason != nil)
+        #expect(try await store.lookup(ticket, at: past).session == nil)
+        // Last used in what is now the future: the idle timeout counts from that time.
+        let (other, _) = try await store.create(Sample.new(), now: start)
+        store.allRecordsChanged()
+        #expect(try await store.load(other, now: past).session?.lastUsedAt == past)
+        #expect(store.lookup(other, now: past + .seconds(899), slides: false).session != nil)
+    }
+}

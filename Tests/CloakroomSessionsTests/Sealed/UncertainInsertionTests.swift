@@ -1,0 +1,57 @@
+import CloakroomCore
+import TestSupport
+import Testing
+
+@testable import CloakroomSessions
+
+@Suite("Insertions with an unknown outcome", .timeLimit(.minutes(1)))
+struct UncertainInsertionTests: SealedStoreSuite {
+    let setup = SealedStoreSetup()
+
+    @Test("a session whose insertion succeeded without confirmation is removed again, without an event")
+    func phantom() async throws {
+        let store = store()
+        records.set { $0.losesResponses = true }
+        await #expect(throws: SessionStoreError(.unavailable)) { try await store.create(Sample.new(1), now: start) }
+        #expect(server.count == 1)
+        records.set { switches in
+            switches.losesResponses = false
+            switches.isUnavailable = true
+        }
+        await store.removeUncertain()
+        #expect(server.count == 1)
+        records.set { $0.isUnavailable = false }
+        await store.removeUncertain()
+        #expect(server.count == 0)
+        #expect(try await store.sessions(of: Sample.account(1), now: start).isEmpty)
+        #expect(told.created == 0)
+        #expect(told.ended.isEmpty)
+    }
+
+    @Test("a late insertion is found for a minute, and not searched for afterwards")
+    func latePhantom() async throws {
+        let store = store()
+        let begin = ContinuousClock.now
+        records.set { $0.isUnavailable = true }
+        await #expect(throws: SessionStoreError(.unavailable)) { try await store.create(Sample.new(1), now: start) }
+        await store.removeUncertain(at: begin + .seconds(1))
+        records.set { $0.isUnavailable = false }
+        for second in 2..<50 as Range<Int64> { await store.removeUncertain(at: begin + .seconds(second)) }
+        #expect(store.uncertain.count == 1)
+        await store.removeUncertain(at: begin + .seconds(70))
+        #expect(store.uncertain.count == 0)
+    }
+
+    @Test("the removal of uncertain insertions runs by itself, and when the store stops")
+    func phantomWhileRunning() async throws {
+        let store = SealedSessionStore(records, configuration: Sample.configuration, secrets: Sample.secrets)
+        let running = Task { await store.run() }
+        try await eventually("the store is available") { store.isAvailable }
+        records.set { $0.losesResponses = true }
+        await #expect(throws: SessionStoreError(.unavailable)) { try await store.create(Sample.new(1), now: start) }
+        records.set { $0.losesResponses = false }
+        try await eventually("the record is removed") { server.count == 0 }
+        running.cancel()
+        await running.value
+    }
+}

@@ -1,0 +1,88 @@
+import CloakroomCore
+import Synchronization
+import TestSupport
+
+@testable import CloakroomSessions
+
+/// Records the change notifications of a store for tests to await.
+final class RecordingChangeDelegate: RecordChangeDelegate {
+    enum Event: Sendable, Hashable {
+        case up
+        case down
+        case changed(SessionID)
+        case allChanged
+        case expired(idle: Int, absolute: Int)
+    }
+
+    private let listener = Mutex<(any RecordChangeDelegate)?>(nil)
+    private let recorded = Mutex<[(event: Event, at: ContinuousClock.Instant)]>([])
+    private let stream: AsyncStream<Event>
+    private let continuation: AsyncStream<Event>.Continuation
+
+    init() {
+        (stream, continuation) = AsyncStream.makeStream()
+    }
+
+    var events: [Event] { recorded.withLock { $0.map(\.event) } }
+    var isUp: Bool { recorded.withLock { $0.last { $0.event == .up || $0.event == .down }?.event == .up } }
+
+    func count(_ event: Event) -> Int { events.count { $0 == event } }
+
+    /// Waits for the next of these notifications; earlier ones that were not awaited are skipped.
+    func wait(for expected: Event...) async {
+        for await next in stream where expected.contains(next) { return }
+    }
+
+    /// Waits until a notification was received the given number of times.
+    /// - Returns: The time of the last one.
+    @discardableResult
+    func time(of event: Event, count: Int = 1) async throws -> ContinuousClock.Instant {
+        try await eventually("\(event) is reported") {
+            recorded.withLock { $0.filter { $0.event == event }.dropFirst(count - 1).first?.at }
+        }
+    }
+
+    /// Forwards the notifications to another receiver from now on.
+    func forward(to other: any RecordChangeDelegate) { listener.withLock { $0 = other } }
+
+    func connectionChanged(isUp: Bool) {
+        add(isUp ? .up : .down) { $0.connectionChanged(isUp: isUp) }
+    }
+
+    func recordChanged(_ id: SessionID) {
+        add(.changed(id)) { $0.recordChanged(id) }
+    }
+
+    func allRecordsChanged() {
+        add(.allChanged) { $0.allRecordsChanged() }
+    }
+
+    func expired(idle: Int, absolute: Int) {
+        add(.expired(idle: idle, absolute: absolute)) { $0.expired(idle: idle, absolute: absolute) }
+    }
+
+    private func add(_ event: Event, _ forward: (any RecordChangeDelegate) -> Void) {
+        let now = ContinuousClock.now
+        recorded.withLock { $0.append((event, now)) }
+        continuation.yield(event)
+        if let listener = listener.withLock({ $0 }) { forward(listener) }
+    }
+}
+
+extension SessionRecordStore {
+    /// Runs the store while a test runs, which starts when the store is connected.
+    func whileRunning(_ body: (RecordingChangeDelegate) async throws -> Void) async throws {
+        let changes = RecordingChangeDelegate()
+        let running = Task { await run(changes, idleTimeout: .seconds(900)) }
+        await changes.wait(for: .up)
+        do {
+            try await body(changes)
+        } catch {
+            running.cancel()
+            await running.value
+            throw error
+        }
+        running.cancel()
+        await running.value
+    }
+}

@@ -1,0 +1,119 @@
+import ArgumentParser
+import CloakroomConfig
+import CloakroomCore
+import Foundation
+import Glibc
+import MockAPI
+import NIOCore
+import NIOPosix
+import TestSupport
+import Testing
+
+@testable import cloakroom
+
+/// `cloakroom health`, and the option `--log-level` of `serve`.
+@Suite("Health", .serialized, .timeLimit(.minutes(3)))
+struct HealthTests {
+    private func health(
+        _ arguments: [String], environment: [String: String] = [:]
+    ) async throws -> (ending: ChildProgram.Ending, output: String, errors: String) {
+        try await ChildProgram.run(try Executables.cloakroom(), ["health"] + arguments, environment: environment)
+    }
+
+    @Test("health reports a ready gateway as ready, and a stopped one as not ready")
+    func readyAndGone() async throws {
+        let address = try await GatewayProcess.running(GatewayYAML(upstream: "http://127.0.0.1:9")) { gateway in
+            let address = String(gateway.admin.dropFirst("http://".count))
+            for response in [
+                try await health(["--address", address]),
+                try await health([], environment: ["CLOAKROOM_ADMIN_ADDRESS": address]),
+            ] {
+                #expect(response.ending == ChildProgram.Ending(status: 0), "\(response.errors)")
+                #expect(response.output.contains("\"ready\":true"), "\(response.output)")
+            }
+            return address
+        }
+        let gone = try await health(["--address", address])
+        #expect(gone.ending == ChildProgram.Ending(status: 1))
+        #expect(gone.output.hasPrefix("\(address) does not respond: "), "\(gone.output)")
+    }
+
+    @Test("A port of another service is not accepted as an admin listener")
+    func somethingElse() async throws {
+        let response = try await MockAPI.withServer(.withTwoUsers) { mock in
+            try await health(["--address", String(mock.baseURL.dropFirst("http://".count))])
+        }
+        #expect(response.ending == ChildProgram.Ending(status: 1))
+        #expect(response.output.contains("is not an admin listener"), "\(response.output)")
+    }
+
+    @Test("A redirect is not followed, even to an address that is ready")
+    func redirected() async throws {
+        let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture { try channel.pipeline.syncOperations.addHandler(Redirecting()) }
+            }
+            .bind(host: "127.0.0.1", port: 0).get()
+        let address = HostAndPort(host: "127.0.0.1", port: listener.localAddress?.port ?? 0)
+        let response = await HealthCheck.ask(address)
+        #expect(!response.isReady)
+        #expect(response.text == "\(address) is not an admin listener: 302 Found")
+        try await listener.close()
+    }
+
+    @Test("health waits at most 2 seconds for a server that accepts the request and does not respond")
+    func silence() async throws {
+        let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .bind(host: "127.0.0.1", port: 0).get()
+        let start = ContinuousClock.now
+        let response = try await health(["--address", "127.0.0.1:\(listener.localAddress?.port ?? 0)"])
+        #expect(response.ending == ChildProgram.Ending(status: 1))
+        #expect(response.output.contains("does not respond"), "\(response.output)")
+        #expect((Duration.seconds(2)...Duration.seconds(20)).contains(start.duration(to: .now)))
+        try await listener.close()
+    }
+
+    @Test("An invalid address is rejected with a hint", arguments: ["nonsense", "127.0.0.1:0", ":80", ""])
+    func badAddress(_ address: String) async throws {
+        let response = try await health(["--address", address])
+        #expect(response.ending == ChildProgram.Ending(status: 64))
+        #expect(response.errors.contains("write --address 127.0.0.1:9464"), "\(response.errors)")
+    }
+
+    @Test("serve --log-level overrides the file, and an invalid level is rejected")
+    func logLevel() async throws {
+        let directory = try TemporaryDirectory()
+        try directory.write(GatewayYAML(upstream: "http://127.0.0.1:9").yaml, to: "cloakroom.yaml")
+        let file = directory.path(of: "cloakroom.yaml")
+        let program = try Executables.cloakroom()
+        let wrong = try await ChildProgram.run(program, ["serve", "--config", file, "--log-level", "loud"])
+        #expect(wrong.ending == ChildProgram.Ending(status: 1))
+        #expect(
+            wrong.errors.hasPrefix("--set: logging.level: must be one of the allowed values, not \"loud\""),
+            "\(wrong.errors)")
+        let arguments = ["serve", "--config", file, "--set", "logging.level=critical", "--log-level", "notice"]
+        try await ChildProgram.running(program, arguments) { program in
+            // On a machine with a low descriptor limit a warning is logged before this line.
+            let address = try await program.waits(for: "a line of that level") { program in
+                program.logLines.first { $0.message?.hasPrefix("listening") == true }?.address
+            }
+            #expect(!address.isEmpty, "\(program.output)")
+        }
+    }
+}
+
+/// Redirects `/ready` to a path that responds with 200.
+private final class Redirecting: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        let isFirst = String(buffer: unwrapInboundIn(data)).hasPrefix("GET /ready ")
+        let ready = #"{"ready":true}"#
+        let response =
+            isFirst
+            ? "HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n"
+            : "HTTP/1.1 200 OK\r\nContent-Length: \(ready.utf8.count)\r\n\r\n\(ready)"
+        context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: response)), promise: nil)
+    }
+}

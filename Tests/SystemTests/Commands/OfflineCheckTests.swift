@@ -1,0 +1,51 @@
+import Foundation
+import TestSupport
+import Testing
+
+/// `check-config --offline` in a build pipeline, where the secrets and certificates of the deployment are missing.
+@Suite("Offline checks", .serialized, .timeLimit(.minutes(2)))
+struct OfflineCheckTests {
+    private func check(_ file: String, _ flags: String...) async throws -> (
+        ending: ChildProgram.Ending, output: String, errors: String
+    ) {
+        try await ChildProgram.run(
+            try Executables.cloakroom(), ["check-config", "--config", file] + flags,
+            directory: Executables.packageDirectory)
+    }
+
+    /// The configuration file in the shipped ConfigMap.
+    private func configMap() throws -> String {
+        let text = try String(
+            contentsOf: Executables.packageDirectory.appending(path: "deploy/kubernetes/configmap.yaml"),
+            encoding: .utf8)
+        let start = try #require(text.range(of: "cloakroom.yaml: |\n"))
+        return text[start.upperBound...].split(separator: "\n", omittingEmptySubsequences: false)
+            .map { String($0.dropFirst(4)) }.joined(separator: "\n")
+    }
+
+    @Test("The shipped configurations for Compose, systemd and Kubernetes are valid with --offline, and only with it")
+    func shipped() async throws {
+        let directory = try TemporaryDirectory()
+        try directory.write(try configMap(), to: "config-map.yaml")
+        for file in [
+            "deploy/compose/gateway/cloakroom.yaml", "deploy/systemd/cloakroom.yaml",
+            directory.path(of: "config-map.yaml"),
+        ] {
+            let offline = try await check(file, "--offline", "--strict")
+            #expect(offline.ending == ChildProgram.Ending(status: 0), "\(offline.output)\(offline.errors)")
+            #expect(offline.output.contains("secrets and certificates not read)"), "\(offline.output)")
+            let online = try await check(file)
+            #expect(online.ending == ChildProgram.Ending(status: 1), "\(online.output)")
+        }
+    }
+
+    @Test("A mistake in a shipped configuration is found with --offline too")
+    func valueError() async throws {
+        let directory = try TemporaryDirectory()
+        try directory.write(try configMap().replacing("path: /user", with: "pth: /user"), to: "config-map.yaml")
+        let offline = try await check(directory.path(of: "config-map.yaml"), "--offline")
+        #expect(offline.ending.status == 1)
+        #expect(offline.output.split(separator: "\n").count == 2, "\(offline.output)")
+        #expect(offline.output.contains("did you mean \"path\"?"), "\(offline.output)")
+    }
+}

@@ -1,0 +1,134 @@
+import Foundation
+import Glibc
+import MockAPI
+import TestSupport
+import Testing
+
+/// The effect of a reload on a running `cloakroom serve`, and what it shows to operators.
+@Suite("Outcome of a reload", .serialized, .timeLimit(.minutes(2)))
+struct ReloadOutcomeTests {
+    /// A gateway that reloads its file on SIGHUP only.
+    private struct Served {
+        let program: ChildProgram
+        let client: WebClient
+        let operators: WebClient
+        let directory: TemporaryDirectory
+        /// The configuration it was started with.
+        let yaml: String
+
+        static func running(_ body: (Served) async throws -> Void) async throws {
+            try await MockAPI.withServer(.withTwoUsers) { mock in
+                let directory = try TemporaryDirectory()
+                let yaml = GatewayYAML(upstream: mock.baseURL).yaml
+                try directory.write(yaml, to: "cloakroom.yaml")
+                let arguments = [
+                    "serve", "--config", directory.path(of: "cloakroom.yaml"), "--set", "reload.watch=false",
+                ]
+                try await ChildProgram.running(try Executables.cloakroom(), arguments) { program in
+                    func address(_ message: String) async throws -> String {
+                        try await program.waits(for: message) { program in
+                            program.logLines.first { $0.message == message }?.address
+                        }
+                    }
+                    let client = WebClient("http://\(try await address("listening"))")
+                    let operators = WebClient("http://\(try await address("admin listener started"))")
+                    try await body(
+                        Served(program: program, client: client, operators: operators, directory: directory, yaml: yaml)
+                    )
+                }
+            }
+        }
+
+        /// Reloads another file, and waits until the metrics contain the outcome.
+        func reload(_ yaml: String, until counter: String) async throws {
+            try directory.write(yaml, to: "cloakroom.yaml")
+            program.send(SIGHUP)
+            try await eventually(counter) { try await metrics().contains(counter) }
+        }
+
+        /// The log lines about the configuration, without their times.
+        func metrics() async throws -> [String] {
+            try await operators.get("/metrics").body.split(separator: "\n").map(String.init)
+                .filter { $0.hasPrefix("cloakroom_config_") && !$0.contains("_timestamp_") }
+        }
+
+        func config() async throws -> Status.Config {
+            try await operators.get("/status.json").json(as: Status.self).config
+        }
+    }
+
+    /// The members of `/status.json` that these tests check.
+    private struct Status: Decodable {
+        struct Config: Decodable {
+            struct Reload: Decodable {
+                var succeeded: Bool
+                var problems: [String]
+            }
+
+            var hash: String
+            var last_reload: Reload?
+        }
+
+        var config: Config
+    }
+
+    private func counters(failures: Int, successes: Int, last: Int) -> Set<String> {
+        [
+            "cloakroom_config_reloads_total{outcome=\"failure\"} \(failures)",
+            "cloakroom_config_reloads_total{outcome=\"success\"} \(successes)",
+            "cloakroom_config_last_reload_successful \(last)",
+        ]
+    }
+
+    @Test("A rejected reload shows in the metrics and on the status page until a reload succeeds")
+    func rejected() async throws {
+        try await Served.running { served in
+            #expect(try await Set(served.metrics()) == counters(failures: 0, successes: 0, last: 1))
+            let first = try await served.config()
+            #expect(first.last_reload == nil)
+
+            let broken = served.yaml.replacing("path: /episodes", with: "path: episodes")
+            try await served.reload(broken, until: #"cloakroom_config_reloads_total{outcome="failure"} 1"#)
+            #expect(try await Set(served.metrics()) == counters(failures: 1, successes: 0, last: 0))
+            let rejected = try await served.config()
+            #expect(rejected.hash == first.hash)
+            let reload = try #require(rejected.last_reload)
+            #expect(!reload.succeeded)
+            #expect(reload.problems.count == 1)
+            #expect(reload.problems.allSatisfy { $0.contains("routes.0.path") })
+            #expect(try await served.operators.get("/").body.contains("routes.0.path"))
+            #expect(try await served.client.get("/episodes").status == 200)
+
+            let locked = served.yaml.replacing("requiresAuthorization: false", with: "requiresAuthorization: true")
+            try await served.reload(locked, until: #"cloakroom_config_reloads_total{outcome="success"} 1"#)
+            #expect(try await Set(served.metrics()) == counters(failures: 1, successes: 1, last: 1))
+            let good = try await served.config()
+            #expect(good.hash != first.hash)
+            #expect(good.last_reload?.succeeded == true)
+            #expect(good.last_reload?.problems == [])
+            #expect(try await !served.operators.get("/").body.contains("routes.0.path"))
+            #expect(try await served.client.get("/episodes").status == 401)
+        }
+    }
+
+    @Test("A changed log level applies from the reload on")
+    func logLevel() async throws {
+        try await Served.running { served in
+            #expect(try await served.client.signIn().status == 200)
+            let quiet = served.yaml + "logging: { level: error }\n"
+            try await served.reload(quiet, until: #"cloakroom_config_reloads_total{outcome="success"} 1"#)
+            #expect(try await served.client.signIn(password: "wrong").status == 401)
+            try await served.reload(served.yaml, until: #"cloakroom_config_reloads_total{outcome="success"} 2"#)
+            #expect(try await served.client.signIn().status == 200)
+            served.program.send(SIGTERM)
+            #expect(try await served.program.ending() == ChildProgram.Ending(status: 0))
+            // The access log is written at every log level.
+            let lines = served.program.logLines.filter { ["access", "cloakroom"].contains($0.logger) }
+            let told = lines.compactMap { $0.status.map(String.init) ?? $0.message }
+            let expected = [
+                "200", "sign-in attempted", "401", "configuration reloaded", "200", "sign-in attempted",
+            ]
+            #expect(told.filter(expected.contains).sorted() == expected.sorted())
+        }
+    }
+}

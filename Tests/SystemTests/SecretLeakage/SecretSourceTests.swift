@@ -1,0 +1,173 @@
+import Foundation
+import Glibc
+import MockAPI
+import TestSupport
+import Testing
+
+@testable import cloakroom
+
+/// Secrets of the configuration, from every source, in the output of every command at its most verbose level.
+@Suite("Secrets of the configuration", .serialized, .timeLimit(.minutes(4)))
+struct SecretSourceTests {
+    private static func keys() async throws -> [SecretKey] {
+        let reference = try await ChildProgram.run(
+            try Executables.cloakroom(), ["config-reference"], directory: Executables.packageDirectory)
+        return SecretKey.all(in: reference.output)
+    }
+
+    /// A failure message must not contain the secret itself.
+    private func expectNoMarker(_ text: String, _ place: String, sourceLocation: SourceLocation = #_sourceLocation) {
+        let found = text.matches(of: /canary-41-[a-z]+-[A-Za-z-]+/).prefix(3).map { String($0.output) }
+        #expect(found == [], "a secret is in \(place)", sourceLocation: sourceLocation)
+        #expect(!text.contains(CanaryConfiguration.prefix), "a secret is in \(place)", sourceLocation: sourceLocation)
+    }
+
+    @Test("The reference of all keys lists exactly the secret keys")
+    func discovery() async throws {
+        let names = try await Self.keys().map(\.name)
+        #expect(
+            Set(names).isSuperset(of: [
+                "admin.token", "upstreams.api.apiToken.value", "session.secrets", "session.valkey.password",
+                "session.valkey.sentinelPassword", "tracing.otlp.headers",
+            ]), "\(names)")
+    }
+
+    @Test(
+        "Rule 41: no command prints a secret of the configuration at any level, whatever its source",
+        arguments: SecretSource.allCases)
+    func canaries(_ source: SecretSource) async throws {
+        let keys = try await Self.keys()
+        let token = try CanaryConfiguration(source, keys: keys, upstream: "http://127.0.0.1:9").marker(
+            "upstreams.api.apiToken.value")
+        var settings = MockAPISettings.withTwoUsers
+        settings.apiToken = token
+        try await MockAPI.withServer(settings) { mock in
+            let canary = try CanaryConfiguration(source, keys: keys, upstream: mock.baseURL)
+            try await commands(canary)
+            try await serve(canary)
+            try await crash(canary)
+        }
+    }
+
+    private func commands(_ canary: CanaryConfiguration) async throws {
+        let program = try Executables.cloakroom()
+        for (command, more) in [
+            ("check-config", []), ("check-config", ["--strict"]), ("check-config", ["--offline"]), ("print-config", []),
+            ("explain", ["GET", "/videos/1"]), ("routes", []),
+            ("routes", ["--diff", canary.directory.path(of: "cloakroom.yaml")]),
+            // Invalid command lines.
+            ("print-config", ["--set", canary.marker("admin.token")]), ("serve", ["--log-level", "loud"]),
+        ] as [(String, [String])] {
+            let result = try await ChildProgram.run(
+                program, [command] + canary.arguments + more, environment: canary.environment)
+            let said = result.output + result.errors
+            #expect(!said.isEmpty)
+            expectNoMarker(said, "the output of \(command) \(more.first ?? "")")
+            if command == "print-config", more.isEmpty {
+                #expect(said.split(separator: "\n").count { $0.contains("<redacted>") } >= canary.keys.count, "\(said)")
+            }
+        }
+    }
+
+    /// Runs a gateway at its most verbose level while `body` runs.
+    private func running(
+        _ canary: CanaryConfiguration,
+        _ body: (ChildProgram, _ client: WebClient, _ admin: WebClient) async throws -> Void
+    ) async throws {
+        let arguments = ["serve", "--log-level", "trace", "--set", "reload.watch=false"] + canary.arguments
+        try await ChildProgram.running(
+            try Executables.cloakroom(), arguments, environment: canary.environment
+        ) { program in
+            func address(_ message: String) async throws -> String {
+                try await program.waits(for: message) { program in
+                    program.logLines.first { $0.message == message }?.address
+                }
+            }
+            let client = WebClient("http://\(try await address("listening"))")
+            try await body(program, client, WebClient("http://\(try await address("admin listener started"))"))
+        }
+    }
+
+    private func serve(_ canary: CanaryConfiguration) async throws {
+        try await running(canary) { program, client, admin in
+            expectNoMarker(program.commandLine, "the command line")
+            #expect(program.commandLine.contains("reload.watch=false"))
+            #expect(program.commandLine.contains("admin.token=*") == (canary.source == .flag))
+            // Secrets from the command line are effective nevertheless.
+            #expect(try await client.get("/episodes").status == 200)
+            #expect(try await client.signIn(password: "wrong").status == 401)
+            #expect(try await client.signIn().status == 200)
+            #expect(try await client.get("/videos/1").status == 200)
+            let right = [
+                ("Authorization", "Bearer \(canary.marker("admin.token"))"), ("Content-Type", "application/json"),
+            ]
+            let wrong = [("Authorization", "Bearer \(canary.marker("admin.token"))x")]
+            let body = #"{"email":"jo@example.com"}"#
+            var responses = [try await admin.send("POST", "/sessions/revoke", wrong, body: body)]
+            #expect(responses[0].status == 401)
+            responses.append(try await admin.send("POST", "/sessions/revoke", right, body: body))
+            #expect(responses[1].status != 401)
+            for page in ["/metrics", "/status.json", "/", "/ready", "/nothing"] {
+                responses.append(try await admin.get(page))
+            }
+            let health = try await ChildProgram.run(
+                try Executables.cloakroom(), ["health", "--address", String(admin.base.dropFirst("http://".count))],
+                environment: canary.environment)
+            #expect(health.ending.status == 0)
+            expectNoMarker(health.output + health.errors, "the output of health")
+
+            program.send(SIGHUP)
+            _ = try await program.waits(for: "a reload") { $0.output.contains("configuration reloaded") ? true : nil }
+            let broken = canary.yaml.replacing("\"/episodes\"", with: "\"episodes\"").replacing(
+                "secrets", with: "secretz")
+            try canary.directory.write(broken, to: "cloakroom.yaml")
+            program.send(SIGHUP)
+            _ = try await program.waits(for: "a failed reload") {
+                $0.output.contains("configuration reload rejected") ? true : nil
+            }
+            for page in ["/status.json", "/"] { responses.append(try await admin.get(page)) }
+            program.send(SIGTERM)
+            #expect(try await program.ending(within: .seconds(20)).status == 0)
+            try canary.directory.write(canary.yaml, to: "cloakroom.yaml")
+
+            expectNoMarker(program.output, "the log")
+            expectNoMarker(program.errors, "standard error")
+            expectNoMarker(
+                (responses + client.responses).map { "\($0.fields) \($0.body)" }.joined(separator: "\n"), "a response")
+            // The output is not empty, so the checks above are effective.
+            #expect(program.output.contains("\"level\":\"debug\""))
+            #expect(program.output.contains("Starting service"))
+        }
+    }
+
+    /// The output of a process that crashes: Swift's backtrace, with the memory that registers point to.
+    private func crash(_ canary: CanaryConfiguration) async throws {
+        var canary = canary
+        canary.environment["SWIFT_BACKTRACE"] = "enable=yes,symbolicate=off,threads=all,color=no,interactive=no"
+        try await running(canary) { program, _, _ in
+            program.send(SIGABRT)
+            _ = try await program.waits(for: "a backtrace") {
+                ($0.output + $0.errors).contains("Backtrace took") ? true : nil
+            }
+            expectNoMarker(program.output, "the log of a crash")
+            expectNoMarker(program.errors, "the text of a crash")
+        }
+    }
+
+    @Test("A secret on the command line is found in both spellings of a flag, and nothing else is")
+    func flags() {
+        func hidden(_ argument: String, after previous: String) -> String? {
+            CommandLineSecrets.secret(in: argument, after: previous).map {
+                String(decoding: Array(argument.utf8)[$0], as: UTF8.self)
+            }
+        }
+        #expect(hidden("admin.token=a=b", after: "--set") == "a=b")
+        #expect(hidden("--set=admin.token=ä", after: "serve") == "ä")
+        #expect(hidden("upstreams.x.apiToken.value=v", after: "--set") == "v")
+        #expect(hidden("session.secrets.0=v", after: "--set") == "v")
+        #expect(hidden("session.idleTimeout=5m", after: "--set") == nil)
+        #expect(hidden("admin.tokenFile=/run/token", after: "--set") == nil)
+        #expect(hidden("admin.token=v", after: "--config") == nil)
+        #expect(hidden("admin.token", after: "--set") == nil)
+    }
+}

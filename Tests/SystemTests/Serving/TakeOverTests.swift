@@ -1,0 +1,62 @@
+import Foundation
+import Glibc
+import MockAPI
+import TestSupport
+import Testing
+
+/// A second `cloakroom serve` on the addresses of a running one.
+@Suite("Taking over", .serialized, .timeLimit(.minutes(3)))
+struct TakeOverTests {
+    private let directory: TemporaryDirectory
+
+    init() throws {
+        directory = try TemporaryDirectory()
+    }
+
+    /// The arguments that serve on the address of another gateway.
+    private func arguments(like first: GatewayProcess, adminAddress: String = "127.0.0.1:0") throws -> [String] {
+        var same = GatewayYAML(upstream: "http://127.0.0.1:9")
+        same.address = "127.0.0.1:\(first.clear.port)"
+        same.adminAddress = adminAddress
+        try directory.write(same.yaml, to: "second.yaml")
+        return ["serve", "--config", directory.path(of: "second.yaml")]
+    }
+
+    @Test("Rule 47: a second gateway on the same port starts only with --take-over")
+    func second() async throws {
+        try await GatewayProcess.running { first, _ in
+            let program = try Executables.cloakroom()
+            let arguments = try arguments(like: first)
+            let rejected = try await ChildProgram.run(program, arguments)
+            #expect(rejected.ending == ChildProgram.Ending(status: 1))
+            #expect(rejected.errors.contains("--take-over"), "\(rejected.errors)")
+            // All requests still reach the first gateway, whose upstream responds.
+            for _ in 0..<20 { #expect(try await WebClient(first.clear).get("/episodes").status == 200) }
+
+            try await ChildProgram.running(program, arguments + ["--take-over"]) { second in
+                _ = try await second.waits(for: "the second listens") { program in
+                    program.logLines.contains { $0.message == "listening" } ? true : nil
+                }
+                #expect(second.output.contains("address is shared with another process"), "\(second.output)")
+                first.program.send(SIGTERM)
+                #expect(try await first.program.ending(within: .seconds(20)).status == 0)
+                // The upstream of the second gateway does not exist: it returns a local response.
+                #expect(try await WebClient(first.clear).get("/episodes").status == 502)
+            }
+        }
+    }
+
+    @Test("With --take-over, an admin address that is in use is rejected with a hint")
+    func admin() async throws {
+        try await GatewayProcess.running { first, _ in
+            let arguments = try arguments(like: first, adminAddress: "127.0.0.1:\(first.admin.port)")
+            let rejected = try await ChildProgram.run(try Executables.cloakroom(), arguments + ["--take-over"])
+            #expect(rejected.ending == ChildProgram.Ending(status: 1))
+            #expect(rejected.errors.split(separator: "\n").count == 1, "\(rejected.errors)")
+            #expect(
+                rejected.errors.contains("a gateway started with --take-over needs its own admin address"),
+                "\(rejected.errors)")
+            #expect(try await WebClient(first.clear).get("/episodes").status == 200)
+        }
+    }
+}

@@ -1,0 +1,52 @@
+import MockAPI
+import TestSupport
+import Testing
+
+/// Which tokens are revoked upstream when sessions are ended by id, tested through the running program.
+@Suite("The tokens of ended sessions", .serialized, .timeLimit(.minutes(4)))
+struct EndedTokensTests {
+    @Test("Rule 40: the memory store revokes tokens upstream, whether a user, an operator or eviction ends the session")
+    func memory() async throws {
+        let set = ["session.maxSessionsPerAccount=2", "admin.token=an-admin-token-of-24-bytes"]
+        try await GatewayProcess.running(set: set) { gateway, mock in
+            func revocations(_ count: Int) async throws {
+                try await eventually("\(count) tokens are revoked") {
+                    mock.observations.snapshot().count("POST", "/auth/revoke") == count
+                }
+            }
+            let clients = (0..<3).map { _ in gateway.client.other() }
+            for client in clients { #expect(try await client.signIn().status == 200) }
+            try await revocations(1)
+            #expect(gateway.program.output.contains("sessions_evicted"))
+            #expect(try await clients[0].get("/auth").status == 401)
+            #expect(try await clients[1].send("DELETE", "/auth/sessions").status == 200)
+            try await revocations(2)
+            let operatorsClient = WebClient(gateway.admin)
+            let response = try await operatorsClient.send(
+                "POST", "/sessions/revoke",
+                [("Authorization", "Bearer an-admin-token-of-24-bytes"), ("Content-Type", "application/json")],
+                body: #"{"user":"JO@example.com"}"#)
+            #expect(response.body == #"{"ended":1}"#)
+            try await revocations(3)
+            #expect(gateway.program.output.contains(#""tokens":"revoking""#))
+        }
+    }
+
+    @Test(
+        "Rule 40: a store with sealed sessions cannot revoke them, and the audit line reports that",
+        arguments: [SessionStoreFixture.Kind.sqlite, .valkey])
+    func sealed(kind: SessionStoreFixture.Kind) async throws {
+        try await SessionStoreFixture.with(kind) { place in
+            try await GatewayProcess.running(set: place.settings()) { gateway, mock in
+                let (one, other) = (gateway.client, gateway.client.other())
+                for client in [one, other] { #expect(try await client.signIn().status == 200) }
+                #expect(try await one.send("DELETE", "/auth/sessions").body == #"{"ended":1}"#)
+                #expect(try await other.get("/auth").problem?.reason == "revoked")
+                try await eventually("the audit line is there") {
+                    gateway.program.output.contains(#""tokens":"not_revoked_sealed""#)
+                }
+                #expect(mock.observations.snapshot().count("POST", "/auth/revoke") == 0)
+            }
+        }
+    }
+}

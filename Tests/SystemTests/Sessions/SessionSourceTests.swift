@@ -1,0 +1,172 @@
+import Glibc
+import MockAPI
+import TestSupport
+import Testing
+
+/// Which upstream receives the tokens of a session after the configuration names another one, tested through the
+/// running program.
+@Suite("The source of a session", .serialized, .timeLimit(.minutes(4)))
+struct SessionSourceTests {
+    /// Two upstreams that both support sign-in.
+    private struct File {
+        let a: String
+        let b: String
+        var accounts = "a"
+        /// The name of upstream `a`.
+        var name = "a"
+        var source: String?
+
+        var yaml: String {
+            """
+            listeners: [{ address: "127.0.0.1:0" }]
+            admin: { address: "127.0.0.1:0" }
+            reload: { watch: false }
+            upstreams:
+              \(name): { targets: ["\(a)"], \(source.map { "sessionSource: \($0), " } ?? "")\(Self.calls) }
+              b: { targets: ["\(b)"], \(Self.calls) }
+            accounts: { upstream: \(accounts) }
+            session: { cookie: { secure: false } }
+            routes:
+              - { name: video, methods: [GET], path: "/videos/{id}", upstream: \(accounts), requiresAuthorization: true,
+                  inject: [apiToken, bearer] }
+              - { name: episodes, methods: [GET], path: /episodes, upstream: \(accounts), requiresAuthorization: false,
+                  inject: [apiToken, bearer] }
+
+            """
+        }
+
+        private static let calls = """
+            apiToken: { value: demo-api-token }, signIn: { path: /auth }, refresh: { path: /auth/refresh },
+                revoke: { path: /auth/revoke }, user: { path: /user }
+            """
+    }
+
+    private struct Serving {
+        let program: ChildProgram
+        let client: WebClient
+        let write: (String) throws -> Void
+
+        /// Applies another configuration.
+        func reload(_ file: File) async throws {
+            let before = reloads
+            try write(file.yaml)
+            program.send(SIGHUP)
+            try await eventually("the configuration is reloaded") { reloads > before }
+        }
+
+        private var reloads: Int { program.logLines.count { $0.message == "configuration reloaded" } }
+    }
+
+    private func serving(
+        _ file: File, set: [String] = [], body: (Serving) async throws -> Void
+    ) async throws {
+        let directory = try TemporaryDirectory()
+        try directory.write(file.yaml, to: "cloakroom.yaml")
+        let arguments = ["serve", "--config", directory.path(of: "cloakroom.yaml")] + set.flatMap { ["--set", $0] }
+        try await ChildProgram.running(try Executables.cloakroom(), arguments) { program in
+            let address = try await program.waits(for: "clients can connect") { program in
+                program.logLines.first { $0.message == "listening" }?.address
+            }
+            try await body(
+                Serving(program: program, client: WebClient("http://\(address)")) {
+                    try directory.write($0, to: "cloakroom.yaml")
+                })
+        }
+    }
+
+    private func withMocks(
+        _ body: (_ a: RunningMockAPI, _ b: RunningMockAPI, File) async throws -> Void
+    ) async throws {
+        try await MockAPI.withServer(.withTwoUsers) { a in
+            try await MockAPI.withServer(.withTwoUsers) { b in
+                try await body(a, b, File(a: a.baseURL, b: b.baseURL))
+            }
+        }
+    }
+
+    /// The values of `Authorization` that a mock has received.
+    private func authorizations(_ mock: RunningMockAPI) -> [String] {
+        mock.observations.snapshot().recent.flatMap(\.headers)
+            .filter { $0.name.lowercased() == "authorization" }.map(\.value)
+    }
+
+    @Test(
+        "Rule 34: after a reload the new upstream receives no token of the previous one, and the session is revoked",
+        arguments: SessionStoreFixture.Kind.allCases)
+    func reload(kind: SessionStoreFixture.Kind) async throws {
+        try await SessionStoreFixture.with(kind) { place in
+            try await withMocks { a, b, file in
+                try await serving(file, set: place.settings()) { gateway async throws in
+                    let clients = (0..<6).map { _ in gateway.client.other() }
+                    for client in clients {
+                        #expect(try await client.signIn().status == 200)
+                        #expect(try await client.get("/videos/1").status == 200)
+                    }
+                    var other = file
+                    other.accounts = "b"
+                    try await gateway.reload(other)
+
+                    let video = try await clients[0].get("/videos/1")
+                    #expect(video.status == 401)
+                    #expect(video.problem?.reason == "revoked")
+                    // A second time: the session has ended now.
+                    #expect(try await clients[0].get("/videos/1").problem?.reason == "revoked")
+                    #expect(try await clients[1].get("/auth").problem?.reason == "revoked")
+                    // A route without a required session is served, without a bearer token.
+                    #expect(try await clients[2].get("/episodes").status == 200)
+                    #expect(try await clients[3].send("DELETE", "/auth").status == 204)
+                    #expect(try await clients[4].get("/auth/sessions").problem?.reason == "revoked")
+                    #expect(authorizations(b).isEmpty)
+                    // A new sign-in at the other upstream ends the presented session, and revokes nothing at the new
+                    // upstream.
+                    #expect(try await clients[5].signIn().status == 200)
+                    #expect(try await clients[5].get("/videos/1").status == 200)
+                    let ofA = Set(authorizations(a).filter { $0.hasPrefix("Bearer ") })
+                    #expect(!ofA.isEmpty)
+                    #expect(ofA.isDisjoint(with: authorizations(b)))
+                    #expect(b.observations.snapshot().count("POST", "/auth/revoke") == 0)
+                    #expect(b.observations.snapshot().count("POST", "/auth/refresh") == 0)
+                    #expect(a.observations.snapshot().count("GET", "/videos/1") == 6)
+                }
+            }
+        }
+    }
+
+    @Test(
+        "Rule 34: the source is stored: after a restart with another upstream the session is revoked",
+        arguments: [SessionStoreFixture.Kind.sqlite, .valkey])
+    func restart(kind: SessionStoreFixture.Kind) async throws {
+        try await SessionStoreFixture.with(kind) { place in
+            try await withMocks { _, b, file in
+                var ticket: String?
+                try await serving(file, set: place.settings()) { gateway async throws in
+                    #expect(try await gateway.client.signIn().status == 200)
+                    ticket = gateway.client.cookie
+                }
+                var other = file
+                other.accounts = "b"
+                try await serving(other, set: place.settings()) { gateway async throws in
+                    let client = gateway.client.other(cookie: ticket)
+                    #expect(try await client.get("/videos/1").problem?.reason == "revoked")
+                    #expect(authorizations(b).isEmpty)
+                }
+            }
+        }
+    }
+
+    @Test("A renamed upstream keeps its sessions with the same sessionSource, and ends them with another one")
+    func renamed() async throws {
+        try await withMocks { _, _, file in
+            try await serving(file) { gateway async throws in
+                #expect(try await gateway.client.signIn().status == 200)
+                var renamed = file
+                (renamed.name, renamed.accounts, renamed.source) = ("c", "c", "a")
+                try await gateway.reload(renamed)
+                #expect(try await gateway.client.get("/videos/1").status == 200)
+                renamed.source = "another"
+                try await gateway.reload(renamed)
+                #expect(try await gateway.client.get("/videos/1").problem?.reason == "revoked")
+            }
+        }
+    }
+}

@@ -1,0 +1,46 @@
+import TestSupport
+import Testing
+
+@Suite("Data that the status page does not show")
+struct StatusSecrecyTests {
+    @Test("Rule 19: the status page is on the admin listener only, read-only and without session data")
+    func sessions() async throws {
+        try await GatewayProcess.running { gateway, _ in
+            let client = gateway.client
+            #expect(try await client.signIn().status == 200)
+            let ticket = try #require(client.cookie)
+            #expect(try await client.get("/videos/1").status == 200)
+            let operators = WebClient(gateway.admin)
+            for path in ["/", "/status.json"] {
+                let page = try await operators.get(path)
+                #expect(page.status == 200)
+                #expect(page.values(of: "Cache-Control") == ["no-store"])
+                #expect(page.body.contains("video"))
+                for secret in [ticket, "jo@example", "secret\"", "Bearer", "eyJ", "demo-api-token"] {
+                    #expect(!page.body.contains(secret), "\(path): \(secret)")
+                }
+                #expect(try await operators.send("POST", path).status == 405)
+                #expect(try await client.get(path).status == 404)
+            }
+        }
+    }
+
+    @Test("The page is current: sessions, sign-ins and requests appear in the next response")
+    func following() async throws {
+        try await GatewayProcess.running { gateway, _ in
+            let operators = WebClient(gateway.admin)
+            #expect(try await operators.get("/").body.contains("No requests yet."))
+            let client = gateway.client
+            #expect(try await client.get("/videos/1").status == 401)
+            #expect(try await client.signIn(password: "wrong").status == 401)
+            #expect(try await client.signIn().status == 200)
+            let text = try await eventually("three requests are counted") {
+                let text = try await operators.get("/status.json").body
+                return text.contains(#""name":"video""#) && text.contains(#""name":"(accounts)""#) ? text : nil
+            }
+            #expect(text.contains(#""active":1,"created_total":1"#))
+            #expect(text.contains(#""unauthorized_recent":1,"unauthorized_total":1"#))
+            #expect(text.contains(#""state":"ready""#))
+        }
+    }
+}

@@ -1,0 +1,67 @@
+import Foundation
+
+/// One step of a browser script. Selectors are CSS; a step waits until its element exists.
+enum BrowserStep: Encodable {
+    /// The viewport, in CSS pixels.
+    case size(width: Int, height: Int)
+    /// The value of `prefers-color-scheme`.
+    case scheme(Scheme)
+    /// Opens an address and waits until the page is loaded.
+    case open(String)
+    case click(String)
+    /// Replaces the contents of a field.
+    case type(String, into: String)
+    /// Presses a key on the focused element: `enter`, `tab`, `escape`.
+    case press(String)
+    case waitForText(String)
+    /// Waits until an element is visible.
+    case waitFor(String)
+    /// Waits until no such element is visible.
+    case waitUntilGone(String)
+    /// Runs the body of a function; its result, a string, is added to ``BrowserRun/values``.
+    case evaluate(String)
+    case deleteCookies
+    /// Records the state of the page under a name of ``BrowserRun/snapshots``.
+    case snapshot(String)
+
+    enum Scheme: String, Encodable, CaseIterable {
+        case light, dark
+    }
+
+    private struct Key: CodingKey {
+        let stringValue: String
+        var intValue: Int? { nil }
+
+        init(_ name: String) { stringValue = name }
+        init?(stringValue: String) { self.init(stringValue) }
+        init?(intValue: Int) { nil }
+    }
+
+    private struct Size: Encodable {
+        let width: Int
+        let height: Int
+    }
+
+    private struct Typing: Encodable {
+        let text: String
+        let into: String
+    }
+
+    func encode(to encoder: any Encoder) throws {
+        var step = encoder.container(keyedBy: Key.self)
+        switch self {
+        case .size(let width, let height): try step.encode(Size(width: width, height: height), forKey: Key("size"))
+        case .scheme(let scheme): try step.encode(scheme, forKey: Key("scheme"))
+        case .open(let address): try step.encode(address, forKey: Key("open"))
+        case .click(let selector): try step.encode(selector, forKey: Key("click"))
+        case .type(let text, let field): try step.encode(Typing(text: text, into: field), forKey: Key("type"))
+        case .press(let key): try step.encode(key, forKey: Key("press"))
+        case .waitForText(let text): try step.encode(text, forKey: Key("waitForText"))
+        case .waitFor(let selector): try step.encode(selector, forKey: Key("waitFor"))
+        case .waitUntilGone(let selector): try step.encode(selector, forKey: Key("waitUntilGone"))
+        case .evaluate(let script): try step.encode(script, forKey: Key("evaluate"))
+        case .deleteCookies: try step.encode(true, forKey: Key("deleteCookies"))
+        case .snapshot(let name): try step.encode(name, forKey: Key("snapshot"))
+        }
+    }
+}

@@ -1,0 +1,90 @@
+import Foundation
+import MockAPI
+import TestSupport
+
+/// A `cloakroom serve` with a configuration on disk.
+struct GatewayProcess {
+    let program: ChildProgram
+    /// `http://127.0.0.1:…`
+    let clear: String
+    let admin: String
+    /// `https://localhost:…`; `nil` without a certificate.
+    let tls: String?
+
+    var client: WebClient { WebClient(clear) }
+
+    /// Serves a configuration while `body` runs.
+    /// - Parameter set: Overrides of the configuration, as `key=value`.
+    static func running<R>(
+        _ configuration: GatewayYAML, set: [String] = [], body: (GatewayProcess) async throws -> R
+    ) async throws -> R {
+        let directory = try TemporaryDirectory()
+        try directory.write(configuration.yaml, to: "cloakroom.yaml")
+        let arguments = ["serve", "--config", directory.path(of: "cloakroom.yaml")] + set.flatMap { ["--set", $0] }
+        return try await ChildProgram.running(try Executables.cloakroom(), arguments) { program in
+            try await body(try await GatewayProcess(program, isTLS: configuration.certificate != nil))
+        }
+    }
+
+    /// Serves a configuration with the mock API as its upstream.
+    static func running<R: Sendable>(
+        before settings: MockAPISettings = .withTwoUsers, set: [String] = [],
+        body: (GatewayProcess, RunningMockAPI) async throws -> R
+    ) async throws -> R {
+        try await MockAPI.withServer(settings) { mock in
+            let configuration = GatewayYAML(upstream: mock.baseURL, apiToken: settings.apiToken)
+            return try await running(configuration, set: set) { gateway in try await body(gateway, mock) }
+        }
+    }
+
+    private init(_ program: ChildProgram, isTLS: Bool) async throws {
+        self.program = program
+        func address(_ what: String, where isMeant: @escaping (LogLine) -> Bool) async throws -> String {
+            try await program.waits(for: what) { program in
+                program.logLines.first(where: isMeant)?.address
+            }
+        }
+        let clear = try await address("clients can connect") { $0.message == "listening" && $0.tls == "false" }
+        self.clear = "http://\(clear)"
+        admin = "http://\(try await address("operators can connect") { $0.message == "admin listener started" })"
+        guard isTLS else {
+            tls = nil
+            return
+        }
+        let encrypted = try await address("TLS") { $0.message == "listening" && $0.tls == "true" }
+        tls = "https://localhost:\(encrypted.port)"
+    }
+}
+
+/// The members of a log line that the tests check.
+struct LogLine: Decodable {
+    var time: String
+    var logger: String
+    var message: String?
+    var address: String?
+    var tls: String?
+    var method: String?
+    var path: String?
+    var route: String?
+    var status: Int?
+    var session: String?
+    var trace_id: String?
+}
+
+extension ChildProgram {
+    /// The lines that are log lines.
+    var logLines: [LogLine] {
+        lines.compactMap { try? JSONDecoder().decode(LogLine.self, from: Data($0.utf8)) }
+    }
+}
+
+extension MockAPISettings {
+    /// A mock API with two users that exposes the requests it recorded.
+    static var withTwoUsers: MockAPISettings {
+        MockAPISettings(
+            users: [
+                MockUser(email: "jo@example.com", password: "secret", name: "Jo"),
+                MockUser(email: "mia@example.com", password: "geheim", name: "Mia"),
+            ], exposeObservations: true)
+    }
+}

@@ -1,0 +1,45 @@
+import Foundation
+import TestSupport
+
+/// A `cloakroom demo` on free ports.
+struct RunningDemo {
+    let program: ChildProgram
+    /// `https://localhost:…`
+    let gateway: String
+    let clear: String
+    let admin: String
+    let api: String
+
+    static func running<R>(_ body: (RunningDemo) async throws -> R) async throws -> R {
+        let flags = ["--port", "--clear-port", "--admin-port", "--api-port"].flatMap { [$0, "0"] }
+        return try await ChildProgram.running(try Executables.cloakroom(), ["demo"] + flags) { program in
+            _ = try await program.waits(for: "the last suggested command line") { program in
+                program.lines.contains { $0.contains("-X DELETE") } ? true : nil
+            }
+            return try await body(try RunningDemo(program))
+        }
+    }
+
+    private init(_ program: ChildProgram) throws {
+        func address(_ label: String) throws -> String {
+            let line = program.lines.first { $0.hasPrefix("  \(label) ") }
+            guard let address = line?.split(separator: " ").last else { throw TimeoutError("\(label) is named") }
+            return String(address)
+        }
+        self.program = program
+        gateway = try address("gateway (TLS)")
+        clear = try address("gateway (clear)")
+        admin = try address("admin")
+        api = try address("mock API")
+    }
+
+    /// The command lines that the demo prints for pasting.
+    var pasteable: [String] {
+        program.lines.map { $0.trimmingCharacters(in: .whitespaces) }.filter { $0.hasPrefix("curl ") }
+    }
+}
+
+extension String {
+    /// The port at the end of an address.
+    var port: Int { split(separator: ":").last.flatMap { Int($0) } ?? 0 }
+}
