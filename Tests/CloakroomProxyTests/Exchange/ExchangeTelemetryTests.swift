@@ -1,5 +1,6 @@
 import CloakroomCore
 import CloakroomTelemetry
+import CloakroomWire
 import InMemoryTracing
 import Testing
 import Tracing
