@@ -91,7 +91,9 @@ let package = Package(
                 "CloakroomCore", "CloakroomTLS", "CloakroomWire", asyncHTTPClient, deque, nioCore, nioConcurrency,
                 nioHTTP1, log, metrics, tracing, lifecycle,
             ]),
-        room("CloakroomSessions", ["CloakroomCore", "CloakroomTLS", crypto, grdb, nioCore, nioPosix, nioSSL, log]),
+        room(
+            "CloakroomSessions",
+            ["CloakroomCore", "CloakroomTLS", "CloakroomWire", crypto, grdb, nioCore, nioPosix, nioSSL, log]),
         room(
             "CloakroomIdentity",
             [
@@ -123,7 +125,7 @@ let package = Package(
             name: "cloakroom",
             dependencies: [
                 "CloakroomAdmin", "CloakroomBuild", "CloakroomConfig", "CloakroomCore", "CloakroomIdentity",
-                "CloakroomProxy", "CloakroomSessions", "CloakroomTelemetry", "CloakroomTLS", "MockAPI",
+                "CloakroomProxy", "CloakroomSessions", "CloakroomTelemetry", "CloakroomTLS", "CloakroomWire", "MockAPI",
                 arguments, asyncHTTPClient, configuration, crypto, lifecycle, signals, log, metrics, tracing, x509,
                 asn1,
                 nioCore, nioHTTP1, nioPosix, nioSSL,

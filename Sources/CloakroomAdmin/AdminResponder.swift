@@ -93,14 +93,12 @@ struct AdminResponder: HTTPResponder {
 
 /// Creates the responses of the admin listener. They forbid caching, framing and sniffing, and may not load anything.
 enum AdminResponse {
-    static func json(
-        _ status: HTTPResponse.Status, _ document: some Encodable, contentType: String = "application/json"
-    ) -> Response {
+    static func json(_ status: HTTPResponse.Status, _ document: some Encodable) -> Response {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         encoder.keyEncodingStrategy = .convertToSnakeCase
         guard let body = try? encoder.encode(document) else { return text(.internalServerError, "not encodable\n") }
-        return make(status, contentType, Array(body))
+        return make(status, "application/json", Array(body))
     }
 
     static func text(_ status: HTTPResponse.Status, _ body: String) -> Response {

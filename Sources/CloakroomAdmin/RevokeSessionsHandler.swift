@@ -1,6 +1,6 @@
 public import CloakroomCore
 import CloakroomTelemetry
-package import Foundation
+import FoundationEssentials
 import HTTPTypes
 import Hummingbird
 import Logging
@@ -42,7 +42,7 @@ public struct RevokeSessionsHandler: Sendable {
     func respond(_ request: Request, peer: String, logger: Logger) async -> Response {
         guard !Self.isFromBrowser(request.headers) else {
             rejections.note(.page, peer: peer, now: now(), logger: logger)
-            return Self.problem(.forbidden, "Browser requests are not allowed: omit Origin and Sec-Fetch-Site.")
+            return Self.problem(.crossSite, "Browser requests are not allowed: omit Origin and Sec-Fetch-Site.")
         }
         let attempt = throttle.attempt(from: peer, now: now()) { isAuthorized(request.headers[values: .authorization]) }
         switch attempt {
@@ -50,7 +50,7 @@ public struct RevokeSessionsHandler: Sendable {
         case .throttled(let wait):
             rejections.note(.throttled, peer: peer, now: now(), logger: logger)
             let seconds = SignInThrottle.retryAfter(wait)
-            var response = Self.problem(.tooManyRequests, "Too many wrong tokens. Try again in \(seconds) s.")
+            var response = Self.problem(.throttled, "Too many wrong tokens. Try again in \(seconds) s.")
             response.headers[.retryAfter] = "\(seconds)"
             return response
         case .wrong:
@@ -68,16 +68,16 @@ public struct RevokeSessionsHandler: Sendable {
         do {
             let origin = AuditContext(peer: peer)
             let ended =
-                switch try RevocationRequest(json: Data(body.readableBytesView)) {
+                switch try RevocationRequest(json: Array(body.readableBytesView)) {
                 case .user(let text): try await revoke(text, from: origin)
                 case .session(let id): try await sessions.revoke(session: id, from: origin, now: now())
                 }
             return AdminResponse.json(.ok, ["ended": ended])
         } catch let error as RevocationRequest.InputError {
-            return Self.problem(error.isMalformed ? .badRequest : .unprocessableContent, error.detail)
+            return Self.problem(error.isMalformed ? .badRequest : .invalidInput, error.detail)
         } catch {
             logger.error("revocation failed: session store unreachable")
-            var response = Self.problem(.serviceUnavailable, "The session store is unreachable. Try again.")
+            var response = Self.problem(.storeUnavailable, "The session store is unreachable. Try again.")
             response.headers[.retryAfter] = "5"
             return response
         }
@@ -111,15 +111,11 @@ public struct RevokeSessionsHandler: Sendable {
         return type.filter { $0 != " " && $0 != "\t" }.lowercased() == "application/json"
     }
 
-    private struct ProblemDocument: Encodable {
-        let title: String
-        let status: Int
-        let detail: String
-    }
-
-    private static func problem(_ status: HTTPResponse.Status, _ detail: String) -> Response {
-        let document = ProblemDocument(title: status.reasonPhrase, status: status.code, detail: detail)
-        return AdminResponse.json(status, document, contentType: "application/problem+json")
+    private static func problem(_ code: ProblemCode, _ detail: String) -> Response {
+        let problem = Problem(code, detail: detail)
+        return AdminResponse.make(
+            HTTPResponse.Status(code: problem.status, reasonPhrase: problem.title), "application/problem+json",
+            ProblemDocument.withoutRequestID(problem))
     }
 }
 
@@ -138,20 +134,13 @@ package enum RevocationRequest: Equatable {
     }
 
     /// Parses a JSON object with exactly one member, `user` or `session`.
-    package init(json: Data) throws(InputError) {
-        let document: Any
-        do {
-            // Foundation would also accept UTF-16 and UTF-32, where every other byte of plain text is zero.
-            guard !json.contains(0) else { throw Self.notJSON }
-            document = try JSONSerialization.jsonObject(with: json, options: [.fragmentsAllowed])
-        } catch {
-            throw Self.notJSON
-        }
+    package init(json: [UInt8]) throws(InputError) {
+        guard let document = JSONValue(document: json) else { throw Self.notJSON }
         // Further members could request more than the endpoint does.
-        guard let members = document as? [String: Any], members.count == 1, let (name, value) = members.first,
-            let text = value as? String, !Self.repeatsMember(json)
+        guard case .object(let members) = document, members.count == 1, let (name, value) = members.first,
+            case .string(let text) = value
         else { throw Self.unclear }
-        switch name {
+        switch name.text {
         case "user":
             guard (1...255).contains(text.utf8.count) else {
                 throw InputError(
@@ -168,19 +157,7 @@ package enum RevocationRequest: Equatable {
         }
     }
 
-    /// Whether an object with one text member contains the member more than once: Foundation keeps only one of two
-    /// members with the same name. An object with one member has exactly four unescaped quotation marks.
-    private static func repeatsMember(_ json: Data) -> Bool {
-        var quotationMarks = 0
-        var isEscaped = false
-        for byte in json {
-            if !isEscaped, byte == UInt8(ascii: "\"") { quotationMarks += 1 }
-            isEscaped = !isEscaped && byte == UInt8(ascii: "\\")
-        }
-        return quotationMarks > 4
-    }
-
-    private static let notJSON = InputError(isMalformed: true, detail: "The body is not JSON.")
+    private static let notJSON = InputError(isMalformed: true, detail: "The body is not JSON, or repeats a member.")
     private static let unclear = InputError(
         isMalformed: false,
         detail: #"Send {"user": "e-mail or user id"} or {"session": "16 hexadecimal digits"}, nothing else."#)

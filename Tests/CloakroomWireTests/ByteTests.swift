@@ -26,4 +26,18 @@ struct ByteTests {
             #expect(Byte.hexadecimal(byte).map(Int.init) == (isASCII ? character.hexDigitValue : nil))
         }
     }
+
+    @Test("Hexadecimal digits are written in lower case")
+    func hexDigits() {
+        #expect((0..<16).map { Byte.hexDigit($0) } == Array("0123456789abcdef".utf8))
+        #expect(Byte.hexString([]) == "")
+        #expect(Byte.hexString([0x00, 0x0f, 0xf0, 0xab]) == "000ff0ab")
+        for number in [0, 0x0123_4567, 0x89ab_cdef, UInt32.max] {
+            let digits = withUnsafeBytes(of: Byte.hexDigits(number).bigEndian) { Array($0) }
+            #expect(
+                String(decoding: digits, as: UTF8.self)
+                    == Byte.hexString(
+                        (0..<4).map { UInt8(truncatingIfNeeded: number >> (24 - 8 * $0)) }))
+        }
+    }
 }

@@ -69,31 +69,21 @@ public struct ProblemDocument: Sendable, Equatable {
     /// code.
     public init(_ problem: Problem) {
         self.problem = problem
-        var text = "{\"type\":\"urn:cloakroom:problem:\(problem.code.rawValue)\",\"title\":"
-        Self.appendJSON(problem.title, to: &text)
-        text += ",\"status\":\(problem.status),\"detail\":"
-        Self.appendJSON(problem.detail, to: &text)
-        text += ",\"code\":\"\(problem.code.rawValue)\""
-        if let reason = problem.reason { text += ",\"reason\":\"\(reason.rawValue)\"" }
-        text += ",\"request_id\":\""
-        prefix = Array(text.utf8)
+        prefix = Array("{\(Self.members(problem)),\"request_id\":\"".utf8)
         suffix = Array("\"}\n".utf8)
     }
 
-    /// Appends a quoted JSON string with escapes (RFC 8259 §7).
-    public static func appendJSON(_ string: String, to text: inout String) {
-        text += "\""
-        for scalar in string.unicodeScalars {
-            switch scalar {
-            case "\"": text += "\\\""
-            case "\\": text += "\\\\"
-            case "\u{0}"..."\u{1f}", "\u{7f}":
-                let digits = String(scalar.value, radix: 16)
-                text += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
-            default: text.unicodeScalars.append(scalar)
-            }
-        }
-        text += "\""
+    /// Serializes a problem without a request id.
+    public static func withoutRequestID(_ problem: Problem) -> [UInt8] {
+        Array("{\(members(problem))}\n".utf8)
+    }
+
+    private static func members(_ problem: Problem) -> String {
+        var text = "\"type\":\"urn:cloakroom:problem:\(problem.code.rawValue)\""
+        text += ",\"title\":\(JSONString.quoted(problem.title)),\"status\":\(problem.status)"
+        text += ",\"detail\":\(JSONString.quoted(problem.detail)),\"code\":\"\(problem.code.rawValue)\""
+        if let reason = problem.reason { text += ",\"reason\":\"\(reason.rawValue)\"" }
+        return text
     }
 }
 

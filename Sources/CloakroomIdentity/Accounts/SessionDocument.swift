@@ -16,7 +16,8 @@ enum SessionDocument {
     }
 }
 
-/// The JSON document that lists a user's sessions: never contains a token or a ticket.
+/// The JSON document that lists a user's sessions: never contains a token or a ticket. Address and user agent come from
+/// peers and stores and may contain any character.
 enum SessionListDocument {
     static func make(_ sessions: [SessionSummary], current: SessionID) -> [UInt8] {
         let entries = sessions.map { entry($0, isCurrent: $0.id == current) }
@@ -26,15 +27,8 @@ enum SessionListDocument {
     private static func entry(_ session: SessionSummary, isCurrent: Bool) -> String {
         let times = [
             ("createdAt", session.createdAt), ("lastUsedAt", session.lastUsedAt), ("expiresAt", session.expiresAt),
-        ].map { name, time in "\(quoted(name)):\(quoted(SessionDocument.iso8601(time)))" }.joined(separator: ",")
-        return #"{"id":"\#(session.id)",\#(times),"address":\#(quoted(session.client.peer)),"#
-            + #""userAgent":\#(quoted(session.client.userAgent.name)),"current":\#(isCurrent)}"#
-    }
-
-    /// A JSON string literal. The values in a session come from peers and stores and may contain any character.
-    private static func quoted(_ text: String) -> String {
-        var result = ""
-        ProblemDocument.appendJSON(text, to: &result)
-        return result
+        ].map { name, time in "\"\(name)\":\"\(SessionDocument.iso8601(time))\"" }.joined(separator: ",")
+        return #"{"id":"\#(session.id)",\#(times),"address":\#(JSONString.quoted(session.client.peer)),"#
+            + #""userAgent":\#(JSONString.quoted(session.client.userAgent.name)),"current":\#(isCurrent)}"#
     }
 }

@@ -49,21 +49,3 @@ struct LoopClock {
         return rendered
     }
 }
-
-/// Fast random number generator for ids (SplitMix64, seeded by the system). Not for secrets.
-struct SplitMix64: RandomNumberGenerator {
-    private var state: UInt64
-
-    init() {
-        var system = SystemRandomNumberGenerator()
-        state = system.next()
-    }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var value = state
-        value = (value ^ (value >> 30)) &* 0xbf58_476d_1ce4_e5b9
-        value = (value ^ (value >> 27)) &* 0x94d0_49bb_1331_11eb
-        return value ^ (value >> 31)
-    }
-}

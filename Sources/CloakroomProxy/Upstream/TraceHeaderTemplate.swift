@@ -1,4 +1,5 @@
 import CloakroomTelemetry
+import CloakroomWire
 import NIOCore
 
 /// Template of the lines `X-Request-Id` and `traceparent`, filled in per request: formatting both lines anew took 5 %
@@ -51,10 +52,10 @@ struct TraceHeaderTemplate {
         // Writes eight digits at a time, within the bounds of `lines`; the pointer does not escape the closure.
         lines.withUnsafeMutableBytes { bytes in
             bytes.storeBytes(
-                of: HexDigits.eight(UInt32(truncatingIfNeeded: value >> 32)).bigEndian, toByteOffset: start,
+                of: Byte.hexDigits(UInt32(truncatingIfNeeded: value >> 32)).bigEndian, toByteOffset: start,
                 as: UInt64.self)
             bytes.storeBytes(
-                of: HexDigits.eight(UInt32(truncatingIfNeeded: value)).bigEndian, toByteOffset: start + 8,
+                of: Byte.hexDigits(UInt32(truncatingIfNeeded: value)).bigEndian, toByteOffset: start + 8,
                 as: UInt64.self)
         }
     }

@@ -1,3 +1,4 @@
+import CloakroomWire
 import Crypto
 
 /// The atomic operations on a session. `KEYS[1]` is its record, a hash with the fields of ``RecordEncoding``.
@@ -125,8 +126,7 @@ struct ValkeyScript: Sendable {
 
     init(_ text: String) {
         self.text = text
-        let digest = Insecure.SHA1.hash(data: Array(text.utf8))
-        name = digest.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+        name = Byte.hexString(Insecure.SHA1.hash(data: Array(text.utf8)))
     }
 
     /// The `EVALSHA` command.

@@ -73,7 +73,7 @@ struct AccessLogFormatter {
             case .tls13: 2
             }
         return (Int(scheme.rawValue) * HTTPProtocolVersion.allCases.count + Int(version.rawValue))
-            * (TLSVersion.allCases.count + 1) + (tlsIndex)
+            * (TLSVersion.allCases.count + 1) + tlsIndex
     }
 
     /// In the order of ``transportIndex(_:_:_:)``.

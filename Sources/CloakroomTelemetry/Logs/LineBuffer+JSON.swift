@@ -1,3 +1,5 @@
+import CloakroomWire
+
 extension LineBuffer {
     /// Appends a JSON string with quotation marks (RFC 8259, section 7).
     mutating func append(json text: String) {
@@ -48,7 +50,7 @@ extension LineBuffer {
     private mutating func append(unicodeEscape scalar: UInt16) {
         append("\\u")
         for shift in [12, 8, 4, 0] as [UInt16] {
-            append(byte: Hex.digit(UInt8(truncatingIfNeeded: scalar >> shift & 0x0f)))
+            append(byte: Byte.hexDigit(UInt8(truncatingIfNeeded: scalar >> shift & 0x0f)))
         }
     }
 

@@ -1,3 +1,5 @@
+import CloakroomWire
+
 /// The bytes of a line being built. Written directly, without intermediate `String` or encoder.
 ///
 /// The storage is allocated memory instead of an array and is written through a pointer. The access log appends about
@@ -164,9 +166,9 @@ struct LineBuffer: ~Copyable {
         makeRoom(16)
         let room = UnsafeMutableRawPointer(start + count)
         // Eight digits at a time.
-        room.storeBytes(of: HexDigits.eight(UInt32(truncatingIfNeeded: value >> 32)).bigEndian, as: UInt64.self)
+        room.storeBytes(of: Byte.hexDigits(UInt32(truncatingIfNeeded: value >> 32)).bigEndian, as: UInt64.self)
         room.storeBytes(
-            of: HexDigits.eight(UInt32(truncatingIfNeeded: value)).bigEndian, toByteOffset: 8, as: UInt64.self)
+            of: Byte.hexDigits(UInt32(truncatingIfNeeded: value)).bigEndian, toByteOffset: 8, as: UInt64.self)
         count += 16
     }
 
@@ -223,38 +225,5 @@ extension LineBuffer {
     ///   - width: The width of the column in bytes.
     mutating func pad(from start: Int, to width: Int) {
         while count - start < width { append(" ") }
-    }
-}
-
-/// Hexadecimal digits, eight at a time. Ids are written several times per request; writing single digits took 5 % of
-/// its instructions.
-public enum HexDigits {
-    /// The eight lower-case digits of a number, the first one in the most significant byte.
-    @inlinable
-    public static func eight(_ value: UInt32) -> UInt64 {
-        // Spread the nibbles to one byte each.
-        var digits = UInt64(value)
-        digits = (digits & 0x0000_ffff) | (digits & 0xffff_0000) << 16
-        digits = (digits & 0x0000_00ff_0000_00ff) | (digits & 0x0000_ff00_0000_ff00) << 8
-        digits = (digits & 0x000f_000f_000f_000f) | (digits & 0x00f0_00f0_00f0_00f0) << 4
-        // 1 in each byte that becomes a letter: letters are 39 code points above the continuation of the digits.
-        let letters = (digits &+ 0x0606_0606_0606_0606) >> 4 & 0x0101_0101_0101_0101
-        return digits &+ 0x3030_3030_3030_3030 &+ letters &* 39
-    }
-}
-
-/// Lower-case hexadecimal digits.
-enum Hex {
-    static func digit(_ nibble: UInt8) -> UInt8 {
-        nibble < 10 ? UInt8(ascii: "0") &+ nibble : UInt8(ascii: "a") &+ (nibble &- 10)
-    }
-
-    /// The value of a lower-case digit; `nil` for anything else, upper case included.
-    static func value(_ digit: UInt8) -> UInt8? {
-        switch digit {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): digit &- UInt8(ascii: "0")
-        case UInt8(ascii: "a")...UInt8(ascii: "f"): digit &- UInt8(ascii: "a") &+ 10
-        default: nil
-        }
     }
 }

@@ -1,3 +1,4 @@
+import CloakroomWire
 public import Logging
 public import Tracing
 
@@ -68,8 +69,9 @@ extension TraceContext {
     private static func hex(_ bytes: Swift.Span<UInt8>, _ start: Int, digits: Int) -> UInt64? {
         var value: UInt64 = 0
         for index in start..<(start + digits) {
-            guard let digit = Hex.value(bytes[index]) else { return nil }
-            value = value << 4 | UInt64(digit)
+            // Upper-case digits are invalid.
+            guard let digit = Byte.hexadecimal(bytes[index]), !(0x41...0x46).contains(bytes[index]) else { return nil }
+            value = value << 4 | digit
         }
         return value
     }
@@ -77,7 +79,7 @@ extension TraceContext {
     private static func write(hex value: UInt64, digits: Int, at start: Int, to bytes: inout InlineArray<55, UInt8>) {
         for index in 0..<digits {
             let nibble = UInt8(truncatingIfNeeded: value >> UInt64(4 * (digits - 1 - index))) & 0x0f
-            bytes[start + index] = Hex.digit(nibble)
+            bytes[start + index] = Byte.hexDigit(nibble)
         }
     }
 }

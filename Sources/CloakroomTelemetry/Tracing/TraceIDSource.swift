@@ -35,9 +35,33 @@ public final class TraceIDSource: Sendable {
     }
 
     private static func mix(_ seed: UInt64, _ position: UInt64) -> UInt64 {
-        var value = seed &+ position &* 0x9E37_79B9_7F4A_7C15
-        value = (value ^ (value >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        value = (value ^ (value >> 27)) &* 0x94D0_49BB_1331_11EB
+        SplitMix64.mix(seed &+ position &* SplitMix64.increment)
+    }
+}
+
+/// Fast random number generator for ids (SplitMix64; Steele, Lea, Flood 2014), seeded by the system. Not for secrets.
+public struct SplitMix64: RandomNumberGenerator, Sendable {
+    @inlinable static var increment: UInt64 { 0x9e37_79b9_7f4a_7c15 }
+
+    @usableFromInline var state: UInt64
+
+    /// Seeds from the system.
+    public init() {
+        var system = SystemRandomNumberGenerator()
+        state = system.next()
+    }
+
+    /// The next number.
+    @inlinable
+    public mutating func next() -> UInt64 {
+        state &+= Self.increment
+        return Self.mix(state)
+    }
+
+    @inlinable
+    static func mix(_ state: UInt64) -> UInt64 {
+        var value = (state ^ (state >> 30)) &* 0xbf58_476d_1ce4_e5b9
+        value = (value ^ (value >> 27)) &* 0x94d0_49bb_1331_11eb
         return value ^ (value >> 31)
     }
 }

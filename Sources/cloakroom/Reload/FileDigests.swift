@@ -1,5 +1,6 @@
 import CloakroomConfig
 import CloakroomCore
+import CloakroomWire
 import Crypto
 import FoundationEssentials
 
@@ -20,10 +21,7 @@ struct FileDigests: Sendable, Equatable {
 
     private static func digest(of path: String) -> String? {
         guard let data = FileManager.default.contents(atPath: path) else { return nil }
-        return SHA256.hash(data: data).map { byte in
-            let digits = String(byte, radix: 16)
-            return digits.count == 1 ? "0" + digits : digits
-        }.joined()
+        return Byte.hexString(SHA256.hash(data: data))
     }
 }
 

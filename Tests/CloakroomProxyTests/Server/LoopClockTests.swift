@@ -52,23 +52,4 @@ struct LoopClockTests {
         let second = clock.wallNanoseconds(at: start) / 1_000_000_000
         #expect(first == HTTPDate.render(secondsSinceEpoch: second))
     }
-
-    @Test("Ids do not repeat, and all their bits vary")
-    func generator() {
-        var generator = SplitMix64()
-        var seen: Set<UInt64> = []
-        var ones: UInt64 = 0
-        var zeros: UInt64 = 0
-        for _ in 0..<10_000 {
-            let value = generator.next()
-            seen.insert(value)
-            ones |= value
-            zeros |= ~value
-        }
-        #expect(seen.count == 10_000)
-        #expect(ones == .max)
-        #expect(zeros == .max)
-        var other = SplitMix64()
-        #expect(!seen.contains(other.next()))
-    }
 }

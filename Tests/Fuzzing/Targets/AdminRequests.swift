@@ -49,10 +49,10 @@ extension FuzzTarget {
         usualSeconds: 0.5,
         // Longer bodies are rejected before they are parsed.
         times: [
-            LinearTime(JSONTexts.families, shortest: 64) { _ = try? RevocationRequest(json: Data($0)) }
+            LinearTime(JSONTexts.families, shortest: 64) { _ = try? RevocationRequest(json: $0) }
         ]
     ) { bytes throws(Violation) in
-        guard let target = try? RevocationRequest(json: Data(bytes)) else { return }
+        guard let target = try? RevocationRequest(json: Array(bytes)) else { return }
         guard let document = try? JSONSerialization.jsonObject(with: Data(bytes), options: []),
             let members = document as? [String: Any], members.count == 1, let text = members.values.first as? String
         else { throw Violation("accepted, but not an object with one member") }

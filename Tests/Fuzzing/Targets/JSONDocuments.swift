@@ -1,3 +1,4 @@
+import CloakroomCore
 import CloakroomIdentity
 import Foundation
 

@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@testable import CloakroomIdentity
+@testable import CloakroomCore
 
 @Suite("The search for a token")
 struct BytePatternTests {

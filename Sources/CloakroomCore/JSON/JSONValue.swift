@@ -30,7 +30,7 @@ package enum JSONValue: Equatable, Sendable {
     }
 
     /// Whether any string of the document satisfies a predicate: values and member names, decoded, at every depth.
-    func containsString(where predicate: (String) -> Bool) -> Bool {
+    package func containsString(where predicate: (String) -> Bool) -> Bool {
         switch self {
         case .null, .bool, .number: false
         case .string(let text): predicate(text)
@@ -66,35 +66,5 @@ package struct JSONMemberName: Hashable, Sendable, ExpressibleByStringLiteral {
             hasher.combine(bytes: UnsafeRawBufferPointer($0))
         }
         if isHashed == nil { for byte in text.utf8 { hasher.combine(byte) } }
-    }
-}
-
-/// The bytes of a JSON document without the white space between its tokens. All other bytes are unchanged.
-enum JSONMinifier {
-    /// - Parameter document: A document that ``JSONValue/init(document:)`` accepts.
-    static func make(_ document: [UInt8]) -> [UInt8] {
-        var result: [UInt8] = []
-        result.reserveCapacity(document.count)
-        var isInString = false
-        var isEscaped = false
-        for byte in document {
-            if isInString {
-                if isEscaped {
-                    isEscaped = false
-                } else if byte == UInt8(ascii: "\\") {
-                    isEscaped = true
-                } else if byte == UInt8(ascii: "\"") {
-                    isInString = false
-                }
-            } else {
-                switch byte {
-                case 0x20, 0x09, 0x0a, 0x0d: continue
-                case UInt8(ascii: "\""): isInString = true
-                default: break
-                }
-            }
-            result.append(byte)
-        }
-        return result
     }
 }

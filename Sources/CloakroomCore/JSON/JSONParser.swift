@@ -1,3 +1,5 @@
+import CloakroomWire
+
 /// Parses JSON texts (RFC 8259) in one pass over their bytes.
 ///
 /// The parser is strict, because another parser must not read a different meaning from the same bytes: UTF-8 only, no
@@ -194,15 +196,7 @@ package struct JSONParser {
         guard bytes.count - position >= 4 else { return nil }
         var unit: UInt16 = 0
         for _ in 0..<4 {
-            let digit: UInt8
-            switch bytes[position] {
-            case let byte where (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte): digit = byte - UInt8(ascii: "0")
-            case let byte where (UInt8(ascii: "a")...UInt8(ascii: "f")).contains(byte):
-                digit = byte - UInt8(ascii: "a") + 10
-            case let byte where (UInt8(ascii: "A")...UInt8(ascii: "F")).contains(byte):
-                digit = byte - UInt8(ascii: "A") + 10
-            default: return nil
-            }
+            guard let digit = Byte.hexadecimal(bytes[position]) else { return nil }
             unit = unit << 4 | UInt16(digit)
             position += 1
         }
@@ -231,13 +225,13 @@ package struct JSONParser {
 ///
 /// An upstream chooses both the tokens and the documents that are searched for them. A search whose cost is the product
 /// of the two lengths would let an upstream keep a thread busy.
-struct BytePattern {
+package struct BytePattern {
     private let pattern: [UInt8]
     /// For each length of a match, the length of the next shorter match that ends at the same position.
     private let fallback: [Int]
 
     /// - Parameter pattern: Not empty.
-    init(_ pattern: [UInt8]) {
+    package init(_ pattern: [UInt8]) {
         self.pattern = pattern
         var fallback = [0]
         fallback.reserveCapacity(pattern.count)
@@ -250,7 +244,7 @@ struct BytePattern {
         self.fallback = fallback
     }
 
-    func occurs(in text: some Sequence<UInt8>) -> Bool {
+    package func occurs(in text: some Sequence<UInt8>) -> Bool {
         var length = 0
         for byte in text {
             while length > 0, byte != pattern[length] { length = fallback[length - 1] }

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import CloakroomIdentity
+@testable import CloakroomCore
 
 @Suite("A JSON value")
 struct JSONValueTests {
