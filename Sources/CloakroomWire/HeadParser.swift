@@ -95,7 +95,7 @@ extension HeadParser {
         var index = 0
         while index < end, Byte.isToken(bytes[index]) {
             index += 1
-            if index > Self.longestMethod { throw .requestLine }
+            if index > Self.maxMethodLength { throw .requestLine }
         }
         guard index < end else { return try incomplete(bytes) }
         guard index > 0, bytes[index] == Byte.space else {
@@ -166,7 +166,7 @@ extension HeadParser {
 
     /// The maximum length of a method: longer than any registered one, and short enough to reject input that is not
     /// HTTP.
-    private static var longestMethod: Int { 32 }
+    private static var maxMethodLength: Int { 32 }
     private static var versionLength: Int { 8 }
 
     /// Parses `HTTP/1.x`. Returns `nil` if there are not enough bytes yet.

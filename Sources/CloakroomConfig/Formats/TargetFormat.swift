@@ -46,16 +46,16 @@ extension ValueFormat where Value == UpstreamTargetConfiguration {
     }
 
     /// The maximum length of a socket path, without the terminating zero.
-    private static let longestSocketPath = 107
+    private static let maxSocketPathLength = 107
 
     private static func unixSocket(_ text: String) throws(ConfigValueError) -> UpstreamTargetConfiguration {
         let path = String(text.dropFirst("unix:".count))
         guard path.hasPrefix("/"), !path.hasPrefix("//"), path.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7f }) else {
             throw ConfigValueError("must be an absolute socket path", "write one such as unix:/run/api.sock")
         }
-        guard path.utf8.count <= longestSocketPath else {
+        guard path.utf8.count <= maxSocketPathLength else {
             throw ConfigValueError(
-                "the socket path must be at most \(longestSocketPath) bytes long", "choose a shorter path")
+                "the socket path must be at most \(maxSocketPathLength) bytes long", "choose a shorter path")
         }
         return UpstreamTargetConfiguration(unixSocket: path)
     }

@@ -92,7 +92,7 @@ struct ConfigScope {
     func required<Value>(_ name: String, as format: ValueFormat<Value>) -> Value? {
         let value = optional(name, as: format)
         reading.document(path + [name]) { $0.isRequired = true }
-        noteIfMissing(name)
+        reportIfMissing(name)
         return value
     }
 
@@ -121,7 +121,7 @@ struct ConfigScope {
     func requiredList<Value>(_ name: String, as format: ValueFormat<Value>) -> [Value]? {
         let values = list(name, as: format)
         reading.document(path + [name]) { $0.isRequired = true }
-        noteIfMissing(name)
+        reportIfMissing(name)
         if let values, values.isEmpty {
             report(ConfigValueError("must not be empty", "write at least one"), at: name)
             return nil
@@ -129,7 +129,7 @@ struct ConfigScope {
         return values
     }
 
-    private func noteIfMissing(_ name: String) {
+    private func reportIfMissing(_ name: String) {
         let key = path + [name]
         if isPresent, reading.origin(key) == .defaultValue, !reading.invalidKeys.contains(key) {
             reading.reportMissing(key)

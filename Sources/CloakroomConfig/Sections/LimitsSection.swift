@@ -2,7 +2,7 @@ import CloakroomCore
 
 extension LimitsConfiguration {
     /// The maximum configurable body size in bytes.
-    static let largestBody = 1 << 40
+    static let maxBodySize = 1 << 40
 
     /// `limits`.
     ///
@@ -20,7 +20,7 @@ extension LimitsConfiguration {
             head: scope.value("head", as: ByteSize.size(1_024...65_535), default: defaults.head),
             fields: scope.value("fields", as: .integer(1...1_000), default: defaults.fields),
             target: scope.value("target", as: ByteSize.size(64...65_535), default: defaults.target),
-            body: scope.value("body", as: ByteSize.size(0...Self.largestBody), default: defaults.body),
+            body: scope.value("body", as: ByteSize.size(0...Self.maxBodySize), default: defaults.body),
             connections: scope.value("connections", as: .integer(1...1_000_000), default: defaults.connections),
             connectionsPerAddress: scope.value(
                 "connectionsPerAddress", as: .integer(0...1_000_000), default: defaults.connectionsPerAddress),

@@ -69,10 +69,10 @@ extension SamplerConfiguration {
     fileprivate init(from scope: ConfigScope) {
         let name = scope.value("sampler", as: .choice(), default: Name.parentBasedTraceIDRatio)
         // If the sampler is set by its variable without an argument, the specification's default ratio 1 applies.
-        let isAskedFor = scope.reading.origin(scope.path + ["sampler"]) == .environment(OpenTelemetryVariables.sampler)
+        let isRequested = scope.reading.origin(scope.path + ["sampler"]) == .environment(OpenTelemetryVariables.sampler)
         self.init(
             root: name.root,
-            ratio: scope.value("ratio", as: .fraction(0...1), default: isAskedFor ? 1 : SamplerConfiguration().ratio),
+            ratio: scope.value("ratio", as: .fraction(0...1), default: isRequested ? 1 : SamplerConfiguration().ratio),
             isParentBased: name.isParentBased)
     }
 }

@@ -68,7 +68,7 @@ enum AccessTokenExpiry: Equatable {
     /// The latest valid expiry: the year 10000, in seconds since the epoch.
     private static let latest = 253_402_300_800.0
     /// The maximum length of a text that is parsed as a number, in bytes.
-    private static let longestText = 32
+    private static let maxTextLength = 32
 
     /// Parses the lifetime in seconds of a token response (RFC 6749 §5.1): a number, or a string that holds one.
     init(seconds value: JSONValue, now: Timestamp) {
@@ -106,7 +106,7 @@ enum AccessTokenExpiry: Equatable {
         switch value {
         case .number(let number): return number
         case .string(let text):
-            guard text.utf8.count <= longestText, case .number(let number) = JSONValue(document: Array(text.utf8))
+            guard text.utf8.count <= maxTextLength, case .number(let number) = JSONValue(document: Array(text.utf8))
             else { return nil }
             return number
         case .null, .bool, .array, .object: return nil

@@ -84,16 +84,18 @@ struct RefreshCoordinator {
     ) -> Admission {
         let key = session.key
         let cause = effectiveCause(cause, of: session, now: now)
-        let flight = entries[key]?.activeRefresh
-        if let outcome = flight?.outcome, let response = Self.result(to: session, after: outcome) {
+        let activeRefresh = entries[key]?.activeRefresh
+        if let outcome = activeRefresh?.outcome, let response = Self.result(to: session, after: outcome) {
             return .result(response)
         }
-        let isUnderWay = flight.map { $0.outcome == nil } ?? false
-        if !isUnderWay, let response = admissionRejection(session, cause: cause, now: now) { return .result(response) }
-        guard waiterCount < bounds.waiters, (flight?.waiters.count ?? 0) < bounds.waitersPerSession else {
+        let isInProgress = activeRefresh.map { $0.outcome == nil } ?? false
+        if !isInProgress, let response = admissionRejection(session, cause: cause, now: now) {
+            return .result(response)
+        }
+        guard waiterCount < bounds.waiters, (activeRefresh?.waiters.count ?? 0) < bounds.waitersPerSession else {
             return .result(Self.busy)
         }
-        let started = isUnderWay ? nil : insert(key, cause: cause, now: now)
+        let started = isInProgress ? nil : insert(key, cause: cause, now: now)
         entries[key]?.activeRefresh?.waiters[number] = waiter
         waiterCount += 1
         return started.map(Admission.started) ?? .joinedExisting
@@ -189,7 +191,9 @@ struct RefreshCoordinator {
     mutating func complete(
         _ id: RefreshID, _ outcome: RefreshOutcome, isTransient: Bool = false, isRefreshed: Bool = false, now: Timestamp
     ) -> ([Waiter], RefreshOutcome) {
-        guard let flight = entries[id.session]?.activeRefresh, flight.id == id else { return ([], outcome) }
+        guard let activeRefresh = entries[id.session]?.activeRefresh, activeRefresh.id == id else {
+            return ([], outcome)
+        }
         if isTransient {
             // Each session uses its own bits, and different bits in each refresh.
             let spread = id.session.word2 >> (8 * (id.number & 7))
@@ -197,7 +201,7 @@ struct RefreshCoordinator {
         } else {
             entries[id.session]?.coolOff = RefreshBackoff()
         }
-        if isRefreshed, flight.cause == .rejected { entries[id.session]?.rejectionRefreshedAt = now }
+        if isRefreshed, activeRefresh.cause == .rejected { entries[id.session]?.rejectionRefreshedAt = now }
         entries[id.session]?.activeRefresh?.outcome = outcome
         return (takeWaiters(of: id.session), entries[id.session]?.coolOff.result(at: now) ?? outcome)
     }

@@ -7,9 +7,10 @@ extension TokenRefresher {
     func start(
         _ id: RefreshCoordinator.RefreshID, _ session: Session, ticket: SessionTicket, traceparent: String?
     ) {
-        let flight = RefreshTask(refresher: self, id: id, ticket: ticket, traceparent: traceparent, startedAt: clock())
+        let activeRefresh = RefreshTask(
+            refresher: self, id: id, ticket: ticket, traceparent: traceparent, startedAt: clock())
         Task {
-            await flight.run(session)
+            await activeRefresh.run(session)
             let now = clock()
             register.withLock { $0.finish(id, now: now) }
         }
@@ -78,63 +79,64 @@ private struct RefreshTask: Sendable {
     // MARK: - Running
 
     private func runToCompletion(_ session: Session) async -> (TokenRefreshStateMachine.Result, RefreshLease?) {
-        var flight = TokenRefreshStateMachine(session, limits: refresher.limits, now: now)
+        var activeRefresh = TokenRefreshStateMachine(session, limits: refresher.limits, now: now)
         var action = TokenRefreshStateMachine.Action.lease
         var hasSpent = false
         while true {
             if case .finish(let result, let lease) = action { return (result, lease) }
             do throws(SessionStoreError) {
-                action = try await next(after: action, in: &flight, hasSpent: &hasSpent)
+                action = try await next(after: action, in: &activeRefresh, hasSpent: &hasSpent)
             } catch {
-                action = flight.storeFailed(now: now)
+                action = activeRefresh.storeFailed(now: now)
             }
         }
     }
 
     private func next(
-        after action: TokenRefreshStateMachine.Action, in flight: inout TokenRefreshStateMachine, hasSpent: inout Bool
+        after action: TokenRefreshStateMachine.Action, in activeRefresh: inout TokenRefreshStateMachine,
+        hasSpent: inout Bool
     ) async throws(SessionStoreError) -> TokenRefreshStateMachine.Action {
         switch action {
         case .lease:
             // A refresh whose new tokens are not saved yet has priority.
             guard hasSpent || store.allowsNewRefreshes else { throw SessionStoreError(.unavailable) }
             let attempt = try await store.lease(key, for: refresher.limits.lease, now: now)
-            return flight.leased(attempt, now: now)
+            return activeRefresh.leased(attempt, now: now)
         case .read:
             let lookup = try await store.reload(ticket, now: now)
-            return flight.sessionRead(lookup, now: now)
+            return activeRefresh.sessionRead(lookup, now: now)
         case .wait(let pause):
             // If no refresh token was spent, there is nothing to wait for.
             guard hasSpent || !isStopping else { return .finish(.leaseTimeout, release: nil) }
             // This task is never cancelled.
             try? await refresher.sleep(pause)
-            return flight.waited(now: now)
+            return activeRefresh.waited(now: now)
         case .refresh(let session):
             // A refresh token that is not spent now remains valid for the next process.
-            guard !isStopping else { return flight.refreshFailed(.unreachable, now: now) }
+            guard !isStopping else { return activeRefresh.refreshFailed(.unreachable, now: now) }
             hasSpent = true
-            return await refresh(session, in: &flight)
+            return await refresh(session, in: &activeRefresh)
         case .save(let tokens, let session, let lease):
             let attempt = try await store.save(
                 SessionUpdate(tokens: tokens), ticket: ticket, over: session, under: lease, now: now)
-            return flight.saved(attempt, now: now)
+            return activeRefresh.saved(attempt, now: now)
         case .reject(let session, let lease):
             let attempt = try await store.reject(session, under: lease, now: now)
-            return flight.rejected(attempt, now: now)
+            return activeRefresh.rejected(attempt, now: now)
         case .finish:
             return action
         }
     }
 
-    private func refresh(_ session: Session, in flight: inout TokenRefreshStateMachine) async
+    private func refresh(_ session: Session, in activeRefresh: inout TokenRefreshStateMachine) async
         -> TokenRefreshStateMachine.Action
     {
         do {
             let tokens = try await refresher.client.refresh(
                 session.tokens, traceparent: traceparent, now: refresher.clock())
-            return flight.refreshed(tokens, now: now)
+            return activeRefresh.refreshed(tokens, now: now)
         } catch {
-            return flight.refreshFailed(error.kind, now: now)
+            return activeRefresh.refreshFailed(error.kind, now: now)
         }
     }
 

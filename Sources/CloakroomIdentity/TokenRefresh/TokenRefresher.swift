@@ -30,10 +30,10 @@ public final class TokenRefresher: TokenRefreshing, CustomStringConvertible, Cus
 
     /// Creates a refresher.
     /// - Parameters:
-    ///   - canRenew: Whether the upstream supports token refresh: ``UpstreamTokenClient/supportsRefresh``.
+    ///   - supportsRefresh: Whether the upstream supports token refresh: ``UpstreamTokenClient/supportsRefresh``.
     ///   - source: The source of the tokens that `client` handles.
     ///   - clock: The wall clock by which tokens are evaluated.
-    ///   - flightClock: A monotonic clock by which leases are evaluated. Default: `clock`.
+    ///   - leaseClock: A monotonic clock by which leases are evaluated. Default: `clock`.
     ///   - tracer: Creates a span `refresh` for a refresh that a sampled request started, as a child of
     ///     ``ServiceContext/current``. Requests that only wait for the refresh do not appear in it.
     ///   - sleep: Waits for a duration; throws when its task is cancelled.
@@ -95,8 +95,8 @@ public final class TokenRefresher: TokenRefreshing, CustomStringConvertible, Cus
     public func refreshInBackground(_ session: Session, ticket: SessionTicket) {
         guard supportsRefresh, session.isRefreshable, session.source == source else { return }
         let now = clock()
-        guard let flight = register.withLock({ $0.begin(session, cause: .expired, now: now) }) else { return }
-        start(flight, session, ticket: ticket, traceparent: nil)
+        guard let activeRefresh = register.withLock({ $0.begin(session, cause: .expired, now: now) }) else { return }
+        start(activeRefresh, session, ticket: ticket, traceparent: nil)
     }
 
     /// Whether refreshing rejected tokens may help.
@@ -141,7 +141,8 @@ public final class TokenRefresher: TokenRefreshing, CustomStringConvertible, Cus
                 }
                 switch admission {
                 case .joinedExisting: break
-                case .started(let flight): start(flight, session, ticket: ticket, traceparent: traceparent)
+                case .started(let activeRefresh):
+                    start(activeRefresh, session, ticket: ticket, traceparent: traceparent)
                 case .result(let outcome): waiter.resume(returning: .immediate(outcome))
                 }
             }
@@ -199,7 +200,7 @@ public final class TokenRefresher: TokenRefreshing, CustomStringConvertible, Cus
     }
 
     /// Contains no session data.
-    public var description: String { "SessionRenewer" }
+    public var description: String { "TokenRefresher" }
     /// Has no children, because they hold tokens.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }

@@ -22,7 +22,7 @@ public final class GatewayServer: Service, Unprintable {
     /// The initial configuration. The current one is in ``running``.
     private let config: ConfigSnapshot
     /// Whether it shares addresses with a gateway that is already listening on them.
-    private let takesOverListeners: Bool
+    private let sharesListeners: Bool
     private let logger: Logger
     private let onListening: @Sendable ([BoundListener]) async -> Void
     private let phase = Mutex(Phase.starting)
@@ -45,11 +45,11 @@ public final class GatewayServer: Service, Unprintable {
     ///     them, in order to replace it. Otherwise an address in use is an error.
     ///   - onListening: Called when all listeners are bound.
     public init(
-        config: ConfigSnapshot, takesOverListeners: Bool = false, logger: Logger,
+        config: ConfigSnapshot, sharesListeners: Bool = false, logger: Logger,
         onListening: @escaping @Sendable ([BoundListener]) async -> Void = { _ in }
     ) {
         self.config = config
-        self.takesOverListeners = takesOverListeners
+        self.sharesListeners = sharesListeners
         self.logger = logger
         self.onListening = onListening
     }
@@ -105,7 +105,7 @@ public final class GatewayServer: Service, Unprintable {
                     address: HostAndPort(host: listener.address.host, port: socket.port ?? listener.address.port),
                     isTLS: listener.tls != nil)
             })
-        let isToldToStop = await ListeningSocket.waitForShutdown(sockets)
+        let isGracefulShutdown = await ListeningSocket.waitForShutdown(sockets)
         phase.withLock { $0 = .draining }
         logger.notice(
             "draining", metadata: ["limit_seconds": "\(config.configuration.timeouts.drain.components.seconds)"])
@@ -121,7 +121,7 @@ public final class GatewayServer: Service, Unprintable {
         }
         await loops.stop()
         phase.withLock { $0 = .stopped }
-        guard isToldToStop else {
+        guard isGracefulShutdown else {
             throw ListenerError(description: "a listening socket was closed by the system (restart the gateway)")
         }
     }
@@ -151,7 +151,7 @@ public final class GatewayServer: Service, Unprintable {
         do {
             for listener in listeners {
                 sockets.append(
-                    try await listener.bind(on: group, beside: sockets, takesOverListeners: takesOverListeners))
+                    try await listener.bind(on: group, beside: sockets, sharesListeners: sharesListeners))
             }
         } catch {
             for socket in sockets { try? await socket.channel.close() }

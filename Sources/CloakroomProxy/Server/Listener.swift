@@ -50,7 +50,7 @@ struct Listener {
     ///     use is an error: two gateways started by mistake would each receive a part of the connections.
     /// - Throws: ``ListenerError`` which names the address.
     func bind(
-        on group: MultiThreadedEventLoopGroup, beside others: [ListeningSocket], takesOverListeners: Bool
+        on group: MultiThreadedEventLoopGroup, beside others: [ListeningSocket], sharesListeners: Bool
     ) async throws -> ListeningSocket {
         let loops = self.loops
         let limit = self.limit
@@ -59,7 +59,7 @@ struct Listener {
         let bootstrap = ServerBootstrap(group: group)
             .serverChannelOption(.backlog, value: 4_096)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-            .serverChannelOption(Self.sharing, value: takesOverListeners ? 1 : 0)
+            .serverChannelOption(Self.sharing, value: sharesListeners ? 1 : 0)
             .serverChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     try channel.pipeline.syncOperations.addHandler(AcceptHandler(limit: limit, logger: logger))
@@ -86,11 +86,11 @@ struct Listener {
                             "address already in use: another listener of this gateway uses \(configuration.address)",
                         suggestion: "choose another port"))
             }
-            let predecessors = takesOverListeners ? ReuseportGroup.members(at: address) : []
+            let predecessors = sharesListeners ? ReuseportGroup.members(at: address) : []
             let channel = try await bootstrap.bind(to: address).get()
             // The kernel compares the option of both sockets when the second one is bound. Setting it after binding
             // lets a later gateway share the address, but this bind has failed if the address was in use.
-            if !takesOverListeners {
+            if !sharesListeners {
                 do {
                     try await channel.setOption(Self.sharing, value: 1).get()
                 } catch {
@@ -107,7 +107,7 @@ struct Listener {
         } catch let error as ListenerError {
             throw error
         } catch {
-            let alternative = takesOverListeners ? "only gateways of the same user can share an address" : Self.takeOver
+            let alternative = sharesListeners ? "only gateways of the same user can share an address" : Self.takeOver
             throw ListenerError(
                 ListenFailure.finding(error, address: configuration.address, key: key, alternative: alternative))
         }

@@ -52,7 +52,7 @@ struct State {
     }
 
     /// Records a use with the session object that has replaced the given one, if any.
-    func carryTouch(of session: Session) {
+    func copyTouch(of session: Session) {
         guard let current = sessions[session.key.word0], current !== session, current.key == session.key else { return }
         current.touch(at: session.lastUsedAt, granularity: .zero)
     }

@@ -81,7 +81,7 @@ public final class MemorySessionStore: SessionStore {
             session.touch(at: now, granularity: timeouts.touchGranularity)
         {
             // A refresh may have replaced the session object since.
-            shard.contents.withLock { $0.carryTouch(of: session) }
+            shard.contents.withLock { $0.copyTouch(of: session) }
         }
         return .active(session)
     }

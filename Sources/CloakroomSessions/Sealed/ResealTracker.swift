@@ -48,7 +48,7 @@ final class ResealTracker: Sendable {
 final class UncertainInserts: Sendable {
     /// How long a record that was not found may still appear.
     static let patience = Duration.seconds(60)
-    private static let longestPause = Duration.seconds(16)
+    private static let maxPause = Duration.seconds(16)
 
     private struct Entry {
         /// By the clock of the sessions.
@@ -95,7 +95,7 @@ final class UncertainInserts: Sendable {
                 return
             }
             entry.dueAt = now + entry.pause
-            entry.pause = min(entry.pause * 2, Self.longestPause)
+            entry.pause = min(entry.pause * 2, Self.maxPause)
             entries[id.value] = entry
         }
     }

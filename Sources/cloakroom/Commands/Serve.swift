@@ -58,7 +58,7 @@ struct Serve: AsyncParsableCommand {
         let configuration = running.config.configuration
         // All start errors are reported together, before any service starts.
         let found = running.config.problems(
-            ListenerCheck.findings(in: configuration, takesOverListeners: takeOver)
+            ListenerCheck.findings(in: configuration, sharesListeners: takeOver)
                 + TLSFileChecks.findings(in: configuration))
         let errors = found.filter { $0.severity == .error }
         guard errors.isEmpty else { throw try CommandFailure.exit(errors) }
@@ -70,7 +70,7 @@ struct Serve: AsyncParsableCommand {
         let triggers = await ReloadTrigger.live(state)
         try await CommandFailure.report(running.config) {
             let gateway = try await Gateway(
-                configuration: configuration, telemetry: telemetry, takesOverListeners: takeOver
+                configuration: configuration, telemetry: telemetry, sharesListeners: takeOver
             ) { state.status }
             gateway.noteWarnings(running.config.warnings(and: found))
             let reload = ReloadService(

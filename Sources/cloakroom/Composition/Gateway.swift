@@ -62,7 +62,7 @@ final class Gateway: Sendable, Unprintable {
     ///   - onAdminListening: Is called with the port of the admin listener.
     /// - Throws: ``UpstreamTLSError`` if a file for TLS with an upstream or the session store is invalid.
     init(
-        configuration: GatewayConfiguration, telemetry: GatewayTelemetry, takesOverListeners: Bool = false,
+        configuration: GatewayConfiguration, telemetry: GatewayTelemetry, sharesListeners: Bool = false,
         configStatus: @escaping @Sendable () -> ConfigStatus,
         onListening: @escaping @Sendable ([GatewayServer.BoundListener]) async -> Void = { _ in },
         onAdminListening: @escaping @Sendable (Int) async -> Void = { _ in }
@@ -93,7 +93,7 @@ final class Gateway: Sendable, Unprintable {
             await first.shutdown()
             throw error
         }
-        let server = GatewayServer(config: config, takesOverListeners: takesOverListeners, logger: logger) {
+        let server = GatewayServer(config: config, sharesListeners: sharesListeners, logger: logger) {
             listeners in
             for listener in listeners {
                 logger.notice(

@@ -68,7 +68,7 @@ struct GatewaySetup: Sendable {
     var tracer: (any Tracer)?
     var resolver = HostResolver.system
     /// Whether the gateway shares addresses with a gateway that already listens on them.
-    var takesOverListeners = false
+    var sharesListeners = false
     var logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
     /// The n-th upstream connection follows the n-th script.
     var scripts: [[ScriptedUpstream.Step]]
@@ -108,7 +108,7 @@ struct GatewaySetup: Sendable {
             }
             let box = PortBox()
             let server = GatewayServer(
-                config: try makeConfig(configuration), takesOverListeners: takesOverListeners, logger: logger
+                config: try makeConfig(configuration), sharesListeners: sharesListeners, logger: logger
             ) {
                 listeners in
                 box.ports.withLock { $0 = listeners.map(\.address.port) }

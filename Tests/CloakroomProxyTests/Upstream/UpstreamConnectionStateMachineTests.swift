@@ -256,7 +256,7 @@ private struct Connection {
         case .head(_, let framing): "\(take("head")) \(framing)"
         case .body(let bytes): "body \(String(buffer: bytes))"
         case .end(let trailers, let isReusable):
-            "end\(trailers.map { ", trailers \(String(buffer: $0.bytes).dropLast(2))" } ?? "")"
+            "end\(trailers.map { ", trailers \(String(buffer: $0.bytes).dropLast())" } ?? "")"
                 + ", \(isReusable ? "" : "not ")reusable"
         case .upgrade: take("upgrade")
         case .fail(let kind): "fail \(kind)"

@@ -13,9 +13,9 @@ public enum ListenerCheck {
     /// - Parameter takesOver: Whether addresses are shared with another gateway; then only the admin address is
     ///   checked.
     /// - Returns: At most one finding per address.
-    public static func findings(in configuration: GatewayConfiguration, takesOverListeners: Bool) -> [ConfigFinding] {
+    public static func findings(in configuration: GatewayConfiguration, sharesListeners: Bool) -> [ConfigFinding] {
         var findings: [ConfigFinding] = []
-        if !takesOverListeners {
+        if !sharesListeners {
             for (index, listener) in configuration.listeners.enumerated() {
                 if let error = error(at: listener.address) {
                     findings.append(
@@ -29,7 +29,7 @@ public enum ListenerCheck {
             findings.append(
                 ListenFailure.finding(
                     error, address: admin.address, key: ["admin", "address"],
-                    alternative: takesOverListeners
+                    alternative: sharesListeners
                         ? "a gateway started with --take-over needs its own admin address" : "")
             )
         }

@@ -74,7 +74,7 @@ enum ConnectFailureReason {
 
 /// Logs why connections to a target fail, at most one line per 10 s.
 final class ConnectFailureLog: Sendable {
-    private static let longestReason = 500
+    private static let maxReasonLength = 500
 
     private let logger: Logger
     private let lines = LogRateLimiter()
@@ -91,7 +91,7 @@ final class ConnectFailureLog: Sendable {
         logger.warning(
             "upstream connection failed",
             metadata: [
-                "error_type": "\(kind)", "reason": "\(String("\(error)".prefix(Self.longestReason)))",
+                "error_type": "\(kind)", "reason": "\(String("\(error)".prefix(Self.maxReasonLength)))",
                 "suppressed": "\(suppressed)",
             ])
     }

@@ -12,7 +12,7 @@ struct HandoverTests {
     private static func both(_ body: (_ old: RunningGateway, _ new: RunningGateway) async throws -> Void) async throws {
         try await setup.run { old in
             let port = old.port
-            let second = setup.with(\.takesOverListeners, true).configuration { configuration in
+            let second = setup.with(\.sharesListeners, true).configuration { configuration in
                 configuration.eventLoops = 2
                 configuration.listeners[0].address.port = port
             }
@@ -81,13 +81,13 @@ struct HandoverTests {
             let port = new.port
             let third = Self.setup.configuration { $0.listeners[0].address.port = port }
             await #expect(throws: ListenerError.self) { try await third.run { _ in } }
-            try await third.with(\.takesOverListeners, true).run { #expect($0.port == port) }
+            try await third.with(\.sharesListeners, true).run { #expect($0.port == port) }
         }
     }
 
     @Test("With the takeover option and no running gateway the start is an ordinary one")
     func nothingToTakeOver() async throws {
-        try await Self.setup.with(\.takesOverListeners, true).run { try await Self.ask($0) }
+        try await Self.setup.with(\.sharesListeners, true).run { try await Self.ask($0) }
     }
 
     @Test("Addresses in use are found before the start, that of the admin listener also during a takeover")
@@ -97,16 +97,16 @@ struct HandoverTests {
             var configuration = first.configuration
             configuration.listeners[0].address = address
             configuration.admin = AdminConfiguration(address: address)
-            let all = ListenerCheck.findings(in: configuration, takesOverListeners: false)
+            let all = ListenerCheck.findings(in: configuration, sharesListeners: false)
             #expect(all.map(\.key) == [["listeners", "0", "address"], ["admin", "address"]])
             #expect(all.allSatisfy { $0.message.contains("127.0.0.1:\(first.port)") && !$0.isWarning })
             #expect(
-                ListenerCheck.findings(in: configuration, takesOverListeners: true).map(\.key) == [
+                ListenerCheck.findings(in: configuration, sharesListeners: true).map(\.key) == [
                     ["admin", "address"]
                 ])
             configuration.listeners[0].address.port = 0
             configuration.admin = nil
-            #expect(ListenerCheck.findings(in: configuration, takesOverListeners: false) == [])
+            #expect(ListenerCheck.findings(in: configuration, sharesListeners: false) == [])
             try await Self.ask(first)
         }
     }
@@ -146,7 +146,7 @@ struct HandoverTests {
         try await Self.both { old, new in
             try await Self.load(new, stopping: old)
             let port = new.port
-            let third = Self.setup.with(\.takesOverListeners, true).configuration { configuration in
+            let third = Self.setup.with(\.sharesListeners, true).configuration { configuration in
                 configuration.eventLoops = 2
                 configuration.listeners[0].address.port = port
             }

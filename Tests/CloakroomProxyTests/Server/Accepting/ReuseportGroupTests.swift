@@ -41,7 +41,7 @@ struct ReuseportGroupTests {
             let address = try SocketAddress(ipAddress: "127.0.0.1", port: gateway.port)
             let members = ReuseportGroup.members(at: address)
             #expect(members.count == 1)
-            let second = GatewaySetup().with(\.takesOverListeners, true).configuration {
+            let second = GatewaySetup().with(\.sharesListeners, true).configuration {
                 $0.listeners[0].address.port = gateway.port
             }
             try await second.run { _ in
