@@ -3,6 +3,9 @@ import NIOCore
 import NIOSSL
 
 /// Builds the channel pipeline of client connections.
+///
+/// Folder `Downstream/`: the client's side: selects the HTTP version and coalesces writes; makes no decision about
+/// authorization.
 enum DownstreamPipeline {
     /// Adds the handlers to the end of a channel's pipeline. Must be called on the channel's event loop.
     /// - Parameters:

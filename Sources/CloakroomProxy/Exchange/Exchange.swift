@@ -8,6 +8,9 @@ import Tracing
 ///
 /// It runs on the client connection's event loop, and so does the upstream connection. A client connection uses one
 /// exchange object for all its requests in sequence.
+///
+/// Folder `Exchange/`: one request and its response: what is decided (``RequestDecider``), in which state it is
+/// (``ExchangeStateMachine``), and the I/O that follows.
 final class Exchange: Equatable {
     let context: LoopContext
     private var reference: SnapshotReference

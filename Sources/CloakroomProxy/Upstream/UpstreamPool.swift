@@ -4,6 +4,9 @@ import CloakroomWire
 import NIOCore
 
 /// Connection pool of one event loop for one upstream.
+///
+/// Folder `Upstream/`: leases connections to exchanges, writes requests and interprets responses; knows no route and no
+/// session.
 final class UpstreamPool {
     let upstream: UpstreamRuntime
     /// Retained: a connection attempt may outlive the other owners.

@@ -4,6 +4,9 @@ import CloakroomWire
 import NIOCore
 
 /// A client's HTTP/1.1 connection: performs the I/O for ``HTTP1ConnectionState``, and runs one exchange at a time.
+///
+/// Folder `HTTP1/`: reads requests one at a time, writes responses, and decides when the connection is kept, lingers or
+/// closes.
 final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer

@@ -9,6 +9,8 @@ import NIOHTTP2
 ///
 /// swift-nio-http2 validates frames, their order and stream states. This handler does the work of a multiplexer:
 /// receive windows, scheduling of streams, and limits (RFC 9113 §5.2, §10.5).
+///
+/// Folder `HTTP2/`: streams of one connection: flow control, the order of sending, limits for abuse, and GOAWAY.
 final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     typealias InboundIn = HTTP2Frame
     typealias OutboundOut = HTTP2Frame

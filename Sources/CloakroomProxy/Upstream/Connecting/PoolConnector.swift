@@ -2,6 +2,9 @@ import CloakroomCore
 import NIOCore
 
 /// Connects for one pool: tries one target after another until a connection is established or the timeout passes.
+///
+/// Folder `Connecting/`: decides which target is tried and when it is skipped; resolves names, connects, and verifies
+/// TLS.
 final class PoolConnector {
     private unowned let pool: UpstreamPool
     private let context: LoopContext
