@@ -18,13 +18,14 @@ struct Tunnel {
     /// Why a response is ended that could continue.
     enum EndReason {
         case draining
-        /// The configuration has changed, and the route with it. Reported like ``draining``: the client reconnects.
+        /// The configuration has changed, and the route with it; the client reconnects.
         case routeChanged
         case sessionEnded
 
         var errorType: ExchangeErrorType {
             switch self {
-            case .draining, .routeChanged: .draining
+            case .draining: .draining
+            case .routeChanged: .routeChanged
             case .sessionEnded: .sessionEnded
             }
         }

@@ -118,7 +118,7 @@ public enum ExchangeErrorType: UInt8, Sendable, CaseIterable {
     /// Errors of the upstream.
     case upstreamUnreachable, upstreamTimeout, upstreamReset, upstreamInvalidResponse
     /// Errors of the gateway.
-    case overloaded, storeUnavailable, draining, sessionEnded, internalError
+    case overloaded, storeUnavailable, draining, routeChanged, sessionEnded, internalError
 
     /// The label's text.
     public var label: StaticString {
@@ -134,6 +134,7 @@ public enum ExchangeErrorType: UInt8, Sendable, CaseIterable {
         case .overloaded: "overloaded"
         case .storeUnavailable: "store_unavailable"
         case .draining: "draining"
+        case .routeChanged: "route_changed"
         case .sessionEnded: "session_ended"
         case .internalError: "internal_error"
         }

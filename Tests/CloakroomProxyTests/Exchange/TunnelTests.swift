@@ -114,7 +114,7 @@ struct TunnelTests {
     @Test("A changed route is reported as draining, an ended session by its own error")
     func errorTypes() {
         #expect(Tunnel.EndReason.draining.errorType == .draining)
-        #expect(Tunnel.EndReason.routeChanged.errorType == .draining)
+        #expect(Tunnel.EndReason.routeChanged.errorType == .routeChanged)
         #expect(Tunnel.EndReason.sessionEnded.errorType == .sessionEnded)
     }
 }
