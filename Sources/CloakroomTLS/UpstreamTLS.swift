@@ -13,7 +13,7 @@ public import NIOSSL
 public enum UpstreamTLS {
     /// Loads the files of a TLS configuration.
     /// - Parameters:
-    ///   - plan: `nil` is the system's trust roots and no client certificate.
+    ///   - upstream: `nil` is the system's trust roots and no client certificate.
     ///   - protocols: The protocols that are offered by ALPN (RFC 7301); none for protocols without a registered name.
     /// - Throws: ``UpstreamTLSError`` which names the file.
     public static func configuration(
@@ -41,7 +41,7 @@ public enum UpstreamTLS {
     }
 
     /// Creates the TLS context that all connections to an upstream share.
-    /// - Parameter plan: `nil` is the system's trust roots and no client certificate.
+    /// - Parameter upstream: `nil` is the system's trust roots and no client certificate.
     /// - Throws: ``UpstreamTLSError`` which names the files.
     public static func context(_ upstream: UpstreamTLSConfiguration?) throws(UpstreamTLSError) -> NIOSSLContext {
         let configuration = try configuration(upstream)

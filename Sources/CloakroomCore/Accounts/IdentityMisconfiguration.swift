@@ -63,7 +63,7 @@ public protocol TargetSelecting: Sendable {
     /// Starts or extends the back-off of a target after a connection attempt failed.
     /// - Parameters:
     ///   - error: The cause, for operators. It must not contain a secret.
-    ///   - begunAt: When the attempt began. An attempt that began before the back-off does not extend it.
+    ///   - startedAt: When the attempt began. An attempt that began before the back-off does not extend it.
     func targetFailed(_ index: Int, _ failure: ConnectFailure, _ error: any Error, startedAt: UInt64, now: UInt64)
 }
 

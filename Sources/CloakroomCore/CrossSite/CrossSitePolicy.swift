@@ -58,7 +58,7 @@ public final class CrossSitePolicy: Sendable {
     /// - Parameters:
     ///   - kind: The kind of the request.
     ///   - head: The head of the request.
-    ///   - marks: The result of marking the head.
+    ///   - summary: The result of marking the head.
     ///   - place: The origin that the request was sent to.
     public func rejects(
         _ kind: RequestKind, _ head: borrowing RequestHead, summary: RequestHeaderPolicy.RequestHeaderSummary,

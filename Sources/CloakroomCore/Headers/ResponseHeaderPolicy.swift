@@ -42,7 +42,7 @@ public final class ResponseHeaderPolicy: Sendable {
     /// Creates the policy.
     /// - Parameters:
     ///   - injectable: The names of all fields that any route may inject, besides `Authorization`.
-    ///   - answersCORS: Whether the gateway sets the CORS fields itself: browsers reject a response with two of them.
+    ///   - handlesCORS: Whether the gateway sets the CORS fields itself: browsers reject a response with two of them.
     public init(injectable: [String] = [], cookie: SessionCookie, handlesCORS: Bool = false) {
         self.cookie = cookie
         injected = FieldNameSet(injectable + ["Authorization"])

@@ -67,7 +67,7 @@ public final class Session: Sendable {
     public var isRefreshable: Bool { packed.hasRefreshToken }
 
     /// Whether the access token is in the last fifth of its lifetime or expired, so that a rejection may be due to its
-    /// age. Does not depend on ``refresh``, which is bounded by ``RefreshSchedule/minimumInterval``.
+    /// age. Does not depend on ``update``, which is bounded by ``RefreshSchedule/minimumInterval``.
     public func hasAgedAccessToken(at now: Timestamp) -> Bool {
         guard accessTokenExpiresAt.milliseconds != .max else { return false }
         return now >= accessTokenExpiresAt

@@ -10,7 +10,7 @@ public enum SessionLookup: Sendable {
 
 /// The locally cached sessions. Lookups never suspend, so event loops may call them.
 public protocol SessionLookupTable: Sendable {
-    /// Looks up a session. A store that holds all its sessions locally never returns ``SessionLookup/unknown``.
+    /// Looks up a session. A store that holds all its sessions locally never returns ``SessionLookup/notCached``.
     /// - Parameters:
     ///   - slides: Whether the lookup counts as a use of the session.
     func lookup(_ ticket: SessionTicket, now: Timestamp, slides: Bool) -> SessionLookup

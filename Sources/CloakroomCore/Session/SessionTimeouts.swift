@@ -123,7 +123,7 @@ public final class SessionClock: Sendable {
     private let isMonotonic: Bool
 
     /// Creates a clock without a reading.
-    /// - Parameter isSteady: Whether the clock never moves backwards.
+    /// - Parameter isMonotonic: Whether the clock never moves backwards.
     public init(isMonotonic: Bool = true) {
         self.isMonotonic = isMonotonic
     }

@@ -63,7 +63,7 @@ public final class TokenRevocations: Sendable, CustomStringConvertible, CustomRe
         await Task { await Self.wait(for: over, within: bound) }.value
     }
 
-    /// Like ``finish(withSpan:)``, but returns at once when its task is cancelled.
+    /// Like ``finish(within:)``, but returns at once when its task is cancelled.
     public func drain(within bound: Duration) async {
         await Self.wait(for: stop(), within: bound)
     }

@@ -44,12 +44,12 @@ struct RefreshCoordinator {
 
     private struct Entry {
         var activeRefresh: ActiveRefresh?
-        var coolOff = RefreshBackoff()
+        var backoff = RefreshBackoff()
         /// When a refresh for ``RefreshTrigger/rejected`` last returned new tokens.
         var rejectionRefreshedAt: Timestamp?
 
         func isExpired(at now: Timestamp) -> Bool {
-            activeRefresh == nil && coolOff.isExpired(at: now) && !isPausing(at: now)
+            activeRefresh == nil && backoff.isExpired(at: now) && !isPausing(at: now)
         }
 
         func isPausing(at now: Timestamp) -> Bool {
@@ -129,7 +129,7 @@ struct RefreshCoordinator {
     private func admissionRejection(_ session: Session, cause: RefreshTrigger, now: Timestamp) -> RefreshOutcome? {
         if let entry = entries[session.key] {
             if cause == .rejected, isWithinRetryInterval(session, entry, now: now) { return .active(session) }
-            if let response = entry.coolOff.result(at: now) { return response }
+            if let response = entry.backoff.result(at: now) { return response }
         }
         return isStopping || inFlightCount >= bounds.concurrentRefreshes ? Self.busy : nil
     }
@@ -186,7 +186,7 @@ struct RefreshCoordinator {
     /// Completes a refresh with its outcome.
     /// - Parameters:
     ///   - isTransient: Whether the refresh is retried after a back-off.
-    ///   - isRenewed: Whether this refresh returned new tokens.
+    ///   - isRefreshed: Whether this refresh returned new tokens.
     /// - Returns: The waiters and their outcome, which includes the time of the next attempt.
     mutating func complete(
         _ id: RefreshID, _ outcome: RefreshOutcome, isTransient: Bool = false, isRefreshed: Bool = false, now: Timestamp
@@ -197,13 +197,13 @@ struct RefreshCoordinator {
         if isTransient {
             // Each session uses its own bits, and different bits in each refresh.
             let spread = id.session.word2 >> (8 * (id.number & 7))
-            entries[id.session]?.coolOff.note(outcome, spread: spread, now: now)
+            entries[id.session]?.backoff.note(outcome, spread: spread, now: now)
         } else {
-            entries[id.session]?.coolOff = RefreshBackoff()
+            entries[id.session]?.backoff = RefreshBackoff()
         }
         if isRefreshed, activeRefresh.cause == .rejected { entries[id.session]?.rejectionRefreshedAt = now }
         entries[id.session]?.activeRefresh?.outcome = outcome
-        return (takeWaiters(of: id.session), entries[id.session]?.coolOff.result(at: now) ?? outcome)
+        return (takeWaiters(of: id.session), entries[id.session]?.backoff.result(at: now) ?? outcome)
     }
 
     /// Removes a refresh after its remaining work.

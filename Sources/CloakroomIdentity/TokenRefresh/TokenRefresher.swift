@@ -62,7 +62,7 @@ public final class TokenRefresher: TokenRefreshing, CustomStringConvertible, Cus
     /// The number of requests that wait for a refresh.
     public var waiterCount: Int { register.withLock { $0.waiterCount } }
 
-    /// Refreshes a session's tokens, or waits for the refresh in progress, for ``RefreshTimeouts/waiting`` at most.
+    /// Refreshes a session's tokens, or waits for the refresh in progress, for ``RefreshTimeouts/leaseWait`` at most.
     ///
     /// If the refresh fails temporarily, a session whose access token is still valid continues with it. Only requests
     /// that need a new access token fail.
@@ -173,7 +173,7 @@ public final class TokenRefresher: TokenRefreshing, CustomStringConvertible, Cus
         }
     }
 
-    /// Waits until its task is cancelled, then does the same as ``shutdown(withSpan:)``.
+    /// Waits until its task is cancelled, then does the same as ``shutdown(within:)``.
     public func run() async {
         let (forever, continuation) = AsyncStream.makeStream(of: Never.self)
         for await _ in forever {}

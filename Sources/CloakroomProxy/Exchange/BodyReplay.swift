@@ -9,6 +9,8 @@ struct BodyReplay {
     private(set) var isKept = false
     /// Number of times that the upstream rejected the session's token.
     private var rejections = 0
+    /// Whether the request has been sent again. A connection failure is retried only before.
+    private(set) var isSentAgain = false
 
     /// Maximum size in bytes of a body that is kept.
     private static let limit: Int = 16_384
@@ -31,13 +33,16 @@ struct BodyReplay {
         body = ByteBuffer()
     }
 
+    /// The request is sent again.
+    mutating func sentAgain() { isSentAgain = true }
+
     /// The upstream rejected the session's token.
-    /// - Parameter hasExpired: Whether the token had expired by then, which explains the rejection. With token lifetimes
-    ///   of seconds and a slow upstream this may happen more than once.
+    /// - Parameter hasAged: Whether the token may have expired in transit, which explains the rejection. With token
+    ///   lifetimes of seconds and a slow upstream this may happen more than once.
     /// - Returns: Whether another token may help.
-    mutating func tokenRejected(hasExpired: Bool) -> Bool {
+    mutating func tokenRejected(hasAged: Bool) -> Bool {
         rejections += 1
-        return rejections == 1 || (rejections <= Self.maximumReplays && hasExpired)
+        return rejections == 1 || (rejections <= Self.maximumReplays && hasAged)
     }
 
     /// Whether the complete body is available.

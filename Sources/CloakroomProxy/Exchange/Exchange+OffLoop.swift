@@ -3,8 +3,8 @@ import CloakroomTelemetry
 import CloakroomWire
 import NIOCore
 
-/// Paths that leave the event loop: account endpoints, and sessions that are not cached. The exchange is suspended
-/// meanwhile: nothing more is read for it.
+/// Paths that leave the event loop: account endpoints, sessions that are not cached, and token refreshes. A request is
+/// suspended meanwhile: nothing more is read for it. A long-lived response continues while its session is loaded.
 extension Exchange {
     private func runOffLoop<Result: Sendable>(
         _ work: @escaping @Sendable () async -> Result, resume: @escaping (Result) -> Void
@@ -81,8 +81,8 @@ extension Exchange {
         execute(decision, now: now)
     }
 
-    /// The session's tokens were issued by another source: the session is ended, and the request continues without a
-    /// session.
+    /// The session's tokens were issued by another source: the session is ended, and the request is decided again
+    /// without one.
     func endSession(_ ticket: SessionTicket, route: Int, now: UInt64) {
         machine.suspend()
         downstream?.setDeadline(.max)
@@ -217,7 +217,7 @@ extension Exchange {
                 return isReplay ? sendAgain(permit, now: now) : forward(permit, now: now)
             }
             telemetry.decided(.unauthenticated)
-            // The ticket is permanently invalid, which was detected only now; no other response clears the cookie.
+            // The ticket is permanently invalid, which was detected only now; no other 401 clears the cookie.
             let lines = reason == .refreshRejected ? snapshot.config.cookieClearingLine : []
             respond(entry.unauthorized[reason], moreFieldLines: lines, now: now)
         case .unavailable(let status, let retryAfter):
@@ -230,12 +230,12 @@ extension Exchange {
     }
 
     /// The upstream rejected the session's token. The tokens are refreshed and the request is sent again if possible,
-    /// so the client does not see the 401. At most once, unless the token had expired meanwhile.
+    /// so the client does not see the 401. At most once, unless the token may have expired in transit.
     /// - Returns: Whether that is in progress. Otherwise the upstream's response is forwarded to the client.
     func refreshAndReplay() -> Bool {
         guard let permit, let session = permit.bearerSession, let ticket = request.ticket else { return false }
-        let hasExpired = session.hasAgedAccessToken(at: context.timestamp(at: context.now))
-        guard replay.tokenRejected(hasExpired: hasExpired),
+        let hasAged = session.hasAgedAccessToken(at: context.timestamp(at: context.now))
+        guard replay.tokenRejected(hasAged: hasAged),
             snapshot.config.refresher.shouldRefreshAfterRejection(session)
         else {
             return false
@@ -258,6 +258,7 @@ extension Exchange {
     private func sendAgain(_ permit: UpstreamPermit, now: UInt64) {
         self.permit = permit
         telemetry.retried()
+        replay.sentAgain()
         pool?.upstream.replays.increment()
         machine.replay()
         // A new connection: a reused one may be closed already, and a replayed request is not retried.

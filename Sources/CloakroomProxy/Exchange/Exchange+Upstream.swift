@@ -56,10 +56,10 @@ extension Exchange: UpstreamDelegate {
                 into: &buffer)
         }
         if machine.state == .awaitingResponse(.complete) {
-            // The body is complete at this point only if the request is sent again.
+            // Complete: the request has no body, or is sent again with the buffered one.
             if replay.body.readableBytes > 0 { connection.writeBody(replay.body) }
             connection.finishRequest()
-            // Sending may have failed, and may have ended or restarted the exchange.
+            // A failed write may have ended the exchange or begun a retry.
             if machine.state == .awaitingResponse(.complete), upstream == connection {
                 // The time until now was spent by the gateway; from here on it counts for the upstream.
                 telemetry.requestWritten(now: NIODeadline.now().uptimeNanoseconds)
@@ -166,11 +166,12 @@ extension Exchange: UpstreamDelegate {
     func upstreamFailed(_ failure: UpstreamFailure, isStale: Bool) {
         upstream = nil
         let now = context.now
-        let mayRetry = isStale && telemetry.record.retries == 0 && request.isRepeatable
+        let mayRetry = isStale && !replay.isSentAgain && request.isRepeatable
         telemetry.endAttempt(failure, now: now)
         switch machine.upstreamFailed(mayRetry: mayRetry) {
         case .retry:
             telemetry.retried()
+            replay.sentAgain()
             pool?.upstream.retries.increment()
             lease(isFresh: true, now: now)
         case .respond:
@@ -296,8 +297,8 @@ extension Exchange {
         if snapshot !== context.snapshot { configurationReplaced() }
     }
 
-    /// A new configuration is in effect. Exchanges that end by themselves complete with the old one; long-lived ones
-    /// continue only if their route is unchanged.
+    /// A new configuration is in effect. Requests with an ordinary response complete with the old one; tunnels
+    /// and event streams continue only if their route is unchanged.
     func configurationReplaced() {
         guard tunnel != nil, let permit else { return }
         let config = snapshot.config

@@ -27,8 +27,8 @@ final class Exchange: Equatable {
     var pool: UpstreamPool?
     /// Set while the response is long-lived.
     var tunnel: Tunnel?
-    /// Whether the connection is draining.
-    private var isDrained = false
+    /// Whether this connection alone is draining.
+    private var isConnectionDraining = false
 
     init(context: LoopContext, peer: Peer, downstream: any ResponseWriter) {
         self.context = context
@@ -48,12 +48,13 @@ final class Exchange: Equatable {
     /// Whether the response is a tunnel or an event stream, so the timeouts of bodies do not apply.
     var isLongLived: Bool { tunnel != nil }
 
-    /// Whether the gateway or the connection is draining. If so, long-lived responses end as soon as they start.
-    var isDraining: Bool { isDrained || context.isDraining }
+    /// Whether the gateway or the connection is draining. If so, responses for which
+    /// ``Tunnel/endsWhenDraining`` holds end as soon as they start.
+    var isDraining: Bool { isConnectionDraining || context.isDraining }
 
-    /// Draining begins: long-lived responses end now, so clients reconnect elsewhere in time.
+    /// Draining begins: tunnels and endless event streams end now, so clients reconnect elsewhere in time.
     func drain() {
-        isDrained = true
+        isConnectionDraining = true
         if tunnel?.endsWhenDraining == true { endTunnel(.draining) }
     }
 

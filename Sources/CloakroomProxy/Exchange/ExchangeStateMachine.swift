@@ -16,7 +16,7 @@ struct ExchangeStateMachine: Equatable {
         case waitingForConnection(RequestBody)
         /// The request is being sent to the upstream; no response has been received.
         case awaitingResponse(RequestBody)
-        /// The response head has been forwarded to the client.
+        /// The response has begun.
         case streamingResponse(RequestBody)
         /// An upgraded connection is relayed in both directions. The upstream's side is open; the client's side may be
         /// closed.
@@ -207,7 +207,7 @@ struct ExchangeStateMachine: Equatable {
         case retry
         /// Respond with a problem document.
         case respond
-        /// The client has received part of the response: abort it.
+        /// The response has begun: abort it, or replace it if none of it is sent.
         case cut
         /// Nothing to do.
         case nothing

@@ -52,7 +52,7 @@ struct ExchangeTelemetry {
     }
 
     /// Starts the server span of a sampled request.
-    /// - Parameter names: The route names of metrics.
+    /// - Parameter routes: The labels of routes, by index.
     mutating func startServerSpan(
         _ request: InboundRequest, from peer: Peer, config: ConfigSnapshot, routes: [RouteLabels]
     ) {
@@ -89,7 +89,7 @@ struct ExchangeTelemetry {
         record.sessionHash = permit.sessionID?.value
     }
 
-    /// Sets the error that the exchange will end with.
+    /// Sets the error that a local response reports.
     mutating func failed(_ error: ExchangeErrorType) { record.errorType = error }
 
     mutating func receivedBody(_ count: Int) { receivedBodyBytes += count }

@@ -5,8 +5,8 @@ import NIOCore
 
 /// A request as received from the client, and what ``RequestDecider`` has read from it.
 ///
-/// The connection handler fills in the head before the exchange begins; after that only the decider changes it. One
-/// value serves all requests of a connection in sequence, so the capacity of the head is reused.
+/// The connection handler fills in the head before the exchange begins; after that only the decider and the end
+/// of the exchange change it. One value serves all requests of a connection in sequence, so the capacity of the head is reused.
 struct InboundRequest {
     var head = RequestHead()
     /// HTTP version of the client connection.
@@ -76,7 +76,8 @@ struct InboundRequest {
         if case .length(let length) = framing { length > limit } else { false }
     }
 
-    /// Range of path and query in the head; for an absolute-form target without scheme and authority.
+    /// Range of path and query in the head; for an absolute-form target without scheme and authority,
+    /// unless its path was normalized.
     var receivedTarget: ByteRange {
         let isAbsolute = target.authority != nil && !target.isPathRewritten && head.target.count > target.path.start
         let start = head.target.start + (isAbsolute ? target.path.start : 0)

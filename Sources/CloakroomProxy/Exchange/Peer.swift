@@ -17,7 +17,8 @@ struct Peer {
     let forwardedForLine: [UInt8]
     /// `X-Forwarded-Proto: …` with its line end.
     let forwardedProtoLine: [UInt8]
-    /// All of these and `Via`, up to the host, for the most common case: HTTP/1.1 from an untrusted peer.
+    /// The certificate, `X-Forwarded-For`, `X-Forwarded-Proto`, `Via` and `Forwarded` lines up to the host, for the most
+    /// common case: HTTP/1.1 from an untrusted peer.
     let commonFieldLines: [UInt8]
     /// `Forwarded: for=…;proto=…` without its line end (RFC 7239 §4).
     let forwardedPrefix: [UInt8]

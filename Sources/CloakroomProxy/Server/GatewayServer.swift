@@ -41,7 +41,7 @@ public final class GatewayServer: Service, Unprintable {
 
     /// Creates a server.
     /// - Parameters:
-    ///   - takesOver: Whether it shares addresses with another gateway of the same user that is already listening on
+    ///   - sharesListeners: Whether it shares addresses with another gateway of the same user that is already listening on
     ///     them, in order to replace it. Otherwise an address in use is an error.
     ///   - onListening: Called when all listeners are bound.
     public init(

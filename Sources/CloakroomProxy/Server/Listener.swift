@@ -46,7 +46,7 @@ struct Listener {
     /// address, so that the new one listens before the old one stops; see ``ListenerHandover``.
     /// - Parameters:
     ///   - others: Sockets of this gateway; two of its listeners cannot share an address.
-    ///   - takesOver: Whether to share the address with a gateway that listens on it already. Otherwise an address in
+    ///   - sharesListeners: Whether to share the address with a gateway that listens on it already. Otherwise an address in
     ///     use is an error: two gateways started by mistake would each receive a part of the connections.
     /// - Throws: ``ListenerError`` which names the address.
     func bind(

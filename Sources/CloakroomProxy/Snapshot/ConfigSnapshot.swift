@@ -43,8 +43,8 @@ public final class ConfigSnapshot: Sendable {
     /// Creates the tables.
     /// - Parameters:
     ///   - sessions: The session store.
-    ///   - renewer: Refreshes the tokens of sessions.
-    ///   - ownEndpoints: Handles requests for account endpoints.
+    ///   - refresher: Refreshes the tokens of sessions.
+    ///   - accountEndpoints: Handles requests for account endpoints.
     ///   - tracer: Creates spans of sampled requests; `nil` disables spans.
     ///   - logger: Logs why an upstream cannot be reached, at most once per 10 s and target.
     ///   - resolver: Resolves the host names of upstreams.

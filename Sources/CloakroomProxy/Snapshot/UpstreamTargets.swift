@@ -34,7 +34,7 @@ public final class UpstreamTargets: Sendable {
 
     /// A connection attempt failed.
     /// - Parameters:
-    ///   - begunAt: Start of the attempt.
+    ///   - startedAt: Start of the attempt.
     ///   - time: Wall-clock time of `now`.
     ///   - random: Shortens the back-off by up to 25 %.
     func failed(

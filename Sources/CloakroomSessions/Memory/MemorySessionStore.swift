@@ -3,7 +3,7 @@ import Synchronization
 
 /// Keeps sessions in the memory of this process, and loses them at its end. The default for one process.
 ///
-/// All sessions are in memory, so a lookup never returns ``SessionLookup/unknown`` and nothing waits except for a short
+/// All sessions are in memory, so a lookup never returns ``SessionLookup/notCached`` and nothing waits except for a short
 /// lock. Sessions are not sealed: the key would be in the same process. Expired sessions are rejected at once. They are
 /// removed on a lookup, by ``sweep(now:limit:)``, or when space is needed.
 ///
@@ -29,7 +29,7 @@ public final class MemorySessionStore: SessionStore {
 
     /// Creates an empty store.
     /// - Parameters:
-    ///   - plan: Timeouts and the maximum number of sessions.
+    ///   - configuration: Timeouts and the maximum number of sessions.
     ///   - accountHashes: Hashes account names; a key generated for this process is sufficient.
     ///   - clock: The wall clock of ``run()``.
     ///   - onCreated: Called once for each new session, on the thread that created it. Must not wait.

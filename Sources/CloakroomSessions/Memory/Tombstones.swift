@@ -13,7 +13,7 @@ struct Tombstones {
     }
 
     private let capacity: Int
-    private var stones: [UInt64: Tombstone] = [:]
+    private var entries: [UInt64: Tombstone] = [:]
     /// The ids in insertion order, as a ring once it is full.
     private var order: [UInt64] = []
     private var oldest = 0
@@ -22,27 +22,27 @@ struct Tombstones {
         self.capacity = max(1, capacity)
     }
 
-    var count: Int { stones.count }
+    var count: Int { entries.count }
 
     mutating func add(_ id: UInt64, reason: SessionEndReason, now: Timestamp) {
         if order.count < capacity {
             order.append(id)
         } else {
-            stones[order[oldest]] = nil
+            entries[order[oldest]] = nil
             order[oldest] = id
             oldest = (oldest + 1) % capacity
         }
-        stones[id] = Tombstone(endedAt: now, reason: reason)
+        entries[id] = Tombstone(endedAt: now, reason: reason)
     }
 
     /// Whether the end of a session is recorded.
     func contains(_ id: UInt64, now: Timestamp) -> Bool {
-        stones[id].map { now < $0.endedAt + Self.lifetime } ?? false
+        entries[id].map { now < $0.endedAt + Self.lifetime } ?? false
     }
 
     /// The reason for the ticket of a missing session.
     func reason(for id: UInt64, now: Timestamp) -> UnauthorizedReason {
-        guard let stone = stones[id], now < stone.endedAt + Self.lifetime else { return .noSession }
+        guard let stone = entries[id], now < stone.endedAt + Self.lifetime else { return .noSession }
         return stone.reason.unauthorizedReason
     }
 }

@@ -32,7 +32,7 @@ struct ValkeyRecordStore: SessionRecordStore {
 
     /// Creates a store. It connects in ``run(_:idleTimeout:)``.
     /// - Parameters:
-    ///   - plan: With at least one address.
+    ///   - configuration: With at least one address.
     ///   - tls: The TLS configuration, if TLS is configured; ALPN protocols are removed.
     ///   - group: One of its event loops runs the connection.
     /// - Throws: NIOSSL's error if the TLS configuration is invalid.

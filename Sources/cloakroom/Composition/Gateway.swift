@@ -56,7 +56,7 @@ final class Gateway: Sendable, Unprintable {
 
     /// Creates all components of a configuration.
     /// - Parameters:
-    ///   - takesOver: Whether to share listener addresses with a running gateway, in order to replace it.
+    ///   - sharesListeners: Whether to share listener addresses with a running gateway, in order to replace it.
     ///   - configStatus: Returns the configuration status for the status page.
     ///   - onListening: Is called with the bound listeners once they accept connections.
     ///   - onAdminListening: Is called with the port of the admin listener.

@@ -61,7 +61,7 @@ extension ReloadTrigger {
         let waiting = Task {
             for await _ in signals { continuation.yield(.signal) }
         }
-        let looking = Task {
+        let polling = Task {
             while !Task.isCancelled {
                 try await Task.sleep(for: state.configuration.interval)
                 if state.configuration.watchesFiles { continuation.yield(.poll) }
@@ -69,7 +69,7 @@ extension ReloadTrigger {
         }
         continuation.onTermination = { _ in
             waiting.cancel()
-            looking.cancel()
+            polling.cancel()
         }
         return stream
     }

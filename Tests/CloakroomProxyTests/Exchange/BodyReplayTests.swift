@@ -40,9 +40,9 @@ struct BodyReplayTests {
     @Test("The first rejection leads to a refresh; up to three do if the token had expired in transit")
     func rejections() {
         var replay = BodyReplay()
-        let isRefreshed = [false, true, true, true].map { replay.tokenRejected(hasExpired: $0) }
+        let isRefreshed = [false, true, true, true].map { replay.tokenRejected(hasAged: $0) }
         #expect(isRefreshed == [true, true, true, false])
         var valid = BodyReplay()
-        #expect([false, false].map { valid.tokenRejected(hasExpired: $0) } == [true, false])
+        #expect([false, false].map { valid.tokenRejected(hasAged: $0) } == [true, false])
     }
 }

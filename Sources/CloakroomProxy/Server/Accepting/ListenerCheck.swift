@@ -10,7 +10,7 @@ import NIOCore
 /// Checks whether the addresses of a configuration can be bound, before anything is started, so that all failures are
 /// reported together. Binding may still fail later.
 public enum ListenerCheck {
-    /// - Parameter takesOver: Whether addresses are shared with another gateway; then only the admin address is
+    /// - Parameter sharesListeners: Whether addresses are shared with another gateway; then only the admin address is
     ///   checked.
     /// - Returns: At most one finding per address.
     public static func findings(in configuration: GatewayConfiguration, sharesListeners: Bool) -> [ConfigFinding] {

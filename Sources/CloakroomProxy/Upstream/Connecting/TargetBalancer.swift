@@ -46,7 +46,7 @@ struct TargetBalancer {
 
     /// A connection attempt failed.
     /// - Parameters:
-    ///   - begunAt: Start of the attempt. Attempts that were in progress when a back-off began do not extend it.
+    ///   - startedAt: Start of the attempt. Attempts that were in progress when a back-off began do not extend it.
     ///   - random: Shortens the back-off by up to 25 % (jitter), to avoid synchronized retries.
     /// - Returns: End of the target's back-off.
     @discardableResult

@@ -31,7 +31,7 @@ final class ValkeyConnectionHandler: ChannelInboundHandler {
 
     /// - Parameters:
     ///   - timeout: The time limit for a reply.
-    ///   - unfitCodes: Error codes that mean that this is the wrong server; the connection is closed then.
+    ///   - disconnectCodes: Error codes that mean that this is the wrong server; the connection is closed then.
     ///   - closed: Completed once, with the reason why the connection ended.
     init(timeout: TimeAmount, disconnectCodes: Set<String>, closed: EventLoopPromise<ValkeyDisconnectReason>) {
         self.timeout = timeout

@@ -9,7 +9,7 @@ final class ValkeyLog: Sendable {
     private let addresses: String
     private let user: String
     /// The reasons logged since the connection was last established.
-    private let said = Mutex<Set<String>>([])
+    private let loggedReasons = Mutex<Set<String>>([])
 
     init(_ configuration: ValkeyConfiguration, _ logger: Logger) {
         self.logger = logger
@@ -18,13 +18,13 @@ final class ValkeyLog: Sendable {
     }
 
     func connected(_ address: String) {
-        said.withLock { $0.removeAll() }
+        loggedReasons.withLock { $0.removeAll() }
         logger.notice("connected to the session store", metadata: ["address": "\(address)"])
     }
 
     /// Logs that there is no connection, once for each reason, so that an outage does not fill the log.
     func disconnected(_ loss: ValkeyDisconnectReason, _ address: String?) {
-        guard said.withLock({ $0.insert(loss.kind).inserted }) else { return }
+        guard loggedReasons.withLock({ $0.insert(loss.kind).inserted }) else { return }
         var metadata: Logger.Metadata = ["address": "\(address ?? addresses)", "reason": "\(loss.kind)"]
         switch loss {
         case .unauthorized(let code, let command):
@@ -46,7 +46,7 @@ final class ValkeyLog: Sendable {
 
     /// Logs that the server rejected a required command.
     func rejected(_ command: ValkeyCommand, _ error: RESPError, _ address: String) {
-        guard said.withLock({ $0.insert("\(error.code) \(command.name)").inserted }) else { return }
+        guard loggedReasons.withLock({ $0.insert("\(error.code) \(command.name)").inserted }) else { return }
         logger.error(
             "session store rejected a command",
             metadata: [

@@ -23,7 +23,7 @@ public final class OTLPSpanExporter: SpanExporter {
     /// Creates an exporter; spans are sent only by ``run(logger:)``.
     ///
     /// - Parameters:
-    ///   - plan: The collector and the limits.
+    ///   - configuration: The collector and the limits.
     ///   - resource: The resource of every batch.
     ///   - dropped: Counts the undelivered spans.
     public convenience init(_ configuration: OTLPConfiguration, resource: OTelResource, dropped: CounterHandle) {
