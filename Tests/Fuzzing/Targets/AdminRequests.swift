@@ -66,8 +66,14 @@ extension FuzzTarget {
         switch target {
         case .user(let name):
             try require(
-                members["user"] != nil && name == text && (1...255).contains(text.utf8.count), "invalid user accepted")
+                members["user"] != nil && withoutMarks(name).elementsEqual(withoutMarks(text))
+                    && (1...255).contains(name.utf8.count), "invalid user accepted")
         case .session: try require(members["session"] != nil && text.utf8.count == 16, "invalid session accepted")
         }
     }
+}
+
+/// Foundation drops a byte order mark at the beginning of a string; it is part of the name.
+private func withoutMarks(_ text: String) -> String.UnicodeScalarView {
+    String.UnicodeScalarView(text.unicodeScalars.filter { $0 != "\u{feff}" })
 }
