@@ -6,12 +6,15 @@ struct RenamedKey {
     let old: [String]
     /// The last component of the new key.
     let name: String
+    /// Whether the key is a section or a list of sections. Variables of other keys have no further words.
+    private let isSection: Bool
     private let oldWords: [Substring]
     private let newVariable: [Substring]
 
-    init(_ old: String, to name: String) {
+    init(_ old: String, to name: String, isSection: Bool = false) {
         self.old = old.split(separator: ".").map(String.init)
         self.name = name
+        self.isSection = isSection
         oldWords = Self.words(self.old)
         newVariable = Self.words(self.old.dropLast() + [name])
     }
@@ -35,12 +38,14 @@ struct RenamedKey {
         return path
     }
 
-    /// The new name of a variable for a path at or below the old key; `nil` for other variables.
-    func renamed(variable: String) -> String? {
+    /// The new names of a variable and of its key for a path at or below the old key; `nil` for other variables.
+    func renamed(variable: String) -> (variable: String, key: String)? {
         let words = variable.split(separator: "_", omittingEmptySubsequences: false)
-        guard Self.isPrefix(oldWords, of: words) else { return nil }
+        guard Self.isPrefix(oldWords, of: words), isSection || words.count == oldWords.count else { return nil }
         let start = zip(newVariable, words).map { $0 == "#" ? $1 : $0 } + newVariable.dropFirst(words.count)
-        return (start + words.dropFirst(oldWords.count)).joined(separator: "_")
+        return (
+            (start + words.dropFirst(oldWords.count)).joined(separator: "_"), start.joined(separator: "_")
+        )
     }
 }
 
@@ -51,7 +56,7 @@ struct RenamedKeys {
     /// All keys that were renamed. The table of `Operations.md` specifies until when the old names are read.
     static let all = [
         RenamedKey("trustedPeers", to: "trustedProxies"),
-        RenamedKey("listeners.#.tls.moreCertificates", to: "additionalCertificates"),
+        RenamedKey("listeners.#.tls.moreCertificates", to: "additionalCertificates", isSection: true),
         RenamedKey("listeners.#.tlsTerminatedInFront", to: "behindTLSProxy"),
         RenamedKey("session.localSessions", to: "cacheSize"),
     ]
@@ -88,9 +93,10 @@ struct RenamedKeys {
     }
 
     private mutating func renameVariables() {
-        for (old, value) in sources.environment {
-            guard let new = Self.all.lazy.compactMap({ $0.renamed(variable: old) }).first else { continue }
-            let isConflict = sources.environment[new] != nil
+        let given = sources.environment.filter { !EnvironmentVariableNames.isServiceLink($0.key, value: $0.value) }
+        for (old, value) in given {
+            guard let (new, key) = Self.all.lazy.compactMap({ $0.renamed(variable: old) }).first else { continue }
+            let isConflict = given.keys.contains { $0 == key || $0.hasPrefix(key + "_") }
             report(old, new, isConflict, in: ValueSource.environmentName)
             sources.environment[old] = nil
             guard !isConflict else { continue }

@@ -22,7 +22,8 @@ public struct ExponentialBackoff: Sendable {
     public func delay(afterFailures failures: Int, random: UInt64) -> Duration {
         let doublings = UInt64(min(max(failures, 1) - 1, 63))
         let full = initial > maximum >> doublings ? maximum : initial << doublings
-        let subtracted = UInt64(Double(full) * jitter).multipliedFullWidth(by: random).high
+        let range = UInt64(exactly: (Double(full) * jitter).rounded(.down)) ?? full
+        let subtracted = range.multipliedFullWidth(by: random).high
         return .nanoseconds(Int64(clamping: full - min(subtracted, full)))
     }
 }

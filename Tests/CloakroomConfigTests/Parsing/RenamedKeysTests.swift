@@ -118,10 +118,33 @@ import Testing
             try Self.load(environment: ["CLOAKROOM_TRUSTED_PEERS": "::1", "CLOAKROOM_TRUSTED_PROXIES": "::1"])
         }
         #expect(environment?.problems.map(\.message) == ["conflicts with CLOAKROOM_TRUSTED_PROXIES"])
+        let parts = #expect(throws: ConfigDiagnostics.self) {
+            try Self.load(
+                Self.new,
+                environment: [
+                    "CLOAKROOM_LISTENERS_1_TLS_MORE_CERTIFICATES_0_CERTIFICATE_FILE": "a.pem",
+                    "CLOAKROOM_LISTENERS_1_TLS_ADDITIONAL_CERTIFICATES_0_KEY_FILE": "a.pem",
+                ])
+        }
+        #expect(parts?.problems.count == 1)
+        #expect(parts?.problems.first?.message.hasPrefix("conflicts with ") == true)
         let flags = #expect(throws: ConfigDiagnostics.self) {
             try Self.load(overrides: [("trustedProxies", "::1"), ("trustedPeers", "::1")])
         }
         #expect(flags?.problems.map(\.message) == ["conflicts with trustedProxies"])
+    }
+
+    @Test("A variable that only begins with an old name is unknown by its own name, and service links are ignored")
+    func longerVariables() throws {
+        let name = "CLOAKROOM_SESSION_LOCAL_SESSIONS_MAX"
+        let problems = #expect(throws: ConfigDiagnostics.self) { try Self.load(environment: [name: "5"]) }?.problems
+        #expect(problems?.map(\.key) == [name])
+        #expect(problems?.map(\.message) == ["unknown variable"])
+        let links = [
+            "CLOAKROOM_TRUSTED_PEERS_SERVICE_HOST": "10.0.0.1", "CLOAKROOM_TRUSTED_PEERS_PORT": "tcp://10.0.0.1:80",
+            "CLOAKROOM_TRUSTED_PEERS_PORT_80_TCP_ADDR": "10.0.0.1",
+        ]
+        #expect(try Self.load(environment: links).warnings.isEmpty)
     }
 
     @Test("A misspelled key is corrected to the new name")

@@ -24,4 +24,11 @@ struct ExponentialBackoffTests {
             #expect(shortest >= full * (1 - part) && shortest <= full * (1 - part) + .nanoseconds(1))
         }
     }
+
+    @Test("The largest durations are no overflow")
+    func largest() {
+        let backoff = ExponentialBackoff(initial: .seconds(Int64.max), maximum: .seconds(Int64.max), jitter: 1)
+        #expect(backoff.delay(afterFailures: 1, random: 0) > .seconds(1))
+        #expect(backoff.delay(afterFailures: 64, random: .max) >= .zero)
+    }
 }
