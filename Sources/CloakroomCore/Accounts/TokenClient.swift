@@ -151,3 +151,47 @@ public protocol AccountObserver: Sendable {
     /// An event occurred.
     func accountEvent(_ event: AccountEvent, from origin: AuditContext)
 }
+
+/// Why an identity upstream rejects the gateway's own request, regardless of its credential. An operator has to correct
+/// the configuration of the gateway or of the upstream.
+public enum IdentityMisconfiguration: String, Sendable, Hashable, CaseIterable {
+    /// OAuth `invalid_client`: the client id or secret is wrong (RFC 6749 §5.2).
+    case invalidClient = "invalid_client"
+    /// OAuth `unauthorized_client`: the client may not use this grant.
+    case unauthorizedClient = "unauthorized_client"
+    /// OAuth `unsupported_grant_type`.
+    case unsupportedGrantType = "unsupported_grant_type"
+    /// OAuth `invalid_scope`.
+    case invalidScope = "invalid_scope"
+    /// OAuth `invalid_request`: a parameter is missing, unknown or malformed.
+    case invalidRequest = "invalid_request"
+    /// Status 404: the path of the call is probably wrong.
+    case notFound = "not_found"
+    /// Status 403: the API token is probably wrong.
+    case forbidden
+    /// Another 4xx status that is not among the call's `rejectedStatuses`.
+    case requestRejected = "request_refused"
+
+    /// Maps an OAuth error code; `nil` for codes with another meaning, and for unknown ones.
+    public init?(oauthCode code: String) {
+        switch Self(rawValue: code) {
+        case .invalidClient, .unauthorizedClient, .unsupportedGrantType, .invalidScope, .invalidRequest:
+            self.init(rawValue: code)
+        case .notFound, .forbidden, .requestRejected, nil: return nil
+        }
+    }
+
+    /// The first thing that an operator should check.
+    public var hint: StaticString {
+        switch self {
+        case .invalidClient: "the client's name or secret is wrong"
+        case .unauthorizedClient: "the upstream does not allow this grant for the client"
+        case .unsupportedGrantType: "the upstream does not support this grant"
+        case .invalidScope: "the upstream does not support the scope"
+        case .invalidRequest: "the upstream expects another request format"
+        case .notFound: "the path of the call is probably wrong"
+        case .forbidden: "the API token is probably wrong"
+        case .requestRejected: "check method, path and credentials of the call, and its rejectedStatuses"
+        }
+    }
+}
