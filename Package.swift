@@ -81,6 +81,7 @@ let package = Package(
         // Parsing and decisions, no I/O.
         room("CloakroomWire", [nioCore]),
         room("CloakroomCore", ["CloakroomWire", nioCore]),
+        room("CloakroomHTTP2", ["CloakroomWire", nioCore]),
         // TLS for outgoing connections.
         room("CloakroomTLS", ["CloakroomCore", nioCore, nioSSL]),
         // These modules communicate through protocols declared in CloakroomCore and do not import each other.
@@ -139,6 +140,7 @@ let package = Package(
             swiftSettings: settings),
         tests("CloakroomWire", ["TestSupport", nioCore]),
         tests("CloakroomCore", ["CloakroomWire", "TestSupport", nioCore]),
+        tests("CloakroomHTTP2", ["CloakroomWire", "TestSupport", nioCore, nioHPACK]),
         tests(
             "CloakroomTelemetry",
             ["CloakroomCore", "CloakroomWire", "TestSupport", nioCore, nioHTTP1, nioPosix, metrics, tracing, log]),
