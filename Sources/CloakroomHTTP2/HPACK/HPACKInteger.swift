@@ -31,4 +31,26 @@ enum HPACKInteger {
         }
         throw .compression
     }
+
+    /// Writes an integer whose first byte has other information in its upper bits.
+    @inline(__always)
+    static func write(
+        _ value: Int, prefix: Int, flags: UInt8, to room: inout MutableSpan<UInt8>, at end: inout Int
+    ) {
+        guard value >= prefix else {
+            room[end] = flags | UInt8(truncatingIfNeeded: value)
+            end += 1
+            return
+        }
+        room[end] = flags | UInt8(truncatingIfNeeded: prefix)
+        end += 1
+        var rest = value - prefix
+        while rest >= 0x80 {
+            room[end] = UInt8(truncatingIfNeeded: rest) | 0x80
+            end += 1
+            rest >>= 7
+        }
+        room[end] = UInt8(truncatingIfNeeded: rest)
+        end += 1
+    }
 }

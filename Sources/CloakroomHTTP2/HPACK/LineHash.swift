@@ -1,0 +1,24 @@
+/// A fast hash of field lines. It only selects a slot: slots are compared in full, so collisions cost bytes and not
+/// time.
+enum LineHash {
+    @inline(__always)
+    static func hash(_ bytes: Span<UInt8>, from start: Int, count: Int) -> UInt64 {
+        let raw = bytes.bytes
+        let factor: UInt64 = 0xff51_afd7_ed55_8ccd
+        var hash = 0x9e37_79b9_7f4a_7c15 ^ UInt64(truncatingIfNeeded: count)
+        var index = start
+        let end = start + count
+        while index + 8 <= end {
+            hash = (hash ^ raw.unsafeLoadUnaligned(fromByteOffset: index, as: UInt64.self)) &* factor
+            hash ^= hash >> 32
+            index += 8
+        }
+        var tail: UInt64 = 0
+        while index < end {
+            tail = tail << 8 | UInt64(bytes[index])
+            index += 1
+        }
+        hash = (hash ^ tail) &* factor
+        return hash ^ hash >> 29
+    }
+}
