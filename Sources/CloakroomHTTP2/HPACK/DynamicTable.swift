@@ -27,12 +27,21 @@ struct DynamicTable: ~Copyable {
 
     static let maxLimit = 16_384
 
+    /// Creates an empty table, which allocates nothing.
     init(limit: Int) {
         self.limit = min(max(limit, 0), Self.maxLimit)
     }
 
     /// The number of bytes allocated for lines and entries.
     var allocatedBytes: Int { bytes.capacity + ring.capacity * MemoryLayout<Entry>.stride }
+
+    /// The lines, the newest first.
+    var lines: [[UInt8]] {
+        (0..<count).map { age in
+            let entry = entry(age)
+            return Array(bytes[Int(entry.start)..<(Int(entry.start) + entry.line.count)])
+        }
+    }
 
     /// Returns the entry of an age: 0 is the newest. The age must be less than ``count``.
     @inline(__always)

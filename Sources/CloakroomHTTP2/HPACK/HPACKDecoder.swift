@@ -15,10 +15,11 @@ public struct HPACKDecoder: ~Copyable {
     let classifier = FieldLineClassifier()
 
     /// Creates a decoder with an empty table.
-    /// - Parameter tableLimit: The SETTINGS_HEADER_TABLE_SIZE that is announced to the client, 0...16,384.
+    /// - Parameter tableLimit: The SETTINGS_HEADER_TABLE_SIZE that is announced to the client, 0...16,384. The table
+    ///   has at most 4,096 bytes until the client changes it.
     public init(tableLimit: Int = 4_096) {
-        table = DynamicTable(limit: tableLimit)
-        self.tableLimit = table.limit
+        self.tableLimit = min(max(tableLimit, 0), DynamicTable.maxLimit)
+        table = DynamicTable(limit: min(self.tableLimit, 4_096))
     }
 
     /// Decodes the header block of a request.
@@ -76,6 +77,9 @@ public struct HPACKDecoder: ~Copyable {
     public mutating func compact() {
         table.compact()
     }
+
+    /// The lines of the dynamic table, the newest first: for tests.
+    package var tableLines: [[UInt8]] { table.lines }
 
     /// The number of bytes allocated for the dynamic table.
     package var allocatedBytes: Int { table.allocatedBytes }

@@ -51,6 +51,9 @@ public struct HPACKEncoder: ~Copyable {
         slots = []
     }
 
+    /// The lines of the dynamic table, the newest first: for tests.
+    package var tableLines: [[UInt8]] { table.lines }
+
     /// The number of bytes allocated for the dynamic table and its index.
     package var allocatedBytes: Int { table.allocatedBytes + slots.capacity * MemoryLayout<Slot>.stride }
 

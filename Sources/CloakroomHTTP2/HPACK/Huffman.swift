@@ -1,6 +1,6 @@
 /// The Huffman code of header strings (RFC 7541 §5.2, appendix B).
-struct Huffman: Sendable {
-    static let shared = Huffman()
+package struct Huffman: Sendable {
+    package static let shared = Huffman()
 
     private static let quickBits = 10
     private static let maxLength = 30
@@ -58,21 +58,21 @@ struct Huffman: Sendable {
 
     /// The maximum length of a decoded string: the shortest codes have five bits.
     @inline(__always)
-    static func maxDecodedCount(_ encoded: Int) -> Int { encoded * 8 / 5 }
+    package static func maxDecodedCount(_ encoded: Int) -> Int { encoded * 8 / 5 }
 
     /// Decodes a string.
     /// - Parameters:
     ///   - room: Receives the bytes from `position`.
     /// - Returns: The number of bytes; `nil` if the string contains EOS or its padding is invalid, or the room is too
     ///   small.
-    func decode(
+    package func decode(
         _ source: Span<UInt8>, from start: Int, count: Int, into room: inout MutableSpan<UInt8>, at position: Int
     ) -> Int? {
         run(source, from: start, to: start + count, keeps: true, into: &room, at: position).map { $0 - position }
     }
 
     /// Returns the number of bytes of a decoded string; `nil` if the string contains EOS or its padding is invalid.
-    func decodedCount(_ source: Span<UInt8>, from start: Int, count: Int) -> Int? {
+    package func decodedCount(_ source: Span<UInt8>, from start: Int, count: Int) -> Int? {
         var none = MutableSpan<UInt8>()
         return run(source, from: start, to: start + count, keeps: false, into: &none, at: 0)
     }
@@ -140,7 +140,7 @@ struct Huffman: Sendable {
     // MARK: - Encoding
 
     /// Returns the number of bytes of an encoded string.
-    func encodedCount(_ source: Span<UInt8>, from start: Int, count: Int) -> Int {
+    package func encodedCount(_ source: Span<UInt8>, from start: Int, count: Int) -> Int {
         let lengths = lengths.span
         var bits = 0
         for index in start..<(start + count) { bits += Int(lengths[Int(source[index])]) }
@@ -149,7 +149,7 @@ struct Huffman: Sendable {
 
     /// Encodes a string.
     /// - Parameter room: Receives the bytes from `position`; large enough for them.
-    func encode(
+    package func encode(
         _ source: Span<UInt8>, from start: Int, count: Int, into room: inout MutableSpan<UInt8>, at position: Int
     ) {
         var bits: UInt64 = 0

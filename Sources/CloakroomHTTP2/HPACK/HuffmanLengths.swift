@@ -2,11 +2,12 @@
 ///
 /// The code is canonical: codes of equal length are consecutive numbers in the order of their symbols, and longer codes
 /// follow shorter ones. The lengths therefore determine the codes.
-enum HuffmanLengths {
+package enum HuffmanLengths {
     /// The symbol that marks the end of a string; it never occurs in one (RFC 7541 §5.2).
     static let endOfString = 256
 
-    static let all: [UInt8] = [
+    /// The lengths, by symbol.
+    package static let all: [UInt8] = [
         13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28,
         28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28,
         6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6,

@@ -1,5 +1,5 @@
 /// The static table (RFC 7541, appendix A), as finished lines.
-struct StaticTable: Sendable {
+package struct StaticTable: Sendable {
     /// A line and its position in ``bytes``.
     struct Entry {
         var start: Int
@@ -29,7 +29,8 @@ struct StaticTable: Sendable {
         self.entries = entries
     }
 
-    static let fields: [(name: String, value: String)] = [
+    /// The names and values, from index 1 on.
+    package static let fields: [(name: String, value: String)] = [
         (":authority", ""), (":method", "GET"), (":method", "POST"), (":path", "/"), (":path", "/index.html"),
         (":scheme", "http"), (":scheme", "https"), (":status", "200"), (":status", "204"), (":status", "206"),
         (":status", "304"), (":status", "400"), (":status", "404"), (":status", "500"), ("accept-charset", ""),

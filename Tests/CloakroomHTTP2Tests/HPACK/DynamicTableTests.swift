@@ -12,14 +12,6 @@ struct DynamicTableTests {
         return (Array("\(name): \(value)\r\n".utf8), line)
     }
 
-    private static func lines(_ table: borrowing DynamicTable) -> [String] {
-        (0..<table.count).map { age in
-            let entry = table.entry(age)
-            return String(
-                decoding: table.bytes[Int(entry.start)..<(Int(entry.start) + entry.line.count)], as: UTF8.self)
-        }
-    }
-
     @Test("RFC 7541 §4.4: a line that is larger than the table empties it and is not inserted")
     func tooLarge() {
         var table = DynamicTable(limit: 100)
@@ -70,7 +62,7 @@ struct DynamicTableTests {
                 let size = table.size
                 #expect(size == model.reduce(0) { $0 + $1.size })
                 guard step % 20 == 0 else { continue }
-                let lines = Self.lines(table)
+                let lines = table.lines.map { String(decoding: $0, as: UTF8.self) }
                 #expect(lines == model.map(\.text))
             }
             let allocated = table.allocatedBytes

@@ -11,7 +11,7 @@ struct BlockWriter {
     init() {}
 
     /// Creates a block of literals with literal names.
-    init(_ fields: [(String, String)], _ form: Form = .plain, huffman: Bool = false) {
+    init(_ fields: [(name: String, value: String)], _ form: Form = .plain, huffman: Bool = false) {
         for (name, value) in fields { literal(name, value, form, huffman: huffman) }
     }
 

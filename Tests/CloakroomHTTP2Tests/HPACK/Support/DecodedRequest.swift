@@ -70,13 +70,7 @@ final class TestDecoder {
     var tableSize: Int { decoder.table.size }
 
     /// The lines of the dynamic table, the newest first.
-    var tableLines: [String] {
-        (0..<decoder.table.count).map { age in
-            let entry = decoder.table.entry(age)
-            let start = Int(entry.start)
-            return String(decoding: decoder.table.bytes[start..<(start + entry.line.count)], as: UTF8.self)
-        }
-    }
+    var tableLines: [String] { decoder.tableLines.map { String(decoding: $0, as: UTF8.self) } }
 }
 
 struct UnexpectedResult: Error {

@@ -67,13 +67,7 @@ final class TestEncoder {
     var allocatedBytes: Int { encoder.allocatedBytes }
 
     /// The lines of the dynamic table, the newest first.
-    var tableLines: [String] {
-        (0..<encoder.table.count).map { age in
-            let entry = encoder.table.entry(age)
-            let start = Int(entry.start)
-            return String(decoding: encoder.table.bytes[start..<(start + entry.line.count)], as: UTF8.self)
-        }
-    }
+    var tableLines: [String] { encoder.tableLines.map { String(decoding: $0, as: UTF8.self) } }
 
     /// Parses a response head.
     static func head(_ text: String) throws -> ResponseHead {
