@@ -183,8 +183,8 @@ let package = Package(
         .target(
             name: "FuzzTargets",
             dependencies: [
-                "CloakroomAdmin", "CloakroomConfig", "CloakroomCore", "CloakroomIdentity", "CloakroomSessions",
-                "CloakroomTelemetry", "CloakroomWire", nioCore, "TestSupport",
+                "CloakroomAdmin", "CloakroomConfig", "CloakroomCore", "CloakroomHTTP2", "CloakroomIdentity",
+                "CloakroomSessions", "CloakroomTelemetry", "CloakroomWire", nioCore, "TestSupport",
             ],
             path: "Tests/Fuzzing/Targets", swiftSettings: settings),
         .testTarget(
