@@ -41,7 +41,7 @@ extension HPACKDecoder {
             guard isInserted, lineCount + 28 <= table.limit else {
                 // It is larger than the table (RFC 7541 §4.4), or does not change it.
                 if isInserted { table.removeAll() }
-                assembly.takeDropped(role(of: name) ?? .plain)
+                if let role = role(of: name) { assembly.takeDropped(role) }
                 return 0
             }
         }

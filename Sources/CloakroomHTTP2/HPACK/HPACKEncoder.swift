@@ -77,7 +77,9 @@ public struct HPACKEncoder: ~Copyable {
         into out: inout ByteBuffer
     ) {
         let bytes = head.bytes.readableBytesUInt8Span
-        Self.write(upTo: Self.maxEncodedCount(bytes.count), to: &out) { room in
+        var count = 0
+        for field in head.fields { count += Int(field.nameCount) + Int(field.valueCount) + 16 }
+        Self.write(upTo: count, to: &out) { room in
             var end = 0
             for field in head.fields where !field.isStripped {
                 let line = ReceivedLine(

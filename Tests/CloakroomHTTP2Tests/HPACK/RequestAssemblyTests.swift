@@ -227,6 +227,9 @@ struct RequestAssemblyTests {
         #expect(try Self.result(large) == .tooLarge(.headTooLarge))
         #expect(
             try Self.result(Self.pseudo + (0..<30).map { ("cookie", "c\($0)=\(long)") }) == .tooLarge(.headTooLarge))
+        // Fields after the target, whose name is not known when it is dropped.
+        let early = [(":path", "/" + String(repeating: long, count: 20)), (":method", "GET"), (":scheme", "https")]
+        #expect(try Self.result(early + [(":authority", "a")]) == .tooLarge(.targetTooLong))
         let both = [("x", String(repeating: long, count: 11)), ("connection", "close")]
         for fields in [Self.pseudo + both, Self.pseudo + both.reversed()] {
             let decoder = TestDecoder()

@@ -121,6 +121,8 @@ private enum HeaderBlocks {
             try require(small.tableLines == lines, "the table differs with small limits")
             try require(trailers.tableLines == lines, "the table differs with trailers")
             try checkResult(result, RequestModel(fields), size: fields.reduce(0) { $0 + $1.line.count })
+            try require(
+                smallResult != .malformed || result == .malformed, "limits make a valid request malformed")
             if case .request = smallResult {
                 try require(smallResult == result && other.bytes == head.bytes, "limits change a request")
             }
