@@ -8,17 +8,24 @@ enum LineHash {
         var hash = 0x9e37_79b9_7f4a_7c15 ^ UInt64(truncatingIfNeeded: count)
         var index = start
         let end = start + count
-        while index + 8 <= end {
-            hash = (hash ^ raw.unsafeLoadUnaligned(fromByteOffset: index, as: UInt64.self)) &* factor
+        precondition(start >= 0 && count >= 0 && end <= bytes.count)
+        while index &+ 8 <= end {
+            hash = (hash ^ raw.unsafeLoadUnaligned(fromUncheckedByteOffset: index, as: UInt64.self)) &* factor
             hash ^= hash >> 32
-            index += 8
+            index &+= 8
         }
         var tail: UInt64 = 0
-        while index < end {
-            tail = tail << 8 | UInt64(bytes[index])
-            index += 1
+        if count >= 8 {
+            // The last word overlaps the one before it.
+            tail = raw.unsafeLoadUnaligned(fromUncheckedByteOffset: end &- 8, as: UInt64.self)
+        } else {
+            while index < end {
+                tail = tail << 8 | UInt64(bytes[index])
+                index += 1
+            }
         }
         hash = (hash ^ tail) &* factor
+        hash = (hash ^ hash >> 32) &* factor
         return hash ^ hash >> 29
     }
 }

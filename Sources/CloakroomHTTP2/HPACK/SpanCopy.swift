@@ -43,12 +43,18 @@ extension Span<UInt8> {
         guard start >= 0, otherStart >= 0, start + length <= self.count, otherStart + length <= other.count else {
             return false
         }
-        while index + 8 <= length {
-            let word = left.unsafeLoadUnaligned(fromByteOffset: start + index, as: UInt64.self)
-            guard word == right.unsafeLoadUnaligned(fromByteOffset: otherStart + index, as: UInt64.self) else {
-                return false
-            }
-            index += 8
+        // The ranges have been checked.
+        while index &+ 8 <= length {
+            let word = left.unsafeLoadUnaligned(fromUncheckedByteOffset: start &+ index, as: UInt64.self)
+            guard word == right.unsafeLoadUnaligned(fromUncheckedByteOffset: otherStart &+ index, as: UInt64.self)
+            else { return false }
+            index &+= 8
+        }
+        if length >= 8 {
+            // The last word overlaps the one before it.
+            let last = length &- 8
+            return left.unsafeLoadUnaligned(fromUncheckedByteOffset: start &+ last, as: UInt64.self)
+                == right.unsafeLoadUnaligned(fromUncheckedByteOffset: otherStart &+ last, as: UInt64.self)
         }
         while index < length {
             guard self[start + index] == other[otherStart + index] else { return false }

@@ -27,6 +27,15 @@ struct ResponseLineCacheTests {
         }
     }
 
+    @Test("Similar lines are spread over the slots")
+    func spread() {
+        for format in ["x-header-#: value", "x: #", "#: x", "cache-control: public, max-age=#, immutable"] {
+            let slots = Set((0..<256).map { Self.slot(format.replacing("#", with: "\($0)")) })
+            // The expected number of random slots is 162.
+            #expect(slots.count > 140, "\(format)")
+        }
+    }
+
     @Test("Lines that differ only in a byte, in its place or in the case of the value are different")
     func similar() throws {
         let encoder = TestEncoder()
