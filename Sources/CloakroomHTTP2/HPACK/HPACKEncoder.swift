@@ -158,8 +158,16 @@ extension HPACKEncoder {
         var slot = 0
         // Frequent fields that are not inserted are not cached either.
         if count <= CachedLines.maxLineCount, field != .contentLength, field != .setCookie {
-            slot = CachedLines.slot(LineHash.hash(bytes, from: line.start, count: count))
-            if let entry = cache.entry(at: slot, bytes, from: line.start, count: count) {
+            let hash = LineHash.hash(bytes, from: line.start, count: count)
+            slot = CachedLines.slot(hash)
+            var entry = cache.entry(at: slot, bytes, from: line.start, count: count)
+            if entry == nil {
+                // Each line has two slots, so that two lines that recur rarely displace each other for ever.
+                let second = CachedLines.slot(hash >> 8)
+                entry = cache.entry(at: second, bytes, from: line.start, count: count)
+                slot = entry == nil ? cache.freeSlot(slot, second) : second
+            }
+            if let entry {
                 return encode(entry, cache.finished.span, at: CachedLines.finishedStart(slot), to: &room, at: &end)
             }
         }
@@ -184,8 +192,13 @@ extension HPACKEncoder {
             return writeLiteral(entry, lines, at: start, to: &room, at: &end)
         }
         if slots.isEmpty { slots = Array(repeating: Slot(), count: Self.slotCount) }
-        let index = Int(truncatingIfNeeded: entry.hash) & (Self.slotCount - 1)
-        let tag = UInt16(truncatingIfNeeded: entry.hash >> 48)
+        // The tag of a line that was sent is not 0, which is that of a free slot.
+        let tag = UInt16(truncatingIfNeeded: entry.hash >> 48) | 1
+        var index = Int(truncatingIfNeeded: entry.hash) & (Self.slotCount - 1)
+        if slots[index].tag != tag, slots[index].tag != 0 {
+            let second = Int(truncatingIfNeeded: entry.hash >> 8) & (Self.slotCount - 1)
+            if slots[second].tag == tag || slots[second].tag == 0 { index = second }
+        }
         let slot = slots[index]
         let age = Int(UInt16(truncatingIfNeeded: table.inserted) &- slot.insertion)
         if age < table.count, isEntry(age, line, lines, at: start) {

@@ -49,6 +49,12 @@ struct CachedLines: ~Copyable {
         return entry
     }
 
+    /// The slot for a new line: the first of its two that is free, or the first one.
+    func freeSlot(_ first: Int, _ second: Int) -> Int {
+        guard !entries.isEmpty, entries[first].receivedCount != 0 else { return first }
+        return entries[second].receivedCount == 0 ? second : first
+    }
+
     /// Position of the finished line of a slot.
     @inline(__always)
     static func finishedStart(_ slot: Int) -> Int { slot * finishedSize }
