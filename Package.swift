@@ -13,9 +13,10 @@ func room(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
     .target(name: name, dependencies: dependencies, swiftSettings: settings)
 }
 
-func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+func tests(_ name: String, _ dependencies: [Target.Dependency], exclude: [String] = []) -> Target {
     .testTarget(
-        name: name + "Tests", dependencies: [.target(name: name)] + dependencies, swiftSettings: settings)
+        name: name + "Tests", dependencies: [.target(name: name)] + dependencies, exclude: exclude,
+        swiftSettings: settings)
 }
 
 // Only hexadecimal digits and the suffix `-dirty`, because the value becomes part of a compiler command line.
@@ -81,6 +82,7 @@ let package = Package(
         // Parsing and decisions, no I/O.
         room("CloakroomWire", [nioCore]),
         room("CloakroomCore", ["CloakroomWire", nioCore]),
+        room("CloakroomHTTP2", ["CloakroomWire", nioCore]),
         // TLS for outgoing connections.
         room("CloakroomTLS", ["CloakroomCore", nioCore, nioSSL]),
         // These modules communicate through protocols declared in CloakroomCore and do not import each other.
@@ -140,6 +142,8 @@ let package = Package(
         tests("CloakroomWire", ["TestSupport", nioCore]),
         tests("CloakroomCore", ["CloakroomWire", "TestSupport", nioCore]),
         tests(
+            "CloakroomHTTP2", ["CloakroomWire", "TestSupport", nioCore, nioHPACK], exclude: ["HPACK/Corpus"]),
+        tests(
             "CloakroomTelemetry",
             ["CloakroomCore", "CloakroomWire", "TestSupport", nioCore, nioHTTP1, nioPosix, metrics, tracing, log]),
         tests(
@@ -179,8 +183,8 @@ let package = Package(
         .target(
             name: "FuzzTargets",
             dependencies: [
-                "CloakroomAdmin", "CloakroomConfig", "CloakroomCore", "CloakroomIdentity", "CloakroomSessions",
-                "CloakroomTelemetry", "CloakroomWire", nioCore, "TestSupport",
+                "CloakroomAdmin", "CloakroomConfig", "CloakroomCore", "CloakroomHTTP2", "CloakroomIdentity",
+                "CloakroomSessions", "CloakroomTelemetry", "CloakroomWire", nioCore, "TestSupport",
             ],
             path: "Tests/Fuzzing/Targets", swiftSettings: settings),
         .testTarget(

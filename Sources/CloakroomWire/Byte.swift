@@ -29,7 +29,7 @@ public enum Byte {
     ///
     /// Checks eight bytes at a time while all are at least 0x20 and none is DEL; most bytes of a head are in values.
     @inline(__always)
-    static func endOfFieldText(_ bytes: Span<UInt8>, from start: Int, to end: Int) -> Int {
+    package static func endOfFieldText(_ bytes: Span<UInt8>, from start: Int, to end: Int) -> Int {
         var index = start
         let raw = bytes.bytes
         while index + 8 <= end {
@@ -49,7 +49,7 @@ public enum Byte {
 
     /// Whether the byte is optional white space.
     @inline(__always)
-    static func isBlank(_ byte: UInt8) -> Bool {
+    package static func isBlank(_ byte: UInt8) -> Bool {
         byte == 0x20 || byte == 0x09
     }
 

@@ -56,7 +56,7 @@ public enum KnownField: UInt8, Sendable, CaseIterable {
 /// Maps names to known fields, regardless of case, without creating a string.
 ///
 /// A name is packed into up to four words of eight bytes; the table has one short list of candidates for each length.
-struct KnownFieldTable: Sendable {
+package struct KnownFieldTable: Sendable {
     private struct Entry {
         var words: (UInt64, UInt64, UInt64, UInt64)
         var field: KnownField
@@ -67,7 +67,7 @@ struct KnownFieldTable: Sendable {
     private var starts: [Int]
     private var entries: [Entry] = []
 
-    static let shared = KnownFieldTable()
+    package static let shared = KnownFieldTable()
 
     init() {
         starts = Array(repeating: 0, count: Self.longest + 2)
@@ -83,7 +83,7 @@ struct KnownFieldTable: Sendable {
 
     /// Returns the field whose name is at the given position.
     @inline(__always)
-    func field(_ bytes: Span<UInt8>, from start: Int, count: Int) -> KnownField {
+    package func field(_ bytes: Span<UInt8>, from start: Int, count: Int) -> KnownField {
         guard count <= Self.longest else { return .other }
         let first = starts[count]
         let end = starts[count + 1]

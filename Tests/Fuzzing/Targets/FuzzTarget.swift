@@ -34,7 +34,7 @@ public struct FuzzTarget: Sendable, CustomStringConvertible {
     public static let all: [FuzzTarget] = [
         .requests, .responses, .chunks, .cookies, .requestTargets, .proxyHeaders, .builtHeads, .webSockets, .config,
         .serverReplies, .json, .signIns, .tokenResponses, .userDocuments, .collectorResponses, .retryAfter, .accept,
-        .revocations, .forwardedFor, .traceContexts, .origins,
+        .revocations, .forwardedFor, .traceContexts, .origins, .headerBlocks, .huffman,
     ]
 
     /// The target with a name.

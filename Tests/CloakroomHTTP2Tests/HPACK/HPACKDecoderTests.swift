@@ -1,0 +1,153 @@
+import CloakroomWire
+import NIOCore
+import Testing
+
+@testable import CloakroomHTTP2
+
+@Suite("Decoding of header blocks")
+struct HPACKDecoderTests {
+    private static let limits = HeadLimits()
+
+    @Test("RFC 7541 §C.3, §C.4: requests that share a table, with and without Huffman code")
+    func examples() throws {
+        let plain = [
+            "8286 8441 0f77 7777 2e65 7861 6d70 6c65 2e63 6f6d", "8286 84be 5808 6e6f 2d63 6163 6865",
+            "8287 85bf 400a 6375 7374 6f6d 2d6b 6579 0c63 7573 746f 6d2d 7661 6c75 65",
+        ]
+        let huffman = [
+            "8286 8441 8cf1 e3c2 e5f2 3a6b a0ab 90f4 ff", "8286 84be 5886 a8eb 1064 9cbf",
+            "8287 85bf 4088 25a8 49e9 5ba9 7d7f 8925 a849 e95b b8e8 b4bf",
+        ]
+        for blocks in [plain, huffman] {
+            let decoder = TestDecoder()
+            let first = try decoder.request(hex(blocks[0]))
+            #expect(first.fields == [":authority=www.example.com"])
+            #expect(first.method == "GET" && first.target == "/")
+            #expect(decoder.tableLines == [":authority: www.example.com\r\n"])
+            let second = try decoder.request(hex(blocks[1]))
+            #expect(second.fields == [":authority=www.example.com", "cache-control=no-cache"])
+            let third = try decoder.request(hex(blocks[2]))
+            #expect(third.target == "/index.html")
+            #expect(
+                third.text
+                    == ":method: GET\r\n:scheme: https\r\n:path: /index.html\r\n:authority: www.example.com\r\n"
+                    + "custom-key: custom-value\r\n\r\n")
+            #expect(
+                decoder.tableLines == [
+                    "custom-key: custom-value\r\n", "cache-control: no-cache\r\n", ":authority: www.example.com\r\n",
+                ])
+        }
+    }
+
+    @Test(
+        "RFC 7541: blocks that are not valid end the connection",
+        arguments: [
+            ("index 0", "80"), ("an index beyond the tables", "be"), ("a name beyond the tables", "7e 01 61"),
+            ("an integer without end", "ff"), ("an integer of five bytes", "ff 80 80 80 80 01"),
+            ("an integer that overflows", "ff ff ff ff ff ff ff ff ff ff 7f"),
+            ("a name beyond the block", "00 03 61 61"), ("a value beyond the block", "00 01 61 02 61"),
+            ("no value", "00 01 61"), ("no name", "40"), ("invalid Huffman code", "00 81 ff 01 61"),
+            ("a Huffman code without end", "00 01 61 84 ff ff ff ff"),
+            ("a table size above the limit", "3f e2 1f 82"), ("a table size after a field", "82 20"),
+            ("three table sizes", "20 20 20"), ("a length of 2^28", "00 7f 81 ff ff 7f 61"),
+        ])
+    func invalid(what: String, block: String) {
+        let decoder = TestDecoder()
+        #expect(throws: HPACKError.compression, "\(what)") { try decoder.result(hex(block)) }
+        let other = TestDecoder()
+        #expect(throws: HPACKError.compression, "\(what)") { _ = try other.trailers(hex(block)) }
+    }
+
+    @Test("RFC 7541 §4.2: the table size can be changed twice at the start of a block, up to the announced limit")
+    func tableSize() throws {
+        let decoder = TestDecoder(tableLimit: 100)
+        var block = BlockWriter()
+        block.tableSize(0)
+        block.tableSize(100)
+        block.append(Request.block)
+        _ = try decoder.request(block.bytes)
+        #expect(decoder.tableLines.isEmpty)
+        var tooLarge = BlockWriter()
+        tooLarge.tableSize(101)
+        #expect(throws: HPACKError.compression) { try decoder.result(tooLarge.bytes) }
+    }
+
+    @Test("RFC 7541 §4.3: a smaller table evicts, and a larger one does not bring entries back")
+    func eviction() throws {
+        let decoder = TestDecoder()
+        _ = try decoder.request(Request.block + BlockWriter([("x", "1"), ("y", "2")], .inserted).bytes)
+        #expect(decoder.tableLines == ["y: 2\r\n", "x: 1\r\n"])
+        var smaller = BlockWriter()
+        smaller.tableSize(34)
+        _ = try decoder.request(smaller.bytes + Request.block)
+        #expect(decoder.tableLines == ["y: 2\r\n"])
+        var larger = BlockWriter()
+        larger.tableSize(4_096)
+        _ = try decoder.request(larger.bytes + Request.block)
+        #expect(decoder.tableLines == ["y: 2\r\n"])
+        var block = BlockWriter()
+        block.append(Request.block)
+        block.indexed(63)
+        #expect(throws: HPACKError.compression) { try decoder.result(block.bytes) }
+    }
+
+    @Test("Three forms of literals, with names that are literal or in a table, give the same line")
+    func literals() throws {
+        for form in BlockWriter.Form.allCases {
+            for huffman in [false, true] {
+                let decoder = TestDecoder()
+                var block = BlockWriter()
+                block.append(Request.block)
+                block.literal("accept", "a/b", form, huffman: huffman)
+                block.literal(nameIndex: 19, "a/b", form, huffman: huffman)
+                if form == .inserted { block.literal(nameIndex: 62, "a/b", form, huffman: huffman) }
+                let fields = try decoder.request(block.bytes).fields
+                #expect(fields.dropFirst() == Array(repeating: "accept=a/b", count: fields.count - 1)[...])
+                #expect(decoder.tableLines.count == (form == .inserted ? 3 : 0))
+            }
+        }
+    }
+
+    @Test("RFC 7541 §4.4: a name can refer to the entry that the insertion evicts")
+    func evictedName() throws {
+        let decoder = TestDecoder(tableLimit: 64)
+        _ = try decoder.request(Request.block + BlockWriter([("x-name", "0123456789")], .inserted).bytes)
+        var block = BlockWriter()
+        block.append(Request.block)
+        block.literal(nameIndex: 62, "abcdefghij", .inserted)
+        #expect(try decoder.request(block.bytes).fields.last == "x-name=abcdefghij")
+        #expect(decoder.tableLines == ["x-name: abcdefghij\r\n"])
+    }
+
+    @Test("A head that is larger than the buffer at first is complete")
+    func growth() throws {
+        let decoder = TestDecoder()
+        let values = (0..<60).map { String(repeating: "\($0 % 10)", count: 200) }
+        let block = Request.block + BlockWriter(values.map { ("x", $0) }, .inserted).bytes
+        #expect(try decoder.request(block, limits: Self.limits).fields.dropFirst() == values.map { "x=" + $0 }[...])
+        #expect(decoder.tableLines.count == 17)
+    }
+
+    @Test("The storage of a head is used again")
+    func reuse() throws {
+        let decoder = TestDecoder()
+        var head = RequestHead()
+        _ = try decoder.decode(Request.block, limits: Self.limits, into: &head)
+        let address = head.bytes.withUnsafeReadableBytes { $0.baseAddress }
+        _ = try decoder.decode(Request.block, limits: Self.limits, into: &head)
+        #expect(head.bytes.withUnsafeReadableBytes { $0.baseAddress } == address)
+        // Another owner of the storage keeps its contents.
+        let copy = head.bytes
+        let other = BlockWriter([(":method", "PUT")]).bytes + Request.block.dropFirst()
+        _ = try decoder.decode(other, limits: Self.limits, into: &head)
+        #expect(String(buffer: copy).hasPrefix(":method: GET\r\n"))
+        #expect(String(buffer: head.bytes).hasPrefix(":method: PUT\r\n"))
+    }
+}
+
+/// A minimal request.
+enum Request {
+    /// Four bytes of indices, and an authority that is not inserted.
+    static let block: [UInt8] = [0x82, 0x87, 0x84, 0x01, 0x06] + Array("a.test".utf8)
+    static let fields = [(":method", "GET"), (":scheme", "https"), (":path", "/"), (":authority", "a.test")]
+}

@@ -1,0 +1,198 @@
+import CloakroomWire
+import NIOCore
+import TestSupport
+import Testing
+
+@testable import CloakroomHTTP2
+
+@Suite("Encoding of header blocks")
+struct HPACKEncoderTests {
+    private static let lines = "200 OK\r\nContent-Type:text/html\r\nX-Frame-Options: DENY\r\nVary:  Cookie \r\n"
+    private static let fields = [":status=200", "content-type=text/html", "x-frame-options=DENY", "vary=Cookie"]
+
+    @Test("Names are in lower case, values without the white space around them, in all representations")
+    func normalized() throws {
+        let encoder = TestEncoder()
+        for _ in 0..<6 { #expect(try encoder.send(Self.lines) == Self.fields) }
+    }
+
+    @Test("A line that recurs is inserted, and then one byte")
+    func recurring() throws {
+        let encoder = TestEncoder()
+        var sizes: [Int] = []
+        for _ in 0..<5 {
+            _ = try encoder.send(Self.lines)
+            sizes.append(encoder.block.count)
+        }
+        #expect(sizes[0] == sizes[1])
+        #expect(sizes[2] < sizes[1])
+        #expect(sizes[3...] == [4, 4])
+        #expect(encoder.tableLines == ["vary: Cookie\r\n", "x-frame-options: DENY\r\n", "content-type: text/html\r\n"])
+    }
+
+    @Test("The first responses of a connection do not reveal which lines other connections of the loop received")
+    func sharedCache() throws {
+        let cache = ResponseLineCache()
+        let other = TestEncoder(cache: cache)
+        for _ in 0..<5 { _ = try other.send(Self.lines) }
+        let first = TestEncoder(cache: cache)
+        let fresh = TestEncoder()
+        for _ in 0..<2 {
+            _ = try first.send(status: 200, lines: "Content-Type: text/html\r\n")
+            _ = try fresh.send(status: 200, lines: "Content-Type: text/html\r\n")
+        }
+        let unseen = TestEncoder()
+        _ = try unseen.send(Self.lines)
+        let seen = TestEncoder(cache: cache)
+        _ = try seen.send(Self.lines)
+        #expect(seen.block == unseen.block)
+    }
+
+    @Test("Stripped fields and the excepted one are omitted")
+    func omitted() throws {
+        var head = try TestEncoder.head("201 Made\r\nA: 1\r\nSec-WebSocket-Accept: x\r\nB: 2\r\nC: 3\r\n")
+        head.fields[2].isStripped = true
+        let encoder = TestEncoder()
+        for _ in 0..<4 {
+            #expect(
+                try encoder.send(head, except: "sec-websocket-accept") == [":status=201", "a=1", "c=3"])
+        }
+        #expect(try encoder.send(head) == [":status=201", "a=1", "sec-websocket-accept=x", "c=3"])
+    }
+
+    @Test(
+        "Every status has three digits",
+        arguments: [100, 103, 200, 204, 206, 299, 304, 400, 401, 404, 418, 500, 503, 599, 999])
+    func status(_ status: Int) throws {
+        let encoder = TestEncoder()
+        #expect(try encoder.send(status: status, lines: "") == [":status=\(status)"])
+        #expect(encoder.block.count == ([200, 204, 206, 304, 400, 404, 500].contains(status) ? 1 : 5))
+    }
+
+    @Test("Complete lines of the gateway, and trailers, which have no status")
+    func fieldLines() throws {
+        let encoder = TestEncoder()
+        for _ in 0..<4 {
+            #expect(
+                try encoder.send(status: 403, lines: "A-B: c d\r\nE:f\r\nG: \r\nH:\t i \r\n")
+                    == [":status=403", "a-b=c d", "e=f", "g=", "h=i"])
+            #expect(try encoder.send(status: nil, lines: "grpc-status: 0\r\n") == ["grpc-status=0"])
+            #expect(try encoder.send(status: nil, lines: "") == [])
+            #expect(try encoder.send(name: "content-length", value: "17") == ["content-length=17"])
+            #expect(try encoder.send(name: "x-other", value: "") == ["x-other="])
+        }
+        #expect(encoder.tableCount == 5)
+    }
+
+    @Test(
+        "Lines whose values are unique are not inserted, however often they recur",
+        arguments: [
+            "set-cookie", "authorization", "proxy-authorization", "proxy-authenticate", "www-authenticate", "location",
+            "content-location", "etag", "last-modified", "content-length", "content-range", "age", "expires",
+            "x-request-id", "traceparent", "tracestate", "authentication-info", "proxy-authentication-info",
+        ])
+    func neverInserted(name: String) throws {
+        let encoder = TestEncoder()
+        for _ in 0..<5 {
+            #expect(try encoder.send("200 OK\r\n\(name): 1\r\n") == [":status=200", "\(name)=1"])
+            #expect(
+                try encoder.send(status: 200, lines: "\(name.uppercased()): 1\r\n") == [":status=200", "\(name)=1"])
+        }
+        #expect(encoder.tableCount == 0)
+    }
+
+    @Test(
+        "RFC 7541 §7.1.3: sensitive fields have the representation that no intermediary may index",
+        arguments: [("set-cookie", true), ("authorization", true), ("www-authenticate", true), ("etag", false)])
+    func neverIndexed(name: String, isSensitive: Bool) throws {
+        let encoder = TestEncoder()
+        _ = try encoder.send(status: nil, lines: "\(name): 1\r\n")
+        #expect(encoder.block.first.map { $0 & 0xf0 } == (isSensitive ? 0x10 : 0))
+        _ = try encoder.send("200 OK\r\n\(name): 1\r\n")
+        #expect(encoder.block[1] & 0xf0 == (isSensitive ? 0x10 : 0))
+    }
+
+    @Test("Unique values never evict lines that recur")
+    func unique() throws {
+        let encoder = TestEncoder()
+        for _ in 0..<4 { _ = try encoder.send(Self.lines) }
+        for number in 0..<1_000 { _ = try encoder.send("200 OK\r\nX-Unique: value-\(number)\r\n") }
+        #expect(encoder.tableCount == 3)
+        for _ in 0..<2 { #expect(try encoder.send(Self.lines) == Self.fields) }
+        #expect(encoder.tableCount == 3)
+    }
+
+    @Test("Lines of all lengths, with values and names around the limits of lengths and of the cache")
+    func lengths() throws {
+        let encoder = TestEncoder()
+        for length in Array(0...300) + [4_000, 4_064, 4_096, 16_000, 60_000] {
+            let value = String(repeating: "v", count: length)
+            for (name, text) in [("x", value), ("x" + value.prefix(400), value), ("server", value)] {
+                for _ in 0..<3 {
+                    #expect(
+                        try encoder.send("200 OK\r\n\(name.uppercased()): \(text)\r\n") == [
+                            ":status=200", "\(name)=\(text)",
+                        ])
+                }
+            }
+        }
+    }
+
+    @Test("A head with many fields, of bytes whose Huffman codes are the longest")
+    func manyFields() throws {
+        let encoder = TestEncoder()
+        let value = String(repeating: "\\", count: 7_900)
+        let many = (0..<5_000).map { "a\($0): \\\r\n" }.joined()
+        for _ in 0..<3 {
+            #expect(try encoder.send("302 Found\r\nLocation: \(value)\r\n") == [":status=302", "location=\(value)"])
+            #expect(try encoder.send("200 OK\r\n" + many).count == 5_001)
+            #expect(encoder.block.count < 2 * many.utf8.count)
+        }
+    }
+
+    @Test("RFC 7541 §4.2: changes of the table size begin the next block, the lowest one first")
+    func tableSize() throws {
+        let encoder = TestEncoder()
+        _ = try encoder.send(Self.lines)
+        #expect(encoder.block.first == 0x88)
+        for (limits, expected) in [
+            ([4_096], []), ([65_536], []), ([1_000], ["3f c9 07"]), ([0], ["20"]), ([100], ["3f 45"]),
+            ([0, 4_096], ["20", "3f e1 1f"]), ([50, 10, 2_000, 30], ["2a", "3e"]), ([Int.max], ["3f e1 1f"]),
+            ([-1], ["20"]), ([4_096, 0], []), ([4_096], ["3f e1 1f"]), ([5_000, 4_097], []),
+        ] as [([Int], [String])] {
+            for limit in limits { encoder.setTableLimit(limit) }
+            #expect(try encoder.send(Self.lines) == Self.fields)
+            let prefix = expected.flatMap { hex($0) }
+            #expect(Array(encoder.block.prefix(prefix.count + 1)) == prefix + [0x88], "\(limits)")
+            #expect(try encoder.send(Self.lines) == Self.fields)
+            #expect(encoder.block.first == 0x88)
+        }
+    }
+
+    @Test("A small table of the client is respected: it is not filled by one line, and 0 is never used")
+    func smallTable() throws {
+        for limit in [0, 32, 100, 400, 1_000] {
+            let encoder = TestEncoder()
+            encoder.setTableLimit(limit)
+            for _ in 0..<5 { #expect(try encoder.send(Self.lines) == Self.fields) }
+            #expect(encoder.tableSize <= limit)
+            #expect(encoder.tableCount == (limit < 400 ? 0 : limit < 1_000 ? 1 : 3))
+        }
+    }
+
+    @Test("Memory: nothing at first, bounded after many lines, little after compaction, which loses no entry")
+    func memory() throws {
+        let encoder = TestEncoder()
+        #expect(encoder.allocatedBytes == 0)
+        for number in 0..<500 {
+            for _ in 0..<3 { _ = try encoder.send("200 OK\r\nX-\(number): \(String(repeating: "a", count: 100))\r\n") }
+        }
+        #expect(encoder.tableSize > 3_900)
+        #expect(encoder.allocatedBytes < 12_000)
+        let lines = encoder.tableLines
+        encoder.compact()
+        #expect(encoder.allocatedBytes < 5_000)
+        #expect(encoder.tableLines == lines)
+        for _ in 0..<5 { #expect(try encoder.send(Self.lines) == Self.fields) }
+    }
+}

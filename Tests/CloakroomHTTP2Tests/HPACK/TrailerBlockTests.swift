@@ -1,0 +1,49 @@
+import CloakroomWire
+import NIOCore
+import Testing
+
+@testable import CloakroomHTTP2
+
+@Suite("Trailer blocks")
+struct TrailerBlockTests {
+    private static func decode(_ fields: [(String, String)]) throws -> TrailerBlockResult {
+        let decoder = TestDecoder()
+        return try decoder.trailers(BlockWriter(fields, .inserted).bytes)
+    }
+
+    @Test("Fields become a trailer section")
+    func fields() throws {
+        guard case .trailers(let section?) = try Self.decode([("grpc-status", "0"), ("x", ""), ("cookie", "a")]) else {
+            Issue.record("not a section")
+            return
+        }
+        #expect(String(buffer: section.bytes) == "grpc-status: 0\r\nx: \r\ncookie: a\r\n")
+        #expect(section.fields.map(\.name) == [.other, .other, .cookie])
+    }
+
+    @Test("A block without fields is no section")
+    func empty() throws {
+        #expect(try Self.decode([]) == .trailers(nil))
+    }
+
+    @Test(
+        "RFC 9113 §8.1: pseudo-fields, connection-specific fields and invalid lines make it malformed",
+        arguments: [
+            (":path", "/"), (":status", "200"), ("connection", "close"), ("te", "trailers"), ("upgrade", "a"),
+            ("transfer-encoding", "chunked"), ("X", "y"), ("a", "b\r\nc: d"), ("a", " b"), ("", "a"),
+        ])
+    func malformed(name: String, value: String) throws {
+        #expect(try Self.decode([("x", "y"), (name, value)]) == .malformed)
+    }
+
+    @Test("A section that is too large is malformed, and the table is maintained")
+    func tooLarge() throws {
+        let decoder = TestDecoder()
+        let many = (0..<101).map { ("x-\($0)", "") }
+        #expect(try decoder.trailers(BlockWriter(many, .inserted).bytes) == .malformed)
+        #expect(decoder.tableLines.first == "x-100: \r\n")
+        let large = (0..<3).map { ("y-\($0)", String(repeating: "a", count: 3_000)) }
+        #expect(try decoder.trailers(BlockWriter(large, .inserted).bytes) == .malformed)
+        #expect(decoder.tableLines.first?.hasPrefix("y-2: ") == true)
+    }
+}
