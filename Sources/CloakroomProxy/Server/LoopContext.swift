@@ -12,8 +12,6 @@ final class LoopContext {
     /// Number of event loops; limits that apply to the process are divided by it.
     let loopCount: Int
     private(set) var isDraining = false
-    /// Buffer with the trace lines of forwarded requests.
-    var traceLines = TraceHeaderTemplate()
     private var registered: [any LoopRegistered] = []
     private let logger: Logger
     /// At most 10 lines about rejected messages per 10 s and event loop, so that clients cannot fill the disk.
