@@ -127,7 +127,7 @@ private struct CookiePairIterator {
             index += 1
             while index < end, bytes[index] == 0x20 || bytes[index] == 0x09 { index += 1 }
             valueStart = index
-            while index < end, bytes[index] != UInt8(ascii: ";") { index += 1 }
+            index = FieldScan.first(UInt8(ascii: ";"), in: bytes, from: index, to: end)
         }
         let valueEnd = max(trimmed(bytes, from: start, to: index), valueStart)
         return Pair(
