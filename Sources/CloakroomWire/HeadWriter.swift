@@ -97,6 +97,19 @@ extension ByteBuffer {
     ///   - write: Appends the parts. Called again if they did not fit, and must then append the same number of bytes.
     @inlinable
     public mutating func writeHead(reserving size: Int, _ write: (inout HeadWriter) -> Void) {
+        var nothing: Void = ()
+        writeHead(reserving: size, from: &nothing) { writer, _ in write(&writer) }
+    }
+
+    /// Writes a head at the end of the buffer.
+    /// - Parameters:
+    ///   - source: What is written, for `write`. A captured `inout` value would be copied for each call that borrows it.
+    ///   - size: As above.
+    ///   - write: As above.
+    @inlinable
+    public mutating func writeHead<Source>(
+        reserving size: Int, from source: inout Source, _ write: (inout HeadWriter, inout Source) -> Void
+    ) {
         var needed = max(size, 1)
         var isComplete = false
         while !isComplete {
@@ -104,7 +117,7 @@ extension ByteBuffer {
                 // The memory has at least one byte, and so an address.
                 guard let start = room.baseAddress else { return 0 }
                 var writer = HeadWriter(room, start: start)
-                write(&writer)
+                write(&writer, &source)
                 needed = writer.count
                 isComplete = needed <= room.count
                 return isComplete ? needed : 0

@@ -27,13 +27,20 @@ struct UpstreamRequestEncoder {
         let size =
             request.head.bytes.readableBytes + peer.commonFieldLines.count + upstream.apiTokenLine.count
             + (permit.authorization?.bytes.count ?? 0) + Self.reserve
-        buffer.writeHead(reserving: size) { writer in
-            let bytes = request.head.bytes.readableBytesSpan
-            writeStart(of: request, bytes, into: &writer)
-            writeForwarding(of: request, from: peer, bytes, into: &writer)
-            writeTrace(of: request, bytes, requestID: requestID, traceContext: traceContext, into: &writer)
-            writeOwnFields(of: request, into: &writer)
+        buffer.writeHead(reserving: size, from: &request) { writer, request in
+            write(request, from: peer, requestID: requestID, traceContext: traceContext, into: &writer)
         }
+    }
+
+    private func write(
+        _ request: borrowing InboundRequest, from peer: Peer, requestID: ID128, traceContext: TraceContext?,
+        into writer: inout HeadWriter
+    ) {
+        let bytes = request.head.bytes.readableBytesSpan
+        writeStart(of: request, bytes, into: &writer)
+        writeForwarding(of: request, from: peer, bytes, into: &writer)
+        writeTrace(of: request, bytes, requestID: requestID, traceContext: traceContext, into: &writer)
+        writeOwnFields(of: request, into: &writer)
     }
 
     /// Space for the names of the gateway's fields, the trace and the host, which is written three times.
