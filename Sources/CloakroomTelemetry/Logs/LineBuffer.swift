@@ -20,13 +20,7 @@ struct LineBuffer: ~Copyable {
     }
 
     /// The bytes so far.
-    var bytes: [UInt8] {
-        // One block; `Array.init` of a buffer pointer copied byte by byte, 480 instructions per line of the access log.
-        [UInt8](unsafeUninitializedCapacity: count) { room, initialized in
-            room.baseAddress?.initialize(from: start, count: count)
-            initialized = count
-        }
-    }
+    var bytes: [UInt8] { Array(UnsafeBufferPointer(start: start, count: count)) }
 
     /// The bytes so far, as text.
     var text: String { String(decoding: UnsafeBufferPointer(start: start, count: count), as: UTF8.self) }
