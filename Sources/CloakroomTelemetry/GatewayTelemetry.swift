@@ -48,6 +48,9 @@ public final class GatewayTelemetry: Sendable {
     public let logWriter: LogWriter
     /// The tracer; passed to `InstrumentationSystem.bootstrap`.
     public let tracer: W3CTracer
+
+    /// The context of a new span below `parent`, or of a new trace. Does not copy the tracer, unlike a call on it.
+    public func childContext(of parent: TraceContext?) -> TraceContext { tracer.childContext(of: parent) }
     /// The id source for code that runs outside of event loops.
     public let ids: TraceIDSource
     /// The exporter if spans are sent to a collector; run by ``runExporter()``.

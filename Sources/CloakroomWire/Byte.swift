@@ -31,20 +31,74 @@ public enum Byte {
     @inline(__always)
     package static func endOfFieldText(_ bytes: Span<UInt8>, from start: Int, to end: Int) -> Int {
         var index = start
-        let raw = bytes.bytes
-        while index + 8 <= end {
-            let word = raw.unsafeLoadUnaligned(fromByteOffset: index, as: UInt64.self)
-            let low: UInt64 = 0x7f7f_7f7f_7f7f_7f7f
-            let high: UInt64 = 0x8080_8080_8080_8080
-            // High bit of each byte: set where the low seven bits are at least 0x20, or the byte is not ASCII.
-            let isText = ((word & low) &+ 0x6060_6060_6060_6060) | word
-            // High bit of each byte: clear where the byte is DEL.
-            let isNotDelete = ((word ^ low) & low) &+ low | (word ^ low)
-            guard isText & isNotDelete & high == high else { break }
-            index += 8
+        while end &- index >= 8 {
+            let stops = stops(word(bytes, at: index), below: 0x20)
+            if stops == 0 {
+                index &+= 8
+            } else {
+                index &+= stops.trailingZeroBitCount >> 3
+                guard bytes[index] == tab else { return index }
+                index &+= 1
+            }
         }
         while index < end, isFieldText(bytes[index]) { index += 1 }
         return index
+    }
+
+    /// Returns the end of a run of bytes that are visible or not ASCII: the position of the first other byte, or `end`.
+    @inline(__always)
+    static func endOfVisible(_ bytes: Span<UInt8>, from start: Int, to end: Int) -> Int {
+        var index = start
+        while end &- index >= 8 {
+            let stops = stops(word(bytes, at: index), below: 0x21)
+            if stops != 0 { return index &+ stops.trailingZeroBitCount >> 3 }
+            index &+= 8
+        }
+        while index < end, bytes[index] > space, bytes[index] != delete { index += 1 }
+        return index
+    }
+
+    /// Returns the end of a token: the position of the first byte that is not allowed in it, or `end`.
+    ///
+    /// Checks eight bytes at a time while all are letters or hyphens, as in most names.
+    @inline(__always)
+    static func endOfToken(_ bytes: Span<UInt8>, from start: Int, to end: Int) -> Int {
+        var index = start
+        while end &- index >= 8 {
+            let word = word(bytes, at: index)
+            let folded = (word | 0x2020_2020_2020_2020) & lowBits
+            // High bit of each byte: set where the folded byte is at least `a`, and where it is above `z`.
+            let isLetter = (folded &+ 0x1f1f_1f1f_1f1f_1f1f) & ~(folded &+ 0x0505_0505_0505_0505)
+            // High bit of each byte: set where the low seven bits are not those of a hyphen.
+            let isNotHyphen = ((word ^ 0x2d2d_2d2d_2d2d_2d2d) & lowBits) &+ lowBits
+            let others = (~isLetter & isNotHyphen | word) & highBits
+            guard others == 0 else {
+                index &+= others.trailingZeroBitCount >> 3
+                break
+            }
+            index &+= 8
+        }
+        while index < end, isToken(bytes[index]) { index += 1 }
+        return index
+    }
+
+    private static var lowBits: UInt64 { 0x7f7f_7f7f_7f7f_7f7f }
+    private static var highBits: UInt64 { 0x8080_8080_8080_8080 }
+
+    /// Eight bytes, the first one in the least significant byte.
+    @inline(__always)
+    private static func word(_ bytes: Span<UInt8>, at index: Int) -> UInt64 {
+        UInt64(littleEndian: bytes.bytes.unsafeLoadUnaligned(fromByteOffset: index, as: UInt64.self))
+    }
+
+    /// The high bit of each byte of the result is set where the byte is DEL, or ASCII and below `limit`; the other bits
+    /// are clear.
+    @inline(__always)
+    private static func stops(_ word: UInt64, below limit: UInt8) -> UInt64 {
+        let atLeast = UInt64(0x80 - limit) &* 0x0101_0101_0101_0101
+        let isText = ((word & lowBits) &+ atLeast) | word
+        let isNotDelete = ((word ^ lowBits) & lowBits) &+ lowBits | (word ^ lowBits)
+        return ~(isText & isNotDelete) & highBits
     }
 
     /// Whether the byte is optional white space.

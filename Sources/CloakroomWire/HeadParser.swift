@@ -107,10 +107,9 @@ extension HeadParser {
         index += 1
         let targetStart = index
         index = max(index, scanned)
-        while index < end, bytes[index] > Byte.space, bytes[index] != Byte.delete {
-            index += 1
-            if index - targetStart > limits.target { throw .targetTooLong }
-        }
+        // One byte more than the limit is enough to detect a longer target.
+        index = Byte.endOfVisible(bytes, from: index, to: min(end, targetStart + limits.target + 1))
+        if index - targetStart > limits.target { throw .targetTooLong }
         scanned = index
         guard index < end else { return try incomplete(bytes) }
         guard index > targetStart, bytes[index] == Byte.space else { throw .requestLine }
@@ -173,6 +172,12 @@ extension HeadParser {
     private func parseVersion(
         _ bytes: Span<UInt8>, from start: Int, to end: Int, or malformed: WireError
     ) throws(WireError) -> UInt8? {
+        if start + 8 <= end {
+            // The usual versions, eight bytes in one word.
+            let word = bytes.bytes.unsafeLoadUnaligned(fromByteOffset: start, as: UInt64.self).bigEndian
+            if word == 0x48_54_54_50_2f_31_2e_31 { return 1 }
+            if word == 0x48_54_54_50_2f_31_2e_30 { return 0 }
+        }
         // "HTTP/" packed into one word, so that incomplete input can be checked byte by byte.
         let expected: UInt64 = 0x48_54_54_50_2f
         var offset = 0
@@ -231,7 +236,7 @@ extension HeadParser {
                     guard bytes[index + 1] == Byte.lf else { throw .lineEnd }
                     return index + 2
                 }
-                while index < end, Byte.isToken(bytes[index]) { index += 1 }
+                index = Byte.endOfToken(bytes, from: index, to: end)
                 guard index < end else { break }
                 guard bytes[index] == Byte.colon, index > lineStart else {
                     throw rejection(of: bytes[index], at: index - lineStart)

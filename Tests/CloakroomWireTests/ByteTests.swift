@@ -40,4 +40,37 @@ struct ByteTests {
                         (0..<4).map { UInt8(truncatingIfNeeded: number >> (24 - 8 * $0)) }))
         }
     }
+
+    /// All positions of all bytes in runs of all lengths up to three words, which begin at any offset.
+    private func ends(_ find: (Span<UInt8>, Int, Int) -> Int, _ isIn: (UInt8) -> Bool, filler: UInt8) -> [String] {
+        var wrong: [String] = []
+        for count in 0...24 {
+            for position in 0..<max(count, 1) {
+                for byte in UInt8.min...UInt8.max {
+                    let start = position % 3
+                    var run = Array(repeating: filler, count: start + count + 2)
+                    if count > 0 { run[start + position] = byte }
+                    let expected = run[start..<(start + count)].firstIndex { !isIn($0) } ?? start + count
+                    let found = find(run.span, start, start + count)
+                    if found != expected { wrong.append("\(byte) at \(position) of \(count): \(found)") }
+                }
+            }
+        }
+        return wrong
+    }
+
+    @Test("The end of a run is the first byte that is not in its class, whatever precedes and follows it")
+    func runs() {
+        let visible = { (byte: UInt8) in byte > 0x20 && byte != 0x7f }
+        for filler in Array("aZ-".utf8) {
+            #expect(ends({ Byte.endOfToken($0, from: $1, to: $2) }, { Byte.isToken($0) }, filler: filler).isEmpty)
+        }
+        for filler in Array("a~\u{e9}".utf8) {
+            #expect(ends({ Byte.endOfVisible($0, from: $1, to: $2) }, visible, filler: filler).isEmpty)
+        }
+        for filler in Array("a \t".utf8) {
+            #expect(
+                ends({ Byte.endOfFieldText($0, from: $1, to: $2) }, { Byte.isFieldText($0) }, filler: filler).isEmpty)
+        }
+    }
 }

@@ -14,10 +14,33 @@ struct ListTokenIterator {
         while index < end, bytes[index] == 0x2c || bytes[index] == 0x20 || bytes[index] == 0x09 { index += 1 }
         guard index < end else { return nil }
         let start = index
-        while index < end, bytes[index] != 0x2c { index += 1 }
+        index = FieldScan.first(0x2c, in: bytes, from: index, to: end)
         var last = index
         while last > start, bytes[last - 1] == 0x20 || bytes[last - 1] == 0x09 { last -= 1 }
         return ByteRange(start: start, count: last - start)
+    }
+}
+
+/// Searches field values.
+enum FieldScan {
+    /// Returns the position of the first such byte, or `end` if there is none. Checks eight bytes at a time.
+    @inline(__always)
+    static func first(_ byte: UInt8, in bytes: Span<UInt8>, from start: Int, to end: Int) -> Int {
+        precondition(start >= 0 && end <= bytes.count)
+        let ones: UInt64 = 0x0101_0101_0101_0101
+        let pattern = UInt64(byte) &* ones
+        let raw = bytes.bytes
+        var index = start
+        while end &- index >= 8 {
+            // Any eight bytes are a valid integer, and they are within the bounds checked above.
+            let word = UInt64(littleEndian: raw.unsafeLoadUnaligned(fromByteOffset: index, as: UInt64.self)) ^ pattern
+            // The lowest high bit that is set is that of the first zero byte.
+            let zeros = (word &- ones) & ~word & 0x8080_8080_8080_8080
+            if zeros != 0 { return index &+ zeros.trailingZeroBitCount >> 3 }
+            index &+= 8
+        }
+        while index < end, bytes[index] != byte { index += 1 }
+        return index
     }
 }
 

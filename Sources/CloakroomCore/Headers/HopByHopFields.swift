@@ -45,14 +45,12 @@ enum HopByHopFields {
         var tokens = ListTokenIterator(value)
         while let token = tokens.next(bytes) {
             options.count += 1
-            if ASCII.equals(bytes, token, "close") {
-                options.hasClose = true
-            } else if ASCII.equals(bytes, token, "keep-alive") {
-                options.hasKeepAlive = true
-            } else if ASCII.equals(bytes, token, "upgrade") {
-                options.hasUpgrade = true
-            } else if !ASCII.equals(bytes, token, "te") {
-                options.namesFields = true
+            switch token.count {
+            case 2 where ASCII.equals(bytes, token, "te"): break
+            case 5 where ASCII.equals(bytes, token, "close"): options.hasClose = true
+            case 7 where ASCII.equals(bytes, token, "upgrade"): options.hasUpgrade = true
+            case 10 where ASCII.equals(bytes, token, "keep-alive"): options.hasKeepAlive = true
+            default: options.namesFields = true
             }
         }
     }

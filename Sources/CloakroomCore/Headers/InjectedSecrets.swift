@@ -44,14 +44,18 @@ public struct InjectedSecrets: Sendable {
         let first = secret[start]
         // The number of comparisons that partial matches may cost.
         var patience = 4 * range.count
-        for offset in range.start...(range.end - count) where bytes[offset] == first {
+        let last = range.end - count
+        var next = range.start
+        while true {
+            let offset = FieldScan.first(first, in: bytes, from: next, to: last + 1)
+            guard offset <= last else { return false }
+            next = offset + 1
             var index = 1
             while index < count, bytes[offset + index] == secret[start + index] { index += 1 }
             if index == count { return true }
             patience -= index
             if patience < 0 { return true }
         }
-        return false
     }
 }
 

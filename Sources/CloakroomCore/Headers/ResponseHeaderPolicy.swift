@@ -11,6 +11,7 @@ public final class ResponseHeaderPolicy: Sendable {
     private let injected: FieldNameSet
 
     private static let allowCredentials: StaticString = "access-control-allow-credentials"
+    private static let eventStream: StaticString = "text/event-stream"
     private static let clearSiteData: StaticString = "clear-site-data"
 
     /// The properties of a response that were found while marking its fields.
@@ -142,9 +143,9 @@ public final class ResponseHeaderPolicy: Sendable {
 
     /// With parameters or without (RFC 9110 §8.3.1).
     private func isEventStream(_ value: ByteRange, _ bytes: Span<UInt8>) -> Bool {
-        var end = value.start
-        while end < value.end, bytes[end] != UInt8(ascii: ";") { end += 1 }
+        guard value.count >= Self.eventStream.utf8CodeUnitCount else { return false }
+        var end = FieldScan.first(UInt8(ascii: ";"), in: bytes, from: value.start, to: value.end)
         while end > value.start, bytes[end - 1] == 0x20 || bytes[end - 1] == 0x09 { end -= 1 }
-        return ASCII.equals(bytes, ByteRange(start: value.start, count: end - value.start), "text/event-stream")
+        return ASCII.equals(bytes, ByteRange(start: value.start, count: end - value.start), Self.eventStream)
     }
 }

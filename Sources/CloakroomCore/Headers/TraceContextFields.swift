@@ -1,5 +1,5 @@
 public import CloakroomWire
-public import NIOCore
+import NIOCore
 
 /// The trace context fields of a request whose peer is trusted (W3C Trace Context §3.2, §3.3).
 public struct TraceContextFields: Sendable, Equatable {
@@ -29,15 +29,15 @@ public struct TraceContextFields: Sendable, Equatable {
 
     /// Writes all `tracestate` fields of a request as one line, in their order (W3C Trace Context §3.3.1); nothing if
     /// there is none.
-    public func writeTracestate(of head: borrowing RequestHead, into buffer: inout ByteBuffer) {
+    public func writeTracestate(of head: borrowing RequestHead, into writer: inout HeadWriter) {
         guard stateCount > 0 else { return }
         let bytes = head.bytes.readableBytesUInt8Span
         var isFirst = true
         for field in head.fields where field.name == .tracestate && !field.valueRange.isEmpty {
-            if isFirst { buffer.writeStaticString("tracestate: ") } else { buffer.writeStaticString(",") }
+            if isFirst { writer.append("tracestate: ") } else { writer.append(",") }
             isFirst = false
-            buffer.writeBytes(bytes.extracting(field.valueRange.start..<field.valueRange.end).bytes)
+            writer.append(bytes.bytes, field.valueRange)
         }
-        buffer.writeStaticString("\r\n")
+        writer.append("\r\n")
     }
 }

@@ -74,6 +74,10 @@ public struct RequestTarget: Sendable, Equatable {
         var needsRewriting = false
         while index < bytes.count {
             let byte = bytes[index]
+            if PathByte.isAllowed(byte) {
+                index += 1
+                continue
+            }
             if byte == UInt8(ascii: "?") { break }
             if byte == UInt8(ascii: "/") {
                 if index > start { try checkSegment(bytes, from: segmentStart, to: index) }
@@ -81,7 +85,7 @@ public struct RequestTarget: Sendable, Equatable {
                 segmentStart = index + 1
             } else if byte == UInt8(ascii: "%") {
                 needsRewriting = true
-            } else if !PathByte.isAllowed(byte) {
+            } else {
                 throw PathByte.rejection(of: byte)
             }
             index += 1
@@ -222,15 +226,7 @@ public enum Authority {
             guard index > 2, index < bytes.count else { return false }
             index += 1
         } else {
-            while index < bytes.count, bytes[index] != UInt8(ascii: ":") {
-                switch bytes[index] {
-                case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "z"),
-                    UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),
-                    UInt8(ascii: "~"):
-                    index += 1
-                default: return false
-                }
-            }
+            while index < bytes.count, isUnreserved(bytes[index]) { index += 1 }
             guard index > 0 else { return false }
         }
         guard index < bytes.count else { return true }
@@ -242,5 +238,14 @@ public enum Authority {
             index += 1
         }
         return true
+    }
+    /// Whether a host name may contain the character (RFC 3986 §2.3).
+    @inline(__always)
+    private static func isUnreserved(_ byte: UInt8) -> Bool {
+        // Bit n of a mask is set if byte n (or 64 + n) is allowed: letters, digits and -._~
+        let low: UInt64 = 0x03ff_6000_0000_0000
+        let high: UInt64 = 0x47ff_fffe_87ff_fffe
+        if byte < 64 { return low >> UInt64(byte) & 1 != 0 }
+        return byte < 128 && high >> UInt64(byte - 64) & 1 != 0
     }
 }

@@ -1,5 +1,5 @@
 public import CloakroomWire
-public import NIOCore
+import NIOCore
 
 /// The session cookie: read from requests, removed from forwarded requests, set and cleared in responses.
 ///
@@ -51,14 +51,14 @@ public final class SessionCookie: Sendable {
     /// the others, no line end.
     /// - Returns: Whether anything was written, by this call or by an earlier one as passed in `hasWritten`.
     public func writeOtherCookies(
-        of field: FieldSlice, from bytes: Span<UInt8>, into buffer: inout ByteBuffer, hasWritten: Bool
+        of field: FieldSlice, from bytes: Span<UInt8>, into writer: inout HeadWriter, hasWritten: Bool
     ) -> Bool {
         var hasWritten = hasWritten
         var pairs = CookiePairIterator(field.valueRange)
         while let pair = pairs.next(bytes) {
             guard !isSessionCookie(pair, bytes) else { continue }
-            if hasWritten { buffer.writeStaticString("; ") } else { buffer.writeStaticString("Cookie: ") }
-            buffer.writeBytes(bytes.extracting(pair.whole.start..<pair.whole.end).bytes)
+            if hasWritten { writer.append("; ") } else { writer.append("Cookie: ") }
+            writer.append(bytes.bytes, pair.whole)
             hasWritten = true
         }
         return hasWritten
@@ -127,7 +127,7 @@ private struct CookiePairIterator {
             index += 1
             while index < end, bytes[index] == 0x20 || bytes[index] == 0x09 { index += 1 }
             valueStart = index
-            while index < end, bytes[index] != UInt8(ascii: ";") { index += 1 }
+            index = FieldScan.first(UInt8(ascii: ";"), in: bytes, from: index, to: end)
         }
         let valueEnd = max(trimmed(bytes, from: start, to: index), valueStart)
         return Pair(

@@ -9,7 +9,7 @@ public enum SessionLookup: Sendable {
 }
 
 /// The locally cached sessions. Lookups never suspend, so event loops may call them.
-public protocol SessionLookupTable: Sendable {
+public protocol SessionLookupTable: AnyObject, Sendable {
     /// Looks up a session. A store that holds all its sessions locally never returns ``SessionLookup/notCached``.
     /// - Parameters:
     ///   - slides: Whether the lookup counts as a use of the session.

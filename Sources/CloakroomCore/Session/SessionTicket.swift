@@ -25,41 +25,36 @@ public struct SessionTicket: Sendable, Hashable, CustomStringConvertible, Custom
     public init?(cookieValue: Span<UInt8>) {
         guard cookieValue.count == Self.characterCount else { return nil }
         let values = Self.values
-        var words: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
-        // 43 characters are 258 bits. Each word takes all characters that begin in it; the surplus bits of the last one
-        // are carried into the next word.
-        var seen: UInt8 = 0
-        var carry: UInt64 = 0
-        var carried = 0
-        var index = 0
-        for word in 0..<4 {
-            var bits = carry
-            var count = carried
-            (carry, carried) = (0, 0)
-            while count < 64, index < Self.characterCount {
-                let value = values[Int(cookieValue[index])]
-                seen |= value
-                index += 1
-                if count + 6 <= 64 {
-                    bits = bits << 6 | UInt64(value & 0x3f)
-                    count += 6
-                } else {
-                    let taken = 64 - count
-                    carried = 6 - taken
-                    bits = bits << UInt64(taken) | UInt64(value & 0x3f) >> UInt64(carried)
-                    carry = UInt64(value) & (1 << UInt64(carried) - 1)
-                    count = 64
-                }
-            }
-            switch word {
-            case 0: words.0 = bits
-            case 1: words.1 = bits
-            case 2: words.2 = bits
-            default: words.3 = bits
-            }
+        // 43 characters are 258 bits: four times ten characters, and the three between them that belong to two words.
+        var seen: UInt64 = 0
+        let first = Self.decode(cookieValue, from: 0, count: 10, values, &seen)
+        let tenth = Self.decode(cookieValue, from: 10, count: 1, values, &seen)
+        let second = Self.decode(cookieValue, from: 11, count: 10, values, &seen)
+        let twentyFirst = Self.decode(cookieValue, from: 21, count: 1, values, &seen)
+        let third = Self.decode(cookieValue, from: 22, count: 10, values, &seen)
+        let fourth = Self.decode(cookieValue, from: 32, count: 10, values, &seen)
+        let last = Self.decode(cookieValue, from: 42, count: 1, values, &seen)
+        // The value of other characters has its top bit set; the words are then of no use.
+        guard seen & 0x80 == 0, last & 0x3 == 0 else { return nil }
+        word0 = first << 4 | tenth >> 2
+        word1 = tenth << 62 | second << 2 | twentyFirst >> 4
+        word2 = twentyFirst << 60 | third
+        word3 = fourth << 4 | last >> 2
+    }
+
+    /// Returns the values of up to ten characters, six bits each.
+    /// - Parameter seen: Receives all values.
+    @inline(__always)
+    private static func decode(
+        _ characters: Span<UInt8>, from start: Int, count: Int, _ values: [UInt8], _ seen: inout UInt64
+    ) -> UInt64 {
+        var bits: UInt64 = 0
+        for index in start..<(start &+ count) {
+            let value = UInt64(values[Int(characters[index])])
+            seen |= value
+            bits = bits << 6 | value
         }
-        guard seen & 0x80 == 0, carry == 0, index == Self.characterCount else { return nil }
-        (word0, word1, word2, word3) = words
+        return bits
     }
 
     /// The value for the cookie, only for the `Set-Cookie` field of the client that signed in.

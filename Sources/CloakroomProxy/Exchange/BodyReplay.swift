@@ -33,6 +33,11 @@ struct BodyReplay {
         body = ByteBuffer()
     }
 
+    /// The exchange has ended. Most have no body, so that there is nothing to reset.
+    mutating func reset() {
+        if body.capacity > 0 || isKept || isSentAgain || rejections > 0 { self = BodyReplay() }
+    }
+
     /// The request is sent again.
     mutating func sentAgain() { isSentAgain = true }
 

@@ -13,6 +13,7 @@ extension Exchange {
             return respond(route.problem(problem), now: now)
         }
         self.permit = permit
+        self.route = route
         telemetry.authorized(permit, for: route.route)
         guard !request.exceeds(route.bodyLimit) else {
             telemetry.failed(.bodyTooLarge)
@@ -41,18 +42,18 @@ extension Exchange: UpstreamDelegate {
             return
         }
         upstream = connection
-        let entry = snapshot.config.upstreams[snapshot.config.routes[permit.route].route.upstream]
-        telemetry.startAttempt(
-            entry, targetIndex: connection.targetIndex, config: snapshot.config, now: context.now)
+        let config = snapshot.config
+        let entry = config.upstreams[config.routes[permit.route].route.upstream]
+        telemetry.startAttempt(entry, targetIndex: connection.targetIndex, config: config, now: context.now)
         let upstreamRequest = UpstreamRequest(
             isHeadRequest: request.method == .head, upgrade: request.upgrade,
-            responsePolicy: snapshot.config.responsePolicy, injectedSecrets: injectedSecrets)
+            responsePolicy: config.responsePolicy, injectedSecrets: injectedSecrets)
         connection.begin(upstreamRequest, for: self) { buffer in
             UpstreamRequestEncoder(
-                upstream: entry, targetIndex: connection.targetIndex, permit: permit,
-                cookie: snapshot.config.cookie, context: context
+                upstream: entry, targetIndex: connection.targetIndex, permit: permit, cookie: config.cookie,
+                context: context
             ).write(
-                request, from: peer, requestID: telemetry.record.requestID, traceContext: telemetry.traceContext,
+                &request, from: peer, requestID: telemetry.record.requestID, traceContext: telemetry.traceContext,
                 into: &buffer)
         }
         if machine.state == .awaitingResponse(.complete) {
@@ -91,7 +92,6 @@ extension Exchange: UpstreamDelegate {
         guard machine.responseStarted(), let downstream else { return }
         if replay.isKept { replay.discard() }
         telemetry.responseStarted(status: head.status)
-        let route = permit.map { snapshot.config.routes[$0.route] }
         let hasSession = permit?.hasSession == true
         downstream.writeHead(
             head, framing: framing,
@@ -225,19 +225,15 @@ extension Exchange {
 
     /// Starts the response timeout. Called when the request has been sent.
     func expectResponse() {
-        guard let permit else { return }
-        downstream?.setDeadline(telemetry.sentAt &+ snapshot.config.routes[permit.route].responseHeadTimeout)
+        guard let route else { return }
+        downstream?.setDeadline(telemetry.sentAt &+ route.responseHeadTimeout)
     }
 
     /// Maximum pause within a body, in nanoseconds.
-    var bodyIdle: UInt64 {
-        permit.map { snapshot.config.routes[$0.route].bodyIdleTimeout } ?? snapshot.timeouts.bodyIdle
-    }
+    var bodyIdle: UInt64 { route?.bodyIdleTimeout ?? snapshot.timeouts.bodyIdle }
 
     /// Maximum size of a request body, in bytes.
-    var bodyLimit: Int {
-        permit.map { snapshot.config.routes[$0.route].bodyLimit } ?? 0
-    }
+    var bodyLimit: Int { route?.bodyLimit ?? 0 }
 }
 
 /// Long-lived responses: tunnels and event streams.

@@ -14,13 +14,15 @@ import Tracing
 final class Exchange: Equatable {
     let context: LoopContext
     private var reference: SnapshotReference
-    let peer: Peer
-    private(set) var request = InboundRequest()
+    private(set) var peer: Peer
+    var request = InboundRequest()
     /// `nil` after the client has disconnected.
     private(set) var downstream: (any ResponseWriter)?
     var machine = ExchangeStateMachine()
     var telemetry = ExchangeTelemetry()
     var permit: UpstreamPermit?
+    /// The route that the permit is for.
+    var route: RouteRuntime?
     var replay = BodyReplay()
     private var ticketKeys = TicketKeyCache()
     var upstream: UpstreamConnection?
@@ -38,6 +40,12 @@ final class Exchange: Equatable {
     }
 
     static func == (left: Exchange, right: Exchange) -> Bool { left === right }
+
+    /// Serves another connection's requests from now on. Called while no exchange is in progress.
+    func adopt(peer: Peer) {
+        assert(!isActive, "the exchange belongs to a request of its peer")
+        self.peer = peer
+    }
 
     /// Snapshot used from the beginning to the end of the exchange.
     var snapshot: LoopSnapshot { reference.snapshot }
@@ -88,7 +96,9 @@ final class Exchange: Equatable {
         let decision = decider.decide(
             &request, session: { lookUp($0, now: now, slides: true) }, now: context.timestamp(at: now))
         let config = snapshot.config
-        if telemetry.routed(to: request.routeIndex, tracer: config.telemetry.tracer, parent: request.traceContext) {
+        if telemetry.routed(
+            to: request.routeIndex, context: config.telemetry.childContext(of: request.traceContext))
+        {
             telemetry.startServerSpan(request, from: peer, config: config, routes: snapshot.telemetry.routes)
         }
         execute(decision, now: now)
@@ -111,19 +121,15 @@ final class Exchange: Equatable {
         // duration.
         telemetry.finish(
             errorType: errorType, now: NIODeadline.now().uptimeNanoseconds, eventTime: context.now)
-        let bytes = request.head.bytes
-        let span = bytes.readableBytesUInt8Span
-        let path = request.receivedTarget
-        snapshot.telemetry.requestCompleted(
-            telemetry.record, method: span.extracting(request.head.method.start..<request.head.method.end),
-            path: span.extracting(path.start..<path.end))
+        telemetry.report(to: snapshot.telemetry, of: &request)
         snapshot.release()
         reference.adopt(context.snapshot)
         request.end()
-        tunnel = nil
+        if tunnel != nil { tunnel = nil }
         permit = nil
+        route = nil
         pool = nil
-        replay = BodyReplay()
+        replay.reset()
     }
 
     var decider: RequestDecider {

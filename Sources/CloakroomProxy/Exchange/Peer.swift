@@ -2,8 +2,9 @@ import CloakroomCore
 import CloakroomWire
 import NIOCore
 
-/// The client side of a connection; created once per connection.
-struct Peer {
+/// The client side of a connection; created once per connection. Immutable; a class, so that all streams of a connection
+/// share it at one reference count.
+final class Peer: Sendable {
     /// Address without port, as logged.
     let address: String
     /// Whether its forwarding fields are trusted.
@@ -20,6 +21,8 @@ struct Peer {
     /// The certificate, `X-Forwarded-For`, `X-Forwarded-Proto`, `Via` and `Forwarded` lines up to the host, for the most
     /// common case: HTTP/1.1 from an untrusted peer.
     let commonFieldLines: [UInt8]
+    /// The same for HTTP/2.
+    let commonHTTP2FieldLines: [UInt8]
     /// `Forwarded: for=…;proto=…` without its line end (RFC 7239 §4).
     let forwardedPrefix: [UInt8]
 
@@ -41,9 +44,9 @@ struct Peer {
         forwardedForLine = Array("X-Forwarded-For: \(address)\r\n".utf8)
         forwardedProtoLine = Array("X-Forwarded-Proto: \(proto)\r\n".utf8)
         forwardedPrefix = Array("Forwarded: for=\(node);proto=\(proto)".utf8)
-        commonFieldLines =
-            certificateLine + Array("Via: 1.1 cloakroom\r\n".utf8) + forwardedForLine + forwardedProtoLine
-            + forwardedPrefix
+        let lines = forwardedForLine + forwardedProtoLine + forwardedPrefix
+        commonFieldLines = certificateLine + Array("Via: 1.1 cloakroom\r\n".utf8) + lines
+        commonHTTP2FieldLines = certificateLine + Array("Via: 2.0 cloakroom\r\n".utf8) + lines
     }
 }
 

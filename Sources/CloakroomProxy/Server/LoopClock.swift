@@ -13,8 +13,15 @@ struct LoopClock {
     private let sessionClock: SessionClock
     private var offset: Int64 = 0
     private var sessionOffset: Int64 = 0
-    private var renderedSecond: Int64 = .min
-    private var rendered: [UInt8] = []
+    /// The rendered dates of an even and of an odd second. Callers may ask for two seconds in turn: with one, each would
+    /// replace the other's.
+    private var even = RenderedDate()
+    private var odd = RenderedDate()
+
+    private struct RenderedDate {
+        var second = Int64.min
+        var text: [UInt8] = []
+    }
 
     init(_ sessionClock: SessionClock = SessionClock()) {
         self.sessionClock = sessionClock
@@ -42,10 +49,10 @@ struct LoopClock {
     /// `Date` value of the current second.
     mutating func date(at now: UInt64) -> [UInt8] {
         let second = wallNanoseconds(at: now) / 1_000_000_000
-        if second != renderedSecond {
-            renderedSecond = second
-            rendered = HTTPDate.render(secondsSinceEpoch: second)
-        }
-        return rendered
+        if second == even.second { return even.text }
+        if second == odd.second { return odd.text }
+        let date = RenderedDate(second: second, text: HTTPDate.render(secondsSinceEpoch: second))
+        if second & 1 == 0 { even = date } else { odd = date }
+        return date.text
     }
 }

@@ -12,8 +12,6 @@ final class LoopContext {
     /// Number of event loops; limits that apply to the process are divided by it.
     let loopCount: Int
     private(set) var isDraining = false
-    /// Buffer with the trace lines of forwarded requests.
-    var traceLines = TraceHeaderTemplate()
     private var registered: [any LoopRegistered] = []
     private let logger: Logger
     /// At most 10 lines about rejected messages per 10 s and event loop, so that clients cannot fill the disk.
@@ -171,9 +169,7 @@ final class LoopContext {
         // A connection may unregister in this call, which moves the last one to its index; therefore iterate backwards.
         var index = registered.count - 1
         while index >= 0 {
-            if index < registered.count, registered[index].deadline <= now {
-                registered[index].deadlineExpired(now: now)
-            }
+            if index < registered.count { registered[index].sweep(now: now) }
             index -= 1
         }
         snapshot.telemetry.flush()
@@ -215,6 +211,9 @@ protocol LoopRegistered: AnyObject {
     /// Whether it is a client connection with TLS.
     var usesTLS: Bool { get }
     func deadlineExpired(now: UInt64)
+    /// Called on each tick, to compare its deadline, and those of what it owns, with the time. It may unregister itself,
+    /// and no other member.
+    func sweep(now: UInt64)
     /// A new configuration is in effect.
     func configurationReplaced()
     func drain()
@@ -224,4 +223,7 @@ protocol LoopRegistered: AnyObject {
 extension LoopRegistered {
     var usesTLS: Bool { false }
     func configurationReplaced() {}
+    func sweep(now: UInt64) {
+        if deadline <= now { deadlineExpired(now: now) }
+    }
 }

@@ -12,6 +12,8 @@ final class LoopSnapshot {
     let telemetry: LoopTelemetry
     let headLimits: HeadLimits
     let timeouts: TimeoutNanoseconds
+    /// Maximum number of requests of a client connection; 0 for none.
+    let requestLimit: Int
     private(set) var pools: [UpstreamPool] = []
     /// Number of exchanges and off-loop operations that use it.
     private(set) var activeCount = 0
@@ -26,6 +28,7 @@ final class LoopSnapshot {
             upstreams: config.targets,
             accessLogRatios: config.configuration.routes.map(\.accessLogRatio))
         timeouts = TimeoutNanoseconds(config.configuration.timeouts)
+        requestLimit = config.configuration.limits.requestsPerConnection
         headLimits = HeadLimits(
             head: config.configuration.limits.head, fields: config.configuration.limits.fields,
             target: config.configuration.limits.target)

@@ -21,7 +21,8 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable
     private var machine: UpstreamConnectionStateMachine
     /// The exchange being served.
     private var delegate: (any UpstreamDelegate)?
-    private var head = ResponseHead()
+    /// Reused for all responses; `nil` while it is filled or delivered, so that it is not copied.
+    private var head: ResponseHead? = ResponseHead()
     /// Buffer for request heads; its storage is reused while it has no other owner.
     private var outbound = WriteBuffer()
     private var handlerContext: ChannelHandlerContext?
@@ -210,15 +211,16 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable
     // MARK: - Reading
 
     private func read() {
+        // A nested call, if the delegate causes one, leaves the bytes to the outer one.
+        guard var head = self.head.take() else { return }
+        defer { self.head = head }
         while true {
             switch machine.next(&head, isActive: channel.isActive) {
             case .wait:
                 return
             case .informational:
                 countRemovedFields()
-                // A copy: forwarding it may call back into this method.
-                let interim = head
-                delegate?.upstreamInformational(interim)
+                delegate?.upstreamInformational(head)
                 head.reset()
             case .head(let summary, let framing):
                 countRemovedFields()
@@ -232,8 +234,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable
             case .upgrade:
                 countRemovedFields()
                 try? channel.syncOptions?.setOption(.allowRemoteHalfClosure, value: true)
-                let response = head
-                delegate?.upstreamUpgraded(response)
+                delegate?.upstreamUpgraded(head)
                 head.reset()
             case .fail(let kind):
                 countRemovedFields()

@@ -10,6 +10,11 @@ struct UpstreamRequest {
     let responsePolicy: ResponseHeaderPolicy
     /// Credentials that were sent to the upstream and must not reach the client.
     let injectedSecrets: InjectedSecrets
+
+    /// Marks the fields of the response that are not forwarded. `mutating` only so that the request is not copied.
+    mutating func apply(to head: inout ResponseHead) -> ResponseHeaderPolicy.ResponseHeaderSummary {
+        responsePolicy.apply(&head, without: injectedSecrets)
+    }
 }
 
 /// State of an HTTP/1.1 connection to an upstream: parses responses, and decides whether the connection is reusable.
@@ -225,18 +230,18 @@ struct UpstreamConnectionStateMachine {
     }
 
     private mutating func headReceived(_ head: inout ResponseHead) throws(WireError) -> Action {
-        guard let request else { return .wait }
+        guard let isHeadRequest = request?.isHeadRequest, let upgrade = request?.upgrade else { return .wait }
         let isInterim = head.status < 200
         // For a client that used extended CONNECT, any 2xx status would mean an established tunnel (RFC 8441 §5).
-        guard isInterim || head.status >= 300 || request.upgrade != .webSocketConnect else { throw .statusLine }
-        let framing = try BodyFraming.of(head, isToHead: request.isHeadRequest)
-        let summary = request.responsePolicy.apply(&head, without: request.injectedSecrets)
+        guard isInterim || head.status >= 300 || upgrade != .webSocketConnect else { throw .statusLine }
+        let framing = try BodyFraming.of(head, isToHead: isHeadRequest)
+        guard let summary = request?.apply(to: &head) else { return .wait }
         guard !summary.connection.isOverLimit else { throw .connectionOptions }
         removed = summary.removed
         guard !isInterim else {
             guard head.status == 101 else { return .informational }
             // No upgrade, or a different one, was requested (RFC 9110 §15.2.2).
-            guard request.upgrade != .none, summary.isUpgradeToWebSocket else { throw .statusLine }
+            guard upgrade != .none, summary.isUpgradeToWebSocket else { throw .statusLine }
             keepsAlive = false
             state = .tunnel
             return .upgrade

@@ -14,150 +14,179 @@ struct UpstreamRequestEncoder {
     let cookie: SessionCookie
     let context: LoopContext
 
+    /// Writes the head at the end of the buffer.
     /// - Parameters:
+    ///   - request: Not changed; `inout`, because a property of a class would be copied for a borrow, at ten retains a
+    ///     request.
     ///   - requestID: Sent unless the request has one of a trusted client.
     ///   - traceContext: Context of the client span; `nil` for none.
     func write(
-        _ request: borrowing InboundRequest, from peer: borrowing Peer, requestID: ID128, traceContext: TraceContext?,
+        _ request: inout InboundRequest, from peer: Peer, requestID: ID128, traceContext: TraceContext?,
         into buffer: inout ByteBuffer
     ) {
-        let head = request.head
-        let bytes = head.bytes.readableBytesSpan
-        buffer.writeBytes(bytes.extracting(head.method.start..<(head.method.end + 1)))
-        writeTarget(of: request, bytes, into: &buffer)
-        buffer.writeStaticString(" HTTP/1.1\r\nHost: ")
+        let size =
+            request.head.bytes.readableBytes + peer.commonFieldLines.count + upstream.apiTokenLine.count
+            + (permit.authorization?.bytes.count ?? 0) + Self.reserve
+        buffer.writeHead(reserving: size, from: &request) { writer, request in
+            write(request, from: peer, requestID: requestID, traceContext: traceContext, into: &writer)
+        }
+    }
+
+    private func write(
+        _ request: borrowing InboundRequest, from peer: Peer, requestID: ID128, traceContext: TraceContext?,
+        into writer: inout HeadWriter
+    ) {
+        let bytes = request.head.bytes.readableBytesSpan
+        writeStart(of: request, bytes, into: &writer)
+        writeForwarding(of: request, from: peer, bytes, into: &writer)
+        writeTrace(of: request, bytes, requestID: requestID, traceContext: traceContext, into: &writer)
+        writeOwnFields(of: request, into: &writer)
+    }
+
+    /// Space for the names of the gateway's fields, the trace and the host, which is written three times.
+    private static let reserve = 512
+
+    /// Writes the request line, `Host`, and the client's fields.
+    private func writeStart(of request: borrowing InboundRequest, _ bytes: RawSpan, into writer: inout HeadWriter) {
+        writer.append(bytes, request.head.method)
+        writer.append(" ")
+        writeTarget(of: request, bytes, into: &writer)
+        writer.append(" HTTP/1.1\r\nHost: ")
         if upstream.configuration.preserveHost, let host = request.hostRange {
-            buffer.writeBytes(bytes.extracting(host.start..<host.end))
+            writer.append(bytes, host)
         } else {
-            buffer.writeBytes(upstream.hosts[targetIndex])
+            writer.append(upstream.hosts[targetIndex])
         }
-        buffer.writeStaticString("\r\n")
-        buffer.writeFields(of: head.fields, bytes, end: bytes.byteCount - 2)
-        if request.summary.hasSessionCookie { writeOtherCookies(head, into: &buffer) }
-        writeForwarding(of: request, from: peer, bytes, into: &buffer)
-        writeTrace(of: request, bytes, requestID: requestID, traceContext: traceContext, into: &buffer)
-        if permit.includesAPIToken { buffer.writeBytes(upstream.apiTokenLine) }
+        writer.append("\r\n")
+        writer.append(fields: request.head.fields, of: bytes, end: bytes.byteCount - 2)
+        if request.summary.hasSessionCookie { writeOtherCookies(request.head, into: &writer) }
+    }
+
+    /// Writes the credentials, the fields of this hop, and the end of the head.
+    private func writeOwnFields(of request: borrowing InboundRequest, into writer: inout HeadWriter) {
+        if permit.includesAPIToken { writer.append(upstream.apiTokenLine) }
         if let authorization = permit.authorization {
-            buffer.writeStaticString("Authorization: ")
-            buffer.writeBytes(authorization.bytes)
-            buffer.writeStaticString("\r\n")
+            writer.append("Authorization: ")
+            writer.append(authorization.bytes)
+            writer.append("\r\n")
         }
-        writeUpgrade(request.upgrade, into: &buffer)
+        writeUpgrade(request.upgrade, into: &writer)
         if request.summary.acceptsTrailers, request.upgrade == .none {
             // `TE` is a hop-by-hop field and is regenerated for the upstream hop (RFC 9110 §10.1.4).
-            buffer.writeStaticString("TE: trailers\r\nConnection: TE\r\n")
+            writer.append("TE: trailers\r\nConnection: TE\r\n")
         }
         if case .value(let left) = request.summary.maxForwards, left > 0 {
-            buffer.writeString("Max-Forwards: \(left - 1)\r\n")
+            writer.append(text: "Max-Forwards: \(left - 1)\r\n")
         }
-        if request.framing == .chunked { buffer.writeStaticString("Transfer-Encoding: chunked\r\n") }
-        buffer.writeStaticString("\r\n")
+        if request.framing == .chunked { writer.append("Transfer-Encoding: chunked\r\n") }
+        writer.append("\r\n")
     }
 
-    private func writeTarget(of request: borrowing InboundRequest, _ bytes: RawSpan, into buffer: inout ByteBuffer) {
-        let range = request.head.target
-        let target = request.target
-        if target.isPathRewritten {
-            buffer.writeBytes(request.normalizedPath)
-        } else if target.path.isEmpty {
-            buffer.writeStaticString("/")
+    private func writeTarget(of request: borrowing InboundRequest, _ bytes: RawSpan, into writer: inout HeadWriter) {
+        let start = request.head.target.start
+        if request.target.isPathRewritten {
+            writer.append(request.normalizedPath)
+        } else if request.target.path.isEmpty {
+            writer.append("/")
         } else {
-            let start = range.start + target.path.start
-            buffer.writeBytes(bytes.extracting(start..<(start + target.path.count)))
+            writer.append(
+                bytes, ByteRange(start: start + request.target.path.start, count: request.target.path.count))
         }
-        if !target.query.isEmpty {
-            let start = range.start + target.query.start
-            buffer.writeBytes(bytes.extracting(start..<(start + target.query.count)))
+        if !request.target.query.isEmpty {
+            writer.append(
+                bytes, ByteRange(start: start + request.target.query.start, count: request.target.query.count))
         }
     }
 
-    private func writeOtherCookies(_ head: borrowing RequestHead, into buffer: inout ByteBuffer) {
+    private func writeOtherCookies(_ head: borrowing RequestHead, into writer: inout HeadWriter) {
         let bytes = head.bytes.readableBytesUInt8Span
         var hasWritten = false
         for field in head.fields where field.name == .cookie {
             hasWritten = cookie.writeOtherCookies(
-                of: field, from: bytes, into: &buffer, hasWritten: hasWritten)
+                of: field, from: bytes, into: &writer, hasWritten: hasWritten)
         }
-        if hasWritten { buffer.writeStaticString("\r\n") }
+        if hasWritten { writer.append("\r\n") }
     }
 
     /// Writes the forwarding fields (RFC 7239; RFC 9110 §7.6.3). Those of an untrusted peer have been stripped; those
     /// of a trusted peer are kept.
     private func writeForwarding(
-        of request: borrowing InboundRequest, from peer: borrowing Peer, _ bytes: RawSpan, into buffer: inout ByteBuffer
+        of request: borrowing InboundRequest, from peer: Peer, _ bytes: RawSpan, into writer: inout HeadWriter
     ) {
-        let summary = request.summary
-        if request.version == .http1_1, !summary.trustsForwardedProto {
-            buffer.writeBytes(peer.commonFieldLines)
+        let trustsHost = request.summary.trustsForwardedHost
+        if !request.summary.trustsForwardedProto, request.version != .http1_0 {
+            writer.append(request.version == .http2 ? peer.commonHTTP2FieldLines : peer.commonFieldLines)
         } else {
-            buffer.writeBytes(peer.certificateLine)
+            writer.append(peer.certificateLine)
             switch request.version {
-            case .http1_0: buffer.writeStaticString("Via: 1.0 cloakroom\r\n")
-            case .http1_1: buffer.writeStaticString("Via: 1.1 cloakroom\r\n")
-            case .http2: buffer.writeStaticString("Via: 2.0 cloakroom\r\n")
+            case .http1_0: writer.append("Via: 1.0 cloakroom\r\n")
+            case .http1_1: writer.append("Via: 1.1 cloakroom\r\n")
+            case .http2: writer.append("Via: 2.0 cloakroom\r\n")
             }
-            buffer.writeBytes(peer.forwardedForLine)
-            if !summary.trustsForwardedProto { buffer.writeBytes(peer.forwardedProtoLine) }
-            buffer.writeBytes(peer.forwardedPrefix)
+            writer.append(peer.forwardedForLine)
+            if !request.summary.trustsForwardedProto { writer.append(peer.forwardedProtoLine) }
+            writer.append(peer.forwardedPrefix)
         }
-        if let host = request.hostRange {
-            let host = bytes.extracting(host.start..<host.end)
-            buffer.writeStaticString(";host=\"")
-            buffer.writeBytes(host)
-            buffer.writeStaticString(summary.trustsForwardedHost ? "\"\r\n" : "\"\r\nX-Forwarded-Host: ")
-            if !summary.trustsForwardedHost {
-                buffer.writeBytes(host)
-                buffer.writeStaticString("\r\n")
-            }
-        } else {
-            buffer.writeStaticString("\r\n")
-        }
+        guard let host = request.hostRange else { return writer.append("\r\n") }
+        writer.append(";host=\"")
+        writer.append(bytes, host)
+        guard !trustsHost else { return writer.append("\"\r\n") }
+        writer.append("\"\r\nX-Forwarded-Host: ")
+        writer.append(bytes, host)
+        writer.append("\r\n")
     }
 
     /// Writes the hop-by-hop fields of an upgrade for the upstream hop (RFC 6455 §4.1; RFC 8441 §5).
-    private func writeUpgrade(_ upgrade: RequestedUpgrade, into buffer: inout ByteBuffer) {
+    private func writeUpgrade(_ upgrade: RequestedUpgrade, into writer: inout HeadWriter) {
         switch upgrade {
         case .none, .unknown: return
         case .webSocketUpgrade: break
         case .webSocketConnect:
             // HTTP/2 has no key, HTTP/1.1 requires one. Any value works: it only proves that the upstream read the
             // request.
-            buffer.writeStaticString("Sec-WebSocket-Key: ")
-            buffer.writeString(WebSocketKey.make(context.random(), context.random()))
-            buffer.writeStaticString("\r\n")
+            writer.append("Sec-WebSocket-Key: ")
+            writer.append(text: WebSocketKey.make(context.random(), context.random()))
+            writer.append("\r\n")
         }
-        buffer.writeStaticString("Connection: Upgrade\r\nUpgrade: websocket\r\n")
+        writer.append("Connection: Upgrade\r\nUpgrade: websocket\r\n")
     }
 
     private func writeTrace(
         of request: borrowing InboundRequest, _ bytes: RawSpan, requestID: ID128, traceContext: TraceContext?,
-        into buffer: inout ByteBuffer
+        into writer: inout HeadWriter
     ) {
+        writer.append("X-Request-Id: ")
         if let id = request.summary.requestID {
             // A trusted peer's request id is kept, so its logs match those of the upstream.
-            buffer.writeStaticString("X-Request-Id: ")
-            buffer.writeBytes(bytes.extracting(id.start..<id.end))
-            buffer.writeStaticString("\r\n")
-            if let traceContext { context.traceLines.write(traceContext, into: &buffer) }
+            writer.append(bytes, id)
         } else {
-            context.traceLines.write(requestID: requestID, context: traceContext, into: &buffer)
+            writer.append(requestID)
         }
-        request.traceFields.writeTracestate(of: request.head, into: &buffer)
+        writer.append("\r\n")
+        if let traceContext { writer.append(traceContext) }
+        request.traceFields.writeTracestate(of: request.head, into: &writer)
     }
 }
 
-extension ByteBuffer {
-    /// Copies the lines of all fields that are not stripped, each run of adjacent lines in one write.
-    /// - Parameter end: Offset of the empty line.
-    mutating func writeFields(of fields: [FieldSlice], _ bytes: RawSpan, end: Int) {
-        guard let first = fields.first else { return }
-        var runStart = Int(first.nameStart)
-        for index in fields.indices where fields[index].isStripped {
-            let start = Int(fields[index].nameStart)
-            if start > runStart { writeBytes(bytes.extracting(runStart..<start)) }
-            runStart = index + 1 < fields.count ? Int(fields[index + 1].nameStart) : end
+extension HeadWriter {
+    fileprivate mutating func append(_ id: ID128) {
+        appendHex(id.high)
+        appendHex(id.low)
+    }
+
+    /// Appends the line `traceparent` (W3C Trace Context §3.2).
+    fileprivate mutating func append(_ context: TraceContext) {
+        append("traceparent: 00-")
+        append(context.traceID)
+        append("-")
+        appendHex(context.spanID)
+        // Only two flags are defined, so the first digit is always 0 (W3C Trace Context §3.2.2.5).
+        switch context.flags & 0x03 {
+        case 0: append("-00\r\n")
+        case 1: append("-01\r\n")
+        case 2: append("-02\r\n")
+        default: append("-03\r\n")
         }
-        if end > runStart { writeBytes(bytes.extracting(runStart..<end)) }
     }
 }
 

@@ -63,6 +63,10 @@ struct AccessLogFormatter {
         transports[Self.transportIndex(record.scheme, record.protocolVersion, record.tlsVersion)]
     }
 
+    private static let versionCount = HTTPProtocolVersion.allCases.count
+    /// TLS versions, and no TLS.
+    private static let tlsCount = TLSVersion.allCases.count + 1
+
     private static func transportIndex(
         _ scheme: URIScheme, _ version: HTTPProtocolVersion, _ tls: TLSVersion?
     ) -> Int {
@@ -72,8 +76,8 @@ struct AccessLogFormatter {
             case .tls12: 1
             case .tls13: 2
             }
-        return (Int(scheme.rawValue) * HTTPProtocolVersion.allCases.count + Int(version.rawValue))
-            * (TLSVersion.allCases.count + 1) + tlsIndex
+        // Constants: `allCases` is an array, which is counted and released.
+        return (Int(scheme.rawValue) * versionCount + Int(version.rawValue)) * tlsCount + tlsIndex
     }
 
     /// In the order of ``transportIndex(_:_:_:)``.

@@ -28,6 +28,7 @@ public final class LoopTelemetry {
     private var buffer = LineBuffer(reserving: bufferSize + 2_048)
     private var bufferedLines = 0
 
+    private var outcomes = HandleCache<OutcomeHandles>()
     private var serverDurations = HandleCache<HistogramHandle>()
     private var clientDurations = HandleCache<HistogramHandle>()
     private var overheads = HandleCache<HistogramHandle>()
@@ -66,8 +67,12 @@ public final class LoopTelemetry {
     public func requestCompleted(_ record: borrowing ExchangeRecord, method: Span<UInt8>, path: Span<UInt8>) {
         if isMetricsEnabled {
             activeRequests(record.method, record.scheme).add(-1)
-            recordDurations(record)
-            if record.decision.isAuthDecision { authDecisions(record).increment() }
+            if let key = Self.forwardedKey(record) {
+                forwarded(record, key).record(record)
+            } else {
+                recordDurations(record)
+                if record.decision.isAuthDecision { authDecisions(record).increment() }
+            }
             if let reason = record.unauthorizedReason { metrics.recordUnauthorized(reason) }
         }
         guard writer != nil, sampling.shouldLog(record) else { return }
@@ -82,6 +87,17 @@ public final class LoopTelemetry {
         guard let writer, bufferedLines > 0 else { return }
         writer.submit(bytes: buffer.take(), lines: bufferedLines)
         bufferedLines = 0
+    }
+
+    /// The handles of a forwarded request, found together: separate searches took 300 instructions more.
+    private func forwarded(_ record: borrowing ExchangeRecord, _ key: UInt64) -> OutcomeHandles {
+        if let handles = outcomes[key] { return handles }
+        let handles = OutcomeHandles(
+            server: serverDuration(record), overhead: overheadDuration(record),
+            client: upstreams.indices.contains(record.upstreamIndex) ? clientDuration(record) : nil,
+            decision: record.decision.isAuthDecision ? authDecisions(record) : nil)
+        outcomes.insert(handles, for: key)
+        return handles
     }
 
     private func recordDurations(_ record: borrowing ExchangeRecord) {
@@ -141,6 +157,19 @@ extension LoopTelemetry {
         routes.indices.contains(index) ? routes[index] : Self.unmatched
     }
 
+    /// All that selects the handles of a forwarded request, packed into one word; `nil` for the unusual cases that it
+    /// has no space for.
+    private static func forwardedKey(_ record: borrowing ExchangeRecord) -> UInt64? {
+        guard record.upstreamDurationNanoseconds != nil, record.upstreamStatus == nil, record.errorType == nil,
+            record.status < 1_024, let route = UInt16(exactly: record.routeIndex + 1),
+            let upstream = UInt16(exactly: record.upstreamIndex + 1)
+        else { return nil }
+        let shape =
+            UInt64(record.method.rawValue) << 8 | UInt64(record.scheme.rawValue) << 6
+            | UInt64(record.protocolVersion.rawValue) << 4 | UInt64(record.decision.rawValue)
+        return UInt64(route) << 40 | UInt64(upstream) << 24 | UInt64(record.status) << 14 | shape
+    }
+
     /// Index, status, method, scheme, protocol version and error, packed into one word.
     private static func outcomeKey(_ record: borrowing ExchangeRecord, index: Int, status: UInt16) -> UInt64 {
         let error = record.errorType.map { UInt64($0.rawValue) + 1 } ?? 0
@@ -148,6 +177,30 @@ extension LoopTelemetry {
             UInt64(record.method.rawValue) << 4 | UInt64(record.scheme.rawValue) << 2
             | UInt64(record.protocolVersion.rawValue)
         return UInt64(truncatingIfNeeded: index + 1) << 32 | UInt64(status) << 16 | error << 8 | shape
+    }
+}
+
+/// The handles for the outcome of a forwarded request.
+private final class OutcomeHandles {
+    private let server: HistogramHandle
+    private let overhead: HistogramHandle
+    /// `nil` if the target is unknown.
+    private let client: HistogramHandle?
+    /// `nil` if the decision is not counted.
+    private let decision: CounterHandle?
+
+    init(server: HistogramHandle, overhead: HistogramHandle, client: HistogramHandle?, decision: CounterHandle?) {
+        self.server = server
+        self.overhead = overhead
+        self.client = client
+        self.decision = decision
+    }
+
+    func record(_ record: borrowing ExchangeRecord) {
+        server.record(nanoseconds: record.durationNanoseconds)
+        overhead.record(nanoseconds: record.overheadNanoseconds)
+        client?.record(nanoseconds: record.upstreamDurationNanoseconds ?? 0)
+        decision?.increment()
     }
 }
 

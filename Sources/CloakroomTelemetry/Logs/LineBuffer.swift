@@ -103,7 +103,8 @@ struct LineBuffer: ~Copyable {
     }
 
     mutating func append(decimal value: UInt64) {
-        // Most numbers in a line are small.
+        // Most numbers in a line are small, and half of them have one digit.
+        if value < 10 { return append(byte: UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: value)) }
         if value < 1_000 { return append(below1000: UInt32(truncatingIfNeeded: value), digits: 1) }
         var digits = 3
         var rest = value / 1_000

@@ -4,17 +4,26 @@ import Glibc
 /// Renders wall-clock times as RFC 3339 in UTC with milliseconds. The last rendered second is cached, because many
 /// requests share a second and the calendar arithmetic is expensive.
 struct RFC3339Renderer {
-    private var second = Int64.min
-    private var rendered: [UInt8] = []
+    /// The rendered texts of an even and of an odd second: requests that end at the same time began in different ones,
+    /// so that with one text they would replace it in turn.
+    private var even = RenderedSecond()
+    private var odd = RenderedSecond()
+
+    private struct RenderedSecond {
+        var second = Int64.min
+        var text: [UInt8] = []
+    }
 
     /// Appends `2026-01-31T23:59:59.123Z`.
     mutating func append(_ nanosecondsSinceEpoch: Int64, to line: inout LineBuffer) {
         let second = nanosecondsSinceEpoch.floorDivided(by: 1_000_000_000)
-        if second != self.second {
-            self.second = second
-            rendered = Self.render(second)
+        if second & 1 == 0 {
+            if second != even.second { even = RenderedSecond(second: second, text: Self.render(second)) }
+            line.append(even.text)
+        } else {
+            if second != odd.second { odd = RenderedSecond(second: second, text: Self.render(second)) }
+            line.append(odd.text)
         }
-        line.append(rendered)
         let milliseconds = (nanosecondsSinceEpoch - second * 1_000_000_000) / 1_000_000
         line.append(padded: Int(milliseconds), digits: 3)
         line.append(byte: UInt8(ascii: "Z"))

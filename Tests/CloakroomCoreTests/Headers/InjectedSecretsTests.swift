@@ -40,6 +40,23 @@ struct InjectedSecretsTests {
         #expect(result.removed.injectedValues == 1)
     }
 
+    @Test("Rule 44: a secret is found at each position of a value, also after its own first characters")
+    func positions() throws {
+        for before in 0...20 {
+            for after in 0...9 {
+                for filler in ["k", "t", "."] {
+                    let (start, end) = (
+                        String(repeating: filler, count: before), String(repeating: filler, count: after)
+                    )
+                    #expect(try mark("X: \(start)key-0123456789\(end)").kept == [])
+                    #expect(try mark("X: \(start)token-abcdefghijkl\(end)").kept == [])
+                    let similar = "X: .\(start)key-012345678\(end)."
+                    #expect(try mark(similar).kept == [similar])
+                }
+            }
+        }
+    }
+
     @Test(
         "Similar values are forwarded",
         arguments: [

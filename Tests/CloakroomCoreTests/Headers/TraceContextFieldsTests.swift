@@ -9,7 +9,7 @@ struct TraceContextFieldsTests {
         let head = try RequestHead.with(lines)
         let fields = TraceContextFields.read(head)
         var buffer = ByteBuffer()
-        fields.writeTracestate(of: head, into: &buffer)
+        buffer.writeHead(reserving: 256) { fields.writeTracestate(of: head, into: &$0) }
         return (head.text(fields.parent), String(buffer: buffer))
     }
 

@@ -79,9 +79,11 @@ struct SessionCookieTests {
         let head = try RequestHead.with(lines)
         var buffer = ByteBuffer()
         var hasWritten = false
-        for field in head.fields where field.name == .cookie {
-            hasWritten = cookie.writeOtherCookies(
-                of: field, from: head.bytes.readableBytesUInt8Span, into: &buffer, hasWritten: hasWritten)
+        buffer.writeHead(reserving: 256) { writer in
+            for field in head.fields where field.name == .cookie {
+                hasWritten = cookie.writeOtherCookies(
+                    of: field, from: head.bytes.readableBytesUInt8Span, into: &writer, hasWritten: hasWritten)
+            }
         }
         #expect(String(buffer: buffer) == expected)
         #expect(hasWritten == !expected.isEmpty)

@@ -24,7 +24,7 @@ struct ExchangeTelemetryTests {
         telemetry.start(
             request.method, version: request.version, from: peer, id: ID128(high: 1, low: 2), wallNanoseconds: 5,
             now: 1_000)
-        if telemetry.routed(to: 0, tracer: config.telemetry.tracer, parent: nil) {
+        if telemetry.routed(to: 0, context: config.telemetry.childContext(of: nil)) {
             telemetry.startServerSpan(
                 request, from: peer, config: config, routes: [RouteLabels(name: "public", pattern: "/public/*")])
         }

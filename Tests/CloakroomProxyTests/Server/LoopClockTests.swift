@@ -52,4 +52,16 @@ struct LoopClockTests {
         let second = clock.wallNanoseconds(at: start) / 1_000_000_000
         #expect(first == HTTPDate.render(secondsSinceEpoch: second))
     }
+
+    @Test("The dates of two seconds that are asked for in turn are those of their seconds")
+    func alternating() {
+        var clock = LoopClock()
+        clock.synchronize(at: 0)
+        for _ in 0..<2 {
+            for seconds in [10, 11, 10, 13, 12, 11] as [UInt64] {
+                let second = clock.wallNanoseconds(at: seconds * 1_000_000_000) / 1_000_000_000
+                #expect(clock.date(at: seconds * 1_000_000_000) == HTTPDate.render(secondsSinceEpoch: second))
+            }
+        }
+    }
 }

@@ -163,6 +163,40 @@ struct LoopTelemetryTests {
         #expect(!outcome.exposition.contains(#"cloakroom_overhead_seconds_count{route="odd"#))
     }
 
+    @Test("Forwarded requests that differ in one property are counted apart, each time")
+    func outcomes() async throws {
+        var records = Array(repeating: Self.record, count: 8)
+        records[1].method = .post
+        records[2].scheme = .http
+        records[3].protocolVersion = .http1_1
+        records[4].status = 404
+        records[5].decision = .public
+        records[6].routeIndex = 1
+        records[7].upstreamIndex = 1
+        let outcome = try await run { loop in
+            for _ in 0..<2 {
+                for record in records { finish(loop, record, path: [0x2f]) }
+            }
+        }
+        func series(_ name: String, _ labels: [String]) -> [String] {
+            outcome.exposition.split(separator: "\n")
+                .filter { line in line.hasPrefix(name + "{") && labels.allSatisfy { line.contains($0) } }
+                .compactMap { $0.split(separator: " ").last.map(String.init) }
+        }
+        let server = "http_server_request_duration_seconds_count"
+        #expect(series(server, []).sorted() == ["2", "2", "2", "2", "2", "6"])
+        #expect(series(server, [#"method="POST""#]) == ["2"])
+        #expect(series(server, [#"scheme="http""#]) == ["2"])
+        #expect(series(server, [#"version="1.1""#]) == ["2"])
+        #expect(series(server, [#"status_code="404""#]) == ["2"])
+        #expect(series(server, [#"route="odd"#]) == ["2"])
+        #expect(series("http_client_request_duration_seconds_count", [#"server_port="9001""#]) == ["2"])
+        #expect(series("cloakroom_overhead_seconds_count", [#"route="video""#]) == ["14"])
+        #expect(series("cloakroom_auth_decisions_total", [#"decision="forwarded",route="video""#]) == ["12"])
+        #expect(series("cloakroom_auth_decisions_total", [#"decision="public""#]) == ["2"])
+        #expect(series("cloakroom_auth_decisions_total", [#"route="odd"#]) == ["2"])
+    }
+
     @Test("Lines are submitted to the writer when the buffer is full, without a flush")
     func fullBuffer() async throws {
         let pipe = try LinePipe()

@@ -59,7 +59,7 @@ extension FuzzTarget {
                 _ = TraceContext(traceparent: bytes.span)
                 guard let head = FieldLines.head("tracestate", bytes, also: FieldLines.parent) else { return }
                 var buffer = ByteBuffer()
-                TraceContextFields.read(head).writeTracestate(of: head, into: &buffer)
+                buffer.writeHead(reserving: 256) { TraceContextFields.read(head).writeTracestate(of: head, into: &$0) }
             }
         ]
     ) { bytes throws(Violation) in
@@ -73,7 +73,7 @@ extension FuzzTarget {
         }
         guard let head = FieldLines.head("tracestate", bytes, also: FieldLines.parent) else { return }
         var buffer = ByteBuffer()
-        TraceContextFields.read(head).writeTracestate(of: head, into: &buffer)
+        buffer.writeHead(reserving: 256) { TraceContextFields.read(head).writeTracestate(of: head, into: &$0) }
         let lines = FieldLines.lines(bytes).map { PlainHead.trimmed($0) }.filter { !$0.isEmpty }
         let expected =
             lines.isEmpty ? [] : Array("tracestate: ".utf8) + Array(lines.joined(separator: [0x2c])) + [0x0d, 0x0a]

@@ -18,9 +18,12 @@ extension FuzzTarget {
                 _ = cookie.read(head)
                 var buffer = ByteBuffer()
                 var hasWritten = false
-                for field in head.fields {
-                    hasWritten = cookie.writeOtherCookies(
-                        of: field, from: head.bytes.readableBytesUInt8Span, into: &buffer, hasWritten: hasWritten)
+                buffer.writeHead(reserving: head.bytes.readableBytes + 16) { writer in
+                    hasWritten = false
+                    for field in head.fields {
+                        hasWritten = cookie.writeOtherCookies(
+                            of: field, from: head.bytes.readableBytesUInt8Span, into: &writer, hasWritten: hasWritten)
+                    }
                 }
                 _ = cookie.setsSessionCookie(by: bytes.span)
             }
@@ -98,9 +101,12 @@ private enum CookieChecks {
     static func checkOthers(_ head: RequestHead, _ values: [[UInt8]], _ cookie: SessionCookie) throws(Violation) {
         var buffer = ByteBuffer()
         var hasWritten = false
-        for field in head.fields {
-            hasWritten = cookie.writeOtherCookies(
-                of: field, from: head.bytes.readableBytesUInt8Span, into: &buffer, hasWritten: hasWritten)
+        buffer.writeHead(reserving: head.bytes.readableBytes + 16) { writer in
+            hasWritten = false
+            for field in head.fields {
+                hasWritten = cookie.writeOtherCookies(
+                    of: field, from: head.bytes.readableBytesUInt8Span, into: &writer, hasWritten: hasWritten)
+            }
         }
         try require(hasWritten == (buffer.readableBytes > 0), "the result does not match the written bytes")
         let expected = values.flatMap(pairs).filter { $0.name != name }

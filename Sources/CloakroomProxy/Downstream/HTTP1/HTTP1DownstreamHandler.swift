@@ -139,16 +139,12 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
 
     private func readHead(_ exchange: Exchange) -> Bool {
         do throws(WireError) {
-            guard try state.parseHead(into: &exchange.head) else {
+            guard let framing = try parseHead(into: &exchange.request.head) else {
                 // Measured from the first byte: later bytes do not extend the deadline.
                 deadline = min(deadline, context.now &+ context.snapshot.timeouts.header)
                 return false
             }
-            let framing = try BodyFraming.of(exchange.head)
-            exchange.protocolVersion = exchange.head.minorVersion == 0 ? .http1_0 : .http1_1
-            let limit = context.snapshot.config.configuration.limits.requestsPerConnection
-            try state.requestReceived(
-                exchange.head, framing: framing, requestLimit: limit, isDraining: context.isDraining)
+            exchange.protocolVersion = exchange.request.head.minorVersion == 0 ? .http1_0 : .http1_1
             deadline = .max
             exchange.begin(framing, now: context.now)
         } catch {
@@ -156,6 +152,16 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
             exchange.reject(error, now: context.now)
         }
         return true
+    }
+
+    /// Parses a request head. The head is `inout` for all of it, because a property of a class would be copied.
+    /// - Returns: The framing of the body; `nil` if the head is incomplete.
+    private func parseHead(into head: inout RequestHead) throws(WireError) -> BodyFraming? {
+        guard try state.parseHead(into: &head) else { return nil }
+        let framing = try BodyFraming.of(head)
+        try state.requestReceived(
+            head, framing: framing, requestLimit: context.snapshot.requestLimit, isDraining: context.isDraining)
+        return framing
     }
 
     private func waitForRequest() {

@@ -16,45 +16,58 @@ struct HTTP1ResponseWriter {
     ) {
         isHeadBuffered = outbound.isEmpty
         self.framing = framing
-        writeStatusAndFields(head)
-        if let date = additions.date {
-            outbound.bytes.writeStaticString("Date: ")
-            outbound.bytes.writeBytes(date)
-            outbound.bytes.writeStaticString("\r\n")
+        let size = head.bytes.readableBytes + (additions.crossOriginLines?.count ?? 0) + Self.reserve
+        outbound.bytes.writeHead(reserving: size) { writer in
+            writer.appendStatusAndFields(of: head)
+            if let date = additions.date {
+                writer.append("Date: ")
+                writer.append(date)
+                writer.append("\r\n")
+            }
+            if additions.isPrivate { writer.append("Cache-Control: private\r\n") }
+            if additions.variesByCookie { writer.append("Vary: Cookie\r\n") }
+            if let lines = additions.crossOriginLines { writer.append(lines) }
+            if framing == .chunked { writer.append("Transfer-Encoding: chunked\r\n") }
+            writer.append(connection)
         }
-        if additions.isPrivate { outbound.bytes.writeStaticString("Cache-Control: private\r\n") }
-        if additions.variesByCookie { outbound.bytes.writeStaticString("Vary: Cookie\r\n") }
-        if let lines = additions.crossOriginLines { outbound.bytes.writeBytes(lines) }
-        if framing == .chunked { outbound.bytes.writeStaticString("Transfer-Encoding: chunked\r\n") }
-        writeEndOfHead(connection)
     }
+
+    /// Space for the fields that the gateway adds to a response.
+    private static let reserve = 160
 
     mutating func writeContinue() {
         outbound.bytes.writeStaticString("HTTP/1.1 100 Continue\r\n\r\n")
     }
 
     mutating func writeInformational(_ head: borrowing ResponseHead) {
-        writeStatusAndFields(head)
-        outbound.bytes.writeStaticString("\r\n")
+        write(head, end: "\r\n")
     }
 
     mutating func writeUpgradeResponse(_ head: borrowing ResponseHead) {
         framing = .none
-        writeStatusAndFields(head)
-        outbound.bytes.writeStaticString("Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+        write(head, end: "Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+    }
+
+    private mutating func write(_ head: borrowing ResponseHead, end: StaticString) {
+        outbound.bytes.writeHead(reserving: head.bytes.readableBytes + Self.reserve) { writer in
+            writer.appendStatusAndFields(of: head)
+            writer.append(end)
+        }
     }
 
     mutating func writeLocalResponse(
         _ response: LocalResponse, isToHead: Bool, connection: HTTP1ConnectionState.ConnectionField
     ) {
-        outbound.bytes.writeStaticString("HTTP/1.1 ")
-        outbound.bytes.writeString("\(response.status) \(response.title)\r\nDate: ")
-        outbound.bytes.writeBytes(response.date)
-        outbound.bytes.writeStaticString("\r\n")
-        outbound.bytes.writeBytes(response.fieldLines)
-        if response.status != 204 { outbound.bytes.writeString("Content-Length: \(response.body.count)\r\n") }
-        writeEndOfHead(connection)
-        if !isToHead { outbound.bytes.writeBytes(response.body) }
+        let size = response.fieldLines.count + response.body.count + Self.reserve
+        outbound.bytes.writeHead(reserving: size) { writer in
+            writer.append(text: "HTTP/1.1 \(response.status) \(response.title)\r\nDate: ")
+            writer.append(response.date)
+            writer.append("\r\n")
+            writer.append(response.fieldLines)
+            if response.status != 204 { writer.append(text: "Content-Length: \(response.body.count)\r\n") }
+            writer.append(connection)
+            if !isToHead { writer.append(response.body) }
+        }
     }
 
     /// Begins a part of the body; a chunk if the framing requires it.
@@ -96,24 +109,27 @@ struct HTTP1ResponseWriter {
 
     /// See ``WriteBuffer/reuse(_:)``.
     mutating func reuse(_ taken: inout ByteBuffer) { outbound.reuse(&taken) }
+}
 
-    /// Writes the gateway's HTTP version, and the received status, reason and fields. The space after the status is
+extension HeadWriter {
+    /// Appends the gateway's HTTP version, and the received status, reason and fields. The space after the status is
     /// required even without a reason (RFC 9112 §4).
-    private mutating func writeStatusAndFields(_ head: borrowing ResponseHead) {
+    fileprivate mutating func appendStatusAndFields(of head: borrowing ResponseHead) {
         let bytes = head.bytes.readableBytesSpan
-        outbound.bytes.writeStaticString("HTTP/1.1 ")
+        append("HTTP/1.1 ")
         let statusStart = 9
         let statusEnd = max(head.reason.end, statusStart + 3)
-        outbound.bytes.writeBytes(bytes.extracting(statusStart..<statusEnd))
-        outbound.bytes.writeStaticString(head.reason.start == statusStart + 3 ? " \r\n" : "\r\n")
-        outbound.bytes.writeFields(of: head.fields, bytes, end: bytes.byteCount - 2)
+        append(bytes.extracting(statusStart..<statusEnd))
+        append(head.reason.start == statusStart + 3 ? " \r\n" : "\r\n")
+        append(fields: head.fields, of: bytes, end: bytes.byteCount - 2)
     }
 
-    private mutating func writeEndOfHead(_ connection: HTTP1ConnectionState.ConnectionField) {
+    /// Appends `Connection` and the end of the head.
+    fileprivate mutating func append(_ connection: HTTP1ConnectionState.ConnectionField) {
         switch connection {
-        case .omitted: outbound.bytes.writeStaticString("\r\n")
-        case .keepAlive: outbound.bytes.writeStaticString("Connection: keep-alive\r\n\r\n")
-        case .close: outbound.bytes.writeStaticString("Connection: close\r\n\r\n")
+        case .omitted: append("\r\n")
+        case .keepAlive: append("Connection: keep-alive\r\n\r\n")
+        case .close: append("Connection: close\r\n\r\n")
         }
     }
 }
