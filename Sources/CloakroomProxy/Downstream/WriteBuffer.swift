@@ -24,6 +24,11 @@ struct WriteBuffer {
     /// Discards the data and keeps the storage, if it has no other owner.
     mutating func clear() { bytes.clear() }
 
+    /// Releases the storage, unless it contains data.
+    mutating func releaseStorage() {
+        if isEmpty { bytes = ByteBuffer() }
+    }
+
     /// Removes the data, to write it.
     /// - Returns: `nil` if there is none.
     mutating func take() -> ByteBuffer? {

@@ -8,15 +8,20 @@
 /// keeps freed memory otherwise. Does nothing with other allocators.
 struct HeapTrimmer {
     private var peak = 0
+    /// Whether the previous check was a trim. It is repeated once, because a TLS handler whose client did not respond to
+    /// close_notify is released up to 5 s after its connection.
+    private var isRepeatDue = false
 
     /// Minimum peak; fewer connections leave too little memory to return.
     private static let smallest = 16
 
     /// Updates the peak with the current number of connections.
-    /// - Returns: Whether the number has halved since the last time that it returned `true`.
+    /// - Returns: Whether the number has halved since the last time that it did, at this or the previous call.
     mutating func shouldTrim(connections: Int) -> Bool {
         peak = max(peak, connections)
-        guard peak >= Self.smallest, connections <= peak / 2 else { return false }
+        let isRepeat = isRepeatDue
+        isRepeatDue = peak >= Self.smallest && connections <= peak / 2
+        guard isRepeatDue else { return isRepeat }
         peak = connections
         return true
     }

@@ -307,6 +307,9 @@ struct HTTP1ConnectionState {
         phase == .lingering ? !isAllSent : isActive
     }
 
+    /// Whether the connection lingers after everything has been sent, including the end of output.
+    var hasLingered: Bool { phase == .lingering && isAllSent }
+
     /// - Returns: `false` if the connection is closed already.
     @discardableResult
     mutating func close() -> Bool {

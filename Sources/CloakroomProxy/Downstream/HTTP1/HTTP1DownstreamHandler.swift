@@ -15,13 +15,17 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     private let client: DownstreamConnectionInfo
     private let channel: any Channel
     private var handlerContext: ChannelHandlerContext?
-    private var exchange: Exchange?
+    /// Created with the first request, and again after ``releaseMemory()``.
+    private(set) var exchange: Exchange?
     private var state: HTTP1ConnectionState
     private var writer = HTTP1ResponseWriter()
     private var isReading = false
     private(set) var isPaused = false
     var registryIndex = -1
     private(set) var deadline = UInt64.max
+    /// When the connection is closed unless a request arrives. While it is idle, ``deadline`` may be earlier.
+    private var idleEnd = UInt64.max
+    private var hasBegun = false
     var isDownstream: Bool { true }
 
     init(_ client: DownstreamConnectionInfo) {
@@ -33,6 +37,9 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
 
     /// How long a connection lingers after its last response, so that the client can read it, in nanoseconds.
     static let lingerTime: UInt64 = 1_000_000_000
+
+    /// How long a connection keeps the memory of its last request for the next one, in nanoseconds.
+    static let quietTime: UInt64 = 3_000_000_000
 
     // MARK: - Channel events
 
@@ -47,10 +54,11 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     }
 
     private func begin() {
-        guard exchange == nil else { return }
+        guard !hasBegun else { return }
+        hasBegun = true
         context.updateTime()
-        exchange = Exchange(context: context, peer: client.makePeer(), downstream: self)
-        deadline = context.now &+ context.snapshot.timeouts.keepAlive
+        idleEnd = context.now &+ context.snapshot.timeouts.keepAlive
+        deadline = idleEnd
         context.add(self)
         // It was accepted just before draining began.
         if context.isDraining { closeNow() }
@@ -67,7 +75,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
         context.updateTime()
         exchange?.downstreamWritabilityChanged(isWritable: channel.isWritable)
         if channel.isWritable, state.phase == .head, state.hasInput {
-            if exchange?.isActive == false, state.hasUnparsedHead { waitForRequest() }
+            if !isActive, state.hasUnparsedHead { waitForRequest() }
             read()
         }
         handlerContext.fireChannelWritabilityChanged()
@@ -84,8 +92,10 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     }
 
     func errorCaught(context handlerContext: ChannelHandlerContext, error: any Error) {
-        // A failed handshake or a reset, caused by the peer: the connection is unusable.
-        closeNow()
+        // A failed handshake or a reset, caused by the peer: the connection is unusable, so nothing is sent to end it.
+        let isCut = state.isResponseIncomplete(isActive: isActive)
+        guard state.close() else { return }
+        if isCut { ChannelCut.close(channel, framing: writer.framing) } else { ChannelCut.closeBelowTLS(channel) }
     }
 
     func channelInactive(context handlerContext: ChannelHandlerContext) {
@@ -101,6 +111,22 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
         self.handlerContext = nil
     }
 
+    /// Whether an exchange is in progress.
+    private var isActive: Bool { exchange?.isActive == true }
+
+    /// The exchange for the next request.
+    private func makeExchange() -> Exchange {
+        let exchange = Exchange(context: context, peer: client.makePeer(), downstream: self)
+        self.exchange = exchange
+        return exchange
+    }
+
+    /// Releases what an idle connection holds for its next request.
+    private func releaseMemory() {
+        exchange = nil
+        writer.releaseStorage()
+    }
+
     // MARK: - Reading
 
     private func read() {
@@ -110,6 +136,8 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
         defer { isReading = false }
         while step() {}
         state.releaseInput()
+        // Requests that wait until the client reads: the connection is not quiet.
+        if state.hasInput, state.phase == .head { deadline = idleEnd }
         exchange?.flushUpstream()
         let isFull = state.isFull(isWritable: channel.isWritable)
         if isFull != isPaused, state.phase != .closed { setPaused(isFull) }
@@ -122,7 +150,8 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
 
     /// - Returns: Whether another step may be possible.
     private func step() -> Bool {
-        guard let exchange else { return false }
+        guard state.phase != .closed else { return false }
+        let exchange = exchange ?? makeExchange()
         switch state.nextStep(isWritable: channel.isWritable, acceptsBody: exchange.acceptsBody) {
         case .wait: return false
         case .parseHead: return readHead(exchange)
@@ -141,7 +170,8 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
         do throws(WireError) {
             guard let framing = try parseHead(into: &exchange.request.head) else {
                 // Measured from the first byte: later bytes do not extend the deadline.
-                deadline = min(deadline, context.now &+ context.snapshot.timeouts.header)
+                idleEnd = min(idleEnd, context.now &+ context.snapshot.timeouts.header)
+                deadline = idleEnd
                 return false
             }
             exchange.protocolVersion = exchange.request.head.minorVersion == 0 ? .http1_0 : .http1_1
@@ -167,7 +197,8 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     private func waitForRequest() {
         let timeouts = context.snapshot.timeouts
         let timeout = state.hasInput ? timeouts.header : timeouts.keepAlive
-        deadline = context.now &+ (channel.isWritable ? timeout : timeouts.bodyIdle)
+        idleEnd = context.now &+ (channel.isWritable ? timeout : timeouts.bodyIdle)
+        deadline = state.hasInput ? idleEnd : min(idleEnd, context.now &+ Self.quietTime)
     }
 
     // MARK: - Ends
@@ -199,7 +230,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
         }
     }
 
-    func closeNow() { close(isCut: state.isResponseIncomplete(isActive: exchange?.isActive == true)) }
+    func closeNow() { close(isCut: state.isResponseIncomplete(isActive: isActive)) }
 
     /// - Parameter isCut: Whether the client must be able to detect that the response is incomplete.
     private func close(isCut: Bool) {
@@ -212,13 +243,18 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     }
 
     func deadlineExpired(now: UInt64) {
-        guard let exchange else { return }
-        if exchange.isActive {
+        if let exchange, exchange.isActive {
             exchange.deadlineExpired(now: now)
         } else if channel.isWritable, state.isReceivingHead {
             deadline = .max
             state.requestHeadTimedOut()
-            exchange.requestHeadTimedOut(now: now)
+            (exchange ?? makeExchange()).requestHeadTimedOut(now: now)
+        } else if state.phase == .head, now < idleEnd {
+            if !state.isReceivingHead { releaseMemory() }
+            deadline = idleEnd
+        } else if state.hasLingered {
+            // close_notify has been sent, and the client had the linger time to respond to it.
+            if state.close() { ChannelCut.closeBelowTLS(channel) }
         } else {
             closeNow()
         }
@@ -229,10 +265,10 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
 
     func drain() {
         state.drain()
-        guard let exchange else { return closeNow() }
-        exchange.drain()
+        guard hasBegun else { return closeNow() }
+        exchange?.drain()
         // The last response may not be sent yet.
-        if !exchange.isActive, state.phase == .head, !state.hasInput { linger(for: 0) }
+        if !isActive, state.phase == .head, !state.hasInput { linger(for: 0) }
     }
 }
 

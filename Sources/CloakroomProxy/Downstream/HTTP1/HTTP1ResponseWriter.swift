@@ -107,6 +107,9 @@ struct HTTP1ResponseWriter {
         return outbound.take()
     }
 
+    /// See ``WriteBuffer/releaseStorage()``.
+    mutating func releaseStorage() { outbound.releaseStorage() }
+
     /// See ``WriteBuffer/reuse(_:)``.
     mutating func reuse(_ taken: inout ByteBuffer) { outbound.reuse(&taken) }
 }

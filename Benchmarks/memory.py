@@ -1,0 +1,254 @@
+#!/usr/bin/env python3
+"""Measures resident memory: at the start, per idle connection, and after many TLS handshakes. See README.md.
+
+  memory.py                                       idle connections of each kind, ends of connections, and handshakes
+  memory.py idle --kinds tls,h2 --counts 10000
+  memory.py churn handshakes --handshakes 20000
+  memory.py --check                               exits with 1 if a goal is missed
+
+Each figure is of a gateway of its own with one event loop, after a warm-up. Standard library only; the clients run in a
+process of their own and end with the script.
+"""
+
+import argparse
+import multiprocessing
+import pathlib
+import resource
+import ssl
+import sys
+import time
+
+from harness.command import Failure, run_command
+from harness.environment import TestEnvironment
+from harness.gateway import release_build
+from harness.measure import MIB
+from harness.process import allow_many_files
+from scenarios.idle import ENDINGS, KINDS, VERSIONS, IdleConnections, connect_and_close, connect_and_end
+
+GOALS_KIB = {"clear": 4, "tls": 8}
+HANDSHAKE_GOAL_MIB = 16
+CHURN = 3_000
+WARM_UP = 200
+# Longer than the interval at which the gateway releases caches and returns memory.
+QUIET_SECONDS = 7
+# Descriptors for everything else.
+RESERVE = 500
+
+
+def gateway_for(environment, connections):
+    """A gateway with one event loop whose limits and timeouts keep all connections open."""
+    return environment.gateway(
+        eventLoops=1,
+        timeouts={"keepAlive": "10m", "header": "1m"},
+        limits={"connections": connections + RESERVE, "connectionsPerAddress": 0},
+    )
+
+
+def in_child(function, *arguments):
+    """Runs a client in a process of its own, so that its memory and its work are separate. Returns a pipe to it."""
+    pipe, child_pipe = multiprocessing.Pipe()
+    child = multiprocessing.get_context("fork").Process(target=function, args=(child_pipe, *arguments), daemon=True)
+    child.start()
+    return pipe, child
+
+
+def receive(pipe, child, seconds):
+    if not pipe.poll(seconds):
+        child.kill()
+        raise Failure(f"the clients did not report within {seconds} s")
+    try:
+        return pipe.recv()
+    except EOFError:
+        raise Failure("the process of the clients has ended") from None
+
+
+def hold_connections(pipe, port, kind, count, with_request):
+    """Opens connections, reports how many are open, and closes them when it receives anything."""
+    allow_many_files()
+    with IdleConnections(port, kind) as connections:
+        connections.open(WARM_UP, with_request)
+        connections.close_all()
+        pipe.send(0)
+        pipe.recv()
+        connections.open(count, with_request)
+        pipe.send(connections.count)
+        pipe.recv()
+        connections.close_all()
+        pipe.send(0)
+
+
+def measure_idle(environment, kind, count, with_request):
+    """Resident memory before, with and after idle connections, in bytes."""
+    gateway = gateway_for(environment, count)
+    try:
+        port = gateway.port if kind == "clear" else gateway.tls_port
+        pipe, child = in_child(hold_connections, port, kind, count, with_request)
+        receive(pipe, child, 60)
+        time.sleep(1)
+        before = gateway.resident()
+        pipe.send(0)
+        opened = receive(pipe, child, 60 + count // 100)
+        if opened != count:
+            raise Failure(f"{opened} of {count} connections were opened ({kind})")
+        at_once = gateway.resident()
+        time.sleep(QUIET_SECONDS)
+        quiet = gateway.resident()
+        pipe.send(0)
+        receive(pipe, child, 60)
+        child.join(20)
+        time.sleep(QUIET_SECONDS)
+        return before, at_once, quiet, gateway.resident()
+    finally:
+        gateway.stop()
+
+
+def report_idle(environment, options):
+    """Prints a table of idle connections. Returns the goals that were missed, as sentences."""
+    missed = []
+    print("\n| kind | connections | requests each | RSS before | KiB each, at once | KiB each, quiet | RSS after |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |", flush=True)
+    for kind in options.kinds:
+        for count in options.counts:
+            for with_request in (False, True):
+                before, at_once, quiet, after = measure_idle(environment, kind, count, with_request)
+                each = (quiet - before) / count / 1024
+                print(
+                    f"| {kind} | {count:,} | {int(with_request)} | {before / MIB:.1f} MiB "
+                    f"| {(at_once - before) / count / 1024:.1f} | {each:.1f} | {after / MIB:.1f} MiB |",
+                    flush=True,
+                )
+                if each > GOALS_KIB.get(kind, each):
+                    missed.append(f"{each:.1f} KiB per idle connection ({kind}, {count:,}), goal {GOALS_KIB[kind]} KiB")
+    return missed
+
+
+def make_handshakes(pipe, port, version, count):
+    """Connections with a full handshake and one request each, one after the other."""
+    for mark in (WARM_UP, count):
+        for _ in range(mark):
+            connect_and_close(port, version)
+        pipe.send(0)
+        pipe.recv()
+
+
+def measure_handshakes(environment, version, count):
+    """Resident memory before and after full handshakes, and after the gateway was idle, in bytes."""
+    gateway = gateway_for(environment, 1_000)
+    try:
+        pipe, child = in_child(make_handshakes, gateway.tls_port, version, count)
+        receive(pipe, child, 60)
+        before = gateway.resident()
+        pipe.send(0)
+        receive(pipe, child, 60 + count // 100)
+        after = gateway.resident()
+        pipe.send(0)
+        child.join(20)
+        time.sleep(QUIET_SECONDS)
+        return before, after, gateway.resident()
+    finally:
+        gateway.stop()
+
+
+def report_handshakes(environment, options):
+    """Prints a table of handshakes. Returns the goals that were missed, as sentences."""
+    missed = []
+    print("\n| TLS | full handshakes | RSS before | RSS after | RSS quiet |\n| --- | ---: | ---: | ---: | ---: |", flush=True)
+    for version in VERSIONS:
+        before, after, quiet = measure_handshakes(environment, version, options.handshakes)
+        print(
+            f"| {version} | {options.handshakes:,} | {before / MIB:.1f} MiB | {after / MIB:.1f} MiB | {quiet / MIB:.1f} MiB |",
+            flush=True,
+        )
+        if quiet - before > HANDSHAKE_GOAL_MIB * MIB:
+            missed.append(
+                f"{(quiet - before) / MIB:.1f} MiB more after {options.handshakes:,} handshakes ({version}), "
+                f"goal {HANDSHAKE_GOAL_MIB} MiB"
+            )
+    return missed
+
+
+def make_churn(pipe, port, ending, count):
+    """Connections with one request each that end in one way, one after the other."""
+    for _ in range(WARM_UP):
+        connect_and_close(port, "1.3")
+    pipe.send(0)
+    pipe.recv()
+    for _ in range(count):
+        connect_and_end(port, ending)
+    pipe.send(0)
+    pipe.recv()
+
+
+def report_churn(environment):
+    """Prints a table of sequential connections by the way they end. Returns the goals that were missed."""
+    missed = []
+    print("\n| end of a TLS connection | connections | RSS before | RSS after | RSS quiet |")
+    print("| --- | ---: | ---: | ---: | ---: |", flush=True)
+    for ending in ENDINGS:
+        gateway = gateway_for(environment, 1_000)
+        try:
+            pipe, child = in_child(make_churn, gateway.tls_port, ending, CHURN)
+            receive(pipe, child, 60)
+            before = gateway.resident()
+            pipe.send(0)
+            receive(pipe, child, 120)
+            after = gateway.resident()
+            pipe.send(0)
+            child.join(20)
+            time.sleep(QUIET_SECONDS)
+            quiet = gateway.resident()
+        finally:
+            gateway.stop()
+        print(f"| {ending} | {CHURN:,} | {before / MIB:.1f} MiB | {after / MIB:.1f} MiB | {quiet / MIB:.1f} MiB |", flush=True)
+        if after - before > HANDSHAKE_GOAL_MIB * MIB:
+            missed.append(f"{(after - before) / MIB:.1f} MiB more after {CHURN:,} connections that end by {ending}")
+    return missed
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", help="idle, churn, handshakes; default: all")
+    parser.add_argument("--product", type=pathlib.Path, help="the gateway's binary; default: the release build's")
+    parser.add_argument("--kinds", default=",".join(KINDS), help="default: %(default)s")
+    parser.add_argument("--counts", default="1000,10000", help="numbers of idle connections; default: %(default)s")
+    parser.add_argument("--handshakes", type=int, default=20_000, help="1,000 to 1,000,000; default: %(default)s")
+    parser.add_argument("--check", action="store_true", help="exit with 1 if a goal is missed")
+    options = parser.parse_args()
+    options.parts = options.parts or ["idle", "churn", "handshakes"]
+    options.kinds = options.kinds.split(",")
+    if set(options.parts) - {"idle", "churn", "handshakes"} or set(options.kinds) - set(KINDS):
+        parser.error(f"parts are idle, churn and handshakes, kinds are {', '.join(KINDS)}")
+    try:
+        options.counts = [int(count) for count in options.counts.split(",")]
+    except ValueError:
+        parser.error("--counts must be numbers")
+    if not all(10 <= count <= 50_000 for count in options.counts) or not 1_000 <= options.handshakes <= 1_000_000:
+        parser.error("10 to 50,000 connections, 1,000 to 1,000,000 handshakes")
+    return options
+
+
+def main():
+    options = arguments()
+    allow_many_files()
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    most = max(options.counts, default=0)
+    if "idle" in options.parts and limit < most + 2 * RESERVE:
+        raise Failure(f"{most} connections need {most + 2 * RESERVE} descriptors, and the limit is {limit}: ulimit -n")
+    missed = []
+    with TestEnvironment(options.product or release_build()) as environment:
+        gateway = gateway_for(environment, 1_000)
+        print(f"{gateway.resident() / MIB:.1f} MiB resident after the start and one request; {ssl.OPENSSL_VERSION}")
+        gateway.stop()
+        if "idle" in options.parts:
+            missed += report_idle(environment, options)
+        if "churn" in options.parts:
+            missed += report_churn(environment)
+        if "handshakes" in options.parts:
+            missed += report_handshakes(environment, options)
+    for sentence in missed:
+        print(f"memory: {sentence}", file=sys.stderr)
+    return 1 if missed and options.check else 0
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,134 @@
+import CloakroomCore
+import CloakroomTelemetry
+import NIOCore
+import NIOEmbedded
+import Testing
+
+@testable import CloakroomProxy
+
+@Suite("Memory of idle HTTP/1.1 connections")
+struct QuietConnectionTests {
+    /// A client's connection without a socket.
+    private final class Connection {
+        let channel = EmbeddedChannel()
+        let context: LoopContext
+        let handler: HTTP1DownstreamHandler
+        private let telemetry: GatewayTelemetry
+
+        init(timeouts: TimeoutsConfiguration = TimeoutsConfiguration()) throws {
+            var settings = TelemetrySettings()
+            settings.isAccessLogEnabled = false
+            telemetry = GatewayTelemetry(settings: settings)
+            let configuration = GatewayConfiguration(
+                listeners: [], upstreams: [], routes: [], accounts: AccountsConfiguration(upstream: nil),
+                timeouts: timeouts)
+            let config = try ConfigSnapshot(
+                configuration: configuration, sessions: FakeSessions(), refresher: FakeRefresher(),
+                accountEndpoints: FakeEndpoints(), telemetry: telemetry, tracer: nil)
+            context = LoopContext(eventLoop: channel.embeddedEventLoop, config: config, loopCount: 1)
+            handler = HTTP1DownstreamHandler(DownstreamConnectionInfo(channel: channel, context: context, isTLS: false))
+            try channel.pipeline.syncOperations.addHandler(handler)
+            try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+        }
+
+        /// Sends a request and returns the start of the response.
+        func request(_ text: String = "GET /nowhere HTTP/1.1\r\nHost: a\r\n\r\n") throws -> Substring {
+            try channel.writeInbound(ByteBuffer(string: text))
+            var response = ""
+            while let bytes = try channel.readOutbound(as: ByteBuffer.self) { response += String(buffer: bytes) }
+            return response.prefix(12)
+        }
+
+        /// Reports the handler's deadline, as the event loop does.
+        func expire() {
+            handler.deadlineExpired(now: handler.deadline)
+        }
+
+        deinit {
+            _ = try? channel.finish(acceptAlreadyClosed: true)
+            telemetry.shutdown()
+        }
+    }
+
+    private final class Weak {
+        private(set) weak var exchange: Exchange?
+
+        init(_ exchange: Exchange?) {
+            self.exchange = exchange
+        }
+    }
+
+    @Test("A connection without a request has no exchange object")
+    func unused() throws {
+        let connection = try Connection()
+        #expect(connection.handler.exchange == nil)
+        #expect(try connection.request() == "HTTP/1.1 404")
+        #expect(connection.handler.exchange != nil)
+    }
+
+    @Test("A quiet connection releases the memory of its last request, stays open and serves the next one")
+    func quiet() throws {
+        let connection = try Connection()
+        #expect(try connection.request() == "HTTP/1.1 404")
+        let old = Weak(connection.handler.exchange)
+        #expect(old.exchange != nil)
+        connection.expire()
+        #expect(old.exchange == nil)
+        #expect(connection.channel.isActive)
+        #expect(try connection.request() == "HTTP/1.1 404")
+        #expect(connection.channel.isActive)
+    }
+
+    @Test("A quiet connection is closed by the keep-alive timeout since its last response, not later")
+    func keepAlive() throws {
+        let connection = try Connection(timeouts: TimeoutsConfiguration(keepAlive: .seconds(10)))
+        #expect(try connection.request() == "HTTP/1.1 404")
+        let responded = connection.context.now
+        #expect(connection.handler.deadline == responded + HTTP1DownstreamHandler.quietTime)
+        connection.expire()
+        #expect(connection.handler.deadline == responded + 10_000_000_000)
+        connection.expire()
+        #expect(!connection.channel.isActive)
+    }
+
+    @Test("With a keep-alive timeout below the quiet time the connection is closed at once")
+    func shortKeepAlive() throws {
+        let connection = try Connection(timeouts: TimeoutsConfiguration(keepAlive: .seconds(1)))
+        #expect(try connection.request() == "HTTP/1.1 404")
+        connection.expire()
+        #expect(!connection.channel.isActive)
+    }
+
+    @Test("A head that begins before the quiet time has its own timeout, and its exchange is kept")
+    func partialHead() throws {
+        let connection = try Connection(
+            timeouts: TimeoutsConfiguration(header: .seconds(5), keepAlive: .seconds(60)))
+        #expect(try connection.request() == "HTTP/1.1 404")
+        #expect(try connection.request("GET / HT") == "")
+        let begun = connection.context.now
+        #expect(connection.handler.deadline == begun + 5_000_000_000)
+        #expect(try connection.request("TP/1.1\r\n") == "")
+        #expect(connection.handler.deadline == begun + 5_000_000_000)
+        #expect(try connection.request("Host: a\r\n\r\n") == "HTTP/1.1 404")
+    }
+
+    @Test("The keep-alive timeout limits a head that begins just before it")
+    func lateHead() throws {
+        let connection = try Connection(
+            timeouts: TimeoutsConfiguration(header: .seconds(60), keepAlive: .seconds(10)))
+        #expect(try connection.request() == "HTTP/1.1 404")
+        let responded = connection.context.now
+        #expect(try connection.request("GET / HT") == "")
+        #expect(connection.handler.deadline == responded + 10_000_000_000)
+    }
+
+    @Test("A drain ends a connection that has released its memory")
+    func drained() throws {
+        let connection = try Connection()
+        #expect(try connection.request() == "HTTP/1.1 404")
+        connection.expire()
+        connection.context.drain {}
+        connection.channel.embeddedEventLoop.run()
+        #expect(!connection.channel.isActive)
+    }
+}
