@@ -66,7 +66,6 @@ def about(gateways, options, cores):
     return {
         "date": datetime.date.today().isoformat(),
         "processor": processor,
-        "kernel": platform.release(),
         "versions": {gateway.name: gateway.version for gateway in gateways}
         | {"wrk": version_of(["wrk", "--version"]), "h2load": version_of(["h2load", "--version"])}
         | {"upstream": version_of(["nginx", "-v"])},

@@ -22,7 +22,9 @@ def baseline(environment, name, envoy):
         return MeasuredGateway(environment, name, "Caddyfile", command, version_of(["caddy", "version"]), cores)
     if name == "envoy":
         command = f"{envoy} --config-path CONFIG --concurrency WORKERS --log-level error --use-dynamic-base-id"
-        return MeasuredGateway(environment, name, "envoy.yaml", command, version_of([envoy, "--version"]))
+        # Its line begins with the path of the binary.
+        version = version_of([envoy, "--version"]).rpartition("version: ")[2]
+        return MeasuredGateway(environment, name, "envoy.yaml", command, version)
     raise Failure(f"no baseline {name}; choose from {', '.join(BASELINES)}")
 
 
