@@ -55,7 +55,11 @@ let arguments: Target.Dependency = .product(name: "ArgumentParser", package: "sw
 let package = Package(
     name: "cloakroom",
     products: [
-        .executable(name: "cloakroom", targets: ["cloakroom"])
+        .executable(name: "cloakroom", targets: ["cloakroom"]),
+        // For Benchmarks/Micro only; not a stable interface.
+        .library(
+            name: "CloakroomModules",
+            targets: ["CloakroomWire", "CloakroomCore", "CloakroomTelemetry", "CloakroomSessions"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),

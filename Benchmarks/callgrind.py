@@ -1,43 +1,110 @@
 #!/usr/bin/env python3
-"""Counts the instructions that the gateway executes for a forwarded request, under valgrind's callgrind. See README.md.
+"""Counts the instructions that the gateway executes for a request, under valgrind's callgrind. See README.md.
 
 The binary must be linked with --static-swift-stdlib: Debian 12's valgrind crashes in the shared libdispatch.
 """
 
 import argparse
+import contextlib
+import dataclasses
+import json
 import pathlib
 import re
 import subprocess
+import time
 
 from harness.command import Failure, run_command
 from harness.environment import BenchmarkEnvironment
 from harness.gateway import release_build, require_binary
 
 PATH = "/videos/1"
+TOLERANCE = 0.03
+IDLE_SECONDS = 3
 
 
-def instructions(environment, gateway, scheme, protocol, requests):
-    """Instructions from start to stop, with this number of requests."""
-    profile = environment.folder / f"callgrind.{scheme}.{requests}"
-    valgrind = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={profile}"]
-    with gateway.running(core=None, before=valgrind):
-        url = gateway.url(scheme, PATH)
-        # One connection and one request at a time, so that all runs execute the same steps in the same order.
-        load = ["h2load", f"--npn-list={protocol}", "--clients=1", "--threads=1", f"--requests={requests}"]
-        load += ["--h1"] if protocol == "http/1.1" else []
-        command = [*load, "--header", f"Cookie: {gateway.cookie}", url]
-        output = subprocess.run(command, capture_output=True, text=True, timeout=600).stdout
-        good = re.search(r"status codes: (\d+) 2xx", output)
-        if not good or int(good[1]) != requests:
-            raise Failure(f"not all of {requests} requests have a 2xx response:\n{output}")
-        if f"Application protocol: {protocol}" not in output:
-            raise Failure(f"the protocol is not {protocol}:\n{output}")
-    if not profile.is_file():
-        raise Failure(f"valgrind wrote no profile:\n{gateway.log.read_text()[-2000:]}")
-    found = re.search(r"^(?:summary|totals): (\d+)", profile.read_text(), re.MULTILINE)
-    if not found:
-        raise Failure(f"no total in {profile}")
-    return int(found[1]), profile
+@dataclasses.dataclass
+class Scenario:
+    """A kind of request, and the connections and streams on which it is repeated."""
+
+    title: str
+    scheme: str
+    protocol: str
+    connections: int = 1
+    streams: int = 1
+    status: int = 200
+
+
+SCENARIOS = {
+    "h1": Scenario("HTTP/1.1", "http", "http/1.1"),
+    "h1tls": Scenario("HTTP/1.1 over TLS", "https", "http/1.1"),
+    "h2": Scenario("HTTP/2 over TLS, one stream at a time", "https", "h2"),
+    "h2-streams": Scenario("HTTP/2 over TLS, 2 connections of 8 streams", "https", "h2", 2, 8),
+    "unauthorized": Scenario("HTTP/1.1, 401 without a session", "http", "http/1.1", status=401),
+}
+
+
+class CountedGateway:
+    """The gateway under callgrind: one process for all scenarios, whose counters are set to zero before each load."""
+
+    def __init__(self, gateway, process, folder):
+        self.gateway, self.process, self.folder = gateway, process, folder
+
+    @classmethod
+    @contextlib.contextmanager
+    def running(cls, environment, binary):
+        gateway = environment.product(without_debug_info(environment, binary))
+        valgrind = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={environment.folder / 'callgrind'}"]
+        with gateway.running(core=None, before=valgrind) as process:
+            yield cls(gateway, process, environment.folder)
+
+    def count(self, action):
+        """The instructions while an action runs, its duration in seconds, and the profile."""
+        self.control("--zero")
+        start = time.monotonic()
+        action()
+        duration = time.monotonic() - start
+        self.control("--dump")
+        profile = max(self.folder.glob("callgrind.*"), key=lambda file: int(file.suffix[1:]))
+        found = re.search(r"^(?:summary|totals): (\d+)", profile.read_text(), re.MULTILINE)
+        if not found:
+            raise Failure(f"no total in {profile}")
+        return int(found[1]), duration, profile
+
+    def control(self, command):
+        command = ["callgrind_control", command, str(self.process.pid)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        if done.returncode != 0:
+            self.process.check()
+            raise Failure(f"{' '.join(command)}: {done.stdout}{done.stderr}")
+
+    def send(self, scenario, requests):
+        """Sends requests; on one connection without concurrency, all runs execute the same steps in the same order."""
+        command = ["h2load", f"--npn-list={scenario.protocol}", "--threads=1", f"--requests={requests}"]
+        command += [f"--clients={scenario.connections}", f"--max-concurrent-streams={scenario.streams}"]
+        command += ["--h1"] if scenario.protocol == "http/1.1" else []
+        command += ["--header", f"Cookie: {self.gateway.cookie}"] if scenario.status == 200 else []
+        url = self.gateway.url(scenario.scheme, PATH)
+        output = subprocess.run([*command, url], capture_output=True, text=True, timeout=600).stdout
+        classes = re.search(r"status codes: (\d+) 2xx, (\d+) 3xx, (\d+) 4xx", output)
+        if not classes or int(classes[scenario.status // 100 - 1]) != requests:
+            raise Failure(f"not all of {requests} requests have a response with status {scenario.status}:\n{output}")
+        if f"Application protocol: {scenario.protocol}" not in output:
+            raise Failure(f"the protocol is not {scenario.protocol}:\n{output}")
+
+    def measure(self, scenario, options, idle_rate):
+        """Instructions per request, and the profile of a run with many requests.
+
+        The difference between many and few requests excludes the connection. Timers execute instructions for every
+        second, however many requests there are: those are subtracted. What remains of such effects only adds
+        instructions, so the smallest of several counts is used.
+        """
+        self.send(scenario, min(options.few, 200))
+        few, many = [], []
+        for _ in range(options.repeats):
+            for requests, counts in ((options.few, few), (options.many, many)):
+                total, duration, profile = self.count(lambda requests=requests: self.send(scenario, requests))
+                counts.append(total - idle_rate * duration)
+        return (min(many) - min(few)) / (options.many - options.few), profile
 
 
 def without_debug_info(environment, binary):
@@ -47,31 +114,87 @@ def without_debug_info(environment, binary):
     return copy
 
 
-def main():
+def check(results, file):
+    """Compares the results with those of a file. Returns whether none is above the tolerance."""
+    expected = json.loads(file.read_text())["instructions"]
+    passed = True
+    for name, each in results.items():
+        if name not in expected:
+            print(f"FAIL  {name}: no figure in {file}")
+            passed = False
+            continue
+        change = each / expected[name] - 1
+        is_high = change > TOLERANCE
+        passed = passed and not is_high
+        print(f"{'FAIL' if is_high else 'PASS'}  {name}: {each:,.0f} instructions/request, {expected[name]:,} expected, {change:+.1%}")
+    if not passed:
+        print(
+            f"A request costs more than {TOLERANCE:.0%} above the committed figure. Find the cause with\n"
+            "  Benchmarks/callgrind.sh --scenarios NAME --keep profile && callgrind_annotate profile\n"
+            "If the increase is intended, commit the new figures together with the change and its reason:\n"
+            f"  Benchmarks/callgrind.sh --update {file}"
+        )
+    elif any(each / expected[name] - 1 < -TOLERANCE for name, each in results.items()):
+        print(f"Requests have become cheaper. Commit the new figures: Benchmarks/callgrind.sh --update {file}")
+    return passed
+
+
+def update(results, file):
+    """Writes the results; figures of other scenarios in the file are kept."""
+    kept = json.loads(file.read_text())["instructions"] if file.exists() else {}
+    figures = kept | {name: round(each) for name, each in results.items()}
+    ordered = {name: figures[name] for name in SCENARIOS if name in figures}
+    file.write_text(json.dumps({"instructions": ordered}, indent=4) + "\n")
+    print(f"{file} updated")
+
+
+def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--product", type=pathlib.Path, help="the gateway's binary; default: the release build's")
-    parser.add_argument("--few", type=int, default=1_000, help="requests of the first run; default: %(default)s")
-    parser.add_argument("--many", type=int, default=6_000, help="requests of the second run; default: %(default)s")
-    parser.add_argument("--tls", action="store_true", help="over TLS instead of clear text")
-    parser.add_argument("--http2", action="store_true", help="HTTP/2 over TLS, one stream at a time")
-    parser.add_argument(
-        "--keep", type=pathlib.Path, help="file for the second run's profile, for callgrind_annotate"
-    )
+    known = ", ".join(SCENARIOS)
+    parser.add_argument("--scenarios", help=f"of {known}; default: h1, or all with --check and --update")
+    parser.add_argument("--tls", dest="scenarios", action="store_const", const="h1tls", help="--scenarios h1tls")
+    parser.add_argument("--http2", dest="scenarios", action="store_const", const="h2", help="--scenarios h2")
+    parser.add_argument("--few", type=int, default=500, help="requests of the short runs; default: %(default)s")
+    parser.add_argument("--many", type=int, default=2_500, help="requests of the long runs; default: %(default)s")
+    parser.add_argument("--repeats", type=int, default=3, help="runs of each length; default: %(default)s")
+    parser.add_argument("--check", type=pathlib.Path, metavar="FILE", help=f"fail above the figures of a file + {TOLERANCE:.0%}")
+    parser.add_argument("--update", type=pathlib.Path, metavar="FILE", help="write the figures into the file")
+    parser.add_argument("--keep", type=pathlib.Path, metavar="FILE", help="file for a profile, for callgrind_annotate")
     options = parser.parse_args()
-    if not 0 < options.few < options.many:
-        parser.error("--few must be more than 0 and less than --many")
-    scheme = "https" if options.tls or options.http2 else "http"
-    protocol = "h2" if options.http2 else "http/1.1"
-    with BenchmarkEnvironment() as environment:
-        gateway = environment.product(without_debug_info(environment, options.product or release_build()))
-        few, _ = instructions(environment, gateway, scheme, protocol, options.few)
-        many, profile = instructions(environment, gateway, scheme, protocol, options.many)
+    if not 0 < options.few < options.many or options.repeats < 1:
+        parser.error("--few must be more than 0 and less than --many, --repeats at least 1")
+    default = known if options.check or options.update else "h1"
+    options.scenarios = (options.scenarios or default).replace(" ", "").split(",")
+    for name in options.scenarios:
+        if name not in SCENARIOS:
+            parser.error(f"no scenario {name}; choose from {known}")
+    if options.check and not options.check.is_file():
+        parser.error(f"no file {options.check}")
+    return options
+
+
+def main():
+    options = arguments()
+    results = {}
+    start = time.monotonic()
+    with (
+        BenchmarkEnvironment() as environment,
+        CountedGateway.running(environment, options.product or release_build()) as counted,
+    ):
+        print(f"cloakroom {counted.gateway.version}")
+        # After the first requests, the idle gateway executes the same timers as under load.
+        counted.send(SCENARIOS["h1"], 200)
+        idle, duration, _ = counted.count(lambda: time.sleep(IDLE_SECONDS))
+        for name in options.scenarios:
+            results[name], profile = counted.measure(SCENARIOS[name], options, idle / duration)
+            print(f"{SCENARIOS[name].title}: {results[name]:,.0f} instructions/request", flush=True)
         if options.keep:
             options.keep.write_bytes(profile.read_bytes())
-    # The difference excludes start, sign-in and stop, which both runs have in common.
-    each = (many - few) / (options.many - options.few)
-    print(f"cloakroom {gateway.version}: {each:,.0f} instructions/request")
-    print(f"({options.few} requests: {few:,}; {options.many} requests: {many:,}; {scheme}, {protocol})")
+    print(f"(idle: {idle / duration:,.0f} instructions/s; {time.monotonic() - start:.0f} s)")
+    if options.update:
+        update(results, options.update)
+    return 0 if not options.check or check(results, options.check) else 1
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Compares the gateway with the baselines: installs them, builds the gateway, measures. Arguments: see `compare.py --help`.
-# Envoy and Caddy are installed if --baselines names them.
+# Envoy and Caddy are installed if --baselines names them, libraries for the scenarios `latency` if these are selected.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -11,8 +11,11 @@ packages=(
 )
 arguments=("$@")
 wanted=" ${*//[,=]/ } "
+[[ $wanted == *" --baselines all "* ]] && wanted+="envoy caddy "
 
 [[ $wanted == *" caddy "* ]] && packages+=(caddy=caddy)
+# The generator for latencies is compiled.
+[[ $wanted == *latency* || $wanted == *" all "* ]] && packages+=(cc=gcc libc6-dev libssl-dev libnghttp2-dev)
 deploy/packages.sh "${packages[@]}"
 
 if [[ $wanted == *" envoy "* ]] && ! command -v envoy >/dev/null; then

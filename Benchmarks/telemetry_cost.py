@@ -12,7 +12,7 @@ import json
 import pathlib
 import statistics
 
-import compare
+from comparison.scenarios import SCENARIOS, Setting
 from harness.command import Failure, run_command
 from harness.environment import BenchmarkEnvironment
 from harness.gateway import release_build
@@ -43,7 +43,9 @@ def main():
         on.command = [*plain.command, *ON.format(port=port).split()]
         off.command = [*plain.command, *OFF.split()]
         gateways = {"off": off, "on": on}
-        exceeded = [name for name in options.scenarios.split(",") if measure_difference(name, gateways, options, cores) > BOUND]
+        setting = Setting(environment, *cores, options.seconds, bulk_megabytes=0)
+        names = options.scenarios.split(",")
+        exceeded = [name for name in names if measure_difference(name, gateways, options.rounds, setting) > BOUND]
         _, _, body = request(f"http://127.0.0.1:{port}/count")
         spans = json.loads(body)["spans"]
         print(f"the collector received {spans} spans")
@@ -52,15 +54,15 @@ def main():
     return 1 if exceeded else 0
 
 
-def measure_difference(name, gateways, options, cores):
+def measure_difference(name, gateways, count, setting):
     """Prints the figures of one scenario and returns the difference in microseconds."""
-    scenario = compare.SCENARIOS[name]
+    scenario = SCENARIOS[name]
     rounds = []
-    for _ in range(options.rounds):
-        samples = {each: compare.measure(gateway, scenario, options.seconds, cores) for each, gateway in gateways.items()}
-        if any(sample.unexpected for sample in samples.values()):
+    for _ in range(count):
+        samples = {each: scenario.measure(gateway, setting) for each, gateway in gateways.items()}
+        if any(sample["unexpected"] for sample in samples.values()):
             raise Failure(f"{scenario.title}: unexpected responses")
-        rounds.append({each: sample.cpu for each, sample in samples.items()})
+        rounds.append({each: sample["cpu"] for each, sample in samples.items()})
     differences = [each["on"] - each["off"] for each in rounds]
     difference = statistics.median(differences)
     print(

@@ -1,6 +1,7 @@
 """Work folder, certificate, upstream and gateways: of a benchmark, and of an endurance or parser test."""
 
 import contextlib
+import copy
 import http.client
 import pathlib
 import re
@@ -51,11 +52,11 @@ class Environment:
         command = [sys.executable, "-m", module, *arguments]
         return self.start(module.rpartition(".")[2], command, port, environment=environment, **options)
 
-    def fill(self, template, **values):
-        """Copies a file of baselines/ into the work folder with its @NAMES@ replaced."""
+    def fill(self, template, name=None, **values):
+        """Copies a file of baselines/ into the work folder, by default under its name, with its @NAMES@ replaced."""
         values |= {"DIR": self.folder}
         text = (BASELINES / template).read_text()
-        filled = self.folder / template
+        filled = self.folder / (name or template)
         filled.write_text(re.sub(r"@([A-Z_]+)@", lambda found: str(values[found[1]]), text))
         return filled
 
@@ -64,18 +65,35 @@ class Environment:
 
 
 class MeasuredGateway:
-    """A gateway under measurement, Cloakroom or a baseline: its command, ports and session cookie."""
+    """A gateway under measurement, Cloakroom or a baseline: its command, ports and session cookie.
+
+    CONFIG and WORKERS in its command and variables are replaced by the configuration file and the number of workers.
+    """
 
     def __init__(self, environment, name, template, command, version, variables=None):
         self.environment = environment
         self.name = name
+        self.template = template
+        self.pattern = command
         self.version = version
-        self.variables = variables
+        self.variable_patterns = variables or {}
         self.clear_port, self.tls_port, self.admin_port = free_ports(3)
-        ports = {"CLEAR_PORT": self.clear_port, "TLS_PORT": self.tls_port, "ADMIN_PORT": self.admin_port}
-        self.config = environment.fill(template, **ports)
-        self.command = [part.replace("CONFIG", str(self.config)) for part in shlex.split(command)]
         self.cookie = f"sid={environment.session_id}"
+        self.configure(template)
+
+    def configure(self, file, workers=1, options=(), **values):
+        """Writes the configuration file and sets the command."""
+        ports = {"CLEAR_PORT": self.clear_port, "TLS_PORT": self.tls_port, "ADMIN_PORT": self.admin_port}
+        self.config = self.environment.fill(self.template, file, WORKERS=workers, **ports, **values)
+        replace = lambda text: text.replace("CONFIG", str(self.config)).replace("WORKERS", str(workers))  # noqa: E731
+        self.command = [*map(replace, shlex.split(self.pattern)), *options]
+        self.variables = {name: replace(value) for name, value in self.variable_patterns.items()}
+
+    def variant(self, name, **changes):
+        """The same gateway with another configuration. It has the same ports, so only one of them can run at a time."""
+        changed = copy.copy(self)
+        changed.configure(f"{name}-{self.template}", **changes)
+        return changed
 
     @property
     def log(self):
@@ -88,6 +106,7 @@ class MeasuredGateway:
         try:
             process.wait_for_port(self.clear_port, seconds=120 if before else 20)
             process.wait_for_port(self.tls_port)
+            self.process = process
             if self.name == "cloakroom":
                 self.cookie = sign_in(f"http://127.0.0.1:{self.clear_port}")
             yield process
@@ -112,24 +131,31 @@ class BenchmarkEnvironment(Environment):
 
     def start_upstreams(self):
         (self.folder / "sessions.map").write_text(f"{self.session_id} {self.access_token}\n")
+        (self.folder / "large").write_bytes(LARGE_BODY)
         config = self.fill("upstream.nginx.conf")
         self.start("upstream", ["nginx", "-c", config], self.upstream_port, core=self.upstream_core)
 
-    def fill(self, template, **values):
-        values |= {
+    def fill(self, template, name=None, **values):
+        values = {
             "UPSTREAM_PORT": self.upstream_port,
+            "MORE_ROUTES": "",
             "SESSION_ID": self.session_id,
             "ACCESS_TOKEN": self.access_token,
             "REFRESH_TOKEN": self.refresh_token,
             "API_TOKEN": self.api_token,
             "VIDEO": video_document(),
+            **values,
         }
-        return super().fill(template, **values)
+        return super().fill(template, name, **values)
 
     def product(self, binary):
         command = f"{shlex.quote(str(gateways.require_binary(binary)))} serve --config CONFIG"
         version = gateways.version_of([str(binary), "--version"])
         return MeasuredGateway(self, "cloakroom", "cloakroom.yaml", command, version)
+
+
+LARGE_BODY = b"0123456789abcdef" * 6_400
+"""The response body of 100 KiB."""
 
 
 def video_document():

@@ -41,6 +41,16 @@ def cpu_seconds(pid):
     return user / TICKS_PER_SECOND, system / TICKS_PER_SECOND
 
 
+def precise_cpu_seconds(pid):
+    """The sum of both, with a resolution of nanoseconds instead of 10 ms; without threads that have ended."""
+    nanoseconds = 0
+    for each in process_tree(pid):
+        for file in pathlib.Path(f"/proc/{each}/task").glob("*/schedstat"):
+            with contextlib.suppress(OSError):
+                nanoseconds += int(file.read_text().split()[0])
+    return nanoseconds / 1e9
+
+
 def resident_bytes(pid):
     """Resident memory of one process in bytes; OSError if it has ended."""
     status = pathlib.Path(f"/proc/{pid}/status").read_text()

@@ -1,0 +1,1 @@
+"""The parts of compare.py: gateways, scenarios, load generators and results."""
