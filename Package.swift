@@ -59,7 +59,9 @@ let package = Package(
         // For Benchmarks/Micro only; not a stable interface.
         .library(
             name: "CloakroomModules",
-            targets: ["CloakroomWire", "CloakroomCore", "CloakroomTelemetry", "CloakroomSessions"]),
+            targets: [
+                "CloakroomWire", "CloakroomHTTP2", "CloakroomCore", "CloakroomTelemetry", "CloakroomSessions",
+            ]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
@@ -109,8 +111,8 @@ let package = Package(
         room(
             "CloakroomProxy",
             [
-                "CloakroomCore", "CloakroomTLS", "CloakroomWire", "CloakroomTelemetry",
-                nioCore, nioPosix, nioTLS, nioSSL, nioHTTP2, nioHPACK, x509, asn1, deque, log, tracing, lifecycle,
+                "CloakroomCore", "CloakroomHTTP2", "CloakroomTLS", "CloakroomWire", "CloakroomTelemetry",
+                nioCore, nioPosix, nioTLS, nioSSL, x509, asn1, deque, log, tracing, lifecycle,
             ]),
         room(
             "CloakroomAdmin",
@@ -146,7 +148,8 @@ let package = Package(
         tests("CloakroomWire", ["TestSupport", nioCore]),
         tests("CloakroomCore", ["CloakroomWire", "TestSupport", nioCore]),
         tests(
-            "CloakroomHTTP2", ["CloakroomWire", "TestSupport", nioCore, nioHPACK], exclude: ["HPACK/Corpus"]),
+            "CloakroomHTTP2",
+            ["CloakroomWire", "TestSupport", nioCore, nioEmbedded, nioHPACK, nioHTTP2], exclude: ["HPACK/Corpus"]),
         tests(
             "CloakroomTelemetry",
             ["CloakroomCore", "CloakroomWire", "TestSupport", nioCore, nioHTTP1, nioPosix, metrics, tracing, log]),

@@ -158,7 +158,7 @@ def arguments():
     parser.add_argument("--few", type=int, default=500, help="requests of the short runs; default: %(default)s")
     parser.add_argument("--many", type=int, default=2_500, help="requests of the long runs; default: %(default)s")
     parser.add_argument("--repeats", type=int, default=3, help="runs of each length; default: %(default)s")
-    parser.add_argument("--check", type=pathlib.Path, metavar="FILE", help=f"fail above the figures of a file + {TOLERANCE:.0%}")
+    parser.add_argument("--check", type=pathlib.Path, metavar="FILE", help=f"fail above the figures of a file + {TOLERANCE * 100:.0f} percent")
     parser.add_argument("--update", type=pathlib.Path, metavar="FILE", help="write the figures into the file")
     parser.add_argument("--keep", type=pathlib.Path, metavar="FILE", help="file for a profile, for callgrind_annotate")
     options = parser.parse_args()

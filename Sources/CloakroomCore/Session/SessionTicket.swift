@@ -34,7 +34,7 @@ public struct SessionTicket: Sendable, Hashable, CustomStringConvertible, Custom
         let third = Self.decode(cookieValue, from: 22, count: 10, values, &seen)
         let fourth = Self.decode(cookieValue, from: 32, count: 10, values, &seen)
         let last = Self.decode(cookieValue, from: 42, count: 1, values, &seen)
-        // The value of other characters has its top bit set; the words are then of no use.
+        // The value of other characters has its top bit set; the words are then not used.
         guard seen & 0x80 == 0, last & 0x3 == 0 else { return nil }
         word0 = first << 4 | tenth >> 2
         word1 = tenth << 62 | second << 2 | twentyFirst >> 4

@@ -57,6 +57,11 @@ struct ResponseFieldNames: Sendable {
     func name(_ bytes: Span<UInt8>, from start: Int, count: Int, _ field: KnownField) -> ResponseFieldName {
         switch field {
         case .xRequestID, .traceparent, .tracestate: return ResponseFieldName(index: 0, indexing: .plain)
+        // The most frequent ones, by their index in the static table.
+        case .contentLength: return ResponseFieldName(index: 28, indexing: .plain)
+        case .contentType: return ResponseFieldName(index: 31, indexing: .indexed)
+        case .date: return ResponseFieldName(index: 33, indexing: .indexed)
+        case .setCookie: return ResponseFieldName(index: 55, indexing: .never)
         case .proxyAuthenticationInfo: return ResponseFieldName(index: 0, indexing: .never)
         default: break
         }

@@ -4,7 +4,7 @@ import NIOSSL
 
 /// Builds the channel pipeline of client connections.
 ///
-/// Folder `Downstream/`: the client's side: selects the HTTP version and coalesces writes; makes no decision about
+/// Folder `Downstream/`: the client's side: selects the HTTP version, reads requests and writes responses; makes no decision about
 /// authorization.
 enum DownstreamPipeline {
     /// Adds the handlers to the end of a channel's pipeline. Must be called on the channel's event loop.
@@ -27,11 +27,9 @@ enum DownstreamPipeline {
         }
     }
 
-    /// Adds the handlers for HTTP/2.
+    /// Adds the handler for HTTP/2.
     static func addHTTP2(_ client: DownstreamConnectionInfo) throws {
-        let gatherer = WriteCoalescer()
-        let handler = HTTP2DownstreamHandler(client, gatherer: gatherer)
-        try client.channel.pipeline.syncOperations.addHandlers([gatherer, handler.makeFrameHandler(), handler])
+        try client.channel.pipeline.syncOperations.addHandler(HTTP2DownstreamHandler(client))
     }
 }
 

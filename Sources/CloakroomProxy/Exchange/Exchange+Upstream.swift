@@ -21,8 +21,19 @@ extension Exchange {
         }
         pool = snapshot.pools[route.route.upstream]
         if permit.bearerSession != nil { replay.keep(request.framing) }
-        machine.forward(hasBody: request.framing != .none)
-        lease(isFresh: false, now: now)
+        let mustWait = request.summary.expectation != .continue && downstream?.hasPlausibleBody == false
+        machine.forward(hasBody: request.framing != .none, mustWait: mustWait)
+        guard mustWait else { return lease(isFresh: false, now: now) }
+        downstream?.setDeadline(now &+ min(bodyIdle, Self.gatheringTime))
+    }
+
+    /// Maximum time that a request waits for its body after it was authorized, in nanoseconds. Then it is forwarded
+    /// without it.
+    private static let gatheringTime: UInt64 = 1_000_000_000
+
+    /// Enough of the request body has arrived to forward the request.
+    func bodyArrived() {
+        if machine.bodyArrived() { lease(isFresh: false, now: context.now) }
     }
 
     func lease(isFresh: Bool, now: UInt64) {

@@ -228,7 +228,7 @@ final class Exchange: Equatable {
             tunnel?.forwardedToUpstream(bytes, now: context.now)
             upstream?.writeBody(bytes)
             setTunnelDeadline()
-        case .idle, .waitingForConnection, .suspended, .respondingLocally:
+        case .idle, .waitingForBody, .waitingForConnection, .suspended, .respondingLocally:
             break
         }
     }
@@ -262,7 +262,7 @@ final class Exchange: Equatable {
         case .waitingForConnection:
             pool?.cancel(self)
             respond(ProblemDocument(Problem(error)), now: context.now)
-        case .awaitingResponse, .bufferingBody, .suspended, .respondingLocally, .idle:
+        case .waitingForBody, .awaitingResponse, .bufferingBody, .suspended, .respondingLocally, .idle:
             respond(ProblemDocument(Problem(error)), now: context.now)
         }
     }
@@ -273,6 +273,7 @@ final class Exchange: Equatable {
     func deadlineExpired(now: UInt64) {
         downstream?.setDeadline(.max)
         if let action = tunnel?.deadlineExpired(now: now), execute(action, now: now) { return }
+        if machine.bodyArrived() { return lease(isFresh: false, now: now) }
         switch machine.deadlineExpired() {
         case .reject:
             pool?.cancel(self)

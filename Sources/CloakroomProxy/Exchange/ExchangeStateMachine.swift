@@ -12,6 +12,8 @@ struct ExchangeStateMachine: Equatable {
     enum State: Equatable {
         /// No exchange is in progress.
         case idle
+        /// Waiting for the beginning of the request body, before a connection to the upstream is leased.
+        case waitingForBody
         /// Waiting for a connection to the upstream.
         case waitingForConnection(RequestBody)
         /// The request is being sent to the upstream; no response has been received.
@@ -53,8 +55,17 @@ struct ExchangeStateMachine: Equatable {
     // MARK: - The request
 
     /// The request will be forwarded.
-    mutating func forward(hasBody: Bool) {
-        state = .waitingForConnection(hasBody ? .open : .complete)
+    /// - Parameter mustWait: Whether part of its body must arrive first.
+    mutating func forward(hasBody: Bool, mustWait: Bool = false) {
+        state = mustWait ? .waitingForBody : .waitingForConnection(hasBody ? .open : .complete)
+    }
+
+    /// Enough of the body has arrived.
+    /// - Returns: Whether to lease a connection now.
+    mutating func bodyArrived() -> Bool {
+        guard state == .waitingForBody else { return false }
+        state = .waitingForConnection(.open)
+        return true
     }
 
     /// The request gets a local response.
@@ -123,7 +134,7 @@ struct ExchangeStateMachine: Equatable {
         case .tunnelHalfClosed:
             state = .idle
             return .finishTunnel
-        case .tunneling(.complete), .idle, .waitingForConnection, .suspended, .respondingLocally:
+        case .tunneling(.complete), .idle, .waitingForBody, .waitingForConnection, .suspended, .respondingLocally:
             return .nothing
         }
     }
@@ -224,7 +235,7 @@ struct ExchangeStateMachine: Equatable {
             return .respond
         case .streamingResponse, .tunneling, .tunnelHalfClosed:
             return .cut
-        case .idle, .bufferingBody, .suspended, .respondingLocally:
+        case .idle, .waitingForBody, .bufferingBody, .suspended, .respondingLocally:
             return .nothing
         }
     }
@@ -246,7 +257,7 @@ struct ExchangeStateMachine: Equatable {
     mutating func deadlineExpired() -> DeadlineAction {
         switch state {
         case .waitingForConnection: .reject
-        case .awaitingResponse(.open), .bufferingBody: .requestTimeout
+        case .waitingForBody, .awaitingResponse(.open), .bufferingBody: .requestTimeout
         case .awaitingResponse(.complete): .responseTimeout
         case .streamingResponse, .tunneling, .tunnelHalfClosed, .respondingLocally: .cut
         // Work off the event loop has its own limits and always completes.
@@ -275,7 +286,7 @@ struct ExchangeStateMachine: Equatable {
         case .waitingForConnection: .cancelLease
         case .awaitingResponse, .streamingResponse: .closeUpstream
         case .tunneling, .tunnelHalfClosed: .closeTunnel
-        case .bufferingBody, .suspended, .respondingLocally: .record
+        case .waitingForBody, .bufferingBody, .suspended, .respondingLocally: .record
         }
     }
 }

@@ -1,4 +1,5 @@
 import CloakroomCore
+import CloakroomHTTP2
 import CloakroomTelemetry
 import CloakroomWire
 import NIOCore
@@ -49,7 +50,13 @@ struct InboundRequest {
     /// The exchange has ended. The properties that describe the framing and the client stay readable, because the
     /// remaining request body is discarded after the response.
     mutating func end() {
-        resetHead()
+        if version == .http2 {
+            // The head has its own storage, which the next request uses again.
+            head.bytes.clear()
+            clearHead()
+        } else {
+            resetHead()
+        }
         ticket = nil
         accountEndpoint = nil
     }
@@ -57,7 +64,12 @@ struct InboundRequest {
     /// Releases the head's bytes and resets the ranges into them: a head that was rejected while being parsed may have
     /// set some.
     mutating func resetHead() {
-        head.reset()
+        head.bytes = ByteBuffer()
+        clearHead()
+    }
+
+    private mutating func clearHead() {
+        head.fields.removeAll(keepingCapacity: true)
         head.method = ByteRange(start: 0, count: 0)
         head.target = ByteRange(start: 0, count: 0)
     }
@@ -134,12 +146,12 @@ enum RequestedUpgrade: Equatable {
     case unknown
 
     /// The upgrade requested by an extended CONNECT; ``none`` without one.
-    init(connect protocolName: String?) {
+    init(connect protocolName: TunnelProtocol) {
         self =
             switch protocolName {
-            case nil: .none
-            case "websocket"?: .webSocketConnect
-            default: .unknown
+            case .none: .none
+            case .webSocket: .webSocketConnect
+            case .other: .unknown
             }
     }
 }

@@ -24,6 +24,9 @@ protocol ResponseWriter: AnyObject {
     func flush()
     /// Whether more can be written at the moment.
     var isWritable: Bool { get }
+    /// Whether enough of the request body has arrived to forward the request; otherwise
+    /// ``Exchange/bodyArrived()`` follows.
+    var hasPlausibleBody: Bool { get }
     /// Resumes a request body that was held back.
     func resumeRequestBody()
     /// Discards what has been written of the upstream's response.

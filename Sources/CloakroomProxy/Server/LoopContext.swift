@@ -1,4 +1,5 @@
 import CloakroomCore
+import CloakroomHTTP2
 import CloakroomTelemetry
 import CloakroomWire
 import Logging
@@ -16,7 +17,17 @@ final class LoopContext {
     private let logger: Logger
     /// At most 10 lines about rejected messages per 10 s and event loop, so that clients cannot fill the disk.
     private var rejectionLines = FixedWindowLimiter(limit: 10)
+    /// Storage for the head of the request that is being decoded.
+    var requestHead = RequestHead()
+    /// Response lines of upstreams, prepared for HTTP/2.
+    let responseLines = ResponseLineCache()
     private var unflushed: [HTTP2DownstreamHandler] = []
+    private var flushing: [HTTP2DownstreamHandler] = []
+    private lazy var flushTask: @Sendable () -> Void = {
+        let bound = NIOLoopBound(self, eventLoop: eventLoop)
+        return { bound.value.flushAll() }
+    }()
+    private var bodyWindows: Int
     private var generator = SplitMix64()
     private var clock: LoopClock
     private var tick: RepeatedTask?
@@ -27,6 +38,7 @@ final class LoopContext {
     init(eventLoop: any EventLoop, config: ConfigSnapshot, loopCount: Int) {
         self.eventLoop = eventLoop
         self.loopCount = loopCount
+        bodyWindows = Self.bodyMemory / Self.bodyWindow / loopCount
         logger = config.logger
         clock = LoopClock(config.sessionClock)
         snapshot = LoopSnapshot(config)
@@ -108,17 +120,34 @@ final class LoopContext {
     /// Flushes a connection after all events of this event loop tick have been handled.
     func flushLater(_ connection: HTTP2DownstreamHandler) {
         unflushed.append(connection)
-        guard unflushed.count == 1 else { return }
-        let bound = NIOLoopBound(self, eventLoop: eventLoop)
-        eventLoop.execute { bound.value.flushAll() }
+        if unflushed.count == 1 { eventLoop.execute(flushTask) }
     }
 
     private func flushAll() {
         updateTime()
-        let connections = unflushed
-        unflushed = []
-        for connection in connections { connection.flushNow() }
+        swap(&unflushed, &flushing)
+        for connection in flushing { connection.flushNow() }
+        flushing.removeAll(keepingCapacity: true)
     }
+
+    // MARK: - Memory of request bodies
+
+    /// Receive window of an HTTP/2 connection that sends request bodies, in bytes: what its streams may hold together.
+    static let bodyWindow = 1_048_576
+    /// Memory for such windows in the whole process, in bytes. Further connections keep the initial window of 65,535
+    /// bytes.
+    static let bodyMemory = 134_217_728
+
+    /// Takes one of the loop's body windows.
+    /// - Returns: `false` if all are in use.
+    func takeBodyWindow() -> Bool {
+        guard bodyWindows > 0 else { return false }
+        bodyWindows -= 1
+        return true
+    }
+
+    /// Returns a body window.
+    func returnBodyWindow() { bodyWindows += 1 }
 
     // MARK: - Registered connections
 

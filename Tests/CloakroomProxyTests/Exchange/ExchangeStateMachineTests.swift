@@ -297,6 +297,7 @@ struct ExchangeStateMachineTests {
         var machine = ExchangeStateMachine()
         switch state {
         case .idle: break
+        case .waitingForBody: machine.forward(hasBody: true, mustWait: true)
         case .waitingForConnection(let body): machine.forward(hasBody: body == .open)
         case .awaitingResponse(let body):
             machine.forward(hasBody: body == .open)

@@ -32,9 +32,10 @@ public struct FuzzTarget: Sendable, CustomStringConvertible {
 
     /// All targets.
     public static let all: [FuzzTarget] = [
-        .requests, .responses, .chunks, .cookies, .requestTargets, .proxyHeaders, .builtHeads, .webSockets, .config,
+        .requests, .responses, .chunks, .cookies, .requestTargets, .proxyHeaders, .webSockets, .config,
         .serverReplies, .json, .signIns, .tokenResponses, .userDocuments, .collectorResponses, .retryAfter, .accept,
         .revocations, .forwardedFor, .traceContexts, .origins, .headerBlocks, .huffman,
+        .http2Connections, .http2Frames,
     ]
 
     /// The target with a name.

@@ -12,6 +12,8 @@ struct GatewayYAML {
     var hasClearHTTP2 = false
     /// Whether there are two WebSocket routes, one of which requires a session.
     var hasChat = false
+    /// Whether there is a public route for uploads, `/upload`.
+    var hasUpload = false
     var address = "127.0.0.1:0"
     var adminAddress = "127.0.0.1:0"
 
@@ -57,8 +59,20 @@ struct GatewayYAML {
             upstream: api
             requiresAuthorization: true
             inject: [apiToken, bearer]
-        \(chatRoutes)
+        \(chatRoutes)\(uploadRoute)
         """
+    }
+
+    private var uploadRoute: String {
+        guard hasUpload else { return "" }
+        return """
+              - name: upload
+                methods: [POST]
+                path: /upload
+                upstream: api
+                requiresAuthorization: false
+
+            """
     }
 
     private var chatRoutes: String {

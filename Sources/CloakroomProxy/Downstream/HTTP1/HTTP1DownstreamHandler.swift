@@ -275,6 +275,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
 /// Writes responses in HTTP/1.1.
 extension HTTP1DownstreamHandler: ResponseWriter {
     var isWritable: Bool { channel.isWritable }
+    var hasPlausibleBody: Bool { true }
     func setDeadline(_ deadline: UInt64) { self.deadline = deadline }
     func resumeRequestBody() { read() }
     func discardUnsentResponse() -> Bool { writer.discard() }

@@ -1,134 +1,114 @@
 import CloakroomCore
+import CloakroomHTTP2
 import CloakroomWire
 import NIOCore
-import NIOHTTP2
 
-/// Ends of streams and of the connection (RFC 9113 §5.4, §6.8).
+/// Deadlines and ends of the connection (RFC 9113 §5.4, §6.8).
 extension HTTP2DownstreamHandler {
-    // MARK: - Ends of streams
+    static let announcementTime: UInt64 = 1_000_000_000
 
-    /// Rejects a malformed request with a stream error.
-    func reject(_ stream: HTTP2Stream, _ code: HTTP2ErrorCode) {
-        context.reject("http2_stream", from: peer?.address ?? "unknown")
-        glitch()
-        reset(stream, code)
-    }
-
-    func reset(_ stream: HTTP2Stream, _ code: HTTP2ErrorCode) {
-        guard !stream.isClosed else { return }
-        let id = stream.id
-        remove(stream)
-        write(.rstStream(code), on: id)
-        flushLater()
-    }
-
-    /// The stream's request and response are complete.
-    func finished(_ stream: HTTP2Stream) {
-        forget(stream)
-        stream.rest()
-        if phase != .closed, recycledStreams.count < 8 { recycledStreams.append(stream) } else { stream.release() }
-        afterStream()
-    }
-
-    func remove(_ stream: HTTP2Stream) {
-        forget(stream)
-        stream.close()
-        afterStream()
-    }
-
-    func forget(_ stream: HTTP2Stream) {
-        guard let index = streams.firstIndex(where: { $0 === stream }) else { return }
-        let last = streams.count - 1
-        if index != last {
-            streams.swapAt(index, last)
-            streamIDs.swapAt(index, last)
+    /// The client has violated the protocol, or exceeded its budget. A GOAWAY is in the output.
+    func connectionFailed(_ code: HTTP2ErrorCode) {
+        guard code != .enhanceYourCalm else {
+            context.reject("http2_flood", from: peer?.address ?? "unknown")
+            return closeNow()
         }
-        streams.removeLast()
-        streamIDs.removeLast()
+        context.reject("http2_connection", from: peer?.address ?? "unknown")
+        closeStreams()
+        linger()
     }
 
-    func afterStream() {
-        guard streams.isEmpty, phase < .lingering else { return }
-        deadline = context.now &+ (phase == .open ? context.snapshot.timeouts.keepAlive : Self.announcementTime)
-        flushLater()
-    }
-
-    // MARK: - Misbehaving clients
-
-    /// Counts an event that regular clients rarely cause, and closes the connection if the budget is exceeded.
-    func glitch() {
-        guard phase != .closed, glitches.tryAcquire(at: context.now) == nil else { return }
-        context.reject("http2_glitches", from: peer?.address ?? "unknown")
-        goAway(.enhanceYourCalm)
-        closeNow()
-    }
-
-    /// Closes the connection after swift-nio-http2 has sent a GOAWAY with an error.
-    func handleBrokenConnection() {
-        guard let code = watch.fatalCode, phase != .closed else { return }
-        context.reject(code == .enhanceYourCalm ? "http2_flood" : "http2_connection", from: peer?.address ?? "unknown")
-        closeNow()
-    }
-
-    // MARK: - Ends of the connection
-
-    func goAway(_ code: HTTP2ErrorCode) {
-        write(.goAway(lastStreamID: lastStreamID, errorCode: code, opaqueData: nil), on: .rootStream)
-        handlerContext?.flush()
+    private func goAway(_ code: HTTP2ErrorCode) {
+        connection.writeGoAway(code)
+        send()
     }
 
     /// Begins a graceful shutdown: asks the client to send no more requests, and accepts those in flight.
     func beginGracefulShutdown() {
         guard phase == .open else { return }
         phase = .goAwaySent
-        // Bypasses `NIOHTTP2Handler`, which would reject all further requests: requests sent before the client receives
-        // the GOAWAY are served.
-        gatherer.insert(Self.graceGoAway)
-        // All requests sent before the client read the GOAWAY arrive before the PING acknowledgement.
-        write(.ping(HTTP2PingData(withInteger: 0), ack: false), on: .rootStream)
-        handlerContext?.flush()
-        if streams.isEmpty { deadline = min(deadline, context.now &+ Self.announcementTime) }
+        connection.announceShutdown()
+        flushLater()
+        deadlines.announced(context.now &+ Self.announcementTime)
     }
-
-    /// GOAWAY with the highest stream id and NO_ERROR (RFC 9113 §6.8).
-    static let graceGoAway = ByteBuffer(
-        bytes: [0, 0, 8, 0x07, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0])
-    static let announcementTime: UInt64 = 1_000_000_000
 
     func sendFinalGoAway() {
         guard phase == .goAwaySent else { return }
         phase = .draining
-        goAway(.noError)
-        closeIfDone()
+        connection.finishShutdown()
+        flushLater()
     }
 
     func closeIfDone() {
-        guard phase == .draining, streams.isEmpty, let handlerContext else { return }
+        if phase == .draining, connection.streamCount == 0 { linger() }
+    }
+
+    private func linger() {
+        guard phase < .lingering, let handlerContext else { return }
         phase = .lingering
-        deadline = context.now &+ HTTP1DownstreamHandler.lingerTime
-        handlerContext.flush()
-        handlerContext.close(mode: .output, promise: nil)
+        setPaused(false)
+        deadlines = HTTP2Deadlines()
+        // The body timeout applies until everything is sent; then the linger time begins.
+        deadlines.idle = context.now &+ context.snapshot.timeouts.bodyIdle
+        send()
+        let sent = channel.eventLoop.makePromise(of: Void.self)
+        sent.futureResult.assumeIsolated().whenComplete { [self] _ in
+            if phase == .lingering { deadlines.idle = context.updateTime() &+ HTTP1DownstreamHandler.lingerTime }
+        }
+        handlerContext.close(mode: .output, promise: sent)
     }
 
     func deadlineExpired(now: UInt64) {
-        guard streams.isEmpty else {
-            deadline = .max
-            return
+        switch deadlines.expire(now: now) {
+        case .incompleteFrame:
+            // A frame or a header block that was begun is not continued.
+            context.reject("http2_timeout", from: peer?.address ?? "unknown")
+            goAway(.enhanceYourCalm)
+            closeNow()
+        case .streams:
+            var next = UInt64.max
+            forEachStream { stream in
+                if stream.deadline <= now { stream.deadlineExpired(now: now) }
+                next = min(next, stream.deadline)
+            }
+            deadlines.streams = min(deadlines.streams, next)
+        case .quiet:
+            compact()
+        case .announcement:
+            // The client has not acknowledged the announcement.
+            sendFinalGoAway()
+        case .idle:
+            idleDeadlineExpired()
+        case .none:
+            break
         }
+    }
+
+    private func idleDeadlineExpired() {
+        // Streams that were open when the connection broke have ended, although their state is kept.
+        guard phase >= .lingering || connection.streamCount == 0 else { return }
         switch phase {
         case .open:
             // The idle timeout has passed.
             phase = .draining
             goAway(.noError)
             closeIfDone()
-        case .goAwaySent: sendFinalGoAway()
-        case .draining, .lingering, .closed: closeNow()
+        case .goAwaySent:
+            sendFinalGoAway()
+            closeIfDone()
+        case .lingering:
+            // The client has not closed its side: nothing is to be sent any more.
+            phase = .closed
+            ChannelCut.closeBelowTLS(channel)
+        case .draining, .closed:
+            closeNow()
         }
     }
 
-    var usesTLS: Bool { client.isTLS }
+    func configurationReplaced() { forEachStream { $0.configurationReplaced() } }
 
     func drain() {
+        forEachStream { $0.drain() }
         // A client that has sent a GOAWAY itself needs no first one.
         if phase == .goAwaySent { sendFinalGoAway() } else { beginGracefulShutdown() }
     }
@@ -136,7 +116,8 @@ extension HTTP2DownstreamHandler {
     func closeNow() {
         guard phase != .closed else { return }
         phase = .closed
-        handlerContext?.flush()
+        send()
+        closeStreams()
         handlerContext?.close(promise: nil)
     }
 }

@@ -1,48 +1,46 @@
 import CloakroomCore
+import CloakroomHTTP2
 import CloakroomTelemetry
 import CloakroomWire
 import NIOCore
-import NIOHPACK
-import NIOHTTP2
 
-/// A client's HTTP/2 connection: handles the frames of all streams from swift-nio-http2, without a channel per stream.
+/// A client's HTTP/2 connection: performs the I/O for ``HTTP2Connection``, and runs one exchange per stream.
 ///
-/// swift-nio-http2 validates frames, their order and stream states. This handler does the work of a multiplexer:
-/// receive windows, scheduling of streams, and limits (RFC 9113 §5.2, §10.5).
-///
-/// Folder `HTTP2/`: streams of one connection: flow control, the order of sending, limits for abuse, and GOAWAY.
+/// Folder `HTTP2/`: moves bytes between the channel, the connection's state and the streams; requests begin and
+/// responses are sent once per read and once per tick of the event loop.
 final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
-    typealias InboundIn = HTTP2Frame
-    typealias OutboundOut = HTTP2Frame
+    typealias InboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
 
     let context: LoopContext
     let channel: any Channel
-    let client: DownstreamConnectionInfo
-    let gatherer: WriteCoalescer
-    let watch = HTTP2FrameObserver()
-    var handlerContext: ChannelHandlerContext?
-    var peer: Peer?
-    /// Streams that have not ended, and their ids at the same indices, for lookup.
-    var streams: [HTTP2Stream] = []
-    var streamIDs: [HTTP2StreamID] = []
+    private let client: DownstreamConnectionInfo
+    private(set) var handlerContext: ChannelHandlerContext?
+    private(set) var peer: Peer?
+    var connection: HTTP2Connection
+    /// Streams by their slot.
+    private(set) var streams: [HTTP2Stream?] = []
     /// Stream objects whose request has ended, for reuse.
-    var recycledStreams: [HTTP2Stream] = []
-    private var scheduler = HTTP2SendScheduler<HTTP2Stream>(quantum: 16_384)
-    /// Initial send window of new streams.
-    private var initialWindow = 65_535
-    var lastStreamID = HTTP2StreamID.rootStream
-    var requestCount = 0
-    /// Budget of suspicious events that regular clients rarely cause: tiny window updates, stream errors.
-    var glitches = FixedWindowLimiter(limit: 2_000)
+    private(set) var recycledStreams: [HTTP2Stream] = []
+    /// Streams with work to do after the current read.
+    private var touched: [HTTP2Stream] = []
+    /// An incomplete frame.
+    private var input = ByteBuffer()
+    private var isFlushDue = false
+    private var isPaused = false
+    private var requestCount = 0
+    private var hasBodyWindow = false
     var phase = Phase.open
 
     var registryIndex = -1
-    var deadline = UInt64.max
+    var deadlines = HTTP2Deadlines()
+    var deadline: UInt64 { deadlines.next }
     var isDownstream: Bool { true }
+    var usesTLS: Bool { client.isTLS }
 
     enum Phase: Comparable {
         case open
-        /// A GOAWAY was sent; requests in flight are still accepted (RFC 9113 §6.8).
+        /// A GOAWAY was sent or received; requests in flight are still accepted (RFC 9113 §6.8).
         case goAwaySent
         /// No more requests are accepted.
         case draining
@@ -52,47 +50,23 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
         case closed
     }
 
-    init(_ client: DownstreamConnectionInfo, gatherer: WriteCoalescer) {
+    init(_ client: DownstreamConnectionInfo) {
         self.client = client
-        self.gatherer = gatherer
         context = client.context
         channel = client.channel
+        connection = HTTP2Connection(
+            HTTP2ConnectionConfiguration(
+                headLimits: context.snapshot.headLimits,
+                concurrentStreams: context.snapshot.config.configuration.limits.streamsPerConnection),
+            now: context.now)
     }
 
-    /// Receive window of a new stream, in bytes.
-    static let streamWindow = 131_072
-    /// Receive window of the connection, in bytes. It is replenished at once, so that no stream blocks others.
-    static let connectionTarget = 1_048_576
     /// Approximate number of body bytes sent before the event loop continues with other work.
     private static let flushLimit = 262_144
-    /// A window update below this size, in bytes, for a blocked stream counts as a glitch. The remainder at the end of
-    /// a window is usually larger.
-    static let tinyWindowIncrement = 16
-
-    /// Creates the handler from swift-nio-http2. Its validation of request fields is disabled, because this module
-    /// validates them.
-    func makeFrameHandler() -> NIOHTTP2Handler {
-        var connection = NIOHTTP2Handler.ConnectionConfiguration()
-        let limits = context.snapshot.headLimits
-        connection.initialSettings = [
-            HTTP2Setting(
-                parameter: .maxConcurrentStreams,
-                value: context.snapshot.config.configuration.limits.streamsPerConnection),
-            // Each field counts 32 bytes more than its length (RFC 9113 §6.5.2).
-            HTTP2Setting(parameter: .maxHeaderListSize, value: limits.head + limits.fields * 32),
-            HTTP2Setting(parameter: .initialWindowSize, value: Self.streamWindow),
-            HTTP2Setting(parameter: .enableConnectProtocol, value: 1),
-        ]
-        connection.headerBlockValidation = .disabled
-        connection.contentLengthValidation = .disabled
-        connection.maximumBufferedControlFrames = 1_000
-        // Counted per connection and reset when a stream ends; a tunnel may send a few.
-        connection.maximumSequentialEmptyDataFrames = 100
-        // Body frames may be in flight on all streams that got an early response.
-        connection.maximumRecentlyResetStreams = max(
-            100, context.snapshot.config.configuration.limits.streamsPerConnection)
-        return NIOHTTP2Handler(mode: .server, frameDelegate: watch, connectionConfiguration: connection)
-    }
+    /// Output that is written before more is encoded, in bytes.
+    private static let writeLimit = 65_536
+    /// Stream objects that are kept for reuse until the connection is quiet.
+    private static let recycledLimit = 32
 
     // MARK: - Channel events
 
@@ -100,9 +74,9 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
         self.handlerContext = handlerContext
         peer = client.makePeer()
         // The header timeout applies until the client's SETTINGS are received.
-        deadline = context.updateTime() &+ context.snapshot.timeouts.header
+        deadlines.idle = context.updateTime() &+ context.snapshot.timeouts.header
         context.add(self)
-        write(.windowUpdate(windowSizeIncrement: Self.connectionTarget - 65_535), on: .rootStream)
+        flushLater()
         if context.isDraining { drain() }
     }
 
@@ -111,229 +85,295 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     }
 
     func channelRead(context handlerContext: ChannelHandlerContext, data: NIOAny) {
-        let now = context.updateTime()
-        let frame = unwrapInboundIn(data)
-        switch frame.payload {
-        case .headers(let payload):
-            receive(payload, on: frame.streamID, now: now)
-        case .data(let payload):
-            guard case .byteBuffer(let bytes) = payload.data else { return }
-            // Padding counts against the window (RFC 9113 §6.1).
-            let padding = payload.paddingBytes.map { $0 + 1 } ?? 0
-            stream(frame.streamID)?.receive(bytes, padding: padding, endsStream: payload.endStream)
-        case .rstStream:
-            if let stream = stream(frame.streamID) { remove(stream) }
-        case .windowUpdate(let increment):
-            receiveWindow(increment, on: frame.streamID)
-        case .settings(.settings(let settings)):
-            // The client has sent its SETTINGS; the keep-alive timeout applies to its first request.
-            if requestCount == 0, phase == .open { deadline = now &+ context.snapshot.timeouts.keepAlive }
-            receive(settings)
-        case .ping(_, ack: true):
-            if phase == .goAwaySent { sendFinalGoAway() }
-        case .goAway:
-            // The client opens no more streams. The connection is closed when all responses are sent.
-            phase = max(phase, .goAwaySent)
-            closeIfDone()
-        case .settings, .ping, .priority, .pushPromise, .alternativeService, .origin:
-            break
+        context.updateTime()
+        guard phase < .lingering else { return }
+        var bytes = unwrapInboundIn(data)
+        let isContinued = input.readableBytes > 0
+        if isContinued { input.writeBuffer(&bytes) } else { input = bytes }
+        // What a read delivers after it was paused waits.
+        if !isPaused { readFrames() }
+        keepRest(isOwn: isContinued)
+    }
+
+    private func readFrames() {
+        let before = input.readableBytes
+        while phase < .lingering {
+            let event = connection.next(&input, head: &context.requestHead, now: context.now)
+            if case .needsInput = event { break }
+            handle(event, now: context.now)
+        }
+        guard phase < .lingering else {
+            input = ByteBuffer()
+            return
+        }
+        watchFrames(isFrameComplete: input.readableBytes < before)
+        if !channel.isWritable { setPaused(true) }
+        if connection.output.readableBytes > 0 { flushLater() }
+    }
+
+    /// Sets the deadlines of an incomplete frame and of an incomplete header block.
+    private func watchFrames(isFrameComplete: Bool) {
+        deadlines.received(
+            isFramePartial: input.readableBytes > 0, isFrameComplete: isFrameComplete,
+            isInHeaderBlock: connection.isReceivingHeaderBlock, expiry: context.now &+ context.snapshot.timeouts.header)
+    }
+
+    /// Keeps an incomplete frame in a buffer of its own: that of the read is used again for the next one.
+    private func keepRest(isOwn: Bool) {
+        guard input.readableBytes > 0 else {
+            input = ByteBuffer()
+            return
+        }
+        if isOwn {
+            input.discardReadBytes()
+        } else {
+            input = ByteBuffer(bytes: input.readableBytesView)
         }
     }
 
     func channelReadComplete(context handlerContext: ChannelHandlerContext) {
-        for stream in scheduler.takeStreamsToFlush() { stream.flushUpstream() }
-        handleBrokenConnection()
+        finishRead()
         handlerContext.fireChannelReadComplete()
     }
 
-    func userInboundEventTriggered(context handlerContext: ChannelHandlerContext, event: Any) {
-        // Compare the type first: a failing cast searches conformances, which took one sixth of a request's
-        // instructions.
-        let kind = type(of: event)
-        if kind == NIOHTTP2WindowUpdatedEvent.self, let event = event as? NIOHTTP2WindowUpdatedEvent {
-            // Data of closed streams counts too: the connection's window is shared by all streams.
-            if event.streamID == .rootStream, let room = event.inboundWindowSize, room < Self.connectionTarget / 2 {
-                sendWindowUpdate(Self.connectionTarget - room, to: .rootStream)
-            }
-        } else if kind == StreamClosedEvent.self, let event = event as? StreamClosedEvent {
-            // Closed by swift-nio-http2 or the client, for example after a stream error.
-            if let reason = event.reason, let stream = stream(event.streamID) {
-                if reason != .noError, reason != .cancel { glitch() }
-                remove(stream)
-            }
+    /// A request begins after the read: one that is cancelled in the same read costs nothing more.
+    private func finishRead() {
+        if !touched.isEmpty {
+            var streams: [HTTP2Stream] = []
+            swap(&streams, &touched)
+            for stream in streams { stream.proceed() }
+            streams.removeAll(keepingCapacity: true)
+            if touched.isEmpty { swap(&streams, &touched) }
         }
+        if connection.isReceiveWindowScarce { forEachStream { $0.proceed() } }
+        // Streams have written window updates.
+        if connection.output.readableBytes > 0 { flushLater() }
     }
 
     func channelWritabilityChanged(context handlerContext: ChannelHandlerContext) {
         context.updateTime()
         if channel.isWritable { flushLater() }
+        if channel.isWritable { setPaused(false) }
         handlerContext.fireChannelWritabilityChanged()
     }
 
     func errorCaught(context handlerContext: ChannelHandlerContext, error: any Error) {
+        // A reset or an error of TLS, caused by the peer: the connection is unusable.
         context.updateTime()
-        // swift-nio-http2 has already reset a stream after a stream error. After a connection error either a GOAWAY was
-        // sent, or the error is not one of HTTP/2.
-        handleBrokenConnection()
-        if error is NIOHTTP2Errors.RaisedGoawayLastStreamID {
-            // The client violated the protocol after the final GOAWAY; no further GOAWAY can be sent.
-            context.reject("http2_connection", from: peer?.address ?? "unknown")
-            return closeNow()
-        }
-        if !(error is any NIOHTTP2Error) { handlerContext.close(promise: nil) }
+        ChannelCut.closeBelowTLS(channel)
     }
 
     func channelInactive(context handlerContext: ChannelHandlerContext) {
         context.updateTime()
         phase = .closed
         context.remove(self)
-        let open = streams
-        streams = []
-        streamIDs = []
-        scheduler.removeAll()
-        for stream in open { stream.close() }
-        for stream in recycledStreams { stream.release() }
-        recycledStreams = []
+        if hasBodyWindow { context.returnBodyWindow() }
+        hasBodyWindow = false
+        closeStreams()
+        releaseRecycled()
         handlerContext.fireChannelInactive()
     }
 
-    // MARK: - Frames
+    /// The connection is at its end: open requests are cancelled.
+    func closeStreams() {
+        let open = streams
+        streams = []
+        touched = []
+        for stream in open { stream?.close() }
+    }
 
-    func receive(_ payload: HTTP2Frame.FramePayload.Headers, on id: HTTP2StreamID, now: UInt64) {
-        if let stream = stream(id) {
-            guard payload.endStream else { return reject(stream, .protocolError) }
-            return stream.receiveTrailers(payload.headers)
+    /// Pauses or resumes reading: requests of a client that does not read their responses wait.
+    func setPaused(_ isPaused: Bool) {
+        guard isPaused != self.isPaused else { return }
+        self.isPaused = isPaused
+        // The client cannot continue a frame that is not read.
+        if isPaused { deadlines.suspendFrames() }
+        try? channel.syncOptions?.setOption(.autoRead, value: !isPaused)
+        guard !isPaused, phase < .lingering else { return }
+        readFrames()
+        finishRead()
+    }
+
+    // MARK: - Events
+
+    private func handle(_ event: HTTP2Event, now: UInt64) {
+        switch event {
+        case .needsInput: break
+        case .request(let slot, let request, let endsStream):
+            guard let stream = open(slot, now: now) else { return }
+            stream.begin(slot, &context.requestHead, request, endsStream: endsStream)
+            touch(stream)
+        case .oversizedRequest(let slot, let error, let endsStream):
+            guard let stream = open(slot, now: now) else { return }
+            stream.begin(slot, tooLarge: error, endsStream: endsStream)
+            touch(stream)
+        case .malformedRequest:
+            context.reject("http2_stream", from: peer?.address ?? "unknown")
+        case .data(let slot, let bytes, let endsStream):
+            if !hasBodyWindow, connection.needsReceiveWindow, context.takeBodyWindow() {
+                hasBodyWindow = true
+                connection.growReceiveWindow(to: LoopContext.bodyWindow)
+            }
+            guard let stream = stream(slot) else { return }
+            stream.receive(bytes, endsStream: endsStream)
+            touch(stream)
+        case .trailers(let slot, let trailers):
+            guard let stream = stream(slot) else { return }
+            stream.receive(trailers: trailers)
+            touch(stream)
+        case .closed(let slot, let code):
+            if code != nil { context.reject("http2_stream", from: peer?.address ?? "unknown") }
+            remove(slot)
+        case .sendWindowOpened:
+            flushLater()
+        case .settingsReceived:
+            // The keep-alive timeout applies to the first request. Later SETTINGS do not extend it.
+            if requestCount == 0, phase == .open { deadlines.idle = now &+ context.snapshot.timeouts.keepAlive }
+        case .shutdownAcknowledged:
+            if phase == .goAwaySent { sendFinalGoAway() }
+        case .goAwayReceived:
+            // The client opens no more streams. The connection is closed when all responses are sent.
+            phase = max(phase, .goAwaySent)
+            deadlines.announced(now &+ Self.announcementTime)
+        case .failed(let code):
+            connectionFailed(code)
         }
-        guard id > lastStreamID, let peer else { return }
-        lastStreamID = id
-        guard phase < .draining else {
-            // Safe to retry: the request has not been processed (RFC 9113 §8.7).
-            write(.rstStream(.refusedStream), on: id)
-            return
-        }
+    }
+
+    private func open(_ slot: Int, now: UInt64) -> HTTP2Stream? {
+        guard let peer else { return nil }
         requestCount += 1
-        deadline = .max
+        deadlines.requestBegan()
         let stream = recycledStreams.popLast() ?? HTTP2Stream(self, peer: peer)
-        streams.append(stream)
-        streamIDs.append(id)
-        stream.begin(id, payload.headers, endsStream: payload.endStream, sendWindow: initialWindow)
+        while streams.count <= slot { streams.append(nil) }
+        streams[slot] = stream
         let limit = context.snapshot.config.configuration.limits.requestsPerConnection
         if limit > 0, requestCount >= limit, phase == .open { beginGracefulShutdown() }
+        return stream
     }
 
-    func receiveWindow(_ increment: Int, on id: HTTP2StreamID) {
-        if id == .rootStream {
-            scheduler.windowUpdate(increment)
-            flushLater()
-        } else if let stream = stream(id) {
-            // Tiny window updates for a blocked stream cost the gateway more than the client (CVE-2019-9511).
-            if increment < Self.tinyWindowIncrement, stream.isBlocked { glitch() }
-            stream.sendWindow += increment
-            enqueue(stream)
+    private func stream(_ slot: Int) -> HTTP2Stream? { streams.indices.contains(slot) ? streams[slot] : nil }
+
+    /// Continues with the stream after the current read.
+    private func touch(_ stream: HTTP2Stream) {
+        guard !stream.isTouched else { return }
+        stream.isTouched = true
+        touched.append(stream)
+    }
+
+    // MARK: - Ends of streams
+
+    /// The stream's request and response are complete, or its rest is not needed.
+    func finished(_ stream: HTTP2Stream) {
+        guard self.stream(stream.slot) === stream else { return }
+        streams[stream.slot] = nil
+        connection.finish(stream.slot)
+        stream.rest()
+        if phase != .closed, recycledStreams.count < Self.recycledLimit {
+            recycledStreams.append(stream)
+        } else {
+            stream.release()
         }
+        streamEnded()
     }
 
-    func receive(_ settings: HTTP2Settings) {
-        for setting in settings where setting.parameter == .initialWindowSize {
-            let delta = setting.value - initialWindow
-            initialWindow = setting.value
-            for stream in streams {
-                stream.sendWindow += delta
-                if delta > 0 { enqueue(stream) }
-            }
-        }
+    /// The stream was closed by the client or for an error.
+    private func remove(_ slot: Int) {
+        guard let stream = stream(slot) else { return }
+        streams[slot] = nil
+        stream.close()
+        streamEnded()
     }
 
-    func stream(_ id: HTTP2StreamID) -> HTTP2Stream? {
-        streamIDs.lastIndex(of: id).map { streams[$0] }
+    func reset(_ stream: HTTP2Stream, _ code: HTTP2ErrorCode) {
+        guard self.stream(stream.slot) === stream else { return }
+        connection.reset(stream.slot, code)
+        remove(stream.slot)
+        flushLater()
+    }
+
+    /// Rejects a malformed request with a stream error.
+    func reject(_ stream: HTTP2Stream) {
+        guard self.stream(stream.slot) === stream else { return }
+        context.reject("http2_stream", from: peer?.address ?? "unknown")
+        connection.rejectRequest(stream.slot, now: context.now)
+        remove(stream.slot)
+        flushLater()
+    }
+
+    private func streamEnded() {
+        guard connection.streamCount == 0, phase < .lingering else { return }
+        deadlines.streamsEnded(
+            now: context.now, idle: phase == .open ? context.snapshot.timeouts.keepAlive : Self.announcementTime)
+        if phase > .open { flushLater() }
+    }
+
+    func forEachStream(_ body: (HTTP2Stream) -> Void) {
+        // A stream that ends meanwhile does not change the indices.
+        for slot in streams.indices { if let stream = stream(slot) { body(stream) } }
+    }
+
+    func releaseRecycled() {
+        for stream in recycledStreams { stream.release() }
+        recycledStreams = []
+    }
+
+    /// The connection is quiet: frees memory that only requests need.
+    func compact() {
+        guard connection.streamCount == 0 else { return }
+        releaseRecycled()
+        streams = []
+        touched = []
+        connection.compact()
     }
 
     // MARK: - Sending
 
-    /// Sends the output of a stream with the next flush.
-    func enqueue(_ stream: HTTP2Stream) {
-        scheduler.enqueue(stream)
-        flushLater()
-    }
-
-    /// Flushes the stream's upstream after the current read.
-    func touch(_ stream: HTTP2Stream) { scheduler.touch(stream) }
-
-    /// Whether the given number of bytes could be sent immediately.
-    func hasSendWindow(for count: Int) -> Bool {
-        scheduler.hasWindow(for: count) && channel.isWritable
-    }
-
-    /// Resets a stream after its response has been sent.
-    func resetOnceSent(_ id: HTTP2StreamID) {
-        scheduler.deferReset(id)
-        flushLater()
-    }
-
     /// Schedules a flush after all events of this event loop tick, so all streams share one system call.
     func flushLater() {
-        if scheduler.requestFlush() { context.flushLater(self) }
+        guard !isFlushDue else { return }
+        isFlushDue = true
+        context.flushLater(self)
     }
 
     /// Sends as much as the windows allow.
     func flushNow() {
-        guard let handlerContext, phase < .lingering else { return }
-        scheduler.beginRound(budget: Self.flushLimit)
-        while let turn = scheduler.next(isWritable: channel.isWritable) {
-            let sent = turn.stream.send(upTo: turn.limit)
-            scheduler.wrote(sent, on: turn.stream)
+        isFlushDue = false
+        guard handlerContext != nil, phase < .lingering else { return }
+        var budget = Self.flushLimit
+        while budget > 0, channel.isWritable, let turn = connection.nextTurn() {
+            budget -= turn.count
+            stream(turn.slot)?.send(turn.count)
+            if connection.output.readableBytes >= Self.writeLimit { writeOut() }
         }
-        let hasMore = scheduler.endRound()
-        handlerContext.flush()
-        if channel.isWritable { scheduler.reconcile(sentBytes: watch.bodyBytes) }
-        if channel.isWritable { sendDeferredResets(handlerContext) }
-        if hasMore, channel.isWritable { flushLater() }
-        handleBrokenConnection()
+        send()
+        if channel.isWritable {
+            connection.outputSent()
+            if budget <= 0 { flushLater() }
+        }
         closeIfDone()
     }
 
-    private func sendDeferredResets(_ handlerContext: ChannelHandlerContext) {
-        let ids = scheduler.takeDeferredResets()
-        guard !ids.isEmpty else { return }
-        for id in ids { write(.rstStream(.noError), on: id) }
-        handlerContext.flush()
+    /// Whether a response of this size may be written at once, ahead of those that wait for a turn.
+    func canSendNow(_ count: Int, on slot: Int) -> Bool {
+        connection.canSend(count, on: slot) && connection.output.readableBytes < Self.writeLimit && channel.isWritable
     }
 
-    /// Increases the receive window of a stream by the given number of bytes.
-    func sendWindowUpdate(_ count: Int, to id: HTTP2StreamID) {
-        write(.windowUpdate(windowSizeIncrement: count), on: id)
-        flushLater()
+    private func writeOut() {
+        var bytes = ByteBuffer()
+        swap(&bytes, &connection.output)
+        handlerContext?.write(wrapOutboundOut(bytes), promise: nil)
     }
 
-    func write(_ headers: HPACKHeaders, on id: HTTP2StreamID, endsStream: Bool) {
-        write(.headers(.init(headers: headers, endStream: endsStream)), on: id)
-    }
-
-    func write(data: ByteBuffer, on id: HTTP2StreamID, endsStream: Bool) {
-        write(.data(.init(data: .byteBuffer(data), endStream: endsStream)), on: id)
-    }
-
-    func write(trailers: ByteBuffer, on id: HTTP2StreamID) {
-        var fields = HTTP2ResponseFields()
-        fields.add(lines: trailers.readableBytesUInt8Span)
-        write(fields.headers, on: id, endsStream: true)
-    }
-
-    func write(_ payload: HTTP2Frame.FramePayload, on id: HTTP2StreamID) {
-        handlerContext?.write(wrapOutboundOut(HTTP2Frame(streamID: id, payload: payload)), promise: nil)
-    }
-}
-
-/// Observes the frames that swift-nio-http2 writes: after a GOAWAY with an error the connection must be closed.
-final class HTTP2FrameObserver: NIOHTTP2FrameDelegate {
-    /// The error code of a GOAWAY that was sent; `nil` without one.
-    private(set) var fatalCode: HTTP2ErrorCode?
-
-    /// Number of body bytes sent.
-    private(set) var bodyBytes = 0
-
-    func wroteFrame(_ frame: HTTP2Frame) {
-        if case .data(let payload) = frame.payload { bodyBytes &+= payload.data.readableBytes }
-        if case .goAway(_, let code, _) = frame.payload, code != .noError { fatalCode = code }
+    /// Sends the output. Its storage is used again if the channel has sent all of it.
+    func send() {
+        guard let handlerContext else { return }
+        guard connection.output.readableBytes > 0 else { return handlerContext.flush() }
+        var bytes = ByteBuffer()
+        swap(&bytes, &connection.output)
+        handlerContext.writeAndFlush(wrapOutboundOut(bytes), promise: nil)
+        guard connection.output.readableBytes == 0, bytes.capacity <= 2 * Self.writeLimit else { return }
+        bytes.clear()
+        swap(&bytes, &connection.output)
     }
 }

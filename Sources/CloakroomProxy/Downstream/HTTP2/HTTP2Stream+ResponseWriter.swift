@@ -1,56 +1,56 @@
 import CloakroomCore
+import CloakroomHTTP2
 import CloakroomTelemetry
 import CloakroomWire
 import NIOCore
-import NIOHTTP2
 
 /// Writes responses in HTTP/2.
 extension HTTP2Stream: ResponseWriter {
     var isWritable: Bool {
         if outboundBytes < Self.outboundLimit { return true }
         // More is writable if all of it could be sent at once.
-        return outboundBytes <= sendWindow && connection?.hasSendWindow(for: outboundBytes) ?? false
+        guard let connection, connection.channel.isWritable else { return false }
+        return outboundBytes <= min(connection.connection.sendWindow, connection.connection.sendWindow(of: slot))
     }
 
-    func setDeadline(_ deadline: UInt64) { self.deadline = deadline }
+    var hasPlausibleBody: Bool {
+        // Streams that wait must not use up the receive window that others need.
+        inbound != .open || pendingBody.readableBytes >= requiredBody
+            || connection?.connection.isReceiveWindowScarce == true
+    }
+
+    func setDeadline(_ deadline: UInt64) {
+        self.deadline = deadline
+        connection?.deadlines.set(deadline)
+    }
 
     func resumeRequestBody() {
         guard let exchange, exchange.isActive, exchange.acceptsBody else { return }
-        if pendingBody.readableBytes > 0 {
-            let bytes = pendingBody
-            pendingBody = ByteBuffer()
-            forward(bytes, to: exchange)
-        }
-        finishBody()
+        passOnBody()
         exchange.flushUpstream()
         connection?.flushLater()
     }
 
     func writeHead(_ head: borrowing ResponseHead, framing: BodyFraming, additions: ResponseAdditions) {
-        var fields = HTTP2ResponseFields(status: head.status)
-        fields.add(head)
-        fields.add(additions)
+        guard !isClosed else { return }
         endStreamSent = framing == .none
-        connection?.write(fields.headers, on: id, endsStream: endStreamSent)
+        connection?.writeHead(head, status: head.status, additions: additions, on: slot, endsStream: endStreamSent)
     }
 
     func writeUpgradeResponse(_ head: borrowing ResponseHead) {
         // The equivalent of 101 in HTTP/2 (RFC 8441 §5).
-        var fields = HTTP2ResponseFields(status: 200)
-        fields.add(head, except: "sec-websocket-accept")
-        connection?.write(fields.headers, on: id, endsStream: false)
+        guard !isClosed else { return }
+        connection?.writeHead(head, status: 200, except: "sec-websocket-accept", on: slot, endsStream: false)
     }
 
     func writeContinue() {
-        connection?.write(HTTP2ResponseFields(status: 100).headers, on: id, endsStream: false)
-        flush()
+        guard !isClosed else { return }
+        connection?.writeInterimHead(status: 100, on: slot)
     }
 
     func writeInformational(_ head: borrowing ResponseHead) {
-        guard connection?.channel.isWritable == true else { return }
-        var fields = HTTP2ResponseFields(status: head.status)
-        fields.add(head)
-        connection?.write(fields.headers, on: id, endsStream: false)
+        guard !isClosed, let connection, connection.channel.isWritable else { return }
+        connection.writeHead(head, status: head.status, on: slot, endsStream: false)
     }
 
     func writeBody(_ bytes: ByteBuffer) {
@@ -61,21 +61,30 @@ extension HTTP2Stream: ResponseWriter {
 
     func writeEnd(trailers: ByteBuffer?) {
         isResponseComplete = true
-        responseTrailers = trailers
+        // A section without a field would be a frame without content.
+        responseTrailers = trailers.flatMap { $0.readableBytes > 0 ? $0 : nil }
     }
 
     func writeLocalResponse(_ response: LocalResponse) {
-        var fields = HTTP2ResponseFields(status: response.status)
-        fields.add(response)
+        guard !isClosed else { return }
         let hasBody = !response.body.isEmpty && exchange?.request.method != .head
         endStreamSent = !hasBody
-        connection?.write(fields.headers, on: id, endsStream: endStreamSent)
+        connection?.writeLocalHead(response, on: slot, endsStream: endStreamSent)
         if hasBody { writeBody(ByteBuffer(bytes: response.body)) }
         isResponseComplete = true
     }
 
     func flush() {
-        connection?.enqueue(self)
+        guard !isClosed, let connection else { return }
+        connection.flushLater()
+        guard !endStreamSent else { return }
+        if outboundBytes == 0 {
+            sendEnd()
+        } else if isResponseComplete, connection.canSendNow(outboundBytes, on: slot) {
+            writeData(outboundBytes)
+        } else {
+            connection.connection.setPending(outboundBytes, on: slot)
+        }
     }
 
     /// HPACK encoding depends on earlier fields, so written fields cannot be discarded.
@@ -90,7 +99,7 @@ extension HTTP2Stream: ResponseWriter {
             connection?.flushLater()
             finishIfDone()
         } else {
-            deadline = context.now &+ context.snapshot.timeouts.bodyIdle
+            setDeadline(context.now &+ context.snapshot.timeouts.bodyIdle)
         }
     }
 }

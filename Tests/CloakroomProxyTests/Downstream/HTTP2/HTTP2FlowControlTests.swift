@@ -182,6 +182,18 @@ struct HTTP2FlowControlTests {
         }
     }
 
+    @Test("§6.9: the window of a discarded body is returned at once, even if the response waits for a window")
+    func discardedBody() async throws {
+        try await GatewaySetup(Self.serves).http2 { $0.limits.body = 1_000 }.run { gateway in
+            let client = try await gateway.http2(.init(settings: [.initialWindow(0)], sendsWindowUpdates: false))
+            client.send(.headers(1, .post("/public/a", ("content-length", "100000")), ends: false))
+            try await eventually("the response head") { client.stream(1).status == 413 }
+            let piece = Array(repeating: UInt8(0x61), count: 16_384)
+            for _ in 0..<3 { client.send(.data(1, piece)) }
+            try await eventually("the window") { client.room(on: 3) >= 60_000 }
+        }
+    }
+
     @Test("§6.9.1: a client that sends more than a stream's window gets FLOW_CONTROL_ERROR")
     func overflow() async throws {
         try await GatewaySetup([.head, .reading(false)]).http2 { $0.limits.body = 1 << 30 }.run { gateway in

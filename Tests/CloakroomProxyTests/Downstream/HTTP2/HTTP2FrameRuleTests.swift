@@ -95,9 +95,6 @@ struct HTTP2FrameRuleTests {
         BrokenFrames("§5.1: RST_STREAM on an idle stream", .protocolError, frames: [.reset(1)]),
         BrokenFrames("§5.1: WINDOW_UPDATE on an idle stream", .protocolError, frames: [.windowUpdate(1, 10)]),
         BrokenFrames(
-            "§5.3.1: a stream that depends on itself", .protocolError,
-            frames: [raw(1, 0x25, 1, [0, 0, 0, 1, 15] + HTTP2Fields.get().block)]),
-        BrokenFrames(
             "§4.3: an index beyond the table", .compressionError, frames: [.headers(1, block: [0xff, 0x80, 0x10])]),
         BrokenFrames("§4.3: the index 0", .compressionError, frames: [.headers(1, block: [0x80])]),
         BrokenFrames(
@@ -159,6 +156,10 @@ struct HTTP2FrameRuleTests {
         arguments: [
             BrokenFrames("§6.9: WINDOW_UPDATE of 0", .protocolError, frames: [.windowUpdate(1, 0)]),
             BrokenFrames("§6.9.1: a window beyond 2^31-1", .flowControlError, frames: [.windowUpdate(1, 0x7fff_ffff)]),
+            BrokenFrames("§6.3: PRIORITY of 4 bytes", .frameSizeError, frames: [raw(2, 0, 1, [0, 0, 0, 3])]),
+            BrokenFrames(
+                "RFC 7540 §5.3.1: a stream that depends on itself", .protocolError,
+                frames: [raw(2, 0, 1, [0, 0, 0, 1, 15])]),
         ])
     func streamError(_ broken: BrokenFrames) async throws {
         try await GatewaySetup([.request], Self.serves).http2().run { gateway in

@@ -10,35 +10,64 @@ import Testing
 struct HTTP2ReleaseTests {
     @Test("Streams are released after their requests, at once or with their connection")
     func released() throws {
+        let (channel, handler) = try Self.connect()
+        // More concurrent streams than the number that is cached for reuse.
+        var bytes = HTTP2WireFrame.preface + HTTP2WireFrame.settings().bytes
+        let ids = Array(stride(from: UInt32(1), to: 99, by: 2))
+        for id in ids { bytes += HTTP2WireFrame.headers(id, .get("/nowhere")).bytes }
+        // The requests begin when the read is complete.
+        channel.pipeline.fireChannelRead(ByteBuffer(bytes: bytes))
+        #expect(handler.streams.count { $0 != nil } == ids.count)
+        let gone = handler.streams.compactMap { $0 }.map { Weak($0, $0.exchange) }
+        channel.pipeline.fireChannelReadComplete()
+        channel.embeddedEventLoop.run()
+        #expect(handler.streams.allSatisfy { $0 == nil })
+        #expect(gone.filter { $0.exchange == nil }.count == ids.count - handler.recycledStreams.count)
+
+        _ = try channel.finish(acceptAlreadyClosed: true)
+        #expect(gone.allSatisfy { $0.stream == nil && $0.exchange == nil })
+    }
+
+    @Test("A broken connection is closed after the linger time, even if it had streams and the client keeps it open")
+    func lingering() throws {
+        let (channel, handler) = try Self.connect()
+        let bytes =
+            HTTP2WireFrame.preface + HTTP2WireFrame.settings().bytes + HTTP2WireFrame.headers(1, .get("/nowhere")).bytes
+            + HTTP2WireFrame.data(0, "a").bytes
+        channel.pipeline.fireChannelRead(ByteBuffer(bytes: bytes))
+        #expect(channel.isActive)
+        #expect(handler.deadline < .max)
+        handler.deadlineExpired(now: handler.deadline)
+        channel.embeddedEventLoop.run()
+        #expect(!channel.isActive)
+        _ = try channel.finish(acceptAlreadyClosed: true)
+    }
+
+    /// A connection without sockets, whose client does not close.
+    private static func connect() throws -> (EmbeddedChannel, HTTP2DownstreamHandler) {
         var settings = TelemetrySettings()
         settings.isAccessLogEnabled = false
-        let telemetry = GatewayTelemetry(settings: settings)
-        defer { telemetry.shutdown() }
         let configuration = GatewayConfiguration(
             listeners: [], upstreams: [], routes: [], accounts: AccountsConfiguration(upstream: nil))
         let config = try ConfigSnapshot(
             configuration: configuration, sessions: FakeSessions(), refresher: FakeRefresher(),
             accountEndpoints: FakeEndpoints(),
-            telemetry: telemetry, tracer: nil)
+            telemetry: GatewayTelemetry(settings: settings), tracer: nil)
         let channel = EmbeddedChannel()
         let context = LoopContext(eventLoop: channel.embeddedEventLoop, config: config, loopCount: 1)
         try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+        try channel.pipeline.syncOperations.addHandler(HalfClose())
         try DownstreamPipeline.addHTTP2(DownstreamConnectionInfo(channel: channel, context: context, isTLS: false))
-        let handler = try channel.pipeline.syncOperations.handler(type: HTTP2DownstreamHandler.self)
+        return (channel, try channel.pipeline.syncOperations.handler(type: HTTP2DownstreamHandler.self))
+    }
 
-        // More concurrent streams than the number that is cached for reuse.
-        var bytes = HTTP2WireFrame.preface + HTTP2WireFrame.settings().bytes
-        let ids = Array(stride(from: UInt32(1), to: 25, by: 2))
-        for id in ids { bytes += HTTP2WireFrame.headers(id, .get("/nowhere")).bytes }
-        try channel.writeInbound(ByteBuffer(bytes: bytes))
-        #expect(handler.streams.count == ids.count)
-        let gone = handler.streams.map { Weak($0, $0.exchange) }
-        channel.embeddedEventLoop.run()
-        #expect(handler.streams.isEmpty)
-        #expect(gone.filter { $0.exchange == nil }.count == ids.count - handler.recycledStreams.count)
+    /// Closing the output does not close the channel, as with a socket.
+    private final class HalfClose: ChannelOutboundHandler {
+        typealias OutboundIn = ByteBuffer
 
-        _ = try channel.finish(acceptAlreadyClosed: true)
-        #expect(gone.allSatisfy { $0.stream == nil && $0.exchange == nil })
+        func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
+            if mode == .output { promise?.succeed() } else { context.close(mode: mode, promise: promise) }
+        }
     }
 
     private final class Weak {

@@ -101,6 +101,12 @@ final class HTTP2Client: Sendable {
     var goAways: [HTTP2GoAway] { recorder.state.withLock { $0.goAways } }
     /// The server's settings; the last value of each.
     var settings: [UInt16: UInt32] { recorder.state.withLock { $0.settings } }
+    /// The headers of the received frames, in order.
+    var frames: [HTTP2ReceivedFrame] { recorder.state.withLock { $0.frames } }
+    /// The received frames of one stream, in order.
+    func frames(of stream: UInt32) -> [HTTP2ReceivedFrame] { frames.filter { $0.stream == stream } }
+    /// The dynamic table size updates that the server's encoder has sent.
+    var tableSizes: [Int] { recorder.state.withLock { $0.tableSizes } }
     /// The number of body bytes received on all streams.
     var bodyCount: Int { recorder.state.withLock { $0.streams.values.reduce(0) { $0 + $1.bodyCount } } }
 
@@ -113,8 +119,8 @@ final class HTTP2Client: Sendable {
     /// Waits until the server has ended or reset a stream.
     /// - Throws: ``ResponseTruncated`` if the connection is closed before.
     @discardableResult
-    func response(_ id: UInt32) async throws -> HTTP2TestResponse {
-        try await eventually("the end of stream \(id)") { self.stream(id).isOver || self.isClosed }
+    func response(_ id: UInt32, within limit: Duration = .seconds(40)) async throws -> HTTP2TestResponse {
+        try await eventually("the end of stream \(id)", within: limit) { self.stream(id).isOver || self.isClosed }
         guard stream(id).isOver else { throw ResponseTruncated() }
         return stream(id)
     }
@@ -126,9 +132,11 @@ final class HTTP2Client: Sendable {
     }
 
     /// Sends a request and waits for its response.
-    func exchange(_ id: UInt32, _ fields: HTTP2Fields) async throws -> HTTP2TestResponse {
+    func exchange(
+        _ id: UInt32, _ fields: HTTP2Fields, within limit: Duration = .seconds(40)
+    ) async throws -> HTTP2TestResponse {
         send(.headers(id, fields))
-        return try await response(id)
+        return try await response(id, within: limit)
     }
 
     /// Waits until the server has received and processed everything sent so far.
@@ -144,16 +152,16 @@ final class HTTP2Client: Sendable {
 
     /// Waits for a GOAWAY with an error.
     /// - Returns: The error, or `nil` if the connection was closed without one.
-    func error() async throws -> HTTP2ErrorCode? {
-        try await eventually("a GOAWAY with an error") {
+    func error(within limit: Duration = .seconds(40)) async throws -> HTTP2ErrorCode? {
+        try await eventually("a GOAWAY with an error", within: limit) {
             self.isClosed || self.goAways.contains { $0.code != .noError }
         }
         return goAways.first { $0.code != .noError }?.code
     }
 
     /// Waits until the server has closed the connection.
-    func closed() async throws {
-        try await eventually("the end of the HTTP/2 connection") { self.isClosed }
+    func closed(within limit: Duration = .seconds(40)) async throws {
+        try await eventually("the end of the HTTP/2 connection", within: limit) { self.isClosed }
     }
 
     func setReading(_ reads: Bool) async throws {
@@ -178,6 +186,15 @@ extension RunningGateway {
         let response = try await client.exchange(1, .get(path))
         try await client.close()
         return response.status == (path == "/nowhere" ? 404 : 200) && response.isEnded
+    }
+}
+
+extension RunningGateway {
+    /// Whether a new client that follows the rules is served, and soon: meanwhile another client attacks.
+    func servesSoon(within limit: Duration = .seconds(10)) async throws -> Bool {
+        let start = ContinuousClock.now
+        let isServed = try await serves()
+        return isServed && ContinuousClock.now - start < limit
     }
 }
 

@@ -11,9 +11,14 @@ final class HTTP2Recorder: Sendable {
         var settings: [UInt16: UInt32] = [:]
         var pongs = 0
         var isClosed = false
+        /// The headers of all frames, in order; only the first ones of a long connection.
+        var frames: [HTTP2ReceivedFrame] = []
+        /// The dynamic table size updates at the starts of header blocks (RFC 7541 §6.3), in order.
+        var tableSizes: [Int] = []
         fileprivate var unread = ByteBuffer()
         fileprivate var block = ByteBuffer()
-        fileprivate var decoder = HPACKDecoder(allocator: ByteBufferAllocator())
+        fileprivate var decoder = HPACKDecoder(
+            allocator: ByteBufferAllocator(), maxDynamicTableSize: 4_096, maxHeaderListSize: 1 << 20)
         /// The bytes sent and the window granted, by stream; 0 is the connection.
         private var sent: [UInt32: Int] = [:]
         private var given: [UInt32: Int] = [:]
@@ -72,6 +77,10 @@ final class HTTP2Recorder: Sendable {
     ) {
         let (type, flags, id, payload) = frame
         let endsStream = flags & HTTP2WireFrame.endStream != 0
+        if state.frames.count < HTTP2ReceivedFrame.limit {
+            state.frames.append(
+                HTTP2ReceivedFrame(type: type, flags: flags, stream: id, length: payload.readableBytes))
+        }
         switch type {
         case 0:
             var response = state.streams[id] ?? HTTP2TestResponse()
@@ -91,6 +100,7 @@ final class HTTP2Recorder: Sendable {
                 state.streams[id]?.endedWithFields = endsStream
             }
             guard flags & HTTP2WireFrame.endHeaders != 0 else { return }
+            state.tableSizes += HTTP2Bytes.tableSizes(state.block.readableBytesView)
             let section = (try? state.decoder.decodeHeaders(from: &state.block)) ?? HPACKHeaders([(":broken", "")])
             state.block.clear()
             state.streams[id, default: HTTP2TestResponse()].sections.append(section)
@@ -119,6 +129,23 @@ final class HTTP2Recorder: Sendable {
         default: break
         }
     }
+}
+
+/// The header of a received frame (RFC 9113 §4.1).
+struct HTTP2ReceivedFrame: Sendable, Equatable {
+    var type: UInt8
+    var flags: UInt8
+    var stream: UInt32
+    var length: Int
+
+    /// The number of frames that a client keeps.
+    static let limit = 20_000
+
+    var isData: Bool { type == 0 }
+    var isHeaders: Bool { type == 1 }
+    var isContinuation: Bool { type == 9 }
+    var endsHeaders: Bool { flags & HTTP2WireFrame.endHeaders != 0 }
+    var endsStream: Bool { type <= 1 && flags & HTTP2WireFrame.endStream != 0 }
 }
 
 /// Reads the server's frames, and sends the required acknowledgements at once.

@@ -1,0 +1,292 @@
+import NIOCore
+import Testing
+
+@testable import CloakroomHTTP2
+
+@Suite("The budget for what costs the gateway and not the client")
+struct AbuseBudgetTests {
+    private static let second: UInt64 = 1_000_000_000
+
+    /// How often a charge fits into the budget of a window, after the client's acknowledgement of SETTINGS.
+    private static func allowed(_ charges: AbuseBudget.Charge...) -> Int {
+        let points = charges.reduce(0) { $0 + $1.rawValue }
+        return (AbuseBudget.limit - AbuseBudget.Charge.smallFrame.rawValue) / points
+    }
+
+    /// Sends frames until the connection fails.
+    /// - Returns: The number of frames before the failure; `nil` if all were handled.
+    private static func flood(
+        _ limit: Int = 6_000, _ test: TestConnection = TestConnection(), _ frames: (TestConnection, Int) -> [TestFrame]
+    ) -> Int? {
+        for count in 0..<limit {
+            let events = test.send(frames(test, count))
+            if let last = events.last, case .failed(let code) = last {
+                #expect(code == .enhanceYourCalm)
+                #expect(test.output().last == .goAway(last: test.connection.lastStreamID, .enhanceYourCalm))
+                return count
+            }
+            _ = test.output()
+        }
+        return nil
+    }
+
+    @Test("A budget is exceeded by more than 10,000 points in 10 s")
+    func limit() {
+        var budget = AbuseBudget(now: 5)
+        for _ in 0..<5_000 { budget.charge(.smallFrame, at: 5) }
+        #expect(!budget.isExceeded)
+        budget.charge(.smallFrame, at: 5)
+        #expect(budget.isExceeded)
+        var other = AbuseBudget(now: 0)
+        for number in 0..<100_000 as Range<UInt64> { other.charge(.emptyFrame, at: number * 10_000_001) }
+        #expect(!other.isExceeded)
+    }
+
+    @Test("A window begins with the first charge after the end of the one before")
+    func window() {
+        var budget = AbuseBudget(now: 100)
+        for _ in 0..<25 { budget.charge(.provokedReset, at: 100) }
+        budget.charge(.smallFrame, at: 100 + AbuseBudget.window - 1)
+        #expect(budget.isExceeded)
+        budget.charge(.smallFrame, at: 100 + AbuseBudget.window)
+        #expect(!budget.isExceeded)
+    }
+
+    @Test("CVE-2023-44487, rapid reset: 833 cancelled requests in 10 s are accepted, more are not")
+    func rapidReset() {
+        let count = Self.flood { test, number in
+            let id = UInt32(2 * number + 1)
+            return [test.headers(id, end: true), .reset(id)]
+        }
+        #expect(count == Self.allowed(.cancelledRequest))
+    }
+
+    @Test("Requests above the limit of streams are charged as cancelled ones")
+    func refused() {
+        let test = TestConnection(streams: 1)
+        test.open(1)
+        #expect(
+            Self.flood(6_000, test) { test, number in [test.headers(UInt32(2 * number + 3), end: true)] }
+                == Self.allowed(.cancelledRequest))
+    }
+
+    @Test("250 malformed requests in 10 s are accepted, more are not")
+    func malformed() {
+        let count = Self.flood { test, number in [test.headers(UInt32(2 * number + 1), [("x", "y")], end: true)] }
+        #expect(count == Self.allowed(.malformedRequest))
+        let oversized = Self.flood { test, number in
+            test.connection.finish(0)
+            let path = "/" + String(repeating: "a", count: 256)
+            return [test.headers(UInt32(2 * number + 1), TestConnection.get.dropLast() + [(":path", path)], end: true)]
+        }
+        #expect(oversized == Self.allowed(.malformedRequest))
+        let owner = Self.flood { test, number in
+            test.connection.rejectRequest(test.slot(UInt32(2 * number - 1 < 0 ? 0 : 2 * number - 1)), now: test.now)
+            return [test.headers(UInt32(2 * number + 1), end: true)]
+        }
+        #expect(owner == Self.allowed(.malformedRequest))
+    }
+
+    @Test("CVE-2025-8671, MadeYouReset: 25 provoked resets in 10 s are accepted, more are not, in each way")
+    func provokedResets() {
+        let ways: [(TestConnection, UInt32) -> [TestFrame]] = [
+            { _, id in [.windowUpdate(id, 0)] },
+            { _, id in [.windowUpdate(id, 0x7fff_ffff)] },
+            { _, id in [.priority(id, on: id)] },
+            { _, id in [TestFrame(2, stream: id, [0])] },
+            { _, id in [.data(id, [], end: true), .data(id, "a")] },
+            { test, id in [.data(id, [], end: true), test.headers(id, [("a", "b")], end: true)] },
+            { test, id in [test.headers(id, [("a", "b")])] },
+            { _, id in [.data(id, "ab")] },
+        ]
+        for way in ways {
+            let count = Self.flood(6_000, TestConnection(streamWindow: 1)) { test, number in
+                let id = UInt32(2 * number + 1)
+                return [test.headers(id)] + way(test, id)
+            }
+            #expect(count == Self.allowed(.provokedReset, .smallFrame))
+        }
+        let late = TestConnection()
+        late.send(late.headers(1, end: true))
+        late.connection.finish(late.slot(1))
+        #expect(Self.flood(6_000, late) { _, _ in [.data(1, "a", end: true)] } == Self.allowed(.provokedReset))
+    }
+
+    @Test(
+        "CVE-2019-9512, 9515, 9518: floods of control frames and of empty frames end the connection",
+        arguments: [
+            (.ping(), .smallFrame), (.settings(), .settings), (.settingsAcknowledgement, .smallFrame),
+            (.priority(1), .smallFrame), (.priority(9), .smallFrame), (.goAway(last: 0, .noError), .smallFrame),
+            (.data(1, []), .emptyFrame), (.data(1, [], padding: 5), .emptyFrame), (TestFrame(0xfe), .emptyFrame),
+            (TestFrame(0xfe, [1, 2, 3]), .emptyFrame), (.reset(3), .smallFrame),
+            (.data(3, "a", end: true), .smallFrame),
+            (.ping(0, acknowledgement: true), .smallFrame), (TestFrame(16, [0, 0, 0, 1]), .smallFrame),
+        ] as [(TestFrame, AbuseBudget.Charge)])
+    func floods(_ frame: TestFrame, _ charge: AbuseBudget.Charge) {
+        let test = TestConnection()
+        test.open(1, 3)
+        test.connection.reset(test.slot(3), .cancel)
+        _ = test.output()
+        let count = Self.flood(11_000, test) { _, _ in [frame] }
+        #expect(count == Self.allowed(charge))
+    }
+
+    @Test("CVE-2019-9511: a window that is opened byte by byte is bounded; updates that unblock nothing are free")
+    func tinyWindows() {
+        let test = TestConnection()
+        test.send(.settings([4: 0]))
+        test.open(1)
+        test.connection.setPending(100_000, on: test.slot(1))
+        var count = 0
+        while test.send(.windowUpdate(1, 15)).last != .failed(.enhanceYourCalm), count < 2_000 {
+            count += 1
+            while let turn = test.connection.nextTurn() {
+                test.connection.beginData(turn.count, on: turn.slot, endsStream: false)
+            }
+        }
+        #expect((900...1_000).contains(count), "\(count)")
+        let other = TestConnection()
+        other.open(1)
+        for _ in 0..<20_000 { #expect(other.send(.windowUpdate(1, 1), .windowUpdate(0, 1)) == []) }
+    }
+
+    @Test("Requests that a proxy cancels are free as long as others are served")
+    func servedRequests() {
+        let test = TestConnection()
+        for number in 0..<10_000 as Range<UInt32> {
+            test.send(test.headers(4 * number + 1, end: true), test.headers(4 * number + 3, end: true))
+            let start = test.connection.beginHeaders(status: 200)
+            test.connection.endHeaders(start, on: test.slot(4 * number + 1), endsStream: true)
+            test.connection.finish(test.slot(4 * number + 1))
+            #expect(test.send(.reset(4 * number + 3)) == [.closed(4 * number + 3, nil)])
+            _ = test.output()
+        }
+    }
+
+    @Test("Trailers on streams that were reset are bounded")
+    func lateBlocks() {
+        let test = TestConnection()
+        test.open(1)
+        test.connection.reset(test.slot(1), .cancel)
+        #expect(
+            Self.flood(6_000, test) { test, _ in [test.headers(1, [("a", "b")], end: true)] }
+                == Self.allowed(.emptyFrame))
+    }
+
+    @Test("A client that does not read gets at most 1,000 replies", arguments: [TestFrame.ping(), .settings()])
+    func unsentReplies(_ frame: TestFrame) {
+        let test = TestConnection()
+        var failed: Int?
+        for count in 0..<2_000 where failed == nil {
+            test.now += 100 * Self.second
+            if test.send(frame) == [.failed(.enhanceYourCalm)] { failed = count }
+        }
+        #expect(failed == 1_000)
+        #expect(test.connection.output.readableBytes < 20_000)
+    }
+
+    @Test("Replies that were sent do not count")
+    func sentReplies() {
+        let test = TestConnection()
+        for _ in 0..<5_000 {
+            test.now += Self.second
+            #expect(test.send(.ping()) == [])
+            _ = test.output()
+        }
+    }
+
+    @Test("A SETTINGS frame with thousands of entries is charged for those after the first 32")
+    func largeSettings() {
+        let entries = (0..<2_730 as Range<UInt32>).flatMap { number -> [UInt8] in [0, 4] + TestFrame.number(number) }
+        #expect(Self.flood { _, _ in [TestFrame(4, entries)] } == 0)
+        let small = TestFrame(4, Array(entries.prefix(32 * 6)))
+        #expect(Self.flood { _, _ in [small] } == Self.allowed(.settings))
+    }
+
+    @Test("Useful work pays for small frames that accompany it, and not for resets")
+    func credit() {
+        let count = Self.flood { test, number in
+            let id = UInt32(4 * number + 1)
+            test.send(test.headers(id, TestConnection.post))
+            test.connection.reset(test.slot(id), .cancel)
+            // Data that nothing needs.
+            return [
+                .data(id, count: 1_024), .data(id, count: 1_024), .data(id, count: 1_024), .data(id, count: 1_024),
+                test.headers(id + 2, end: true), .reset(id + 2),
+            ]
+        }
+        #expect(count == Self.allowed(.cancelledRequest, .smallFrame, .smallFrame, .smallFrame, .smallFrame))
+    }
+
+    // MARK: - Regular use
+
+    @Test("A browser that cancels 300 images and pings each second uses less than half of the budget")
+    func browser() {
+        let test = TestConnection(streams: 100)
+        test.send(.settings([4: 6_291_456]), .windowUpdate(0, 15_663_105))
+        for number in 0..<300 as Range<UInt32> {
+            let id = 2 * number + 1
+            #expect(test.send(test.headers(id, end: true)) == [.request(id, "GET /", end: true)])
+            #expect(test.send(.windowUpdate(id, 32_768)) == [])
+            #expect(test.send(.reset(id)) == [.closed(id, nil)])
+        }
+        for _ in 0..<10 { #expect(test.send(.ping()) == []) }
+        // As much again.
+        for number in 300..<600 as Range<UInt32> {
+            let id = 2 * number + 1
+            #expect(test.send([test.headers(id, end: true), .reset(id)]).count == 2)
+        }
+    }
+
+    @Test("10,000 requests with bodies, window updates and responses in a window cost nothing")
+    func regularRequests() {
+        let test = TestConnection()
+        for number in 0..<10_000 as Range<UInt32> {
+            let id = 2 * number + 1
+            let events = test.send([
+                test.headers(id, TestConnection.post), .data(id, "abc", end: true), .windowUpdate(0, 1_000),
+            ])
+            #expect(events.count == 2)
+            test.respond(id)
+            test.connection.beginData(3, on: test.slot(id), endsStream: true)
+            test.connection.finish(test.slot(id))
+            test.connection.output.clear()
+        }
+    }
+
+    @Test("Clients that acknowledge each response with a late window update are not limited")
+    func lateWindowUpdates() {
+        let test = TestConnection()
+        for number in 0..<7_000 as Range<UInt32> {
+            let id = 2 * number + 1
+            test.now += Self.second / 2_000
+            guard test.send(test.headers(id, end: true)) == [.request(id, "GET /", end: true)] else {
+                Issue.record("request \(number) was not accepted")
+                return
+            }
+            test.respond(id)
+            test.connection.beginData(40_000, on: test.slot(id), endsStream: true)
+            test.connection.finish(test.slot(id))
+            #expect(test.send(.windowUpdate(id, 32_768), .windowUpdate(0, 40_000)) == [])
+            test.connection.output.clear()
+        }
+    }
+
+    @Test("A PING with each response, as gRPC clients send them to measure the bandwidth, is not limited")
+    func bandwidthProbes() {
+        let test = TestConnection()
+        for number in 0..<7_000 as Range<UInt32> {
+            let id = 2 * number + 1
+            test.now += Self.second / 2_000
+            guard test.send(test.headers(id, end: true)).count == 1 else {
+                Issue.record("request \(number) was not accepted")
+                return
+            }
+            test.respond(id)
+            test.connection.finish(test.slot(id))
+            test.connection.output.clear()
+            test.connection.outputSent()
+            #expect(test.send(.ping()) == [])
+        }
+    }
+}

@@ -1,0 +1,89 @@
+import NIOCore
+import Testing
+
+@testable import CloakroomHTTP2
+
+@Suite("Frame header")
+struct FrameHeaderTests {
+    private static let bytes: [UInt8] = [0x01, 0x02, 0x03, 0x09, 0x25, 0x7f, 0xff, 0xff, 0xfe]
+
+    @Test("RFC 9113 §4.1: nine bytes hold length, type, flags and stream")
+    func layout() throws {
+        let header = try #require(FrameHeader(peekingAt: ByteBuffer(bytes: Self.bytes)))
+        #expect(header.length == 0x01_0203)
+        #expect(header.type == FrameType.continuation)
+        #expect(header.flags == 0x25)
+        #expect(header.streamID == 0x7fff_fffe)
+        var output = ByteBuffer()
+        header.write(to: &output)
+        #expect(Array(output.readableBytesView) == Self.bytes)
+    }
+
+    @Test("RFC 9113 §4.1: the reserved bit of the stream is ignored")
+    func reservedBit() throws {
+        var bytes = Self.bytes
+        bytes[5] |= 0x80
+        let header = try #require(FrameHeader(peekingAt: ByteBuffer(bytes: bytes)))
+        #expect(header.streamID == 0x7fff_fffe)
+    }
+
+    @Test("Fewer than nine bytes are no header, and nothing is consumed", arguments: 0..<9)
+    func incomplete(_ count: Int) {
+        let buffer = ByteBuffer(bytes: Self.bytes.prefix(count))
+        let isNil = FrameHeader(peekingAt: buffer) == nil
+        #expect(isNil)
+        #expect(buffer.readableBytes == count)
+    }
+
+    @Test("A header is read from the reader index of a buffer, and bytes after it do not matter")
+    func position() throws {
+        var buffer = ByteBuffer(bytes: [1, 2, 3] + Self.bytes + [4, 5])
+        buffer.moveReaderIndex(forwardBy: 3)
+        let header = try #require(FrameHeader(peekingAt: buffer))
+        #expect(header == FrameHeader(length: 0x01_0203, type: 9, flags: 0x25, streamID: 0x7fff_fffe))
+    }
+
+    @Test("A header replaces nine bytes at a position, and no others")
+    func replaced() {
+        var buffer = ByteBuffer(repeating: 0xaa, count: 12)
+        FrameHeader(length: 0xfffffe, type: 1, flags: 2, streamID: 0x0102_0304).set(in: &buffer, at: 2)
+        #expect(
+            Array(buffer.readableBytesView) == [
+                0xaa, 0xaa, 0xff, 0xff, 0xfe, 1, 2, 1, 2, 3, 4, 0xaa,
+            ])
+    }
+
+    @Test("A flag is set or not", arguments: [FrameFlag.endStream, FrameFlag.endHeaders, FrameFlag.padded])
+    func flag(_ flag: UInt8) {
+        #expect(FrameHeader(length: 0, type: 0, flags: 0xff).has(flag))
+        #expect(!FrameHeader(length: 0, type: 0, flags: ~flag).has(flag))
+    }
+
+    @Test("Every header that is written is read again")
+    func roundTrip() throws {
+        for length in [0, 1, 255, 256, 65_536, 16_777_215] {
+            for streamID: UInt32 in [0, 1, 255, 256, 65_537, 16_777_217, 0x7fff_ffff] {
+                let header = FrameHeader(length: length, type: 8, flags: 4, streamID: streamID)
+                var buffer = ByteBuffer()
+                header.write(to: &buffer)
+                #expect(buffer.readableBytes == FrameHeader.size)
+                #expect(FrameHeader(peekingAt: buffer) == header)
+            }
+        }
+    }
+
+    @Test("Numbers in a payload are big-endian")
+    func numbers() {
+        let bytes: [UInt8] = [0, 1, 2, 3, 4, 5]
+        #expect(bytes.span.uint16(at: 1) == 0x0102)
+        #expect(bytes.span.uint32(at: 2) == 0x0203_0405)
+    }
+
+    @Test("RFC 9113 §7: error codes have their numbers")
+    func errorCodes() {
+        #expect(HTTP2ErrorCode.allCases.map(\.rawValue) == Array(0...13))
+        #expect(HTTP2ErrorCode.compressionError.rawValue == 9)
+        #expect(HTTP2ErrorCode.enhanceYourCalm.rawValue == 11)
+        #expect(HTTP2ErrorCode.http11Required.rawValue == 13)
+    }
+}

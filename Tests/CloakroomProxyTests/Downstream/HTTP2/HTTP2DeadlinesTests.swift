@@ -1,0 +1,153 @@
+import Testing
+
+@testable import CloakroomProxy
+
+@Suite("Deadlines of an HTTP/2 connection")
+struct HTTP2DeadlinesTests {
+    private static let quiet = HTTP2Deadlines.quietTime
+
+    /// Input that ended after a complete frame.
+    private static func complete(_ deadlines: inout HTTP2Deadlines, expiry: UInt64) {
+        deadlines.received(
+            isFramePartial: false, isFrameComplete: true, isInHeaderBlock: false, expiry: expiry)
+    }
+
+    @Test("Without a deadline nothing expires")
+    func none() {
+        var deadlines = HTTP2Deadlines()
+        #expect(deadlines.next == .max)
+        #expect(deadlines.expire(now: .max - 1) == .none)
+    }
+
+    @Test("A deadline expires at its time and not before, once", arguments: [99, 100, 101] as [UInt64])
+    func idle(_ now: UInt64) {
+        var deadlines = HTTP2Deadlines()
+        deadlines.idle = 100
+        #expect(deadlines.next == 100)
+        #expect(deadlines.expire(now: now) == (now < 100 ? .none : .idle))
+        #expect(deadlines.expire(now: now) == .none)
+        #expect(deadlines.next == (now < 100 ? 100 : .max))
+    }
+
+    @Test("The earliest deadline of the streams counts, and a later one does not replace it")
+    func streams() {
+        var deadlines = HTTP2Deadlines()
+        for deadline in [300, 200, 250, .max] as [UInt64] { deadlines.set(deadline) }
+        #expect(deadlines.next == 200)
+        #expect(deadlines.expire(now: 200) == .streams)
+        #expect(deadlines.next == .max)
+    }
+
+    // MARK: - Incomplete frames
+
+    @Test("An incomplete frame expires after its first byte, however many bytes follow")
+    func incompleteFrame() {
+        var deadlines = HTTP2Deadlines()
+        for expiry in [100, 150, 190] as [UInt64] {
+            deadlines.received(isFramePartial: true, isFrameComplete: false, isInHeaderBlock: false, expiry: expiry)
+        }
+        #expect(deadlines.next == 100)
+        #expect(deadlines.expire(now: 99) == .none)
+        #expect(deadlines.expire(now: 100) == .incompleteFrame)
+    }
+
+    @Test("A frame that begins after a complete one has a deadline of its own")
+    func nextFrame() {
+        var deadlines = HTTP2Deadlines()
+        deadlines.received(isFramePartial: true, isFrameComplete: false, isInHeaderBlock: false, expiry: 100)
+        deadlines.received(isFramePartial: true, isFrameComplete: true, isInHeaderBlock: false, expiry: 150)
+        #expect(deadlines.next == 150)
+        Self.complete(&deadlines, expiry: 170)
+        #expect(deadlines.next == .max)
+        deadlines.received(isFramePartial: true, isFrameComplete: false, isInHeaderBlock: false, expiry: 200)
+        #expect(deadlines.next == 200)
+    }
+
+    @Test("A header block expires after its first frame, however many frames follow")
+    func headerBlock() {
+        var deadlines = HTTP2Deadlines()
+        for expiry in [100, 150, 190] as [UInt64] {
+            deadlines.received(isFramePartial: false, isFrameComplete: true, isInHeaderBlock: true, expiry: expiry)
+        }
+        #expect(deadlines.next == 100)
+        // Neither does a frame of it that is incomplete.
+        deadlines.received(isFramePartial: true, isFrameComplete: true, isInHeaderBlock: true, expiry: 195)
+        #expect(deadlines.next == 100)
+        var other = deadlines
+        #expect(other.expire(now: 100) == .incompleteFrame)
+        Self.complete(&deadlines, expiry: 200)
+        #expect(deadlines.next == .max)
+    }
+
+    @Test("After an incomplete frame has expired there is no other deadline")
+    func ended() {
+        var deadlines = HTTP2Deadlines()
+        deadlines.idle = 100
+        deadlines.set(100)
+        deadlines.received(isFramePartial: true, isFrameComplete: false, isInHeaderBlock: true, expiry: 100)
+        #expect(deadlines.expire(now: 100) == .incompleteFrame)
+        #expect(deadlines.next == .max)
+        #expect(deadlines.expire(now: 1_000) == .none)
+    }
+
+    // MARK: - Without requests
+
+    @Test("When the last stream has ended, memory is freed first and the connection ends later")
+    func streamsEnded() {
+        var deadlines = HTTP2Deadlines()
+        deadlines.set(5_000)
+        deadlines.streamsEnded(now: 1_000, idle: 3 * Self.quiet)
+        #expect(deadlines.next == 1_000 + Self.quiet)
+        #expect(deadlines.expire(now: 5_000) == .none)
+        #expect(deadlines.expire(now: 1_000 + Self.quiet) == .quiet)
+        #expect(deadlines.next == 1_000 + 3 * Self.quiet)
+        #expect(deadlines.expire(now: 1_000 + 3 * Self.quiet) == .idle)
+        #expect(deadlines.next == .max)
+    }
+
+    @Test("A short idle time ends the connection without freeing memory before")
+    func shortIdleTime() {
+        var deadlines = HTTP2Deadlines()
+        deadlines.streamsEnded(now: 0, idle: 10)
+        #expect(deadlines.expire(now: 10) == .idle)
+    }
+
+    @Test("A request clears what only applies without one")
+    func requestBegan() {
+        var deadlines = HTTP2Deadlines()
+        deadlines.streamsEnded(now: 0, idle: 2 * Self.quiet)
+        deadlines.requestBegan()
+        #expect(deadlines.next == .max)
+        deadlines.set(70)
+        deadlines.received(isFramePartial: true, isFrameComplete: true, isInHeaderBlock: false, expiry: 80)
+        deadlines.requestBegan()
+        #expect(deadlines.next == 70)
+        #expect(deadlines.expire(now: 70) == .streams)
+        #expect(deadlines.next == 80)
+    }
+
+    @Test("Input without a request does not extend the idle time")
+    func inputWithoutRequest() {
+        var deadlines = HTTP2Deadlines()
+        deadlines.idle = 100
+        for expiry in stride(from: 200, to: 300, by: 10) as StrideTo<UInt64> {
+            Self.complete(&deadlines, expiry: expiry)
+        }
+        #expect(deadlines.next == 100)
+    }
+
+    @Test("Deadlines that have passed expire one after the other, incomplete frames first")
+    func order() {
+        var deadlines = HTTP2Deadlines()
+        deadlines.streamsEnded(now: 0, idle: 5)
+        deadlines.set(7)
+        let late = Self.quiet + 10
+        var other = deadlines
+        #expect(deadlines.expire(now: late) == .streams)
+        #expect(deadlines.expire(now: late) == .quiet)
+        #expect(deadlines.expire(now: late) == .idle)
+        #expect(deadlines.expire(now: late) == .none)
+        other.received(isFramePartial: true, isFrameComplete: false, isInHeaderBlock: false, expiry: 9)
+        #expect(other.expire(now: late) == .incompleteFrame)
+    }
+}

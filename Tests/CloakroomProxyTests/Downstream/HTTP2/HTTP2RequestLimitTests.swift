@@ -1,0 +1,206 @@
+import CloakroomCore
+import NIOCore
+import NIOHPACK
+import NIOHTTP2
+import TestSupport
+import Testing
+
+/// Encodes the header blocks of one connection with NIOHPACK, with a dynamic table.
+final class HTTP2TestEncoder {
+    private var encoder = HPACKEncoder(allocator: ByteBufferAllocator())
+
+    /// A request whose additional fields are put into the dynamic table.
+    func get(_ path: String = "/public/a", _ fields: [(String, String)] = []) throws -> [UInt8] {
+        try block(
+            [(":method", "GET"), (":scheme", "http"), (":authority", "gateway.test"), (":path", path)] + fields)
+    }
+
+    func block(_ fields: [(String, String)]) throws -> [UInt8] {
+        var buffer = ByteBuffer()
+        try encoder.encode(headers: HPACKHeaders(fields), to: &buffer)
+        return Array(buffer.readableBytesView)
+    }
+}
+
+extension HTTP2Client {
+    /// Sends a header block in as many frames as are needed, and the frames after it in the same write.
+    func sendSection(_ stream: UInt32, block: [UInt8], ends: Bool = true, then frames: [HTTP2WireFrame] = []) {
+        send(HTTP2WireFrame.section(stream, block: block, ends: ends) + frames)
+    }
+}
+
+extension HTTP2WireFrame {
+    /// A header block in as many frames as are needed.
+    static func section(_ stream: UInt32, block: [UInt8], ends: Bool = true) -> [HTTP2WireFrame] {
+        let pieces = stride(from: 0, to: max(block.count, 1), by: 16_384).map {
+            Array(block[$0..<min($0 + 16_384, block.count)])
+        }
+        return pieces.enumerated().map { index, piece in
+            let isWhole = index == pieces.count - 1
+            return index == 0
+                ? .headers(stream, block: piece, ends: ends, isWhole: isWhole)
+                : .continuation(stream, block: piece, isWhole: isWhole)
+        }
+    }
+}
+
+/// Fields that exceed a limit, and the expected status.
+struct HTTP2Excess: Sendable, CustomTestStringConvertible {
+    var testDescription: String
+    var status: Int
+    var path = "/public/a"
+    var fields: [(String, String)] = []
+
+    static let all = [
+        HTTP2Excess(
+            testDescription: "20 KB", status: 431,
+            fields: (0..<20).map { ("x-\($0)", String(repeating: "a", count: 1_000)) }),
+        HTTP2Excess(
+            testDescription: "40 KB", status: 431,
+            fields: (0..<40).map { ("x-\($0)", String(repeating: "a", count: 1_000)) }),
+        HTTP2Excess(
+            testDescription: "one value of 30 KB", status: 431, fields: [("x", String(repeating: "a", count: 30_000))]),
+        HTTP2Excess(testDescription: "150 fields", status: 431, fields: (0..<150).map { ("x-\($0)", "a") }),
+        HTTP2Excess(
+            testDescription: "20 KB of cookies", status: 431,
+            fields: (0..<200).map { ("cookie", "c\($0)=\(String(repeating: "a", count: 100))") }),
+        HTTP2Excess(
+            testDescription: "a target of 9,000 bytes", status: 414,
+            path: "/public/" + String(repeating: "a", count: 8_992)),
+    ]
+}
+
+@Suite("Limits of one HTTP/2 request (RFC 9113 §10.5.1)", .serialized)
+struct HTTP2RequestLimitTests {
+    private static let serves: [ScriptedUpstream.Step] = [.request, .send(Reply.ok), .again]
+
+    @Test(
+        "Rule 55: a head above a limit gets its error response, and the next request is served with the right fields",
+        arguments: HTTP2Excess.all)
+    func tooLarge(_ excess: HTTP2Excess) async throws {
+        try await GatewaySetup(Self.serves).http2().run { gateway in
+            let client = try await gateway.http2()
+            let encoder = HTTP2TestEncoder()
+            client.sendSection(1, block: try encoder.get("/public/a", [("x-first", "one")]))
+            #expect(try await client.response(1).text == "ok")
+            // The last fields of a block that is too large are entries of the table too.
+            let block = try encoder.get(excess.path, excess.fields + [("x-last", "two")])
+            client.sendSection(3, block: block)
+            let rejected = try await client.response(3)
+            #expect(rejected.status == excess.status)
+            #expect(rejected.isEnded)
+            let next = try encoder.get("/public/a", [("x-first", "one"), ("x-last", "two")])
+            client.sendSection(5, block: next)
+            #expect(try await client.response(5).text == "ok")
+            #expect(client.goAways.isEmpty)
+            let requests = gateway.upstream.requests
+            #expect(requests.count == 2)
+            #expect(requests.last?["X-First"] == "one")
+            #expect(requests.last?["X-Last"] == "two")
+        }
+    }
+
+    @Test("Rule 55: the body of a request with a head above a limit is discarded, and the next request is served")
+    func body() async throws {
+        try await GatewaySetup(Self.serves).http2().run { gateway in
+            let client = try await gateway.http2()
+            let large = (0..<30).map { ("x-\($0)", String(repeating: "a", count: 1_000)) }
+            let block = HTTP2Fields(
+                [
+                    (":method", "POST"), (":scheme", "http"), (":authority", "gateway.test"), (":path", "/public/a"),
+                ] + large
+            ).block
+            client.sendSection(
+                1, block: block, ends: false, then: [.data(1, "some"), .data(1, "more", ends: true)])
+            #expect(try await client.response(1).status == 431)
+            #expect(try await client.exchange(3, .get()).text == "ok")
+            #expect(client.goAways.isEmpty)
+            #expect(gateway.upstream.requests.count == 1)
+        }
+    }
+
+    @Test("Rule 55: trailers above a limit end their stream and not the connection, whose table stays right")
+    func trailers() async throws {
+        try await GatewaySetup([.head], Self.serves).http2().run { gateway in
+            let client = try await gateway.http2()
+            let encoder = HTTP2TestEncoder()
+            client.send(.headers(1, .post(), ends: false), .data(1, "hello"))
+            let large = (0..<40).map { ("x-\($0)", String(repeating: "a", count: 1_000)) } + [("x-last", "two")]
+            client.sendSection(1, block: try encoder.block(large))
+            let response = try await client.response(1)
+            #expect(response.reset != nil || response.status == 431)
+            client.sendSection(3, block: try encoder.get("/public/a", [("x-last", "two")]))
+            #expect(try await client.response(3).text == "ok")
+            #expect(gateway.upstream.requests.last?["X-Last"] == "two")
+            #expect(client.goAways.isEmpty)
+        }
+    }
+
+    @Test("Rule 55: malformed requests leave the table right for the next one (RFC 9113 §8.1.1)")
+    func malformed() async throws {
+        try await GatewaySetup(Self.serves).http2().run { gateway in
+            let client = try await gateway.http2()
+            let encoder = HTTP2TestEncoder()
+            var id: UInt32 = 1
+            for broken in [("X-Upper", "a"), ("connection", "close"), (":late", "a"), ("te", "gzip")] {
+                client.sendSection(id, block: try encoder.get("/public/a", [broken, ("x-after-\(id)", "\(id)")]))
+                #expect(try await client.response(id).reset == .protocolError)
+                let next = try encoder.get("/public/a", [("x-after-\(id)", "\(id)")])
+                client.sendSection(id + 2, block: next)
+                #expect(try await client.response(id + 2).text == "ok")
+                #expect(gateway.upstream.requests.last?["X-After-\(id)"] == "\(id)")
+                // The malformed field is an entry of the table: it is malformed each time it is used.
+                client.sendSection(id + 4, block: try encoder.get("/public/a", [broken]))
+                #expect(try await client.response(id + 4).reset == .protocolError)
+                id += 6
+            }
+            #expect(client.goAways.isEmpty)
+        }
+    }
+
+    // MARK: - Streams
+
+    @Test("Rule 55, RFC 9113 §5.1.2: the 101st stream is rejected with REFUSED_STREAM, and the 100 others are served")
+    func streams() async throws {
+        let gate = Gate()
+        try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again]).http2().run { gateway in
+            let client = try await gateway.http2()
+            try await client.settle()
+            let encoder = HTTP2TestEncoder()
+            let ids = Array(stride(from: UInt32(1), to: 200, by: 2))
+            for id in ids { client.sendSection(id, block: try encoder.get()) }
+            try await eventually("100 requests") { gateway.upstream.requests.count == 100 }
+            client.sendSection(201, block: try encoder.get("/public/a", [("x-refused", "yes")]))
+            try await eventually("a rejection") {
+                client.stream(201).isOver || !client.goAways.isEmpty
+            }
+            #expect(client.stream(201).reset == .refusedStream)
+            #expect(client.stream(201).sections.isEmpty)
+            #expect(client.goAways.isEmpty)
+            gate.open()
+            for id in ids { #expect(try await client.response(id).text == "ok") }
+            client.sendSection(203, block: try encoder.get("/public/a", [("x-refused", "yes")]))
+            #expect(try await client.response(203).text == "ok")
+            #expect(gateway.upstream.requests.count == 101)
+            #expect(gateway.upstream.requests.contains { $0["X-Refused"] == "yes" })
+        }
+    }
+
+    @Test("RFC 9113 §5.1.2: a client that opens 200 streams before it has read the settings loses only the excess")
+    func burst() async throws {
+        let gate = Gate()
+        try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again]).http2().run { gateway in
+            let client = try await gateway.http2()
+            let ids = Array(stride(from: UInt32(1), to: 400, by: 2))
+            client.send(ids.flatMap { [.headers($0, .post(), ends: false), .data($0, "hello", ends: true)] })
+            for id in ids.suffix(100) {
+                #expect(try await client.response(id).reset == .refusedStream)
+            }
+            gate.open()
+            for id in ids.prefix(100) { #expect(try await client.response(id).text == "ok") }
+            #expect(try await client.exchange(401, .get()).text == "ok")
+            #expect(client.goAways.isEmpty)
+            #expect(gateway.upstream.requests.count == 101)
+        }
+    }
+}

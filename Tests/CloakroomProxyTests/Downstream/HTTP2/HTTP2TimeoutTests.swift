@@ -1,0 +1,163 @@
+import CloakroomCore
+import NIOCore
+import TestSupport
+import Testing
+
+/// A client that keeps a connection busy without making progress.
+struct Dawdler: Sendable, CustomTestStringConvertible {
+    var testDescription: String
+    /// Sent once.
+    var before: [UInt8]
+    /// Sent repeatedly.
+    var bytes: @Sendable (_ round: Int) -> [UInt8]
+
+    init(_ name: String, before: [UInt8] = [], bytes: @escaping @Sendable (_ round: Int) -> [UInt8] = { _ in [] }) {
+        testDescription = name
+        self.before = before
+        self.bytes = bytes
+    }
+}
+
+@Suite("Timeouts of an HTTP/2 connection", .serialized)
+struct HTTP2TimeoutTests {
+    private static let block = HTTP2Fields.get("/public/a", ("x-long", String(repeating: "a", count: 1_000))).block
+    private static let open = HTTP2WireFrame.headers(101, block: HTTP2Fields.get().block, isWhole: false).bytes
+
+    /// Header blocks that never end.
+    private static let unfinished: [Dawdler] = [
+        Dawdler("HEADERS without END_HEADERS", before: open),
+        Dawdler("empty CONTINUATION frames, slowly", before: open) { _ in
+            HTTP2WireFrame.continuation(101, block: [], isWhole: false).bytes
+        },
+        Dawdler("CONTINUATION frames of one byte, slowly", before: open) { round in
+            HTTP2WireFrame.continuation(101, block: round == 0 ? [0x00, 0x7f, 0x7f] : [0x78], isWhole: false).bytes
+        },
+        Dawdler("a HEADERS frame, byte by byte") { round in
+            let bytes = HTTP2WireFrame.headers(101, block: block).bytes
+            return round < bytes.count - 1 ? [bytes[round]] : []
+        },
+        Dawdler(
+            "a HEADERS frame with only its frame header",
+            before: Array(HTTP2WireFrame.headers(101, block: block).bytes.prefix(9))),
+        Dawdler("a CONTINUATION frame, byte by byte", before: open) { round in
+            let bytes = HTTP2WireFrame.continuation(101, block: block, isWhole: true).bytes
+            return round < bytes.count - 1 ? [bytes[round]] : []
+        },
+    ]
+
+    /// Repeats a client's bytes until its connection is closed.
+    /// - Returns: The time until the connection was closed; at most the limit.
+    private static func run(_ dawdler: Dawdler, on client: HTTP2Client, limit: Duration) async throws -> Duration {
+        let start = ContinuousClock.now
+        client.send(bytes: dawdler.before)
+        var round = 0
+        while !client.isClosed, .now - start < limit {
+            let bytes = dawdler.bytes(round)
+            if !bytes.isEmpty { client.send(bytes: bytes) }
+            round += 1
+            try await Task.sleep(for: .milliseconds(20))
+        }
+        return .now - start
+    }
+
+    @Test(
+        "Rule 57: a header block that is not complete within the header timeout ends the connection",
+        arguments: unfinished)
+    func headerBlock(_ dawdler: Dawdler) async throws {
+        try await GatewaySetup([.request]).http2 { $0.timeouts.header = .milliseconds(400) }.run { gateway in
+            let client = try await gateway.http2()
+            try await client.settle()
+            let duration = try await Self.run(dawdler, on: client, limit: .seconds(40))
+            #expect(client.isClosed)
+            #expect(duration > .milliseconds(200))
+            #expect(gateway.upstream.requests.isEmpty)
+        }
+    }
+
+    @Test(
+        "Rule 57: a header block is ended by the header timeout also while another stream is active",
+        arguments: unfinished)
+    func headerBlockBesideStream(_ dawdler: Dawdler) async throws {
+        try await GatewaySetup([.request]).http2 { $0.timeouts.header = .milliseconds(400) }.run { gateway in
+            let client = try await gateway.http2()
+            client.send(.headers(1, .get()))
+            _ = try await gateway.upstream.request()
+            try await client.settle()
+            _ = try await Self.run(dawdler, on: client, limit: .seconds(40))
+            #expect(client.isClosed)
+            try await gateway.upstream.closed()
+        }
+    }
+
+    /// Traffic that is no request.
+    private static let idle: [Dawdler] = [
+        Dawdler("nothing"),
+        Dawdler("SETTINGS") { _ in HTTP2WireFrame.settings().bytes },
+        Dawdler("SETTINGS acknowledgements") { _ in HTTP2WireFrame.settingsAck.bytes },
+        Dawdler("PING") { _ in HTTP2WireFrame.ping().bytes },
+        Dawdler("PING acknowledgements") { _ in HTTP2WireFrame.ping(isAck: true).bytes },
+        Dawdler("WINDOW_UPDATE") { _ in HTTP2WireFrame.windowUpdate(0, 1_000).bytes },
+        Dawdler("PRIORITY") { HTTP2WireFrame.priority(UInt32(2 * $0 + 1_001)).bytes },
+        Dawdler("unknown frames") { _ in HTTP2WireFrame(type: 0x2a, payload: [1, 2, 3]).bytes },
+        Dawdler("half a frame header", before: [0, 0, 8, 6, 0]),
+        Dawdler("a PING without its last byte", before: Array(HTTP2WireFrame.ping().bytes.dropLast())),
+        Dawdler("a frame header, byte by byte", before: []) { round in
+            round < 8 ? [[0, 64, 0, 0x2a, 0, 0, 0, 0][round]] : []
+        },
+        Dawdler("an unknown frame, byte by byte", before: [0, 64, 0, 0x2a, 0, 0, 0, 0, 0]) { _ in [0] },
+    ]
+
+    @Test(
+        "Rule 57: a connection without a request is ended by the keep-alive timeout, whatever else the client sends",
+        arguments: idle, [true, false])
+    func keepAlive(_ dawdler: Dawdler, hasServedRequest: Bool) async throws {
+        try await GatewaySetup([.request, .send(Reply.ok), .again]).http2 {
+            $0.timeouts.header = .milliseconds(500)
+            $0.timeouts.keepAlive = .milliseconds(700)
+        }
+        .run { gateway in
+            let client = try await gateway.http2()
+            if hasServedRequest {
+                #expect(try await client.exchange(1, .get()).text == "ok")
+            } else {
+                try await client.settle()
+            }
+            let duration = try await Self.run(dawdler, on: client, limit: .seconds(40))
+            #expect(client.isClosed)
+            #expect(duration > .milliseconds(100))
+        }
+    }
+
+    @Test(
+        "Rule 57: requests keep a connection open beyond the timeouts, pings between them or not",
+        arguments: [true, false])
+    func busy(pings: Bool) async throws {
+        try await GatewaySetup([.request, .send(Reply.ok), .again]).http2 {
+            $0.timeouts.header = .seconds(2)
+            $0.timeouts.keepAlive = .seconds(3)
+        }
+        .run { gateway in
+            let client = try await gateway.http2()
+            for index in 0..<8 {
+                if pings { try await client.settle() }
+                #expect(try await client.exchange(UInt32(2 * index + 1), .get()).text == "ok")
+                try await Task.sleep(for: .milliseconds(500))
+            }
+            #expect(client.goAways.isEmpty)
+        }
+    }
+
+    @Test("Rule 57: a preface or first SETTINGS that are sent byte by byte are ended by the header timeout")
+    func preface() async throws {
+        try await GatewaySetup([.request]).http2 { $0.timeouts.header = .milliseconds(400) }.run { gateway in
+            let client = try await gateway.http2(.init(introducesItself: false))
+            let bytes =
+                HTTP2WireFrame.preface
+                + HTTP2WireFrame.settings((0..<100).map { HTTP2WireSetting(id: 0xff, value: $0) }).bytes
+            let dawdler = Dawdler("preface") { round in round < bytes.count - 1 ? [bytes[round]] : [] }
+            let duration = try await Self.run(dawdler, on: client, limit: .seconds(40))
+            #expect(client.isClosed)
+            #expect(duration < .seconds(20))
+        }
+    }
+}
