@@ -15,6 +15,12 @@ public enum Byte {
         // Bit n of a mask is set if byte n (or 64 + n) is a token character.
         let low: UInt64 = 0x03ff_6cfa_0000_0000
         let high: UInt64 = 0x57ff_ffff_c7ff_fffe
+        return isIn(byte, low: low, high: high)
+    }
+
+    /// Whether the byte's bit is set: bit n of the first mask is for byte n, bit n of the second one for byte 64 + n.
+    @inlinable @inline(__always)
+    public static func isIn(_ byte: UInt8, low: UInt64, high: UInt64) -> Bool {
         if byte < 64 { return low >> UInt64(byte) & 1 != 0 }
         return byte < 128 && high >> UInt64(byte - 64) & 1 != 0
     }
@@ -105,6 +111,12 @@ public enum Byte {
     @inline(__always)
     package static func isBlank(_ byte: UInt8) -> Bool {
         byte == 0x20 || byte == 0x09
+    }
+
+    /// Returns the byte with a letter in lower case.
+    @inlinable @inline(__always)
+    package static func lowerCase(_ byte: UInt8) -> UInt8 {
+        byte &- UInt8(ascii: "A") < 26 ? byte | 0x20 : byte
     }
 
     /// Returns the value of a decimal digit.

@@ -142,8 +142,7 @@ enum PathByte {
         // Bit n of a mask is set if byte n (or 64 + n) is allowed: letters, digits and -._~!$&'()*+,=:@
         let low: UInt64 = 0x27ff_7fd2_0000_0000
         let high: UInt64 = 0x47ff_fffe_87ff_ffff
-        if byte < 64 { return low >> UInt64(byte) & 1 != 0 }
-        return byte < 128 && high >> UInt64(byte - 64) & 1 != 0
+        return Byte.isIn(byte, low: low, high: high)
     }
 
     static func rejection(of byte: UInt8) -> RequestTargetError {
@@ -239,6 +238,7 @@ public enum Authority {
         }
         return true
     }
+
     /// Whether a host name may contain the character (RFC 3986 §2.3).
     @inline(__always)
     private static func isUnreserved(_ byte: UInt8) -> Bool {

@@ -49,11 +49,7 @@ extension HPACKDecoder {
         guard start + lineCount <= room.count else { return start + lineCount }
         let line = try write(name, value, of: block, to: &room, at: start)
         if isInserted { table.insert(room.span, at: start, line) }
-        if assembly.keepsLines {
-            assembly.take(line, in: &room, fields: &fields)
-        } else {
-            assembly.takeDropped(line.role)
-        }
+        assembly.takeOrDrop(line, in: &room, fields: &fields)
         return 0
     }
 

@@ -55,6 +55,12 @@ struct RequestAssembly {
 
     // MARK: - Lines
 
+    /// Takes the line that begins at ``end`` if lines are kept, otherwise only its role.
+    @inline(__always)
+    mutating func takeOrDrop(_ line: FieldLine, in room: inout MutableSpan<UInt8>, fields: inout [FieldSlice]) {
+        if keepsLines { take(line, in: &room, fields: &fields) } else { takeDropped(line.role) }
+    }
+
     /// Takes the line that begins at ``end``.
     @inline(__always)
     mutating func take(_ line: FieldLine, in room: inout MutableSpan<UInt8>, fields: inout [FieldSlice]) {

@@ -89,8 +89,8 @@ struct ResponseFieldNames: Sendable {
     }
 
     private static func slot(_ bytes: Span<UInt8>, from start: Int, count: Int) -> Int {
-        let first = Int(ASCII.lowerCase(bytes[start]))
-        let last = Int(ASCII.lowerCase(bytes[start + count - 1]))
+        let first = Int(Byte.lowerCase(bytes[start]))
+        let last = Int(Byte.lowerCase(bytes[start + count - 1]))
         return (count &* 7 &+ first &* 31 &+ last) & 0xff
     }
 
@@ -98,7 +98,7 @@ struct ResponseFieldNames: Sendable {
     private static func equals(
         _ bytes: Span<UInt8>, from start: Int, count: Int, _ names: Span<UInt8>, at nameStart: Int
     ) -> Bool {
-        for index in 0..<count where ASCII.lowerCase(bytes[start + index]) != names[nameStart + index] { return false }
+        for index in 0..<count where Byte.lowerCase(bytes[start + index]) != names[nameStart + index] { return false }
         return true
     }
 
@@ -106,16 +106,8 @@ struct ResponseFieldNames: Sendable {
     static func equals(_ bytes: Span<UInt8>, from start: Int, count: Int, _ name: StaticString) -> Bool {
         guard count == name.utf8CodeUnitCount else { return false }
         return name.withUTF8Buffer { other in
-            for index in 0..<count where ASCII.lowerCase(bytes[start + index]) != other[index] { return false }
+            for index in 0..<count where Byte.lowerCase(bytes[start + index]) != other[index] { return false }
             return true
         }
-    }
-}
-
-/// Letters of field names.
-enum ASCII {
-    @inline(__always)
-    static func lowerCase(_ byte: UInt8) -> UInt8 {
-        byte &- UInt8(ascii: "A") < 26 ? byte | 0x20 : byte
     }
 }

@@ -1,3 +1,5 @@
+import CloakroomWire
+
 /// Field lines that upstreams send again and again, as received and as they are sent: with the name in lower case and
 /// one space. One for each event loop.
 ///
@@ -104,6 +106,63 @@ extension MutableSpan<UInt8> {
     /// Copies a name of another span in lower case.
     @inline(__always)
     mutating func copyLowerCase(_ source: Span<UInt8>, from start: Int, count: Int, to position: Int) {
-        for index in 0..<count { self[position + index] = ASCII.lowerCase(source[start + index]) }
+        for index in 0..<count { self[position + index] = Byte.lowerCase(source[start + index]) }
+    }
+}
+
+/// A response field that the gateway adds to many responses: prepared once, so that it is not searched and compared for
+/// each. It is inserted in the table when it recurs on a connection, as the lines of upstreams are.
+public struct PreparedLine: Sendable {
+    let entry: CachedLines.Entry
+    /// The line with its end.
+    let bytes: [UInt8]
+
+    /// Prepares a line.
+    /// - Parameters:
+    ///   - name: The name in lower case; at most 100 bytes.
+    ///   - value: The value without white space around it; at most 90 bytes.
+    public init(name: StaticString, value: StaticString) {
+        let text = name.description
+        let line = Array("\(text): \(value.description)\r\n".utf8)
+        let nameCount = text.utf8.count
+        assert(nameCount <= 100 && value.utf8CodeUnitCount <= 90, "the line is too long")
+        bytes = line
+        entry = CachedLines.Entry(
+            hash: LineHash.hash(line.span, from: 0, count: line.count),
+            receivedCount: UInt8(truncatingIfNeeded: line.count - 2), nameCount: UInt8(truncatingIfNeeded: nameCount),
+            valueCount: UInt8(truncatingIfNeeded: value.utf8CodeUnitCount),
+            nameIndex: ResponseFieldNames.shared.name(line.span, from: 0, count: nameCount, .other).index)
+    }
+}
+
+/// A fast hash of field lines. It only selects a slot: slots are compared in full, so collisions cost bytes and not
+/// time.
+enum LineHash {
+    @inline(__always)
+    static func hash(_ bytes: Span<UInt8>, from start: Int, count: Int) -> UInt64 {
+        let raw = bytes.bytes
+        let factor: UInt64 = 0xff51_afd7_ed55_8ccd
+        var hash = 0x9e37_79b9_7f4a_7c15 ^ UInt64(truncatingIfNeeded: count)
+        var index = start
+        let end = start + count
+        precondition(start >= 0 && count >= 0 && end <= bytes.count)
+        while index &+ 8 <= end {
+            hash = (hash ^ raw.unsafeLoadUnaligned(fromUncheckedByteOffset: index, as: UInt64.self)) &* factor
+            hash ^= hash >> 32
+            index &+= 8
+        }
+        var tail: UInt64 = 0
+        if count >= 8 {
+            // The last word overlaps the one before it.
+            tail = raw.unsafeLoadUnaligned(fromUncheckedByteOffset: end &- 8, as: UInt64.self)
+        } else {
+            while index < end {
+                tail = tail << 8 | UInt64(bytes[index])
+                index += 1
+            }
+        }
+        hash = (hash ^ tail) &* factor
+        hash = (hash ^ hash >> 32) &* factor
+        return hash ^ hash >> 29
     }
 }

@@ -14,7 +14,7 @@ import Tracing
 final class Exchange: Equatable {
     let context: LoopContext
     private var reference: SnapshotReference
-    private(set) var peer: Peer
+    let peer: Peer
     var request = InboundRequest()
     /// `nil` after the client has disconnected.
     private(set) var downstream: (any ResponseWriter)?
@@ -40,12 +40,6 @@ final class Exchange: Equatable {
     }
 
     static func == (left: Exchange, right: Exchange) -> Bool { left === right }
-
-    /// Serves another connection's requests from now on. Called while no exchange is in progress.
-    func adopt(peer: Peer) {
-        assert(!isActive, "the exchange belongs to a request of its peer")
-        self.peer = peer
-    }
 
     /// Snapshot used from the beginning to the end of the exchange.
     var snapshot: LoopSnapshot { reference.snapshot }

@@ -198,7 +198,9 @@ final class LoopContext {
         // A connection may unregister in this call, which moves the last one to its index; therefore iterate backwards.
         var index = registered.count - 1
         while index >= 0 {
-            if index < registered.count { registered[index].sweep(now: now) }
+            if index < registered.count, registered[index].deadline <= now {
+                registered[index].deadlineExpired(now: now)
+            }
             index -= 1
         }
         snapshot.telemetry.flush()
@@ -240,9 +242,6 @@ protocol LoopRegistered: AnyObject {
     /// Whether it is a client connection with TLS.
     var usesTLS: Bool { get }
     func deadlineExpired(now: UInt64)
-    /// Called on each tick, to compare its deadline, and those of what it owns, with the time. It may unregister itself,
-    /// and no other member.
-    func sweep(now: UInt64)
     /// A new configuration is in effect.
     func configurationReplaced()
     func drain()
@@ -252,7 +251,4 @@ protocol LoopRegistered: AnyObject {
 extension LoopRegistered {
     var usesTLS: Bool { false }
     func configurationReplaced() {}
-    func sweep(now: UInt64) {
-        if deadline <= now { deadlineExpired(now: now) }
-    }
 }

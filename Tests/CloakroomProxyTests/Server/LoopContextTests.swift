@@ -25,20 +25,6 @@ struct LoopContextTests {
         func closeNow() {}
     }
 
-    /// A member that compares deadlines itself.
-    private final class Owner: LoopRegistered {
-        var deadline: UInt64 { 0 }
-        var registryIndex = -1
-        var isDownstream: Bool { false }
-        private(set) var sweeps = 0
-        private(set) var expirations = 0
-
-        func sweep(now: UInt64) { sweeps += 1 }
-        func deadlineExpired(now: UInt64) { expirations += 1 }
-        func drain() {}
-        func closeNow() {}
-    }
-
     private let channel = EmbeddedChannel()
 
     private func makeContext() throws -> LoopContext {
@@ -77,31 +63,5 @@ struct LoopContextTests {
         #expect(members.map(\.registryIndex) == [-1, -1, -1, -1])
         tick()
         #expect(members.map(\.expirations) == [1, 1, 1, 1])
-    }
-
-    @Test("A member with deadlines of its own is called on each tick, and compares them itself")
-    func ownSweep() throws {
-        let context = try makeContext()
-        defer { context.stop() }
-        let owner = Owner()
-        context.add(owner)
-        tick()
-        tick()
-        #expect(owner.sweeps == 2)
-        #expect(owner.expirations == 0)
-    }
-
-    @Test("An idle exchange serves another connection's requests after it has adopted its peer")
-    func adoption() throws {
-        let context = try makeContext()
-        defer { context.stop() }
-        let downstream = HTTP1DownstreamHandler(
-            DownstreamConnectionInfo(channel: channel, context: context, isTLS: false))
-        let exchange = Exchange(
-            context: context, peer: Peer(address: "192.0.2.1", isTLS: false, trusted: []), downstream: downstream)
-        let other = Peer(address: "192.0.2.2", isTLS: true, trusted: [])
-        exchange.adopt(peer: other)
-        #expect(exchange.peer === other)
-        exchange.downstreamClosed()
     }
 }

@@ -152,8 +152,10 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
 
     func channelWritabilityChanged(context handlerContext: ChannelHandlerContext) {
         context.updateTime()
-        if channel.isWritable { flushLater() }
-        if channel.isWritable { setPaused(false) }
+        if channel.isWritable {
+            flushLater()
+            setPaused(false)
+        }
         handlerContext.fireChannelWritabilityChanged()
     }
 

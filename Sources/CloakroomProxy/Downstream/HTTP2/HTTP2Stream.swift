@@ -244,9 +244,7 @@ final class HTTP2Stream {
         rest()
         outbound.removeAll()
         outboundBytes = 0
-        exchange?.downstreamClosed()
-        exchange = nil
-        connection = nil
+        release()
     }
 
     /// Prepares the object for reuse by another request.
