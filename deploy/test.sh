@@ -25,5 +25,12 @@ export PATH=$python:$PATH
 
 # A backtrace of a crash would take minutes. Set SWIFT_BACKTRACE=enable=yes to enable backtraces.
 export SWIFT_BACKTRACE=${SWIFT_BACKTRACE:-enable=no}
+output=$(mktemp)
+trap 'rm -f "$output"' EXIT
 # Sequential: many tests start complete gateways, which in parallel would exhaust the CPU of a small machine.
-exec swift test --no-parallel "$@"
+if ! swift test --no-parallel "$@" 2>&1 | tee "$output"; then
+    echo
+    echo "test: what failed:" >&2
+    grep -E '^✘|error:' "$output" >&2 || echo "test: no test; see the output above" >&2
+    exit 1
+fi
