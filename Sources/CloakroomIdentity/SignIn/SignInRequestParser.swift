@@ -83,7 +83,8 @@ enum BasicAuthorization {
 
     static func read(_ authorization: Secret) -> ParseResult {
         let words = authorization.bytes.split(separator: 0x20, maxSplits: 1, omittingEmptySubsequences: false)
-        guard let scheme = words.first, String(decoding: scheme, as: UTF8.self).lowercased() == "basic" else {
+        // Compared by its bytes: comparing it as `String` would normalize it first, which takes more than linear time.
+        guard let scheme = words.first, scheme.lazy.map({ $0 | 0x20 }).elementsEqual("basic".utf8) else {
             return .otherScheme
         }
         guard words.count == 2, let decoded = Data(base64Encoded: Data(words[1].drop { $0 == 0x20 })),
