@@ -298,14 +298,14 @@ struct RecordStoreContractTests {
                 try await insert(record(1), one)
                 _ = try await other.read(id, now: now)
                 #expect(try await one.replace(record(1, version: 2), fence: nil, now: now) == .done)
-                await changes.wait(for: .changed(id), .allChanged)
+                await changes.wait(for: .changed(id), .allChanged, .up)
                 guard case .record(let changed) = try await other.read(id, now: now) else {
                     Issue.record("the record is missing")
                     return
                 }
                 #expect(changed.version == 2)
                 _ = try await one.remove(id, reason: .revoked, condition: nil, now: now)
-                await changes.wait(for: .changed(id), .allChanged)
+                await changes.wait(for: .changed(id), .allChanged, .up)
                 #expect(try await other.read(id, now: now) == .ended(.revoked))
             }
         }

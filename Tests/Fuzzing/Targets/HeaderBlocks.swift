@@ -36,7 +36,11 @@ extension FuzzTarget {
                             + (0..<(count / 8)).flatMap { _ in [0x0f, 0x11, 1, 0x61, 0, 1, 0x78, 0] as [UInt8] })
                 },
                 .made("Huffman code") { count in
-                    HeaderBlocks.block([0x00, 1, 0x78, 0xff, 0x81, 0x7f] + [UInt8](repeating: 0, count: count))
+                    // The length of the string is that of the input, as an integer of three bytes (RFC 7541 §5.1).
+                    let length = count - 127
+                    return HeaderBlocks.block(
+                        [0x00, 1, 0x78, 0xff, UInt8(length & 0x7f) | 0x80, UInt8(length >> 7 & 0x7f) | 0x80]
+                            + [UInt8(length >> 14)] + [UInt8](repeating: 0, count: count))
                 },
             ]) { try? HeaderBlocks.decode($0) }
         ]

@@ -51,7 +51,8 @@ struct HTTP2TableSizeTests {
             }
             let early = durations.dropFirst().prefix(8).min() ?? .seconds(1)
             let late = durations.suffix(8).min() ?? .zero
-            #expect(late < early * 2.5, "100 responses took \(early), later \(late)")
+            // A linear search of the fields sent before would take tens of times as long.
+            #expect(late < early * 5, "100 responses took \(early), later \(late)")
         }
     }
 
