@@ -124,11 +124,18 @@ final class SQLiteFile: Sendable {
 
     private static func migrate(_ writing: DatabaseQueue) throws {
         let migrator = SQLiteSchema.migrator
-        do {
-            try migrator.migrate(writing)
-        } catch {
-            // Another process may have migrated the file between the check and the lock.
-            guard try writing.read({ try migrator.hasCompletedMigrations($0) }) else { throw error }
+        let end = ContinuousClock.now + .seconds(busyTimeout)
+        while true {
+            do {
+                return try migrator.migrate(writing)
+            } catch {
+                // Another process may have applied a migration between the check and the lock, and be applying others.
+                if try writing.read({ try migrator.hasCompletedMigrations($0) }) { return }
+                guard (error as? DatabaseError)?.resultCode.primaryResultCode == .SQLITE_ERROR, .now < end else {
+                    throw error
+                }
+                usleep(10_000)
+            }
         }
     }
 
