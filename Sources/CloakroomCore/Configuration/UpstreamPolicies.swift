@@ -1,0 +1,235 @@
+public import CloakroomWire
+
+/// How a target is selected for each request.
+public struct BalanceConfiguration: Sendable, Hashable {
+    /// What two randomly drawn targets are compared by.
+    public enum Policy: String, Sendable, Hashable, CaseIterable {
+        /// The estimated time to the response head, multiplied by the requests in flight.
+        case latency
+        /// The requests in flight.
+        case requests
+        /// No comparison: the targets in turn.
+        case roundRobin
+    }
+
+    /// The policy.
+    public var policy: Policy
+    /// The time after which a measured latency has half of its weight, 128 milliseconds to 1 minute.
+    public var halfLife: Duration
+    /// The minimum latency that a failed request counts as, 0 seconds to 1 minute.
+    public var failurePenalty: Duration
+    /// The time over which a new or recovered target receives its full share, 0 seconds (at once) to 15 minutes.
+    public var slowStart: Duration
+
+    /// Creates settings.
+    public init(
+        policy: Policy = .latency, halfLife: Duration = .seconds(4), failurePenalty: Duration = .seconds(1),
+        slowStart: Duration = .zero
+    ) {
+        self.policy = policy
+        self.halfLife = halfLife
+        self.failurePenalty = failurePenalty
+        self.slowStart = slowStart
+    }
+}
+
+/// Active health checks of the targets of an upstream.
+public struct HealthCheckConfiguration: Sendable, Equatable {
+    /// The request that is sent.
+    public enum Probe: Sendable, Hashable {
+        /// A request with an upper-case method to a path; its response status is compared with ``statuses``.
+        case http(path: String, method: String)
+        /// `grpc.health.v1.Health/Check` for a service, an empty name for the whole server; `SERVING` passes.
+        case grpc(service: String)
+    }
+
+    /// The state of a target before its first check.
+    public enum Start: String, Sendable, Hashable, CaseIterable {
+        /// Usable; the first check alone decides.
+        case up
+        /// Not usable until ``rise`` checks have passed.
+        case down
+    }
+
+    /// The request that is sent.
+    public var probe: Probe
+    /// The time between two checks of a target, 500 milliseconds to 1 hour.
+    public var interval: Duration
+    /// The time for one check, more than zero and at most ``interval``.
+    public var timeout: Duration
+    /// The number of consecutive passed checks after which a target is up, 1...10.
+    public var rise: Int
+    /// The number of consecutive failed checks after which a target is down, 1...10.
+    public var fall: Int
+    /// The statuses that pass, within 100...599. Never empty. Not used by a gRPC probe.
+    public var statuses: [ClosedRange<Int>]
+    /// The state before the first check.
+    public var start: Start
+    /// The `Host` value of the check (RFC 9110 §7.2); `nil` uses the target's.
+    public var host: String?
+    /// The port of the check, 1...65535; `nil` uses the target's.
+    public var port: Int?
+    /// Whether the upstream's API token is sent.
+    public var apiToken: Bool
+
+    /// Creates settings.
+    public init(
+        probe: Probe, interval: Duration = .seconds(5), timeout: Duration = .seconds(2), rise: Int = 2, fall: Int = 3,
+        statuses: [ClosedRange<Int>] = [200...299], start: Start = .up, host: String? = nil, port: Int? = nil,
+        apiToken: Bool = false
+    ) {
+        self.probe = probe
+        self.interval = interval
+        self.timeout = timeout
+        self.rise = rise
+        self.fall = fall
+        self.statuses = statuses
+        self.start = start
+        self.host = host
+        self.port = port
+        self.apiToken = apiToken
+    }
+}
+
+/// When a target that fails requests is ejected: not selected until a time has passed.
+public struct EjectionConfiguration: Sendable, Equatable {
+    /// The number of consecutive failures, 0...100; 0 disables this rule.
+    public var consecutive: Int
+    /// The fraction of failed requests within 10 seconds, 0...1; 0 disables this rule.
+    public var share: Double
+    /// The minimum number of requests within 10 seconds for ``share``, 5...100,000.
+    public var volume: Int
+    /// The response statuses that count as failures, within 500...599.
+    public var statuses: Set<Int>
+    /// The duration of the first ejection, 1 second to 1 hour; each further one takes twice as long.
+    public var time: Duration
+    /// The maximum duration of an ejection, ``time`` to 1 hour.
+    public var longest: Duration
+    /// The maximum fraction of an upstream's targets that are ejected at a time, 0...1; 0 disables ejection.
+    public var most: Double
+
+    /// Creates settings.
+    public init(
+        consecutive: Int = 5, share: Double = 0.5, volume: Int = 20, statuses: Set<Int> = [502, 503, 504],
+        time: Duration = .seconds(10), longest: Duration = .seconds(300), most: Double = 0.5
+    ) {
+        self.consecutive = consecutive
+        self.share = share
+        self.volume = volume
+        self.statuses = statuses
+        self.time = time
+        self.longest = longest
+        self.most = most
+    }
+
+    /// Whether a target can be ejected at all.
+    public var isEnabled: Bool { most > 0 && (consecutive > 0 || share > 0) }
+}
+
+/// The maximum number of requests in flight; further requests wait in the queue. 0 is unlimited.
+public struct InFlightConfiguration: Sendable, Hashable {
+    /// To all targets of the upstream, 0...1,000,000.
+    public var upstream: Int
+    /// To each target, 0...1,000,000.
+    public var target: Int
+
+    /// Creates limits.
+    public init(upstream: Int = 0, target: Int = 0) {
+        self.upstream = upstream
+        self.target = target
+    }
+}
+
+/// A failure after which a request may be sent again.
+public enum RetryCondition: String, Sendable, Hashable, CaseIterable {
+    /// No connection was established.
+    case connect
+    /// The target did not process the request: `REFUSED_STREAM`, or a stream above the last one of `GOAWAY`
+    /// (RFC 9113 §8.7).
+    case refused
+    /// A reused connection was closed before a response (RFC 9112 §9.3.1).
+    case stale
+    /// The connection or stream was reset before the response head.
+    case reset
+}
+
+/// Whether and how often a failed request is sent again.
+public struct RetryConfiguration: Sendable, Equatable {
+    /// The maximum number of times that a request is sent, 1...4; 1 disables retries.
+    public var attempts: Int {
+        didSet { connects = attempts }
+    }
+    /// ``attempts`` if it was set; 3 by default.
+    private var connects: Int
+    /// The failures after which a request is sent again.
+    public var on: Set<RetryCondition>
+    /// The response statuses after which a request is sent again, of 502, 503 and 504.
+    public var statuses: Set<Int>
+    /// The methods that are sent again after `reset`, one of ``statuses`` or ``attemptTimeout``.
+    public var methods: Set<RequestMethod>
+    /// The number of retries that each request adds to the budget, 0...1.
+    public var budget: Double
+    /// The number of retries per second that are permitted in addition, 0...1,000.
+    public var perSecond: Int
+    /// The maximum time from sending a request to its response head before another attempt; zero disables it.
+    public var attemptTimeout: Duration
+
+    /// Creates settings.
+    /// - Parameter attempts: `nil` for 2, and up to three targets for a connection.
+    public init(
+        attempts: Int? = nil, on: Set<RetryCondition> = Set(RetryCondition.allCases), statuses: Set<Int> = [],
+        methods: Set<RequestMethod> = [.get, .head, .options], budget: Double = 0.1, perSecond: Int = 3,
+        attemptTimeout: Duration = .zero
+    ) {
+        self.attempts = attempts ?? 2
+        connects = attempts ?? 3
+        self.on = on
+        self.statuses = statuses
+        self.methods = methods
+        self.budget = budget
+        self.perSecond = perSecond
+        self.attemptTimeout = attemptTimeout
+    }
+
+    /// Whether a request can be sent again at all.
+    public var isEnabled: Bool { attempts > 1 }
+
+    /// The maximum number of targets that are tried to establish a connection for a request, 1...4: ``attempts`` if it
+    /// was set, 3 by default; 1 if ``on`` does not contain ``RetryCondition/connect``, or retries are disabled.
+    public var connectTargets: Int { isEnabled && on.contains(.connect) ? connects : 1 }
+}
+
+/// How host names of targets are resolved.
+public struct DNSConfiguration: Sendable, Hashable {
+    /// The time between two queries, 1 second to 1 day.
+    public var interval: Duration
+    /// Whether each address of a host name is a target; otherwise the name is one target.
+    public var eachAddress: Bool
+    /// How long an address is used after it was last in a DNS response, 0 seconds to 1 day.
+    public var keep: Duration
+
+    /// Creates settings.
+    public init(interval: Duration = .seconds(30), eachAddress: Bool = true, keep: Duration = .seconds(120)) {
+        self.interval = interval
+        self.eachAddress = eachAddress
+        self.keep = keep
+    }
+}
+
+/// The HTTP version of the connections to an upstream.
+public enum UpstreamProtocol: String, Sendable, Hashable, CaseIterable {
+    /// HTTP/1.1 (RFC 9112).
+    case http1
+    /// HTTP/2 over TLS, negotiated by ALPN (RFC 9113 §3.2); a target without it cannot be connected to.
+    case http2
+    /// HTTP/2 without TLS, with prior knowledge (RFC 9113 §3.3).
+    case h2c
+    /// Over TLS the version that ALPN selects, otherwise HTTP/1.1.
+    case auto
+
+    /// Whether connections can use HTTP/2, which gRPC requires.
+    public var allowsHTTP2: Bool { self != .http1 }
+
+    /// Whether all connections use HTTP/2, so that each serves several requests at a time.
+    public var isMultiplexed: Bool { self == .http2 || self == .h2c }
+}

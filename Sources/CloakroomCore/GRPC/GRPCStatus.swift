@@ -1,0 +1,59 @@
+/// The status of a gRPC call (gRPC over HTTP/2, "Responses").
+///
+/// Folder `GRPC/`: what the gateway itself adds to gRPC calls: the status of local responses, and deadlines.
+public enum GRPCStatus: Int, Sendable, CaseIterable {
+    /// The values of `grpc-status`.
+    case ok = 0, cancelled, unknown, invalidArgument, deadlineExceeded, notFound, alreadyExists, permissionDenied
+    case resourceExhausted, failedPrecondition, aborted, outOfRange, unimplemented, `internal`, unavailable, dataLoss
+    case unauthenticated
+
+    /// Parses the value of `grpc-status`.
+    /// - Returns: `nil` if it is not a known status.
+    public init?(_ value: Span<UInt8>) {
+        guard (1...2).contains(value.count) else { return nil }
+        var number = 0
+        for index in 0..<value.count {
+            guard (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(value[index]) else { return nil }
+            number = number * 10 + Int(value[index] - UInt8(ascii: "0"))
+        }
+        self.init(rawValue: number)
+    }
+
+    /// The status of a call that gets a local response.
+    /// - Parameter status: The HTTP status that a request without gRPC would get.
+    public init(httpStatus status: Int) {
+        self =
+            switch status {
+            case 401: .unauthenticated
+            case 403: .permissionDenied
+            case 404, 405, 415, 501, 505: .unimplemented
+            case 408, 504: .deadlineExceeded
+            case 413, 414, 429, 431: .resourceExhausted
+            case 502, 503: .unavailable
+            case 400...499: .internal
+            default: .unknown
+            }
+    }
+
+    /// The field lines of a response that consists of trailers only, without the HTTP status, which is 200.
+    /// - Parameter message: The text of `grpc-message`.
+    public func trailersOnlyLines(message: String) -> [UInt8] {
+        Array("Content-Type: application/grpc\r\ngrpc-status: \(rawValue)\r\ngrpc-message: ".utf8)
+            + Self.encoded(message) + [0x0d, 0x0a]
+    }
+
+    /// Percent-encodes a message: all bytes but visible ASCII and the space, and the percent sign itself.
+    static func encoded(_ message: String) -> [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(message.utf8.count)
+        for byte in message.utf8 {
+            if (0x20...0x7e).contains(byte), byte != UInt8(ascii: "%") {
+                bytes.append(byte)
+            } else {
+                let digits = Array("0123456789ABCDEF".utf8)
+                bytes += [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 0x0f)]]
+            }
+        }
+        return bytes
+    }
+}
