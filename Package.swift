@@ -112,7 +112,7 @@ let package = Package(
             "CloakroomProxy",
             [
                 "CloakroomCore", "CloakroomHTTP2", "CloakroomTLS", "CloakroomWire", "CloakroomTelemetry",
-                nioCore, nioPosix, nioTLS, nioSSL, x509, asn1, deque, log, tracing, lifecycle,
+                nioCore, nioPosix, nioTLS, nioSSL, nioHTTP2, nioHPACK, x509, asn1, deque, log, tracing, lifecycle,
             ]),
         room(
             "CloakroomAdmin",
@@ -164,6 +164,15 @@ let package = Package(
         .testTarget(
             name: "RefreshSimulationTests", dependencies: ["CloakroomCore", "RefreshSimulation", "TestSupport"],
             path: "Tests/Simulation/RefreshSimulationTests", swiftSettings: settings),
+        // Simulation of upstreams: event loops of a gateway, and targets that are slow, fail or hang.
+        .target(
+            name: "UpstreamSimulation",
+            dependencies: ["CloakroomCore", "CloakroomProxy", "CloakroomWire", "TestSupport"],
+            path: "Tests/Simulation/UpstreamSimulation",
+            swiftSettings: settings),
+        .testTarget(
+            name: "UpstreamSimulationTests", dependencies: ["CloakroomCore", "UpstreamSimulation"],
+            path: "Tests/Simulation/UpstreamSimulationTests", swiftSettings: settings),
         tests(
             "CloakroomIdentity",
             [

@@ -41,10 +41,14 @@ public enum UpstreamTLS {
     }
 
     /// Creates the TLS context that all connections to an upstream share.
-    /// - Parameter upstream: `nil` is the system's trust roots and no client certificate.
+    /// - Parameters:
+    ///   - upstream: `nil` is the system's trust roots and no client certificate.
+    ///   - protocols: The protocols that are offered by ALPN (RFC 7301).
     /// - Throws: ``UpstreamTLSError`` which names the files.
-    public static func context(_ upstream: UpstreamTLSConfiguration?) throws(UpstreamTLSError) -> NIOSSLContext {
-        let configuration = try configuration(upstream)
+    public static func context(
+        _ upstream: UpstreamTLSConfiguration?, protocols: [String] = ["http/1.1"]
+    ) throws(UpstreamTLSError) -> NIOSSLContext {
+        let configuration = try configuration(upstream, protocols: protocols)
         do {
             return try NIOSSLContext(configuration: configuration)
         } catch {

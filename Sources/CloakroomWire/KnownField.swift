@@ -7,7 +7,7 @@ public enum KnownField: UInt8, Sendable, CaseIterable {
     case via, forwarded, xForwardedFor, xForwardedProto, xForwardedHost, xForwardedPort, xForwardedServer, xRealIP
     case xRequestID, traceparent, tracestate
     case maxForwards, date, cacheControl, vary, contentType, http2Settings
-    case origin, secFetchSite, userAgent
+    case origin, secFetchSite, userAgent, retryAfter
 
     /// The name in lower case; empty for ``other``.
     public var text: String {
@@ -49,6 +49,7 @@ public enum KnownField: UInt8, Sendable, CaseIterable {
         case .origin: "origin"
         case .secFetchSite: "sec-fetch-site"
         case .userAgent: "user-agent"
+        case .retryAfter: "retry-after"
         }
     }
 }

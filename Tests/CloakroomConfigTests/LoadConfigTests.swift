@@ -14,7 +14,7 @@ import Testing
                 UpstreamTargetConfiguration(HostAndPort(host: "127.0.0.1", port: 9000))
             ])
         #expect(configuration.upstreams[0].tls == nil)
-        #expect(configuration.upstreams[0].resolveInterval == .seconds(30))
+        #expect(configuration.upstreams[0].dns.interval == .seconds(30))
         #expect(configuration.upstreams[0].pool == PoolConfiguration())
         #expect(configuration.upstreams[0].apiToken == APIToken(value: Secret("demo")))
         #expect(configuration.upstreams[0].signIn == IdentityEndpointConfiguration(path: "/auth", credentials: .basic))
@@ -67,7 +67,7 @@ import Testing
                     clientCertificate: .init(
                         certificateFile: directory.path + "/tls.crt", keyFile: directory.path + "/tls.key"),
                     serverName: "api.example.com"))
-        #expect(configuration.upstreams[0].resolveInterval == .seconds(5))
+        #expect(configuration.upstreams[0].dns.interval == .seconds(5))
         #expect(
             configuration.accounts
                 == AccountsConfiguration(

@@ -29,7 +29,7 @@ import Testing
         // Uncomments all keys except those that conflict with each other or require files.
         let excluded = [
             "tls:", "valueFile:", "name: __Host-", "token:", "tokenFile:", "secrets:", "secretsFile:", "passwordFile:",
-            "sentinelPasswordFile:", "headersFile:", "caFile:",
+            "sentinelPasswordFile:", "headersFile:", "caFile:", "targets:", "grpc:", "resolveInterval:",
         ]
         // Keys below an excluded section are excluded too.
         var section: Int?

@@ -30,9 +30,10 @@ package final class RawPeer: Sendable {
     /// Connects to loopback.
     /// - Parameters:
     ///   - receiveBuffer: The size of the socket's receive buffer in bytes, for a peer that does not read.
+    ///   - readSize: The number of bytes that each ``read()`` reads at most; `nil` reads all bytes as they arrive.
     ///   - allowsHalfClosure: Whether the connection stays open after the other side has closed its sending direction.
     package static func connect(
-        port: Int, receiveBuffer: Int? = nil, allowsHalfClosure: Bool = true
+        port: Int, receiveBuffer: Int? = nil, readSize: Int? = nil, allowsHalfClosure: Bool = true
     ) async throws -> RawPeer {
         let recorder = Recorder()
         var bootstrap = ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
@@ -45,6 +46,13 @@ package final class RawPeer: Sendable {
             }
         if let receiveBuffer {
             bootstrap = bootstrap.channelOption(.socketOption(.so_rcvbuf), value: .init(receiveBuffer))
+        }
+        if let readSize {
+            bootstrap =
+                bootstrap
+                .channelOption(.autoRead, value: false)
+                .channelOption(.maxMessagesPerRead, value: 1)
+                .channelOption(.recvAllocator, value: FixedSizeRecvByteBufferAllocator(capacity: readSize))
         }
         let channel = try await bootstrap.connect(host: "127.0.0.1", port: port).get()
         return RawPeer(channel: channel, recorder: recorder)
@@ -84,6 +92,11 @@ package final class RawPeer: Sendable {
     /// Pauses or resumes reading.
     package func setReading(_ isReading: Bool) async throws {
         try await channel.setOption(.autoRead, value: isReading).get()
+    }
+
+    /// Reads once, for a peer that does not read by itself.
+    package func read() {
+        channel.read()
     }
 
     /// Closes the sending direction, and continues to read.

@@ -56,7 +56,12 @@ extension StatusPage {
         let targets = document.upstreams.flatMap { upstream in
             upstream.targets.map { target in
                 StatusRow(
-                    target.address, [StatusCell(upstream.name), circuit(target.circuit), failure(target.lastFailure)])
+                    target.address, note: target.peer,
+                    [
+                        StatusCell(upstream.name), state(target), remaining(target),
+                        StatusCell(number: target.inFlight.map { "\($0)" } ?? StatusFormatter.unknown),
+                        failure(target.lastFailure),
+                    ])
             }
         }
         return StatusSection(
@@ -68,8 +73,11 @@ extension StatusPage {
                         + [.number("In flight"), .number("Idle"), .number("Waiting"), .number("Retries")],
                     rows, empty: "No upstreams are configured."),
                 StatusTable(
-                    "targets-caption", "A circuit is open while an unreachable target is skipped.",
-                    [.words("Target"), .words("Upstream"), .words("Circuit"), .words("Last failure")], targets,
+                    "targets-caption", "Only targets that are up or warming get requests.",
+                    [
+                        .words("Target"), .words("Upstream"), .words("State"), .words("Until"), .number("In flight"),
+                        .words("Last failure"),
+                    ], targets,
                     empty: "No targets are configured."),
             ])
     }
@@ -93,13 +101,26 @@ extension StatusPage {
         }
     }
 
-    private static func circuit(_ circuit: String) -> StatusCell {
-        switch CircuitState(rawValue: circuit) {
-        case .closed: StatusCell("Closed", level: .good)
-        case .halfOpen: StatusCell("Half open", level: .warning)
-        case .open: StatusCell("Open", level: .bad)
-        case nil: StatusCell(circuit)
+    private static func state(_ target: StatusDocument.Upstream.Target) -> StatusCell {
+        switch TargetCondition(rawValue: target.state) {
+        case .up: StatusCell("Up", note: target.reason, level: .good)
+        case .warming: StatusCell("Warming", note: target.reason, level: .good)
+        case .backingOff:
+            target.circuit == CircuitState.halfOpen.rawValue
+                ? StatusCell("Next attempt due", note: target.reason, level: .warning)
+                : StatusCell("Backing off", note: target.reason, level: .bad)
+        case .ejected: StatusCell("Ejected", note: target.reason, level: .bad)
+        case .down: StatusCell("Down", note: target.reason, level: .bad)
+        case .draining: StatusCell("Draining", note: target.reason, level: .muted)
+        case nil: StatusCell(target.state)
         }
+    }
+
+    private static func remaining(_ target: StatusDocument.Upstream.Target) -> StatusCell {
+        guard let until = target.until, let seconds = target.secondsLeft else {
+            return StatusCell(StatusFormatter.unknown, level: .muted)
+        }
+        return StatusCell(until, note: "in \(StatusFormatter.duration(seconds: seconds))")
     }
 
     private static func failure(_ failure: StatusDocument.Upstream.Failure?) -> StatusCell {

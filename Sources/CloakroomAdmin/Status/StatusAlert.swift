@@ -1,3 +1,5 @@
+import CloakroomCore
+
 /// A condition that requires an operator's attention.
 struct StatusAlert: Sendable, Equatable, Encodable {
     /// The kind; stable.
@@ -59,16 +61,32 @@ extension StatusAlert {
         var found: [StatusAlert] = []
         switch upstream.health {
         case .healthy: break
-        case .degraded:
-            found.append(
-                StatusAlert(
-                    kind: .upstream, severity: .warning,
-                    text: "Some targets of the upstream “\(upstream.name)” are unreachable."))
+        case .degraded: found.append(degraded(upstream))
         case .down:
             found.append(
                 StatusAlert(
                     kind: .upstream, severity: .critical,
                     text: "The upstream “\(upstream.name)” is unreachable."))
+        }
+        if upstream.panic {
+            found.append(
+                StatusAlert(
+                    kind: .upstream, severity: .critical,
+                    text: "Too few targets of the upstream “\(upstream.name)” are usable: all are used."))
+        }
+        if upstream.retryBudgetSpent {
+            found.append(
+                StatusAlert(
+                    kind: .upstream, severity: .warning,
+                    text: "The retry budget of the upstream “\(upstream.name)” is spent."
+                        + " Failed requests are not sent again."))
+        }
+        for name in upstream.staleNames ?? [] {
+            found.append(
+                StatusAlert(
+                    kind: .upstream, severity: .warning,
+                    text: "The host name \(name) of the upstream “\(upstream.name)” cannot be resolved."
+                        + " Its previous addresses are used."))
         }
         if upstream.pending > 0 {
             let wait = upstream.pending == 1 ? "One request is waiting" : "\(upstream.pending) requests are waiting"
@@ -78,6 +96,16 @@ extension StatusAlert {
                     text: "\(wait) for a connection to the upstream “\(upstream.name)”."))
         }
         return found
+    }
+
+    private static func degraded(_ upstream: StatusDocument.Upstream) -> StatusAlert {
+        let counted = upstream.targets.compactMap { TargetCondition(rawValue: $0.state) }.filter { $0 != .draining }
+        let isFew = counted.count { $0.isUsable } * 2 < counted.count
+        return StatusAlert(
+            kind: .upstream, severity: .warning,
+            text: isFew
+                ? "Less than half of the targets of the upstream “\(upstream.name)” are usable."
+                : "Some targets of the upstream “\(upstream.name)” are not usable.")
     }
 
     private static func store(_ document: StatusDocument) -> [StatusAlert] {

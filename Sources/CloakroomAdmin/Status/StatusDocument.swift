@@ -96,9 +96,9 @@ struct StatusDocument: Sendable, Encodable {
     struct Upstream: Sendable, Encodable {
         enum Health: String, Sendable, Encodable {
             case healthy
-            /// Some targets are unreachable.
+            /// Some targets are not usable.
             case degraded
-            /// All targets are unreachable.
+            /// No target is usable.
             case down
         }
 
@@ -112,11 +112,26 @@ struct StatusDocument: Sendable, Encodable {
         /// Requests waiting for a connection.
         var pending: UInt64
         var retriesTotal: UInt64
+        /// Whether targets that are not usable are used because too few are usable.
+        var panic: Bool
+        /// Whether failed requests are not sent again because the budget is spent.
+        var retryBudgetSpent: Bool
+        /// Host names that could not be resolved for a long time; absent if there are none.
+        var staleNames: [String]?
         var targets: [Target]
 
         struct Target: Sendable, Encodable {
             var address: String
+            /// The resolved address.
+            var peer: String?
             var circuit: String
+            /// `up`, `warming`, `ejected`, `backing_off`, `down` or `draining`.
+            var state: String
+            var reason: String?
+            /// When the state ends, and the remaining time.
+            var until: String?
+            var secondsLeft: Int64?
+            var inFlight: Int?
             var lastFailure: Failure?
         }
 

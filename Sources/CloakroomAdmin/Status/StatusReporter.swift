@@ -88,24 +88,19 @@ extension StatusReporter {
         let active = connections.filter { $0.labels["state"] == "active" }.counts(by: "upstream")
         let idle = connections.filter { $0.labels["state"] == "idle" }.counts(by: "upstream")
         let pending = reading["cloakroom_upstream_pending_requests"].counts(by: "upstream")
-        let retries = reading["cloakroom_upstream_retries_total"].counts(by: "upstream")
+        let retries = reading["cloakroom_upstream_retries_total"]
+            .filter { ["sent", nil].contains($0.labels["outcome"]) }.counts(by: "upstream")
         return upstreams.map { upstream in
             let name = upstream.name
             return StatusDocument.Upstream(
-                name: name, health: .init(upstream.targets.map(\.circuit)),
+                name: name, health: .init(upstream.targets.map(\.condition)),
                 requests: .init(
                     sample.upstreams[name] ?? RequestStats(), window.change.upstreams[name] ?? RequestStats(), window),
                 inFlight: active[name] ?? 0, idle: idle[name] ?? 0, pending: pending[name] ?? 0,
-                retriesTotal: retries[name] ?? 0,
-                targets: upstream.targets.map { target in
-                    .init(
-                        address: target.address, circuit: target.circuit.rawValue,
-                        lastFailure: target.lastFailure.map { failure in
-                            .init(
-                                at: StatusFormatter.time(failure.time),
-                                secondsAgo: max((now - failure.time).components.seconds, 0), reason: failure.reason)
-                        })
-                })
+                retriesTotal: retries[name] ?? 0, panic: upstream.isPanicking,
+                retryBudgetSpent: upstream.isRetryBudgetSpent,
+                staleNames: upstream.staleNames.isEmpty ? nil : upstream.staleNames,
+                targets: upstream.targets.map { .init($0, now: now) })
         }
     }
 
@@ -193,10 +188,37 @@ extension StatusDocument.Latency {
     }
 }
 
+extension StatusDocument.Upstream.Target {
+    init(_ target: UpstreamStatus.Target, now: Timestamp) {
+        self.init(
+            address: target.address, peer: target.peer, circuit: target.circuit.rawValue,
+            state: target.condition.rawValue, reason: target.reason,
+            until: target.until.map { StatusFormatter.time($0) },
+            secondsLeft: target.until.map { max(($0 - now).components.seconds, 0) }, inFlight: target.inFlight,
+            lastFailure: target.lastFailure.map { failure in
+                .init(
+                    at: StatusFormatter.time(failure.time),
+                    secondsAgo: max((now - failure.time).components.seconds, 0), reason: failure.reason)
+            })
+    }
+}
+
 extension StatusDocument.Upstream.Health {
-    init(_ circuits: [CircuitState]) {
-        let unreachable = circuits.count { $0 != .closed }
-        self = unreachable == 0 ? .healthy : unreachable == circuits.count ? .down : .degraded
+    /// Targets that are drained on purpose do not count.
+    init(_ conditions: [TargetCondition]) {
+        let counted = conditions.filter { $0 != .draining }
+        let unusable = counted.count { !$0.isUsable }
+        self = unusable == 0 ? .healthy : unusable == counted.count ? .down : .degraded
+    }
+}
+
+extension TargetCondition {
+    /// Whether the target gets requests.
+    var isUsable: Bool {
+        switch self {
+        case .up, .warming: true
+        case .ejected, .backingOff, .down, .draining: false
+        }
     }
 }
 

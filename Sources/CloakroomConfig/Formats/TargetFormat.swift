@@ -2,7 +2,8 @@ import CloakroomCore
 import CloakroomWire
 
 extension ValueFormat where Value == UpstreamTargetConfiguration {
-    /// The address of an upstream: `http://host:port`, `https://host:port` or `unix:/path`. All targets use HTTP/1.1.
+    /// The address of an upstream: `http://host:port`, `https://host:port` or `unix:/path`. The protocol is a key of
+    /// its own.
     static let target = ValueFormat("`http://host:port`, `https://host:port` or `unix:/path`") {
         text throws(ConfigValueError) in
         let lower = text.lowercased()
@@ -15,7 +16,9 @@ extension ValueFormat where Value == UpstreamTargetConfiguration {
             throw ConfigValueError("must be a target without query and fragment", example)
         }
         for scheme in ["h2:", "h2c:", "http+unix:", "https+unix:"] where lower.hasPrefix(scheme) {
-            throw ConfigValueError("\(scheme.dropLast()) targets are not supported yet", example)
+            throw ConfigValueError(
+                "\(scheme.dropLast()) is not supported as the scheme of a target",
+                scheme.hasPrefix("h2") ? "write http:// or https://, and protocol: h2c or http2" : example)
         }
         if lower.hasPrefix("http://") { return try tcp(.http, text, usualPort: 80) }
         if lower.hasPrefix("https://") { return try tcp(.https, text, usualPort: 443) }

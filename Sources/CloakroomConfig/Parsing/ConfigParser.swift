@@ -44,7 +44,8 @@ final class ConfigParser: Unprintable {
     init(_ sources: ConfigSources, tree: YAMLTree, isDocumenting: Bool = false) {
         documentation = isDocumenting ? DocumentedKeys() : nil
         let renamed = RenamedKeys(sources, tree: tree)
-        let (sources, tree) = (renamed.sources, renamed.tree)
+        let sources = renamed.sources
+        let tree = MixedLists.expanding(renamed.tree, sources: sources)
         self.sources = sources
         self.tree = tree
         oldVariables = renamed.oldVariables

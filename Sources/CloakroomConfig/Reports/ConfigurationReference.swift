@@ -58,7 +58,7 @@ private struct ReferenceText {
             let path = Array(entry.path[...section.count])
             guard done.insert(path.joined(separator: ".")).inserted else { continue }
             // List items have no heading.
-            if path.last != "N" { addHeading(path, isKey: entry.path == path) }
+            if path.last != "N" { addHeading(path, isKey: entries.contains { $0.path == path }) }
             let members = entries.filter { $0.path.starts(with: path) }
             if entry.path == path { add(entry) } else { add(members, below: path) }
         }

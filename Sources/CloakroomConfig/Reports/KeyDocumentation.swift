@@ -34,7 +34,7 @@ extension DocumentedKeys {
     /// irrelevant.
     private static let exhaustiveExample = """
         listeners: [{ tls: { additionalCertificates: [{}] } }]
-        upstreams: { NAME: {}, OTHER: {} }
+        upstreams: { NAME: { targets: [{}] }, OTHER: {} }
         routes: [{}]
 
         """

@@ -86,7 +86,7 @@ struct RequestExplanation {
             ("upstream", "\(upstream.name) at \(targets)"),
             ("sends", "\(method) \(path)\(query)"),
             ("host", upstream.preserveHost ? "the client's" : "the upstream's"),
-        ]
+        ] + UpstreamExplanation(upstream: upstream, route: route, method: method).rows
     }
 
     /// The request fields that are not forwarded.

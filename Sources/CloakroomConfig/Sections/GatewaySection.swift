@@ -29,6 +29,7 @@ extension GatewayConfiguration {
             listeners: listeners)
         ListenerAddressValidation.check(listeners, admin: admin)
         RouteValidation.check(routes, accounts: accounts, upstreams: upstreams)
+        RouteProtocolRules.check(routes, upstreams: upstreams, listeners: listeners)
         PlaceholderRules.check(root.reading, listeners: listeners, admin: admin)
 
         guard root.reading.problems.isEmpty, root.reading.missing.isEmpty, root.reading.consequences.isEmpty else {

@@ -14,6 +14,12 @@ extension LimitsConfiguration {
     /// - `connectionsPerAddress`: 0 (unlimited) to 1,000,000; default 1,000.
     /// - `streamsPerConnection`: 1 to 1,000; default 100.
     /// - `requestsPerConnection`: 0 (unlimited) to 1,000,000,000; default 0.
+    /// - `requestBuffer`: 0 (off) to 64KiB; default 16KiB.
+    /// - `requestBuffers`: 0 (off) to 16GiB; default 64MiB.
+    /// - `minimumRate`: bytes per second, 0 (off) to 1MiB; default 256.
+    /// - `pressureRate`: bytes per second, 0 (off) to 16MiB; default 16KiB.
+    /// - `inFlightPerAddress`: 0 (unlimited) to 1,000,000; default 512.
+    /// - `inFlightPerSession`: 0 (unlimited) to 1,000,000; default 128.
     init(from scope: ConfigScope) {
         let defaults = LimitsConfiguration()
         self.init(
@@ -27,13 +33,43 @@ extension LimitsConfiguration {
             streamsPerConnection: scope.value(
                 "streamsPerConnection", as: .integer(1...1_000), default: defaults.streamsPerConnection),
             requestsPerConnection: scope.value(
-                "requestsPerConnection", as: .integer(0...1_000_000_000), default: defaults.requestsPerConnection))
+                "requestsPerConnection", as: .integer(0...1_000_000_000), default: defaults.requestsPerConnection),
+            requestBuffer: scope.value(
+                "requestBuffer", as: ByteSize.size(0...65_536), default: defaults.requestBuffer),
+            requestBuffers: scope.value(
+                "requestBuffers", as: ByteSize.size(0...17_179_869_184), default: defaults.requestBuffers),
+            minimumRate: scope.value("minimumRate", as: ByteSize.size(0...1_048_576), default: defaults.minimumRate),
+            pressureRate: scope.value(
+                "pressureRate", as: ByteSize.size(0...16_777_216), default: defaults.pressureRate),
+            inFlightPerAddress: scope.value(
+                "inFlightPerAddress", as: .integer(0...1_000_000), default: defaults.inFlightPerAddress),
+            inFlightPerSession: scope.value(
+                "inFlightPerSession", as: .integer(0...1_000_000), default: defaults.inFlightPerSession))
         if target >= head, !scope.isInvalid("target"), !scope.isInvalid("head") {
             scope.report(
                 ConfigValueError(
                     "target \(ByteSize.rendered(target)) must be less than head \(ByteSize.rendered(head))",
                     "the target is a part of the head"), at: scope.isSet("target") ? "target" : "head",
                 becauseOf: [scope.path + ["target"], scope.path + ["head"]])
+        }
+        checkRates(scope)
+    }
+
+    private func checkRates(_ scope: ConfigScope) {
+        if requestBuffers > 0, requestBuffers < requestBuffer {
+            scope.warn(
+                ConfigValueError(
+                    "\(ByteSize.rendered(requestBuffers)) is less than one buffer of"
+                        + " \(ByteSize.rendered(requestBuffer)): no body is buffered",
+                    "raise it, or write 0 to disable buffers"),
+                at: scope.isSet("requestBuffers") ? "requestBuffers" : "requestBuffer")
+        }
+        if pressureRate > 0, pressureRate < minimumRate {
+            scope.warn(
+                ConfigValueError(
+                    "\(ByteSize.rendered(pressureRate)) has no effect: slower clients are disconnected by minimumRate"
+                        + " \(ByteSize.rendered(minimumRate))", "raise it, or write 0 to disable it"),
+                at: scope.isSet("pressureRate") ? "pressureRate" : "minimumRate")
         }
     }
 }

@@ -15,7 +15,7 @@ struct ListenerSection {
     /// Whether `tls` is set, valid or not.
     let hasTLS: Bool
     let isBehindTLSProxy: Bool
-    private let http2: Bool
+    let http2: Bool
     private let proxyProtocolSources: [CIDRBlock]?
 
     init(from scope: ConfigScope) {

@@ -17,6 +17,11 @@ import CloakroomCore
 /// - `accessLogRatio`: the fraction of requests that are logged in the access log, 0 to 1; default 1.
 /// - `passFields`: request fields that are forwarded although they are stripped by default because they override the
 ///   method, path, address or user, such as `X-HTTP-Method-Override`; default none.
+/// - `inFlight`: the maximum number of requests in flight, 0 (unlimited) to 1,000,000; default 0.
+/// - `deadline`: from the head of a request to the last byte of its response, 0s (unlimited) to 1d; default 0s.
+/// - `retry`: whether `retry` of the upstream applies; default `true`.
+/// - `timed`: whether response times count in the estimates of the targets; default `true`.
+/// - `grpc`: whether requests are gRPC calls; requires an upstream with HTTP/2. Default `false`.
 ///
 /// Folder `Sections/`: one file per section: its keys, their formats, defaults and checks within the section.
 struct RouteSection {
@@ -35,9 +40,14 @@ struct RouteSection {
     private let bodyLimit: Int?
     private let responseHeadTimeout: Duration?
     private let bodyIdleTimeout: Duration?
-    private let allowsWebSocket: Bool
+    let allowsWebSocket: Bool
     private let accessLogRatio: Double
     let passFields: [String]
+    private let inFlight: Int
+    private let deadline: Duration
+    private let retry: Bool
+    private let timed: Bool
+    let grpc: Bool
 
     init(from scope: ConfigScope, upstreams: UpstreamsSection) {
         self.scope = scope
@@ -55,6 +65,11 @@ struct RouteSection {
         allowsWebSocket = scope.value("websocket", as: .flag, default: false)
         accessLogRatio = scope.value("accessLogRatio", as: .fraction(0...1), default: 1)
         passFields = scope.list("passFields", as: .claimField) ?? []
+        inFlight = scope.value("inFlight", as: .integer(0...1_000_000), default: 0)
+        deadline = scope.value("deadline", as: .duration(.zero ... .seconds(86_400)), default: .zero)
+        retry = scope.value("retry", as: .flag, default: true)
+        timed = scope.value("timed", as: .flag, default: true)
+        grpc = scope.value("grpc", as: .flag, default: false)
         if allowsWebSocket, let methods, !methods.contains("GET") {
             scope.report(ConfigValueError("a WebSocket begins with GET", "add GET to methods"), at: "websocket")
         }
@@ -73,7 +88,9 @@ struct RouteSection {
             name: name ?? "", methods: methods, pattern: pattern, upstream: upstream ?? 0,
             requiresAuthorization: requiresAuthorization ?? true, inject: inject, messages: messages,
             bodyLimit: bodyLimit, responseHeadTimeout: responseHeadTimeout, bodyIdleTimeout: bodyIdleTimeout,
-            allowsWebSocket: allowsWebSocket, accessLogRatio: accessLogRatio, passFields: passFields)
+            allowsWebSocket: allowsWebSocket, accessLogRatio: accessLogRatio, passFields: passFields,
+            inFlight: inFlight,
+            deadline: deadline, retry: retry, timed: timed, grpc: grpc)
     }
 
     private static func upstream(_ scope: ConfigScope, _ upstreams: UpstreamsSection) -> Int? {

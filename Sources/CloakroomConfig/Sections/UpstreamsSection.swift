@@ -63,9 +63,12 @@ struct UpstreamsSection {
 extension UpstreamConfiguration {
     /// One upstream.
     ///
-    /// - `targets`: `http://host:port`, `https://host:port` or `unix:/path`. Required.
+    /// - `targets`: see ``UpstreamTargetsSection``. Required.
     /// - `tls`: TLS settings for `https` targets; default none.
-    /// - `resolveInterval`: the DNS refresh interval, 1s to 1d; default 30s.
+    /// - `zone`: the zone of the gateway; default none.
+    /// - `protocol`: `http1` (default), `http2`, `h2c` or `auto`.
+    /// - `dns`, `balance`, `health`, `eject`, `inFlight`, `retry`: see their sections. `health` is off by default.
+    /// - `panicBelow`: 0 to 1; default 0.
     /// - `preserveHost`: whether the client's `Host` is forwarded. Default `true`.
     /// - `apiToken.header`: the field for the API token; default `X-API-TOKEN`.
     /// - `apiToken.value` or `apiToken.valueFile`: the token. Required within `apiToken`.
@@ -75,12 +78,22 @@ extension UpstreamConfiguration {
     ///   becomes another API, which ends the existing sessions.
     /// - `pool`: connection limits.
     init(named name: String, from scope: ConfigScope) {
-        let targets = scope.requiredList("targets", as: .target)
+        let list = UpstreamTargetsSection(from: scope)
+        let targets = list.targets
+        let tls = UpstreamTLSConfiguration(from: scope.section("tls"), targets: targets)
+        let zone = scope.optional("zone", as: .name)
+        let version = scope.value("protocol", as: .choice(), default: UpstreamProtocol.http1)
+        list.check(zone: zone, protocolVersion: version)
         self.init(
-            name: name, targets: targets ?? [],
-            tls: UpstreamTLSConfiguration(from: scope.section("tls"), targets: targets),
-            resolveInterval: scope.value(
-                "resolveInterval", as: .duration(.seconds(1) ... .seconds(86_400)), default: .seconds(30)),
+            name: name, targets: targets ?? [], tls: tls, zone: zone, protocolVersion: version,
+            dns: DNSConfiguration(from: scope.sectionWithDefaults("dns"), upstream: scope),
+            balance: BalanceConfiguration(from: scope.sectionWithDefaults("balance")),
+            health: HealthCheckConfiguration(
+                from: scope.section("health"), upstream: scope, protocolVersion: version, targets: targets),
+            eject: EjectionConfiguration(from: scope.sectionWithDefaults("eject")),
+            panicBelow: scope.value("panicBelow", as: .fraction(0...1), default: 0),
+            inFlight: InFlightConfiguration(from: scope.sectionWithDefaults("inFlight")),
+            retry: RetryConfiguration(from: scope.sectionWithDefaults("retry")),
             preserveHost: scope.value("preserveHost", as: .flag, default: true),
             apiToken: APIToken(from: scope.section("apiToken")),
             signIn: IdentityEndpointConfiguration(
@@ -89,7 +102,18 @@ extension UpstreamConfiguration {
             revoke: IdentityEndpointConfiguration(from: scope.section("revoke")),
             user: IdentityEndpointConfiguration(from: scope.section("user"), method: "GET", isUser: true),
             sessionSource: scope.value("sessionSource", as: .name, default: name),
-            pool: PoolConfiguration(from: scope.sectionWithDefaults("pool")))
+            pool: PoolConfiguration(from: scope.sectionWithDefaults("pool"), protocolVersion: version))
+        checkInFlight(scope)
+    }
+
+    /// With HTTP/1.1 a connection serves one request at a time.
+    private func checkInFlight(_ scope: ConfigScope) {
+        guard protocolVersion == .http1, inFlight.upstream > pool.maxConnections else { return }
+        scope.sectionWithDefaults("inFlight").warn(
+            ConfigValueError(
+                "\(inFlight.upstream) is never reached: the pool has at most \(pool.maxConnections) connections, and"
+                    + " with http1 each serves one request at a time",
+                "lower it, or raise pool.maxConnections"), at: "upstream")
     }
 }
 
@@ -141,7 +165,10 @@ extension PoolConfiguration {
     /// - `idleTimeout`: 1ms to 1d; default 1m.
     /// - `requestsPerConnection`: 0 to 1,000,000; default 0, which means unlimited.
     /// - `connectionLifetime`: 0s to 1d; default 1h. `0s` means unlimited.
-    fileprivate init(from scope: ConfigScope) {
+    /// - `congestedAfter`, `congestedTimeout`: 1ms to 1d; default 500ms and 50ms.
+    /// - `streams`: 1 to 1,000; default 100. Only for HTTP/2.
+    /// - `streamWindow`: 64KiB to 16MiB; default 128KiB. Only for HTTP/2.
+    fileprivate init(from scope: ConfigScope, protocolVersion: UpstreamProtocol) {
         let defaults = PoolConfiguration()
         self.init(
             maxConnections: scope.value("maxConnections", as: .integer(1...65_535), default: defaults.maxConnections),
@@ -151,7 +178,26 @@ extension PoolConfiguration {
             requestsPerConnection: scope.value(
                 "requestsPerConnection", as: .integer(0...1_000_000), default: defaults.requestsPerConnection),
             connectionLifetime: scope.value(
-                "connectionLifetime", as: .duration(.zero ... .seconds(86_400)), default: defaults.connectionLifetime))
+                "connectionLifetime", as: .duration(.zero ... .seconds(86_400)), default: defaults.connectionLifetime),
+            congestedAfter: scope.value("congestedAfter", as: .wait, default: defaults.congestedAfter),
+            congestedTimeout: scope.value("congestedTimeout", as: .wait, default: defaults.congestedTimeout),
+            streams: scope.value("streams", as: .integer(1...1_000), default: defaults.streams),
+            streamWindow: scope.value(
+                "streamWindow", as: ByteSize.size(65_536...16_777_216), default: defaults.streamWindow))
+        if !protocolVersion.allowsHTTP2 {
+            for name in ["streams", "streamWindow"] where scope.isSet(name) {
+                scope.warn(
+                    ConfigValueError(
+                        "has no effect with protocol http1", "leave it out, or write protocol: http2, h2c or auto"),
+                    at: name)
+            }
+        }
+        if congestedTimeout > pendingTimeout, scope.isSet("congestedTimeout") {
+            scope.warn(
+                ConfigValueError(
+                    "has no effect: it is longer than pendingTimeout"
+                        + " \(ValueFormat<Duration>.rendered(pendingTimeout))", "shorten it"), at: "congestedTimeout")
+        }
     }
 }
 

@@ -17,11 +17,29 @@ public struct LimitsConfiguration: Sendable, Equatable {
     public var streamsPerConnection: Int
     /// The number of requests after which a client connection is closed gracefully. 0 is unlimited.
     public var requestsPerConnection: Int
+    /// The number of bytes of a request body that are buffered before a connection to the upstream is leased,
+    /// 0...65,536. 0 disables buffering.
+    public var requestBuffer: Int
+    /// The number of bytes of all buffered request bodies, 0...17,179,869,184; beyond it bodies are not buffered.
+    public var requestBuffers: Int
+    /// The minimum rate in bytes per second at which a client must send or receive, averaged over
+    /// ``TimeoutsConfiguration/bodyIdle``, 0...1,048,576; below it 408, or the response is aborted. 0 disables it.
+    public var minimumRate: Int
+    /// The rate in bytes per second, 0...16,777,216, below which a client may be disconnected while other requests
+    /// wait for a connection to the same upstream. 0 disables it.
+    public var pressureRate: Int
+    /// The maximum number of requests in flight from one client address, or from one /64 of IPv6, 0...1,000,000;
+    /// beyond it 429. 0 is unlimited.
+    public var inFlightPerAddress: Int
+    /// The maximum number of requests in flight of one session, 0...1,000,000; beyond it 429. 0 is unlimited.
+    public var inFlightPerSession: Int
 
     /// Creates limits.
     public init(
         head: Int = 16_384, fields: Int = 100, target: Int = 8_192, body: Int = 10_485_760, connections: Int = 20_000,
-        connectionsPerAddress: Int = 1_000, streamsPerConnection: Int = 100, requestsPerConnection: Int = 0
+        connectionsPerAddress: Int = 1_000, streamsPerConnection: Int = 100, requestsPerConnection: Int = 0,
+        requestBuffer: Int = 16_384, requestBuffers: Int = 67_108_864, minimumRate: Int = 256,
+        pressureRate: Int = 16_384, inFlightPerAddress: Int = 512, inFlightPerSession: Int = 128
     ) {
         self.head = head
         self.fields = fields
@@ -31,6 +49,12 @@ public struct LimitsConfiguration: Sendable, Equatable {
         self.connectionsPerAddress = connectionsPerAddress
         self.streamsPerConnection = streamsPerConnection
         self.requestsPerConnection = requestsPerConnection
+        self.requestBuffer = requestBuffer
+        self.requestBuffers = requestBuffers
+        self.minimumRate = minimumRate
+        self.pressureRate = pressureRate
+        self.inFlightPerAddress = inFlightPerAddress
+        self.inFlightPerSession = inFlightPerSession
     }
 }
 

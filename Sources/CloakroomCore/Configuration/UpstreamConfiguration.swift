@@ -4,12 +4,29 @@ public import CloakroomWire
 public struct UpstreamConfiguration: Sendable, Equatable {
     /// The unique name used by routes, logs and metrics.
     public var name: String
-    /// The targets, used in round robin. At least one.
+    /// The targets: 1...64, each of them once. ``balance`` selects one for each request.
     public var targets: [UpstreamTargetConfiguration]
     /// The TLS configuration for `https` targets; `nil` is the system's trust roots and no client certificate.
     public var tls: UpstreamTLSConfiguration?
-    /// DNS refresh interval while a host name is in use, 1 second to 1 day.
-    public var resolveInterval: Duration
+    /// The zone of the gateway; a target in another zone counts as twice as loaded. `nil` ignores the targets' zones.
+    public var zone: String?
+    /// The HTTP version of the connections.
+    public var protocolVersion: UpstreamProtocol
+    /// How host names are resolved.
+    public var dns: DNSConfiguration
+    /// How a target is selected.
+    public var balance: BalanceConfiguration
+    /// Active health checks; `nil` disables them.
+    public var health: HealthCheckConfiguration?
+    /// When a target that fails requests is ejected.
+    public var eject: EjectionConfiguration
+    /// The fraction of usable weight below which all targets except draining ones count as usable, 0...1. 0: only if
+    /// no target is usable.
+    public var panicBelow: Double
+    /// The maximum number of requests in flight.
+    public var inFlight: InFlightConfiguration
+    /// Whether and how often a failed request is sent again.
+    public var retry: RetryConfiguration
     /// Whether the client's `Host` is forwarded; otherwise the target's own name is sent.
     public var preserveHost: Bool
     /// The API token that routes with `inject: [apiToken]` add, and that every sign-in call contains.
@@ -32,16 +49,27 @@ public struct UpstreamConfiguration: Sendable, Equatable {
     /// - Parameter sessionSource: `nil` is the upstream's name.
     public init(
         name: String, targets: [UpstreamTargetConfiguration], tls: UpstreamTLSConfiguration? = nil,
-        resolveInterval: Duration = .seconds(30), preserveHost: Bool = true, apiToken: APIToken? = nil,
-        signIn: IdentityEndpointConfiguration? = nil, refresh: IdentityEndpointConfiguration? = nil,
-        revoke: IdentityEndpointConfiguration? = nil,
+        zone: String? = nil, protocolVersion: UpstreamProtocol = .http1, dns: DNSConfiguration = DNSConfiguration(),
+        balance: BalanceConfiguration = BalanceConfiguration(), health: HealthCheckConfiguration? = nil,
+        eject: EjectionConfiguration = EjectionConfiguration(), panicBelow: Double = 0,
+        inFlight: InFlightConfiguration = InFlightConfiguration(), retry: RetryConfiguration = RetryConfiguration(),
+        preserveHost: Bool = true, apiToken: APIToken? = nil, signIn: IdentityEndpointConfiguration? = nil,
+        refresh: IdentityEndpointConfiguration? = nil, revoke: IdentityEndpointConfiguration? = nil,
         user: IdentityEndpointConfiguration? = nil, sessionSource: String? = nil,
         pool: PoolConfiguration = PoolConfiguration()
     ) {
         self.name = name
         self.targets = targets
         self.tls = tls
-        self.resolveInterval = resolveInterval
+        self.zone = zone
+        self.protocolVersion = protocolVersion
+        self.dns = dns
+        self.balance = balance
+        self.health = health
+        self.eject = eject
+        self.panicBelow = panicBelow
+        self.inFlight = inFlight
+        self.retry = retry
         self.preserveHost = preserveHost
         self.apiToken = apiToken
         self.signIn = signIn
@@ -114,7 +142,7 @@ public struct IdentityEndpointConfiguration: Sendable, Equatable {
     }
 }
 
-/// Limits of the connections to one upstream, across all event loops; each loop gets an equal share.
+/// Limits of the connections to one upstream, across all event loops.
 public struct PoolConfiguration: Sendable, Equatable {
     /// The maximum number of connections, 1...65535.
     public var maxConnections: Int
@@ -129,12 +157,21 @@ public struct PoolConfiguration: Sendable, Equatable {
     public var requestsPerConnection: Int
     /// The age after which a connection is closed, so that DNS changes take effect; zero is unlimited.
     public var connectionLifetime: Duration
+    /// The time after which a queue that was never empty is congested, 1 millisecond to 1 day.
+    public var congestedAfter: Duration
+    /// The maximum time that a request waits in a congested queue, 1 millisecond to 1 day; then it is rejected with 503.
+    public var congestedTimeout: Duration
+    /// The maximum number of concurrent streams of an HTTP/2 connection, 1...1,000 (RFC 9113 §5.1.2).
+    public var streams: Int
+    /// The flow-control window of an HTTP/2 stream in bytes, 65,536...16,777,216 (RFC 9113 §6.9.2).
+    public var streamWindow: Int
 
     /// Creates pool limits.
     public init(
         maxConnections: Int = 1_024, maxPending: Int = 1_024, pendingTimeout: Duration = .seconds(10),
         idleTimeout: Duration = .seconds(60), requestsPerConnection: Int = 0,
-        connectionLifetime: Duration = .seconds(3_600)
+        connectionLifetime: Duration = .seconds(3_600), congestedAfter: Duration = .milliseconds(500),
+        congestedTimeout: Duration = .milliseconds(50), streams: Int = 100, streamWindow: Int = 131_072
     ) {
         self.maxConnections = maxConnections
         self.maxPending = maxPending
@@ -142,10 +179,14 @@ public struct PoolConfiguration: Sendable, Equatable {
         self.idleTimeout = idleTimeout
         self.requestsPerConnection = requestsPerConnection
         self.connectionLifetime = connectionLifetime
+        self.congestedAfter = congestedAfter
+        self.congestedTimeout = congestedTimeout
+        self.streams = streams
+        self.streamWindow = streamWindow
     }
 }
 
-/// A target of an upstream. The gateway uses HTTP/1.1 for all targets.
+/// A target of an upstream.
 public struct UpstreamTargetConfiguration: Sendable, Hashable, CustomStringConvertible {
     /// The address to connect to.
     public enum Address: Sendable, Hashable {
@@ -159,17 +200,31 @@ public struct UpstreamTargetConfiguration: Sendable, Hashable, CustomStringConve
     public var scheme: URIScheme
     /// The address to connect to.
     public var address: Address
+    /// The share of requests relative to the other targets of the tier, 0...1,000; 0 drains the target.
+    public var weight: Int
+    /// 0...9: only the lowest tier with a usable target receives requests.
+    public var tier: Int
+    /// The zone; `nil` counts as the gateway's own.
+    public var zone: String?
 
     /// Creates a TCP target.
-    public init(_ address: HostAndPort, scheme: URIScheme = .http) {
+    public init(
+        _ address: HostAndPort, scheme: URIScheme = .http, weight: Int = 100, tier: Int = 0, zone: String? = nil
+    ) {
         self.scheme = scheme
         self.address = .tcp(address)
+        self.weight = weight
+        self.tier = tier
+        self.zone = zone
     }
 
     /// Creates a plain-text target at a Unix domain socket.
-    public init(unixSocket path: String) {
+    public init(unixSocket path: String, weight: Int = 100, tier: Int = 0, zone: String? = nil) {
         scheme = .http
         address = .unixSocket(path: path)
+        self.weight = weight
+        self.tier = tier
+        self.zone = zone
     }
 
     /// `http://host:port`, `https://host:port` or `unix:/path`.

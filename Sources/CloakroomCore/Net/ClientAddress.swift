@@ -29,6 +29,50 @@ public enum ClientAddress {
         return address
     }
 
+    /// The key of the client that ``resolve(_:peer:trusted:)`` finds, without allocation.
+    /// - Returns: `nil` if the field contains no address: the request is the trusted peer's own.
+    public static func key(_ head: borrowing RequestHead, trusted: [CIDRBlock]) -> ClientAddressKey? {
+        let bytes = head.bytes.readableBytesUInt8Span
+        var found: AddressBits?
+        for field in head.fields.reversed() where field.name == .xForwardedFor {
+            let range = field.valueRange
+            var end = range.end
+            while end > range.start {
+                var start = end
+                while start > range.start, bytes[start - 1] != UInt8(ascii: ",") { start -= 1 }
+                let member = trimmed(bytes, start..<end)
+                end = max(start - 1, range.start)
+                if member.isEmpty { continue }
+                guard let next = addressBits(bytes.extracting(member)) else {
+                    return found.map { ClientAddressKey($0) }
+                }
+                found = next
+                guard trusted.contains(where: { $0.contains(next) }) else { return ClientAddressKey(next) }
+            }
+        }
+        return found.map { ClientAddressKey($0) }
+    }
+
+    /// The part of a range without white space around it.
+    private static func trimmed(_ bytes: Span<UInt8>, _ range: Range<Int>) -> Range<Int> {
+        var start = range.lowerBound
+        var end = range.upperBound
+        while start < end, bytes[start] == 0x20 || bytes[start] == 0x09 { start += 1 }
+        while end > start, bytes[end - 1] == 0x20 || bytes[end - 1] == 0x09 { end -= 1 }
+        return start..<end
+    }
+
+    /// Parses an address with or without port and brackets.
+    private static func addressBits(_ text: Span<UInt8>) -> AddressBits? {
+        if let address = AddressBits(text) { return address }
+        let isBracketed = text[0] == UInt8(ascii: "[")
+        let end = isBracketed ? UInt8(ascii: "]") : UInt8(ascii: ":")
+        for index in text.indices where text[index] == end {
+            return AddressBits(text.extracting((isBracketed ? 1 : 0)..<index))
+        }
+        return nil
+    }
+
     /// Removes the port and the brackets that some proxies write with an address.
     private static func strippingPort(_ text: String) -> String? {
         if IPAddress.bytes(of: text) != nil { return text }

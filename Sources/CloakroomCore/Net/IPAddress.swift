@@ -34,6 +34,20 @@ public struct CIDRBlock: Sendable, Hashable {
         return bytes.count == network.count && Self.masked(bytes, to: prefix) == network
     }
 
+    /// Whether the range contains an address. An IPv4 address that is mapped into IPv6 is in ranges of IPv4 only.
+    public func contains(_ address: AddressBits) -> Bool {
+        guard address.isVersion6 == (network.count == 16) else { return false }
+        for index in network.indices {
+            let kept = min(max(prefix - index * 8, 0), 8)
+            guard kept > 0 else { return true }
+            let word = index < 8 && address.isVersion6 ? address.high : address.low
+            let shift = address.isVersion6 ? 8 * (7 - index % 8) : 8 * (3 - index)
+            let byte = UInt8(truncatingIfNeeded: word >> UInt64(shift))
+            guard byte & (0xff << (8 - UInt8(kept))) == network[index] else { return false }
+        }
+        return true
+    }
+
     private static func masked(_ bytes: [UInt8], to prefix: Int) -> [UInt8] {
         bytes.enumerated().map { index, byte in
             let kept = min(max(prefix - index * 8, 0), 8)
@@ -119,6 +133,12 @@ public struct ClientAddressKey: Hashable, Sendable {
         let isMapped = bytes.count == 16 && bytes.starts(with: IPAddress.mappedPrefix)
         isVersion6 = bytes.count == 16 && !isMapped
         prefix = (isMapped ? bytes.suffix(4) : bytes.prefix(8)).reduce(0) { $0 << 8 | UInt64($1) }
+    }
+
+    /// The client with an address.
+    public init(_ address: AddressBits) {
+        isVersion6 = address.isVersion6
+        prefix = address.isVersion6 ? address.high : address.low
     }
 
     /// The block as bytes, for hashing; unique for each block.

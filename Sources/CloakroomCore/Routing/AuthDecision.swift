@@ -140,6 +140,13 @@ public struct UpstreamPermit: Sendable, Equatable {
     /// Whether the permit has a session.
     public var hasSession: Bool { session != nil }
 
+    /// Counts a request of the session; see ``Session/beginRequest(limit:)``.
+    /// - Returns: Whether the limit allows it; `true` without a session.
+    public func beginRequest(limit: Int) -> Bool { session?.beginRequest(limit: limit) ?? true }
+
+    /// A request that was counted has ended.
+    public func endRequest() { session?.endRequest() }
+
     /// The identifier of the session, for logs.
     public var sessionID: SessionID? { session?.id }
 

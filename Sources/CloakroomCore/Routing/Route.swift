@@ -18,7 +18,6 @@ public struct Route: Sendable, Equatable {
     public var bodyLimit: Int?
     /// The timeout for the upstream's response head; `nil` uses ``TimeoutsConfiguration/responseHead``.
     public var responseHeadTimeout: Duration?
-
     /// The idle timeout of a body; `nil` uses ``TimeoutsConfiguration/bodyIdle``.
     public var bodyIdleTimeout: Duration?
     /// Whether the connection may be upgraded to a WebSocket (RFC 6455, RFC 8441).
@@ -27,13 +26,27 @@ public struct Route: Sendable, Equatable {
     public var accessLogRatio: Double
     /// Names of request fields that are forwarded although ``ClaimFields`` would remove them.
     public var passFields: [String]
+    /// The maximum number of requests in flight, 0...1,000,000; beyond it 503. 0 is unlimited.
+    public var inFlight: Int
+    /// The maximum time from the request head to the last byte of the response, over all attempts, up to 1 day; zero is
+    /// unlimited.
+    public var deadline: Duration
+    /// Whether failed requests are sent again as ``UpstreamConfiguration/retry`` specifies.
+    public var retry: Bool
+    /// Whether response times count in the latency estimate of a target; `false` for long polling, whose requests only
+    /// count as in flight.
+    public var timed: Bool
+    /// Whether requests are gRPC calls. Requires an upstream whose ``UpstreamConfiguration/protocolVersion`` allows
+    /// HTTP/2.
+    public var grpc: Bool
 
     /// Creates a route.
     public init(
         name: String, methods: [String], pattern: PathPattern, upstream: Int = 0, requiresAuthorization: Bool,
         inject: Injection = [], messages: [ProblemCode: String] = [:], bodyLimit: Int? = nil,
         responseHeadTimeout: Duration? = nil, bodyIdleTimeout: Duration? = nil, allowsWebSocket: Bool = false,
-        accessLogRatio: Double = 1, passFields: [String] = []
+        accessLogRatio: Double = 1, passFields: [String] = [], inFlight: Int = 0, deadline: Duration = .zero,
+        retry: Bool = true, timed: Bool = true, grpc: Bool = false
     ) {
         self.name = name
         self.methods = methods
@@ -48,6 +61,11 @@ public struct Route: Sendable, Equatable {
         self.allowsWebSocket = allowsWebSocket
         self.accessLogRatio = accessLogRatio
         self.passFields = passFields
+        self.inFlight = inFlight
+        self.deadline = deadline
+        self.retry = retry
+        self.timed = timed
+        self.grpc = grpc
     }
 }
 

@@ -26,6 +26,7 @@ public final class Session: Sendable {
     private let accessTokenExpiresAt: Timestamp
     private let packed: CompactSessionFields
     private let lastUse: Atomic<Int64>
+    private let inFlight = Atomic<Int32>(0)
 
     /// Creates a session.
     public init(
@@ -87,6 +88,19 @@ public final class Session: Sendable {
         guard now.milliseconds &- last >= granularity.wholeMilliseconds, now.milliseconds > last else { return false }
         return lastUse.compareExchange(expected: last, desired: now.milliseconds, ordering: .relaxed).exchanged
     }
+
+    /// Counts a request in flight, which ends with ``endRequest()`` on the same object.
+    /// - Parameter limit: The maximum number of requests in flight, at least 1.
+    /// - Returns: Whether the limit allows it. Otherwise nothing is counted.
+    public func beginRequest(limit: Int) -> Bool {
+        let count = inFlight.wrappingAdd(1, ordering: .relaxed).newValue
+        guard Int(count) > limit else { return true }
+        inFlight.wrappingSubtract(1, ordering: .relaxed)
+        return false
+    }
+
+    /// A request that was counted has ended.
+    public func endRequest() { inFlight.wrappingSubtract(1, ordering: .relaxed) }
 
     /// Returns a copy of the session with the refreshed contents and the next version.
     public func refreshed(with refresh: SessionUpdate, expiresAt: Timestamp? = nil) -> Session {

@@ -61,20 +61,45 @@ public struct UpstreamStatus: Sendable, Equatable {
     public var name: String
     /// Its targets, in the order of the configuration.
     public var targets: [Target]
+    /// Whether targets that are not usable are used because too few are usable.
+    public var isPanicking: Bool
+    /// Whether the retry budget is spent, so that failed requests are not sent again.
+    public var isRetryBudgetSpent: Bool
+    /// The host names of targets that could not be resolved for more than 10 intervals.
+    public var staleNames: [String]
 
-    /// A target of the upstream.
+    /// A target of the upstream, or one address of a target with a host name.
     public struct Target: Sendable, Equatable {
         /// The configured address: `http://host:port`, `unix:/path`.
         public var address: String
+        /// The resolved address, `address:port`; `nil` if the configured one is an address or a socket.
+        public var peer: String?
         /// Whether the gateway connects to the target.
         public var circuit: CircuitState
+        /// Whether the target gets requests.
+        public var condition: TargetCondition
+        /// Why the target is in this condition, as one phrase; `nil` if there is nothing to add. Contains no secret.
+        public var reason: String?
+        /// When the condition ends, in wall-clock time; `nil` if no time is set.
+        public var until: Timestamp?
+        /// The requests in flight to the target; `nil` if unknown.
+        public var inFlight: Int?
         /// The last connection failure since the configuration was applied; `nil` if there was none.
         public var lastFailure: Failure?
 
         /// Creates the status of a target.
-        public init(address: String, circuit: CircuitState, lastFailure: Failure? = nil) {
+        /// - Parameter condition: `nil` derives it from the circuit.
+        public init(
+            address: String, peer: String? = nil, circuit: CircuitState, condition: TargetCondition? = nil,
+            reason: String? = nil, until: Timestamp? = nil, inFlight: Int? = nil, lastFailure: Failure? = nil
+        ) {
             self.address = address
+            self.peer = peer
             self.circuit = circuit
+            self.condition = condition ?? (circuit == .closed ? .up : .backingOff)
+            self.reason = reason
+            self.until = until
+            self.inFlight = inFlight
             self.lastFailure = lastFailure
         }
     }
@@ -94,9 +119,15 @@ public struct UpstreamStatus: Sendable, Equatable {
     }
 
     /// Creates a status.
-    public init(name: String, targets: [Target]) {
+    public init(
+        name: String, targets: [Target], isPanicking: Bool = false, isRetryBudgetSpent: Bool = false,
+        staleNames: [String] = []
+    ) {
         self.name = name
         self.targets = targets
+        self.isPanicking = isPanicking
+        self.isRetryBudgetSpent = isRetryBudgetSpent
+        self.staleNames = staleNames
     }
 }
 

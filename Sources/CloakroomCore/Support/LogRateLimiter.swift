@@ -1,17 +1,25 @@
 import Synchronization
 
-/// Limits events to a number per fixed window of 10 s.
+/// Limits events to a number per fixed window.
 public struct FixedWindowLimiter: Sendable {
-    /// Window length in nanoseconds.
-    private static let window: UInt64 = 10_000_000_000
-
     private let limit: Int
+    /// Window length in nanoseconds.
+    private let window: UInt64
     private var start: UInt64?
     private var count = 0
 
-    /// - Parameter limit: Number of events allowed per window.
-    public init(limit: Int) {
+    /// - Parameters:
+    ///   - limit: Number of events allowed per window.
+    ///   - window: Length of the window.
+    public init(limit: Int, window: Duration = .seconds(10)) {
         self.limit = limit
+        self.window = window.wholeNanoseconds
+    }
+
+    /// Whether ``tryAcquire(at:)`` would allow an event, without counting one.
+    public func allows(at now: UInt64) -> Bool {
+        guard let start, Int64(bitPattern: now &- start).magnitude < window else { return true }
+        return count < limit
     }
 
     /// Counts an event.
@@ -20,7 +28,7 @@ public struct FixedWindowLimiter: Sendable {
     /// - Returns: The number of events over the limit since the last event within it; `nil` if this one is over the
     ///   limit too.
     public mutating func tryAcquire(at now: UInt64) -> Int? {
-        if let start, Int64(bitPattern: now &- start).magnitude < Self.window {
+        if let start, Int64(bitPattern: now &- start).magnitude < window {
             count += 1
             return count <= limit ? 0 : nil
         }
@@ -30,12 +38,15 @@ public struct FixedWindowLimiter: Sendable {
     }
 }
 
-/// Limits log lines about a repeated event to one per 10 s, so that clients and failing servers cannot fill the disk.
+/// Limits log lines about a repeated event to one per interval, so that clients and failing servers cannot fill the disk.
 public final class LogRateLimiter: Sendable {
-    private let lines = Mutex(FixedWindowLimiter(limit: 1))
+    private let lines: Mutex<FixedWindowLimiter>
 
     /// Allows the first line.
-    public init() {}
+    /// - Parameter interval: Minimum time between two lines.
+    public init(interval: Duration = .seconds(10)) {
+        lines = Mutex(FixedWindowLimiter(limit: 1, window: interval))
+    }
 
     /// Checks whether a line may be written now.
     /// - Parameter now: Nanoseconds of a monotonic clock.

@@ -1,26 +1,27 @@
-/// Selects the target of an upstream for a new connection, for requests and identity calls alike.
+/// Selects the targets of identity calls, which share their health with the requests to the same upstream.
 ///
-/// An outcome that either of them reports applies to both: a target whose connection attempt failed is skipped until
-/// its back-off ends. Times are nanoseconds of a monotonic clock. Called only when a connection is opened.
+/// Targets are indices into ``UpstreamConfiguration/targets``. Times are nanoseconds of a monotonic clock.
 public protocol TargetSelecting: Sendable {
-    /// Selects a target.
-    /// - Parameters:
-    ///   - isFollowUp: Whether the call directly follows another call that it belongs to. It gets the target of that
-    ///     call and does not advance the round robin. Otherwise pairs of calls would send all first calls to the same
-    ///     target.
-    ///   - tried: The targets that already failed for this call.
-    /// - Returns: An index into ``UpstreamConfiguration/targets``. If all targets are in back-off, the one whose back-off ends
-    ///   first; `nil` after all were tried.
-    func chooseTarget(isFollowUp: Bool, tried: [Int], now: UInt64) -> Int?
+    /// All targets that may be called, the preferred one first: usable ones by tier and cost, then the others by the end
+    /// of their back-off or ejection.
+    func order(now: UInt64) -> [Int]
 
-    /// Ends the back-off of a target after a connection to it was established.
-    func targetReached(_ index: Int)
+    /// A connection to a target was established: its back-off ends.
+    func connected(_ target: Int, now: UInt64)
 
-    /// Starts or extends the back-off of a target after a connection attempt failed.
+    /// A call begins.
+    /// - Returns: What ``ended(_:_:_:startedAt:now:)`` is to be called with: the configuration may change meanwhile.
+    func started(_ target: Int, now: UInt64) -> TargetState?
+
+    /// A call ended; called for each one that began.
     /// - Parameters:
-    ///   - error: The cause, for operators. It must not contain a secret.
-    ///   - startedAt: When the attempt began. An attempt that began before the back-off does not extend it.
-    func targetFailed(_ index: Int, _ failure: ConnectFailure, _ error: any Error, startedAt: UInt64, now: UInt64)
+    ///   - state: The result of ``started(_:now:)``.
+    ///   - startedAt: When it began.
+    func ended(_ target: Int, _ state: TargetState?, _ outcome: TargetOutcome, startedAt: UInt64, now: UInt64)
+
+    /// Records for operators why no connection was established. The outcome of the call is reported separately.
+    /// - Parameter error: The cause. It must not contain a secret.
+    func record(_ target: Int, _ failure: ConnectFailure, _ error: any Error, now: UInt64)
 }
 
 /// Why a connection attempt failed.
@@ -31,4 +32,16 @@ public enum ConnectFailure: Sendable, Hashable {
     case timedOut
     /// The TLS handshake failed, or the certificate could not be verified.
     case tls
+}
+
+/// The outcome of a call for the health of its target.
+public enum TargetOutcome: Sendable, Equatable {
+    /// A response that is not a failure of the target.
+    case succeeded
+    /// No connection was established.
+    case connectFailed
+    /// The call failed after the connection was established, or its response counts as a failure.
+    case failed
+    /// The caller cancelled the call.
+    case cancelled
 }

@@ -25,7 +25,7 @@ struct IdentityRequest: Sendable {
     var isIdempotent = true
     /// Whether the body of a 4xx response is read: it may hold an OAuth error code.
     var readsErrors = false
-    /// Whether the call follows directly after another one, such as the user's data after a sign-in.
+    /// Whether the call uses a token that another call may have issued just now, such as the user's data after a sign-in.
     var isFollowUp = false
 
     func request(to target: IdentityTarget) -> HTTPClientRequest {

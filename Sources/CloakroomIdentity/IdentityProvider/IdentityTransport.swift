@@ -6,6 +6,7 @@ import NIOCore
 import NIOHTTP1
 import NIOPosix
 import NIOSSL
+import Synchronization
 
 /// Sends calls to an upstream's targets within a time limit and reduces every failure to one of four kinds.
 ///
@@ -34,7 +35,14 @@ struct IdentityTransport: Sendable {
     let targets: [IdentityTarget]
     /// Selects among ``targets``; shared with requests.
     let selector: any TargetSelecting
+    private let recent = RecentTarget()
     let spans: SpanFactory
+
+    init(targets: [IdentityTarget], selector: any TargetSelecting, spans: SpanFactory) {
+        self.targets = targets
+        self.selector = selector
+        self.spans = spans
+    }
 
     /// Sends a call and reads the response.
     /// - Parameter timeout: Covers the whole call: every attempted target, the head and the last byte of the body.
@@ -65,30 +73,41 @@ struct IdentityTransport: Sendable {
     private func sendWithFailover(_ call: IdentityRequest, timeout: Duration) async throws -> Response {
         var failure = IdentityTransportError(.unreachable, isUnsent: true)
         var attempts = 0
-        var tried: [Int] = []
-        while let index = selector.chooseTarget(isFollowUp: call.isFollowUp, tried: tried, now: Self.now) {
-            tried.append(index)
+        for index in order(of: call) {
             let target = targets[index]
             let startedAt = Self.now
+            let state = selector.started(index, now: startedAt)
             let connections = target.client(for: call).connections
             let attemptsBefore = attempts
             do {
-                return try await sendWithRetry(call, to: target, timeout: timeout, attempts: &attempts)
+                let response = try await sendWithRetry(call, to: target, timeout: timeout, attempts: &attempts)
+                if response.isSuccess, !call.isFollowUp { recent.used(index, now: Self.now) }
+                let isFailure = Self.failureStatuses.contains(response.status)
+                selector.ended(index, state, isFailure ? .failed : .succeeded, startedAt: startedAt, now: Self.now)
+                return response
             } catch {
                 // A first attempt at this target that lost its connection was sent, regardless of the second attempt.
                 let isFirstAttempt = attempts == attemptsBefore + 1
                 if let cause = Self.connectFailure(error) {
-                    selector.targetFailed(index, cause, error, startedAt: startedAt, now: Self.now)
+                    selector.record(index, cause, error, now: Self.now)
+                    selector.ended(index, state, .connectFailed, startedAt: startedAt, now: Self.now)
                     failure.kind = cause == .timedOut ? .timedOut : .unreachable
                     failure.isUnsent = failure.isUnsent && isFirstAttempt
                     continue
                 }
-                guard Self.isTimeOver(error) else { throw error }
+                guard Self.isTimeOver(error) else {
+                    selector.ended(index, state, .failed, startedAt: startedAt, now: Self.now)
+                    throw error
+                }
                 let isConnecting = !target.client(for: call).wasConnected(since: connections)
-                if isConnecting, Duration.nanoseconds(Self.now - startedAt) >= timeout / 2 {
+                if !isConnecting {
+                    selector.ended(index, state, .failed, startedAt: startedAt, now: Self.now)
+                } else if Duration.nanoseconds(Self.now - startedAt) >= timeout / 2 {
                     // The time limit of the call passed before that of the connection.
-                    selector.targetFailed(
-                        index, .timedOut, HTTPClientError.connectTimeout, startedAt: startedAt, now: Self.now)
+                    selector.record(index, .timedOut, HTTPClientError.connectTimeout, now: Self.now)
+                    selector.ended(index, state, .connectFailed, startedAt: startedAt, now: Self.now)
+                } else {
+                    selector.ended(index, state, .cancelled, startedAt: startedAt, now: Self.now)
                 }
                 throw IdentityTransportError(
                     .timedOut, isUnsent: isConnecting && failure.isUnsent && isFirstAttempt)
@@ -96,6 +115,17 @@ struct IdentityTransport: Sendable {
         }
         throw failure
     }
+
+    /// The targets in the order in which they are tried.
+    private func order(of call: IdentityRequest) -> [Int] {
+        let now = Self.now
+        let order = selector.order(now: now)
+        guard call.isFollowUp, let first = recent.target(now: now), order.contains(first) else { return order }
+        return [first] + order.filter { $0 != first }
+    }
+
+    /// Statuses of gateways, which count as failures of the target.
+    private static let failureStatuses = 502...504
 
     /// The uptime in nanoseconds, by which event loops measure back-offs.
     private static var now: UInt64 { NIODeadline.now().uptimeNanoseconds }
@@ -264,5 +294,20 @@ struct IdentityTransportError: Error, Equatable {
         case .timedOut: TokenClientError(.timedOut, in: call, isUnjudged: isUnsent)
         case .invalidResponse: TokenClientError(.invalidResponse, in: call)
         }
+    }
+}
+
+/// The target that issued a token just now. The call that follows is sent to it too, because others may not know the token
+/// yet.
+private final class RecentTarget: Sendable {
+    private let last = Mutex<(target: Int, time: UInt64)?>(nil)
+    /// Maximum nanoseconds between the two calls.
+    private static let time: UInt64 = 1_000_000_000
+
+    func used(_ target: Int, now: UInt64) { last.withLock { $0 = (target, now) } }
+
+    func target(now: UInt64) -> Int? {
+        guard let last = last.withLock({ $0 }), now < last.time &+ Self.time else { return nil }
+        return last.target
     }
 }

@@ -57,7 +57,7 @@ public final class UpstreamTokenClient: TokenClient {
         let clients = upstream.targets.enumerated().map { index, target in
             IdentityTarget(
                 target, tls: upstream.tls, configuration: configuration, eventLoopGroup: eventLoopGroup
-            ) { targets.targetReached(index) }
+            ) { targets.connected(index, now: NIODeadline.now().uptimeNanoseconds) }
         }
         transport = IdentityTransport(targets: clients, selector: targets, spans: SpanFactory(tracer))
     }

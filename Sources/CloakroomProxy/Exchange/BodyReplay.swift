@@ -1,45 +1,84 @@
 import CloakroomWire
 import NIOCore
 
-/// The request body as far as it is buffered: for sending the request again with another token, or as the complete body
-/// of an account request.
+/// The request body as far as it is buffered: before a connection to the upstream is leased, for sending the request
+/// again, or as the complete body of an account request.
 struct BodyReplay {
     private(set) var body = ByteBuffer()
+    /// The kept fields of the trailer section of a chunked body.
+    var trailers: ByteBuffer?
     /// Whether the body is kept for sending the request again.
     private(set) var isKept = false
+    /// Maximum size in bytes of a body of unknown length that is kept.
+    private var limit = Int.max
+    /// Bytes that are counted as buffered in the event loop's budget.
+    private(set) var countedBytes = 0
     /// Number of times that the upstream rejected the session's token.
     private var rejections = 0
-    /// Whether the request has been sent again. A connection failure is retried only before.
-    private(set) var isSentAgain = false
 
-    /// Maximum size in bytes of a body that is kept.
-    private static let limit: Int = 16_384
     /// Maximum number of times that a request is sent again.
     private static let maximumReplays = 3
 
     /// A request with a token is forwarded. Its body is kept if it is known to be small.
-    mutating func keep(_ framing: BodyFraming) {
-        if case .length(let length) = framing { isKept = length <= Self.limit }
+    /// - Parameter limit: Maximum size in bytes of a body that is kept.
+    mutating func keep(_ framing: BodyFraming, upTo limit: Int) {
+        if case .length(let length) = framing { isKept = length <= limit }
+    }
+
+    /// A request that is forwarded before its body is known. The body is kept until it turns out to be large.
+    /// - Parameter limit: Maximum size in bytes of a body that is kept.
+    mutating func keepIfSmall(upTo limit: Int) {
+        isKept = true
+        self.limit = limit
     }
 
     /// Appends part of the body. Usually it arrives in one piece, which avoids a copy.
     mutating func append(_ bytes: ByteBuffer) {
+        if body.readableBytes + bytes.readableBytes > limit {
+            isKept = false
+            body = ByteBuffer()
+            return
+        }
         if body.readableBytes == 0 { body = bytes } else { body.writeImmutableBuffer(bytes) }
     }
 
-    /// The request will not be sent again.
-    mutating func discard() {
+    /// The body is complete before any of it was forwarded: it is kept as a whole.
+    mutating func complete(trailers: ByteBuffer?) {
+        isKept = true
+        self.trailers = trailers
+    }
+
+    /// The body has not arrived with its head: moves it to storage of its own, because a slice would keep the whole
+    /// buffer of the read.
+    /// - Returns: The additional bytes to count in the event loop's budget.
+    mutating func hold() -> Int {
+        if countedBytes == 0, body.readableBytes > 0 {
+            var own = ByteBuffer()
+            own.writeImmutableBuffer(body)
+            body = own
+        }
+        let more = max(0, body.storageCapacity - countedBytes)
+        countedBytes += more
+        return more
+    }
+
+    /// The body is not buffered any more, and the request will not be sent again.
+    /// - Returns: The bytes to return to the event loop's budget.
+    mutating func discard() -> Int {
+        defer { countedBytes = 0 }
         isKept = false
         body = ByteBuffer()
+        trailers = nil
+        return countedBytes
     }
 
     /// The exchange has ended. Most have no body, so that there is nothing to reset.
-    mutating func reset() {
-        if body.capacity > 0 || isKept || isSentAgain || rejections > 0 { self = BodyReplay() }
+    /// - Returns: The bytes to return to the event loop's budget.
+    mutating func reset() -> Int {
+        guard body.capacity > 0 || isKept || rejections > 0 || countedBytes > 0 else { return 0 }
+        defer { self = BodyReplay() }
+        return countedBytes
     }
-
-    /// The request is sent again.
-    mutating func sentAgain() { isSentAgain = true }
 
     /// The upstream rejected the session's token.
     /// - Parameter hasAged: Whether the token may have expired in transit, which explains the rejection. With token

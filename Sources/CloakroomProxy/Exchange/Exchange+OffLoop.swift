@@ -208,13 +208,13 @@ extension Exchange {
             guard let permit = AuthDecision.permit(entry.access, at: index, refreshed: session) else {
                 return refreshCompleted(.ended(.revoked), route: index, isReplay: isReplay, now: now)
             }
-            if isReplay { sendAgain(permit, now: now) } else { forward(permit, now: now) }
+            if isReplay { sendReplay(permit, now: now) } else { forward(permit, now: now) }
         case .ended(let reason):
             // Without a session the route may still be public.
             if case .forward(let permit) = AuthDecision.decide(
                 entry.access, at: index, now: context.timestamp(at: now), session: .missing(reason))
             {
-                return isReplay ? sendAgain(permit, now: now) : forward(permit, now: now)
+                return isReplay ? sendReplay(permit, now: now) : forward(permit, now: now)
             }
             telemetry.decided(.unauthenticated)
             // The ticket is permanently invalid, which was detected only now; no other 401 clears the cookie.
@@ -240,7 +240,7 @@ extension Exchange {
         else {
             return false
         }
-        guard replay.canReplay(request.framing), machine.tokenRejected() else {
+        guard replay.canReplay(request.framing), attempts.sends < RetryDecision.maxSends, machine.tokenRejected() else {
             // This request cannot be sent again, but the refresh benefits the next one.
             let refresher = snapshot.config.refresher
             runOffLoop {
@@ -250,18 +250,20 @@ extension Exchange {
             return false
         }
         cancelUpstream()
-        telemetry.endRejectedAttempt()
+        telemetry.endRejectedAttempt(status: 401)
         refresh(session, ticket: ticket, route: permit.route, cause: .rejected)
         return true
     }
 
-    private func sendAgain(_ permit: UpstreamPermit, now: UInt64) {
+    /// Sends the request again with another token.
+    private func sendReplay(_ permit: UpstreamPermit, now: UInt64) {
+        moveCount(to: permit)
         self.permit = permit
         telemetry.retried()
-        replay.sentAgain()
+        attempts.replayed()
         pool?.upstream.replays.increment()
         machine.replay()
-        // A new connection: a reused one may be closed already, and a replayed request is not retried.
+        // A new connection: a reused one may be closed already, which would take an attempt.
         lease(isFresh: true, now: now)
     }
 }

@@ -15,72 +15,134 @@ extension Exchange {
         self.permit = permit
         self.route = route
         telemetry.authorized(permit, for: route.route)
+        if route.deadline != 0 { limitTime(to: route.deadline) }
         guard !request.exceeds(route.bodyLimit) else {
             telemetry.failed(.bodyTooLarge)
             return respond(route.problem(.contentTooLarge), now: now)
         }
-        pool = snapshot.pools[route.route.upstream]
-        if permit.bearerSession != nil { replay.keep(request.framing) }
-        let mustWait = request.summary.expectation != .continue && downstream?.hasPlausibleBody == false
-        machine.forward(hasBody: request.framing != .none, mustWait: mustWait)
-        guard mustWait else { return lease(isFresh: false, now: now) }
-        downstream?.setDeadline(now &+ min(bodyIdle, Self.gatheringTime))
-    }
-
-    /// Maximum time that a request waits for its body after it was authorized, in nanoseconds. Then it is forwarded
-    /// without it.
-    private static let gatheringTime: UInt64 = 1_000_000_000
-
-    /// Enough of the request body has arrived to forward the request.
-    func bodyArrived() {
-        if machine.bodyArrived() { lease(isFresh: false, now: context.now) }
+        if let problem = countInFlight(permit, route) { return respond(problem, now: now) }
+        if route.route.grpc, !beginCall(now: now) { return }
+        pool = snapshot.pools[route.route.upstream].pool(for: request.upgrade)
+        if route.route.grpc { replay.keepIfSmall(upTo: snapshot.requestBuffer) }
+        if permit.bearerSession != nil { replay.keep(request.framing, upTo: snapshot.requestBuffer) }
+        let hasBody = request.framing != .none
+        if hasBody {
+            openUploadCredit()
+            if gathersBody { return beginGathering() }
+        }
+        machine.forward(hasBody: hasBody)
+        lease(isFresh: false, now: now)
     }
 
     func lease(isFresh: Bool, now: UInt64) {
-        guard let pool else { return }
-        switch pool.lease(self, isFresh: isFresh) {
-        case .connection(let connection): upstreamConnected(connection)
-        case .waiting: downstream?.setDeadline(now &+ pool.pendingTimeout)
+        guard let pool, let route else { return }
+        if let callDeadline, callDeadline <= now { return callExpired(now: now) }
+        let options = UpstreamPool.LeaseOptions(
+            isFresh: isFresh, isTimed: isTimed, isFirst: attempts.sends == 0, tried: attempts.failed,
+            maxTargets: route.route.retry ? pool.maxTargets(afterSends: attempts.sends - attempts.replays) : 1,
+            deadline: callDeadline ?? .max)
+        switch pool.lease(self, options) {
+        case .leased(let lease): upstreamConnected(lease)
+        case .waiting(let waiter):
+            // The pool limits the time, also by the deadline of the request.
+            self.waiter = waiter
+            telemetry.queueStarted(at: now)
+            downstream?.setDeadline(.max)
         case .rejected: upstreamFailed(UpstreamFailure(.poolExhausted), isStale: false)
         }
     }
 }
 
-extension Exchange: UpstreamDelegate {
-    func upstreamConnected(_ connection: UpstreamConnection) {
-        guard machine.leased() == .send, let permit else {
-            pool?.release(connection)
+/// What the board of the upstream learns from the exchange.
+extension Exchange {
+    /// Whether the time until the response head measures the target: not of a request whose body is still being sent.
+    private var isTimed: Bool { route?.route.timed == true && machine.isRequestComplete }
+
+    /// For how long only the target was waited for, in nanoseconds; `nil` if that does not measure it.
+    private var waitingTime: UInt64? { isTimed ? context.now &- telemetry.awaitedSince : nil }
+
+    /// Leaves the queue for a connection.
+    func cancelLease() {
+        if let waiter { pool?.cancel(waiter) }
+        waitEnded()
+    }
+
+    private func waitEnded() {
+        guard waiter != nil else { return }
+        waiter = nil
+        let time = telemetry.queueEnded(at: context.now)
+        pool?.upstream.metrics.recordQueueTime(nanoseconds: time)
+    }
+
+    private func reportHead(_ head: borrowing ResponseHead, framing: BodyFraming, of upstream: UpstreamLease) {
+        if framing == .none, isForCalls, let status = GRPCStatus(of: head.fields, in: head.bytes),
+            pool?.callEnded(upstream, status: status, sentAt: telemetry.sentAt, after: waitingTime) == true
+        {
             return
         }
-        upstream = connection
+        pool?.headReceived(
+            upstream, status: head.status, sentAt: telemetry.sentAt, after: waitingTime,
+            retryAfter: head.status == 429 ? RetryAfter.nanoseconds(of: head) : nil)
+    }
+
+    private func reportCall(_ trailers: TrailerSection, of upstream: UpstreamLease) {
+        guard isForCalls, let status = GRPCStatus(of: trailers.fields, in: trailers.bytes) else { return }
+        pool?.callEnded(upstream, status: status, sentAt: telemetry.sentAt, after: nil)
+    }
+
+    /// The target did not respond, or not with a valid response.
+    func reportFailure() {
+        guard let upstream else { return }
+        pool?.requestFailed(upstream, sentAt: telemetry.sentAt, after: waitingTime)
+    }
+
+    /// The client left before the response.
+    func reportCancellation() {
+        guard let upstream, isTimed else { return }
+        upstream.target.state.cancelled(after: context.now &- telemetry.awaitedSince, now: context.now)
+    }
+}
+
+extension Exchange: UpstreamDelegate {
+    func upstreamConnected(_ lease: UpstreamLease) {
+        waitEnded()
+        guard machine.leased() == .send, let permit else {
+            pool?.release(lease)
+            return
+        }
+        upstream = lease
+        attempts.sent()
         let config = snapshot.config
         let entry = config.upstreams[config.routes[permit.route].route.upstream]
-        telemetry.startAttempt(entry, targetIndex: connection.targetIndex, config: config, now: context.now)
+        telemetry.startAttempt(
+            entry, target: lease.target, isHTTP2: lease.isHTTP2, resends: attempts.sends - 1, config: config,
+            now: context.now)
         let upstreamRequest = UpstreamRequest(
             isHeadRequest: request.method == .head, upgrade: request.upgrade,
             responsePolicy: config.responsePolicy, injectedSecrets: injectedSecrets)
-        connection.begin(upstreamRequest, for: self) { buffer in
+        lease.begin(upstreamRequest, for: self) { buffer in
             UpstreamRequestEncoder(
-                upstream: entry, targetIndex: connection.targetIndex, permit: permit, cookie: config.cookie,
+                upstream: entry, targetIndex: lease.targetIndex, permit: permit, cookie: config.cookie,
                 context: context
             ).write(
                 &request, from: peer, requestID: telemetry.record.requestID, traceContext: telemetry.traceContext,
                 into: &buffer)
         }
         if machine.state == .awaitingResponse(.complete) {
-            // Complete: the request has no body, or is sent again with the buffered one.
-            if replay.body.readableBytes > 0 { connection.writeBody(replay.body) }
-            connection.finishRequest()
+            // Complete: the request has no body, or all of it is buffered.
+            if request.framing != .none { writeBufferedBody(to: lease, isComplete: true) }
+            lease.finishRequest()
             // A failed write may have ended the exchange or begun a retry.
-            if machine.state == .awaitingResponse(.complete), upstream == connection {
+            if machine.state == .awaitingResponse(.complete), upstream == lease {
                 // The time until now was spent by the gateway; from here on it counts for the upstream.
-                telemetry.requestWritten(now: NIODeadline.now().uptimeNanoseconds)
+                if request.framing == .none { telemetry.requestWritten(now: NIODeadline.now().uptimeNanoseconds) }
                 expectResponse()
             }
         } else {
-            downstream?.setDeadline(telemetry.sentAt &+ bodyIdle)
+            downstream?.setDeadline(uploadCredit.start(now: telemetry.sentAt))
+            writeBufferedBody(to: lease, isComplete: false)
             // A client that waits for 100 (Continue) sends no body until the upstream has received the head.
-            if request.summary.expectation == .continue { connection.flush() }
+            if request.summary.expectation == .continue { lease.flush() }
             downstream?.resumeRequestBody()
         }
     }
@@ -92,6 +154,7 @@ extension Exchange: UpstreamDelegate {
         else {
             return
         }
+        attempts.hasSentInterim = true
         downstream.writeInformational(head)
         downstream.flush()
     }
@@ -99,9 +162,13 @@ extension Exchange: UpstreamDelegate {
     func upstreamHead(
         _ head: borrowing ResponseHead, summary: ResponseHeaderPolicy.ResponseHeaderSummary, framing: BodyFraming
     ) {
+        if let upstream {
+            reportHead(head, framing: framing, of: upstream)
+        }
         if head.status == 401, refreshAndReplay() { return }
+        if retryStatus(head) { return }
         guard machine.responseStarted(), let downstream else { return }
-        if replay.isKept { replay.discard() }
+        if replay.isKept { context.returnRequestBuffer(replay.discard()) }
         telemetry.responseStarted(status: head.status)
         let hasSession = permit?.hasSession == true
         downstream.writeHead(
@@ -110,15 +177,16 @@ extension Exchange: UpstreamDelegate {
                 date: summary.hasDate ? nil : context.date, isPrivate: hasSession && !summary.hasCacheControl,
                 variesByCookie: route?.varies(summary) == true,
                 crossOriginLines: snapshot.config.cors.responseFieldLines(request.originMatch)))
-        if summary.isEventStream {
+        if summary.isEventStream || isForCalls {
             // Browsers read endless event streams with GET. A response to another method is assumed to end by itself.
-            let isEndless = request.method == .get && (framing == .chunked || framing == .untilClose)
+            let isEndless =
+                summary.isEventStream && request.method == .get && (framing == .chunked || framing == .untilClose)
             startTunnel(.eventStream(isEndless: isEndless))
             if isEndless, isDraining { return endTunnel(.draining) }
             setTunnelDeadline()
             if framing != .none { checkSnapshotChange() }
         } else {
-            downstream.setDeadline(framing == .none ? .max : context.now &+ bodyIdle)
+            downstream.setDeadline(framing == .none ? .max : responseDeadline())
         }
     }
 
@@ -133,16 +201,20 @@ extension Exchange: UpstreamDelegate {
     func upstreamReadComplete() {
         guard machine.isRelaying, let downstream else { return }
         downstream.flush()
-        if tunnel == nil {
-            downstream.setDeadline(context.now &+ bodyIdle)
-        } else {
+        let isWritable = downstream.isWritable
+        if tunnel != nil {
             tunnel?.activity(now: context.now)
             setTunnelDeadline()
+        } else if isWritable {
+            downstream.setDeadline(responseDeadline())
+        } else {
+            clientFellBehind()
         }
-        upstream?.setPaused(!downstream.isWritable)
+        upstream?.setPaused(!isWritable)
     }
 
     func upstreamEnd(trailers: TrailerSection?) {
+        if let trailers, let upstream { reportCall(trailers, of: upstream) }
         upstream = nil
         guard machine.responseEnded(), let downstream else { return }
         // Sent only to clients that accept trailers (RFC 9110 §6.5.1); HTTP/2 always supports them.
@@ -166,25 +238,47 @@ extension Exchange: UpstreamDelegate {
     }
 
     func upstreamWritable() {
+        if machine.state == .awaitingResponse(.open), !uploadCredit.isRunning {
+            downstream?.setDeadline(uploadCredit.start(now: context.now))
+        }
         downstream?.resumeRequestBody()
     }
 
     /// The client connection became writable or unwritable.
     func downstreamWritabilityChanged(isWritable: Bool) {
-        if machine.isRelaying { upstream?.setPaused(!isWritable) }
+        guard machine.isRelaying else { return }
+        // That it is behind is determined after a flush.
+        if isWritable { clientCaughtUp() }
+        upstream?.setPaused(!isWritable)
     }
 
     func upstreamFailed(_ failure: UpstreamFailure, isStale: Bool) {
-        upstream = nil
         let now = context.now
-        let mayRetry = isStale && !replay.isSentAgain && request.isRepeatable
+        var decision = RetryDecision.pass(.notConfigured, reason: nil)
+        if isStale {
+            // No failure of the target: it closed an idle connection.
+            decision = retryDecision(after: .condition(.stale), now: now)
+        } else {
+            if failure.isBeforeResponse {
+                reportFailure()
+                if let upstream { attempts.failed.insert(upstream.slot) }
+            }
+            if let condition = failure.retryCondition {
+                decision = retryDecision(
+                    after: .condition(condition), isTargetWell: failure.kind == .unprocessed, now: now)
+            }
+        }
+        upstream = nil
+        upstreamFailed(failure, decision)
+    }
+
+    /// - Parameter decision: Whether the request is sent again.
+    func upstreamFailed(_ failure: UpstreamFailure, _ decision: RetryDecision) {
+        let now = context.now
         telemetry.endAttempt(failure, now: now)
-        switch machine.upstreamFailed(mayRetry: mayRetry) {
+        switch machine.upstreamFailed(mayRetry: decision.isRetry) {
         case .retry:
-            telemetry.retried()
-            replay.sentAgain()
-            pool?.upstream.retries.increment()
-            lease(isFresh: true, now: now)
+            sendAgain(decision, now: now)
         case .respond:
             telemetry.failed(failure.label)
             guard let permit else { return }
@@ -202,9 +296,20 @@ extension Exchange: UpstreamDelegate {
         }
     }
 
+    func upstreamHasNoRoom() {
+        waitEnded()
+        lease(isFresh: false, now: context.now)
+    }
+
+    func upstreamConnectRetried() { telemetry.retried(.connect) }
+
     /// Metrics and the access log report it as a failed upstream request.
-    func upstreamConnectFailed(_ failure: UpstreamFailure, target: Int, duration: UInt64) {
-        telemetry.connectFailed(target: target, duration: duration)
+    func upstreamConnectFailed(_ failure: UpstreamFailure, target: Int?, duration: UInt64) {
+        waitEnded()
+        if let target, let route {
+            let upstream = snapshot.config.upstreams[route.route.upstream]
+            telemetry.connectFailed(target: upstream.firstTarget + target, duration: duration)
+        }
         upstreamFailed(failure, isStale: false)
     }
 }
@@ -214,7 +319,11 @@ extension Exchange {
     /// Sends the body bytes passed on so far.
     func flushUpstream() {
         switch machine.state {
-        case .awaitingResponse(.open), .streamingResponse(.open), .tunneling(.open), .tunnelHalfClosed:
+        case .gathering: continueGathering()
+        case .awaitingResponse(.open):
+            upstream?.flush()
+            pauseUploadIfNeeded()
+        case .streamingResponse(.open), .tunneling(.open), .tunnelHalfClosed:
             upstream?.flush()
         default: break
         }
@@ -230,14 +339,12 @@ extension Exchange {
     func bodyTooLarge() {
         cancelUpstream()
         telemetry.failed(.bodyTooLarge)
-        guard case .awaitingResponse = machine.state, let permit else { return abortResponse(.bodyTooLarge) }
-        respond(snapshot.config.routes[permit.route].problem(.contentTooLarge), now: context.now)
-    }
-
-    /// Starts the response timeout. Called when the request has been sent.
-    func expectResponse() {
-        guard let route else { return }
-        downstream?.setDeadline(telemetry.sentAt &+ route.responseHeadTimeout)
+        switch machine.state {
+        case .gathering, .awaitingResponse:
+            guard let route else { fallthrough }
+            respond(route.problem(.contentTooLarge), now: context.now)
+        default: abortResponse(.bodyTooLarge)
+        }
     }
 
     /// Maximum pause within a body, in nanoseconds.
@@ -245,96 +352,4 @@ extension Exchange {
 
     /// Maximum size of a request body, in bytes.
     var bodyLimit: Int { route?.bodyLimit ?? 0 }
-}
-
-/// Long-lived responses: tunnels and event streams.
-extension Exchange {
-    func upstreamUpgraded(_ head: borrowing ResponseHead) {
-        guard machine.switched(), let downstream else { return }
-        telemetry.responseStarted(status: head.status)
-        startTunnel(.upgraded)
-        downstream.writeUpgradeResponse(head)
-        downstream.flush()
-        // The upgrade was requested before draining began.
-        guard !isDraining else { return endTunnel(.draining) }
-        setTunnelDeadline()
-        checkSnapshotChange()
-        guard machine.isRelaying else { return }
-        downstream.resumeRequestBody()
-    }
-
-    func upstreamHalfClosed() {
-        switch machine.tunnelEnded() {
-        case .halfClose:
-            downstream?.writeEnd(trailers: nil)
-            downstream?.flush()
-        case .finish:
-            finishTunnel()
-        case .nothing:
-            break
-        }
-    }
-
-    func upstreamClosed() {
-        guard machine.state == .tunnelHalfClosed else { return }
-        machine.finish()
-        finishTunnel()
-    }
-
-    /// Both sides of the tunnel have ended.
-    func finishTunnel() {
-        upstream?.finishTunnel()
-        upstream = nil
-        downstream?.writeEnd(trailers: nil)
-        downstream?.flush()
-        finish(errorType: nil)
-        downstream?.exchangeCompleted()
-    }
-
-    private func startTunnel(_ kind: Tunnel.Kind) {
-        tunnel = Tunnel(kind, permit: permit, idleTimeout: snapshot.timeouts.tunnelIdle, now: context.now)
-    }
-
-    func setTunnelDeadline() {
-        if let tunnel { downstream?.setDeadline(tunnel.deadline) }
-    }
-
-    /// A long-lived response has started. The configuration may have changed since its request was received.
-    private func checkSnapshotChange() {
-        if snapshot !== context.snapshot { configurationReplaced() }
-    }
-
-    /// A new configuration is in effect. Requests with an ordinary response complete with the old one; tunnels
-    /// and event streams continue only if their route is unchanged.
-    func configurationReplaced() {
-        guard tunnel != nil, let permit else { return }
-        let config = snapshot.config
-        guard !context.snapshot.config.containsEquivalent(config.routes[permit.route].route, of: config) else { return }
-        endTunnel(.routeChanged)
-    }
-
-    /// Ends a long-lived response.
-    func endTunnel(_ reason: Tunnel.EndReason) {
-        guard let downstream, let action = tunnel?.end(reason), action != .abort else {
-            return abortResponse(reason.errorType)
-        }
-        if case .closeFrames(let code, let toClient, let toUpstream) = action {
-            if toClient, machine.isRelaying { downstream.writeBody(WebSocketClose.frame(code, mask: nil)) }
-            downstream.writeEnd(trailers: nil)
-            downstream.flush()
-            if toUpstream {
-                upstream?.writeBody(WebSocketClose.frame(code, mask: UInt32(truncatingIfNeeded: context.random())))
-                upstream?.flush()
-            }
-            cancelUpstream()
-            machine.finish()
-        } else {
-            cancelUpstream()
-            machine.finish()
-            downstream.writeEnd(trailers: nil)
-            downstream.flush()
-        }
-        finish(errorType: reason.errorType)
-        downstream.exchangeCompleted()
-    }
 }

@@ -24,11 +24,26 @@ final class Exchange: Equatable {
     /// The route that the permit is for.
     var route: RouteRuntime?
     var replay = BodyReplay()
+    /// Credit of the client for sending the request body.
+    var uploadCredit = RateCredit(.init(time: 0, perByte: 0))
+    /// Body bytes for which ``uploadCredit`` has been extended before the request was forwarded.
+    var creditedBytes = 0
+    /// Credit of the client for reading the response; `nil` until it is behind for the first time.
+    var drainCredit: DrainCredit?
+    /// The limits that the request is counted for.
+    var countedCaps: CountedCaps = []
+    /// The client behind a trusted proxy that the request is counted for.
+    var forwardedClient: ClientAddressKey?
     private var ticketKeys = TicketKeyCache()
-    var upstream: UpstreamConnection?
+    var upstream: UpstreamLease?
     var pool: UpstreamPool?
+    /// Its place among those that wait for a connection.
+    var waiter: WaiterID?
+    var attempts = RequestAttempts()
     /// Set while the response is long-lived.
     var tunnel: Tunnel?
+    /// Time at which the response has to be complete, whatever the other timeouts; `nil` for none.
+    var callDeadline: UInt64?
     /// Whether this connection alone is draining.
     private var isConnectionDraining = false
 
@@ -64,6 +79,9 @@ final class Exchange: Equatable {
     var acceptsBody: Bool {
         machine.acceptsBody && (upstream?.isWritable ?? true)
     }
+
+    /// Whether body bytes that were passed on are buffered here.
+    var holdsBody: Bool { machine.holdsBody }
 
     // MARK: - The request
 
@@ -120,10 +138,14 @@ final class Exchange: Equatable {
         reference.adopt(context.snapshot)
         request.end()
         if tunnel != nil { tunnel = nil }
+        if callDeadline != nil { endTimeLimit() }
+        endInFlight()
         permit = nil
         route = nil
         pool = nil
-        replay.reset()
+        attempts.reset()
+        if drainCredit != nil { drainCredit = nil }
+        context.returnRequestBuffer(replay.reset())
     }
 
     var decider: RequestDecider {
@@ -207,22 +229,22 @@ final class Exchange: Equatable {
                 return respond(ProblemDocument(Problem(.contentTooLarge)), now: context.now)
             }
             replay.append(bytes)
+        case .gathering: gather(bytes)
         case .awaitingResponse, .streamingResponse:
             guard telemetry.receivedBodyBytes <= bodyLimit else { return bodyTooLarge() }
             if replay.isKept { replay.append(bytes) }
-            if request.framing == .chunked {
-                upstream?.writeFraming { ChunkEncoder.writeChunkStart(bytes.readableBytes, into: &$0) }
-                upstream?.writeBody(bytes)
-                upstream?.writeFraming { ChunkEncoder.writeChunkEnd(into: &$0) }
+            upstream?.writeBody(bytes, isChunked: request.framing == .chunked)
+            if tunnel == nil {
+                creditUpload(bytes.readableBytes)
             } else {
-                upstream?.writeBody(bytes)
+                tunnel?.activity(now: context.now)
+                setTunnelDeadline()
             }
-            if tunnel == nil { downstream?.setDeadline(context.now &+ bodyIdle) }
         case .tunneling, .tunnelHalfClosed:
             tunnel?.forwardedToUpstream(bytes, now: context.now)
             upstream?.writeBody(bytes)
             setTunnelDeadline()
-        case .idle, .waitingForBody, .waitingForConnection, .suspended, .respondingLocally:
+        case .idle, .waitingForConnection, .suspended, .respondingLocally:
             break
         }
     }
@@ -235,10 +257,13 @@ final class Exchange: Equatable {
                 let kept = trailers.map {
                     snapshot.config.trailerPolicy.filter($0, connection: request.summary.connection)
                 }
-                upstream?.writeFraming { ChunkEncoder.writeLastChunk(trailers: kept, into: &$0) }
+                upstream?.writeLastChunk(trailers: kept)
             }
             upstream?.finishRequest()
-            if machine.state == .awaitingResponse(.complete) { expectResponse() }
+            guard machine.state == .awaitingResponse(.complete) else { break }
+            telemetry.uploadCompleted(now: context.now)
+            expectResponse()
+        case .lease: bodyGathered(trailers: trailers)
         case .respond: dispatchAccountRequest()
         case .halfClose: upstream?.closeWriteSide()
         case .finishTunnel: finishTunnel()
@@ -254,9 +279,9 @@ final class Exchange: Equatable {
         switch machine.state {
         case .streamingResponse, .tunneling, .tunnelHalfClosed: abortResponse(.invalidRequest)
         case .waitingForConnection:
-            pool?.cancel(self)
+            cancelLease()
             respond(ProblemDocument(Problem(error)), now: context.now)
-        case .waitingForBody, .awaitingResponse, .bufferingBody, .suspended, .respondingLocally, .idle:
+        case .gathering, .awaitingResponse, .bufferingBody, .suspended, .respondingLocally, .idle:
             respond(ProblemDocument(Problem(error)), now: context.now)
         }
     }
@@ -265,21 +290,27 @@ final class Exchange: Equatable {
 
     /// The last deadline set has passed.
     func deadlineExpired(now: UInt64) {
+        if let callDeadline, callDeadline <= now { return callExpired(now: now) }
         downstream?.setDeadline(.max)
         if let action = tunnel?.deadlineExpired(now: now), execute(action, now: now) { return }
-        if machine.bodyArrived() { return lease(isFresh: false, now: now) }
+        if clientMayContinue(now: now) { return }
         switch machine.deadlineExpired() {
-        case .reject:
-            pool?.cancel(self)
-            upstreamFailed(UpstreamFailure(.poolExhausted), isStale: false)
         case .requestTimeout:
+            guard !isUploadPaused else {
+                cancelUpstream()
+                return upstreamFailed(UpstreamFailure(.responseTimeout), isStale: false)
+            }
+            if machine.state != .bufferingBody { slowClient(.upload, .rate) }
             cancelUpstream()
             telemetry.failed(.requestTimeout)
             respond(ProblemDocument(Problem(.requestTimeout)), now: now)
         case .responseTimeout:
-            cancelUpstream()
-            upstreamFailed(UpstreamFailure(.responseTimeout), isStale: false)
+            responseTimedOut(now: now)
         case .cut:
+            if drainCredit?.isBehind == true {
+                slowClient(.download, .rate)
+                return abortResponse(.clientTooSlow)
+            }
             abortResponse(.upstreamTimeout)
         case .nothing:
             break
@@ -289,9 +320,10 @@ final class Exchange: Equatable {
     /// The client has disconnected. ``downstream`` is not used after this.
     func downstreamClosed() {
         downstream = nil
+        if machine.awaitsResponse { reportCancellation() }
         switch machine.downstreamClosed() {
         case .cancelLease:
-            pool?.cancel(self)
+            cancelLease()
             finish(errorType: .clientClosed)
         case .closeUpstream:
             cancelUpstream()
@@ -314,6 +346,9 @@ extension Exchange {
         _ document: ProblemDocument, allow: String? = nil, moreFieldLines: [UInt8] = [], now: UInt64
     ) {
         telemetry.rejected(document.problem.reason)
+        if request.version == .http2, isCall {
+            return respond(LocalResponse(call: document, moreFieldLines: moreFieldLines, date: context.date))
+        }
         respond(
             LocalResponse(
                 document, requestID: telemetry.record.requestID, allow: allow, moreFieldLines: moreFieldLines,
@@ -325,7 +360,7 @@ extension Exchange {
         respond(LocalResponse(status: status, title: title, fieldLines: fieldLines, body: body, date: context.date))
     }
 
-    private func respond(_ response: LocalResponse) {
+    func respond(_ response: LocalResponse) {
         guard let downstream else { return }
         machine.respondedLocally()
         telemetry.localResponse(status: response.status, bodyLength: response.body.count)

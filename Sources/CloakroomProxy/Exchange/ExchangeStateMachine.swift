@@ -12,8 +12,8 @@ struct ExchangeStateMachine: Equatable {
     enum State: Equatable {
         /// No exchange is in progress.
         case idle
-        /// Waiting for the beginning of the request body, before a connection to the upstream is leased.
-        case waitingForBody
+        /// The request body is buffered, before a connection to the upstream is leased.
+        case gathering
         /// Waiting for a connection to the upstream.
         case waitingForConnection(RequestBody)
         /// The request is being sent to the upstream; no response has been received.
@@ -38,8 +38,17 @@ struct ExchangeStateMachine: Equatable {
     /// Whether body bytes may be passed on now; otherwise they are held back.
     var acceptsBody: Bool {
         switch state {
-        case .awaitingResponse(.open), .streamingResponse(.open), .tunneling(.open), .tunnelHalfClosed, .bufferingBody:
+        case .awaitingResponse(.open), .streamingResponse(.open), .tunneling(.open), .tunnelHalfClosed, .bufferingBody,
+            .gathering:
             true
+        default: false
+        }
+    }
+
+    /// Whether the request body that was passed on is buffered, because no upstream receives it yet.
+    var holdsBody: Bool {
+        switch state {
+        case .gathering, .waitingForConnection: true
         default: false
         }
     }
@@ -52,18 +61,35 @@ struct ExchangeStateMachine: Equatable {
         }
     }
 
-    // MARK: - The request
-
-    /// The request will be forwarded.
-    /// - Parameter mustWait: Whether part of its body must arrive first.
-    mutating func forward(hasBody: Bool, mustWait: Bool = false) {
-        state = mustWait ? .waitingForBody : .waitingForConnection(hasBody ? .open : .complete)
+    /// Whether the request is complete, as far as the upstream has to receive it.
+    var isRequestComplete: Bool {
+        switch state {
+        case .waitingForConnection(.complete), .awaitingResponse(.complete): true
+        default: false
+        }
     }
 
-    /// Enough of the body has arrived.
+    /// Whether the request is being sent, or was sent, and has no response.
+    var awaitsResponse: Bool {
+        if case .awaitingResponse = state { true } else { false }
+    }
+
+    // MARK: - The request
+
+    /// The request will be forwarded at once.
+    mutating func forward(hasBody: Bool) {
+        state = .waitingForConnection(hasBody ? .open : .complete)
+    }
+
+    /// The request will be forwarded when its body, or enough of it, has arrived.
+    mutating func gather() {
+        state = .gathering
+    }
+
+    /// The request is forwarded although its body is not complete.
     /// - Returns: Whether to lease a connection now.
-    mutating func bodyArrived() -> Bool {
-        guard state == .waitingForBody else { return false }
+    mutating func stopGathering() -> Bool {
+        guard state == .gathering else { return false }
         state = .waitingForConnection(.open)
         return true
     }
@@ -107,6 +133,8 @@ struct ExchangeStateMachine: Equatable {
     enum RequestEndAction: Equatable {
         /// Complete the request to the upstream.
         case finishRequest
+        /// The body is buffered as a whole: lease a connection.
+        case lease
         /// The body of an account request is complete.
         case respond
         /// Close the upstream connection's write side; it may still send data.
@@ -126,6 +154,9 @@ struct ExchangeStateMachine: Equatable {
         case .streamingResponse:
             state = .streamingResponse(.complete)
             return .finishRequest
+        case .gathering:
+            state = .waitingForConnection(.complete)
+            return .lease
         case .bufferingBody:
             return .respond
         case .tunneling(.open):
@@ -134,7 +165,7 @@ struct ExchangeStateMachine: Equatable {
         case .tunnelHalfClosed:
             state = .idle
             return .finishTunnel
-        case .tunneling(.complete), .idle, .waitingForBody, .waitingForConnection, .suspended, .respondingLocally:
+        case .tunneling(.complete), .idle, .waitingForConnection, .suspended, .respondingLocally:
             return .nothing
         }
     }
@@ -235,14 +266,12 @@ struct ExchangeStateMachine: Equatable {
             return .respond
         case .streamingResponse, .tunneling, .tunnelHalfClosed:
             return .cut
-        case .idle, .waitingForBody, .bufferingBody, .suspended, .respondingLocally:
+        case .idle, .gathering, .bufferingBody, .suspended, .respondingLocally:
             return .nothing
         }
     }
 
     enum DeadlineAction: Equatable {
-        /// No connection became available: 503.
-        case reject
         /// The request body stalls: 408.
         case requestTimeout
         /// The upstream does not respond: 504.
@@ -256,12 +285,11 @@ struct ExchangeStateMachine: Equatable {
     /// The deadline of the current state has passed.
     mutating func deadlineExpired() -> DeadlineAction {
         switch state {
-        case .waitingForConnection: .reject
-        case .waitingForBody, .awaitingResponse(.open), .bufferingBody: .requestTimeout
+        case .gathering, .awaitingResponse(.open), .bufferingBody: .requestTimeout
         case .awaitingResponse(.complete): .responseTimeout
         case .streamingResponse, .tunneling, .tunnelHalfClosed, .respondingLocally: .cut
-        // Work off the event loop has its own limits and always completes.
-        case .idle, .suspended: .nothing
+        // The pool limits the time that a request waits. Work off the event loop has its own limits and always completes.
+        case .idle, .waitingForConnection, .suspended: .nothing
         }
     }
 
@@ -286,7 +314,7 @@ struct ExchangeStateMachine: Equatable {
         case .waitingForConnection: .cancelLease
         case .awaitingResponse, .streamingResponse: .closeUpstream
         case .tunneling, .tunnelHalfClosed: .closeTunnel
-        case .waitingForBody, .bufferingBody, .suspended, .respondingLocally: .record
+        case .gathering, .bufferingBody, .suspended, .respondingLocally: .record
         }
     }
 }

@@ -13,6 +13,12 @@ struct ExchangeTelemetry {
     private(set) var startedAt: UInt64 = 0
     /// Time at which the last attempt was sent to the upstream; 0 before the first.
     private(set) var sentAt: UInt64 = 0
+    /// Time from which only the upstream is waited for: the end of the request, if its body was sent as it arrived,
+    /// otherwise ``sentAt``.
+    private(set) var awaitedSince: UInt64 = 0
+    /// Time at which the wait for the request body began.
+    private var bodyWaitStart: UInt64 = 0
+    private var queueStart: UInt64 = 0
     /// Number of request body bytes received.
     private(set) var receivedBodyBytes = 0
     /// `nil` unless the exchange is sampled.
@@ -105,25 +111,69 @@ struct ExchangeTelemetry {
 
     mutating func receivedBody(_ count: Int) { receivedBodyBytes += count }
 
+    /// The request begins to wait for a connection.
+    mutating func queueStarted(at now: UInt64) { queueStart = now }
+
+    /// It waits no longer.
+    /// - Returns: How long it waited for this connection, in nanoseconds.
+    mutating func queueEnded(at now: UInt64) -> UInt64 {
+        let time = now &- queueStart
+        record.queueNanoseconds &+= time
+        if spans != nil { addEvent("queue", duration: time) }
+        return time
+    }
+
+    /// The request waits for its body before it is forwarded.
+    mutating func bodyWaitStarted(at now: UInt64) { bodyWaitStart = now }
+
+    /// The request is forwarded.
+    mutating func bodyWaitEnded(at now: UInt64) {
+        record.bodyWaitNanoseconds = now &- bodyWaitStart
+        if spans != nil { addEvent("body_wait", duration: now &- bodyWaitStart) }
+    }
+
+    /// Adds the end of a wait to the server span.
+    /// - Parameter duration: In nanoseconds.
+    private func addEvent(_ name: String, duration: UInt64) {
+        let milliseconds = Double(duration) / 1_000_000
+        serverSpan?.addEvent(SpanEvent(name: name, attributes: ["cloakroom.duration_ms": .double(milliseconds)]))
+    }
+
     // MARK: - Attempts
 
     /// The request is about to be sent to a target of an upstream.
-    mutating func startAttempt(_ upstream: UpstreamRuntime, targetIndex: Int, config: ConfigSnapshot, now: UInt64) {
-        record.upstreamIndex = upstream.firstTarget + targetIndex
+    /// - Parameter resends: How often it was sent before.
+    mutating func startAttempt(
+        _ upstream: UpstreamRuntime, target: TargetRuntime, isHTTP2: Bool = false, resends: Int = 0,
+        config: ConfigSnapshot, now: UInt64
+    ) {
+        record.upstreamIndex = upstream.firstTarget + target.index
+        record.upstreamPeer = target.peer
+        record.upstreamProtocol = isHTTP2 ? .http2 : nil
         sentAt = now
+        awaitedSince = now
         guard spans != nil, let serverSpan, let tracer = config.tracer else { return }
         let span = tracer.startAnySpan("\(record.method.label)", context: serverSpan.context, ofKind: .client)
-        let target = upstream.configuration.targets[targetIndex]
+        let configured = upstream.configuration.targets[target.index]
         span.attributes["http.request.method"] = "\(record.method.label)"
-        span.attributes["server.address"] = target.serverAddress
-        if let port = target.serverPort { span.attributes["server.port"] = Int64(port) }
-        if record.retries > 0 { span.attributes["http.request.resend_count"] = Int64(record.retries) }
+        span.attributes["server.address"] = configured.serverAddress
+        if let port = configured.serverPort { span.attributes["server.port"] = Int64(port) }
+        // Which address of a host name.
+        if let address = target.state.identity.address { span.attributes["network.peer.address"] = address }
+        span.attributes["network.protocol.version"] = isHTTP2 ? "2" : "1.1"
+        if resends > 0 { span.attributes["http.request.resend_count"] = Int64(resends) }
         spans?.client = span
         propagate(span)
     }
 
     /// The complete request is written. The time before belongs to the gateway, the time after it to the upstream.
-    mutating func requestWritten(now: UInt64) { sentAt = now }
+    mutating func requestWritten(now: UInt64) {
+        sentAt = now
+        awaitedSince = now
+    }
+
+    /// A body that was sent as it arrived is complete. The time before is that of the client and of the upstream.
+    mutating func uploadCompleted(now: UInt64) { awaitedSince = now }
 
     /// The attempt failed.
     mutating func endAttempt(_ failure: UpstreamFailure, now: UInt64) {
@@ -131,9 +181,9 @@ struct ExchangeTelemetry {
         endAttempt(errorType: "\(failure.label.label)", status: nil)
     }
 
-    /// The upstream rejected the session's token; the request is sent again with another one.
-    mutating func endRejectedAttempt() {
-        endAttempt(errorType: "401", status: 401)
+    /// The response is not forwarded, because the request is sent again.
+    mutating func endRejectedAttempt(status: Int) {
+        endAttempt(errorType: "\(status)", status: Int64(status))
     }
 
     private mutating func endAttempt(errorType: @autoclosure () -> String, status: Int64?) {
@@ -146,8 +196,10 @@ struct ExchangeTelemetry {
     }
 
     /// The request is sent again.
-    mutating func retried() {
+    /// - Parameter reason: `nil` for a replay with another token.
+    mutating func retried(_ reason: RetryReason? = nil) {
         record.retries += 1
+        if let reason { record.retryReason = reason }
         record.upstreamDurationNanoseconds = nil
     }
 

@@ -74,15 +74,6 @@ struct InboundRequest {
         head.target = ByteRange(start: 0, count: 0)
     }
 
-    /// Whether the request is idempotent (RFC 9110 §9.2.2) and has no body, so it can be sent again.
-    var isRepeatable: Bool {
-        guard framing == .none else { return false }
-        return switch method {
-        case .get, .head, .put, .delete, .options, .trace: true
-        case .post, .patch, .connect, .other: false
-        }
-    }
-
     /// Whether the request body is known to exceed a limit.
     func exceeds(_ limit: Int) -> Bool {
         if case .length(let length) = framing { length > limit } else { false }

@@ -10,6 +10,8 @@ final class Peer: Sendable {
     /// Whether its forwarding fields are trusted.
     let isTrusted: Bool
     let scheme: URIScheme
+    /// The requests in flight of its address; `nil` if they are not counted here, as for trusted proxies.
+    let load: ClientLoad?
     /// `nil` without TLS.
     let tlsVersion: TLSVersion?
     /// `X-Client-Cert-Subject: …` with its line end; empty without a verified certificate.
@@ -31,9 +33,10 @@ final class Peer: Sendable {
 
     init(
         address: String, isTLS: Bool, trusted: [CIDRBlock], tlsVersion: TLSVersion? = nil,
-        certificateSubject: String? = nil
+        certificateSubject: String? = nil, load: ClientLoad? = nil
     ) {
         self.address = address
+        self.load = load
         self.tlsVersion = tlsVersion
         certificateLine = certificateSubject.map { Array("\(Self.certificateField): \($0)\r\n".utf8) } ?? []
         isTrusted = trusted.contains { $0.contains(address) }
@@ -57,6 +60,8 @@ struct DownstreamConnectionInfo {
     let isTLS: Bool
     /// The client's address from a PROXY header; `nil` to use the connection's remote address.
     var sourceAddress: String?
+    /// The requests in flight of the client's address; `nil` if they are not counted.
+    var load: ClientLoad?
     /// `nil` without TLS.
     var tlsVersion: TLSVersion?
     /// Subject of the client's certificate, if one was requested and verified.
@@ -67,6 +72,6 @@ struct DownstreamConnectionInfo {
         Peer(
             address: sourceAddress ?? channel.remoteAddress?.ipAddress ?? "unknown", isTLS: isTLS,
             trusted: context.snapshot.config.configuration.trustedProxies, tlsVersion: tlsVersion,
-            certificateSubject: certificateSubject)
+            certificateSubject: certificateSubject, load: load)
     }
 }

@@ -24,9 +24,12 @@ protocol ResponseWriter: AnyObject {
     func flush()
     /// Whether more can be written at the moment.
     var isWritable: Bool { get }
-    /// Whether enough of the request body has arrived to forward the request; otherwise
-    /// ``Exchange/bodyArrived()`` follows.
-    var hasPlausibleBody: Bool { get }
+    /// Bytes written that the client has not accepted.
+    /// - Parameter isExact: Whether to include what the system has taken over and the client has not acknowledged, which
+    ///   may cost a system call.
+    func unacceptedBytes(isExact: Bool) -> Int
+    /// The body bytes that the exchange had buffered are forwarded or dropped.
+    func bufferedBodySent()
     /// Resumes a request body that was held back.
     func resumeRequestBody()
     /// Discards what has been written of the upstream's response.
@@ -38,6 +41,8 @@ protocol ResponseWriter: AnyObject {
     func exchangeCompleted()
     /// Sets the time at which ``Exchange/deadlineExpired(now:)`` is called.
     func setDeadline(_ deadline: UInt64)
+    /// Limits the present deadline, and all further ones of this request.
+    func limitDeadlines(to limit: UInt64)
 }
 
 /// Fields added to a forwarded response.

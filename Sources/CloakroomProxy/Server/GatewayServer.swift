@@ -27,6 +27,7 @@ public final class GatewayServer: Service, Unprintable {
     private let onListening: @Sendable ([BoundListener]) async -> Void
     private let phase = Mutex(Phase.starting)
     private let running = Mutex<Running?>(nil)
+    private let areTargetsChecked = UpstreamSupervisor.ReadinessFlag()
 
     private enum Phase {
         case starting, listening, draining, stopped
@@ -54,9 +55,10 @@ public final class GatewayServer: Service, Unprintable {
         self.onListening = onListening
     }
 
-    /// Whether it accepts requests: all listeners are bound, and shutdown has not begun.
+    /// Whether it accepts requests: all listeners are bound, the first round of health checks is complete, and shutdown
+    /// has not begun.
     public var isReady: Bool {
-        phase.withLock { if case .listening = $0 { true } else { false } }
+        areTargetsChecked.isSet && phase.withLock { if case .listening = $0 { true } else { false } }
     }
 
     /// Whether shutdown has begun and connections are being drained.
@@ -79,6 +81,7 @@ public final class GatewayServer: Service, Unprintable {
     }
 
     private func serve(on group: MultiThreadedEventLoopGroup, loopCount: Int) async throws {
+        config.activateTargets()
         let loops = try await LoopContextGroup(group: group, config: config, loopCount: loopCount)
         let limit = ConnectionLimit(connectionLimit())
         let listeners: [Listener]
@@ -97,6 +100,10 @@ public final class GatewayServer: Service, Unprintable {
             await loops.drainTLS()
         }
         async let _: Void = HeapTrimmer.watch(limit)
+        async let _: Void = UpstreamSupervisor(
+            { self.currentConfig.upstreams }, loops: loops,
+            reporter: UpstreamReporter(logger), isReady: areTargetsChecked
+        ).run()
         running.withLock { $0 = Running(config: config, loops: loops, listeners: listeners) }
         phase.withLock { $0 = .listening }
         await onListening(
@@ -133,7 +140,9 @@ public final class GatewayServer: Service, Unprintable {
     /// gateway, one that fails to start must not receive connections.
     private func makeListeners(loops: LoopContextGroup, limit: ConnectionLimit) throws -> [Listener] {
         let addresses = PerClientConnectionLimit(
-            config.configuration.limits.connectionsPerAddress, exempt: config.configuration.trustedProxies)
+            config.configuration.limits.connectionsPerAddress,
+            countsRequests: config.configuration.limits.inFlightPerAddress > 0,
+            exempt: config.configuration.trustedProxies)
         let rejections = RejectionCounters(config.telemetry.metrics)
         return try config.configuration.listeners.enumerated().map { index, configuration in
             try Listener(
@@ -204,6 +213,7 @@ extension GatewayServer {
         var asksForOther = false
         for change in changes where !change.relaxesClientAuth { asksForOther = change.commit() || asksForOther }
         self.running.withLock { $0?.config = config }
+        config.activateTargets()
         try await standing.loops.apply(config, onRetired: onRetired)
         for change in changes where change.relaxesClientAuth { asksForOther = change.commit() || asksForOther }
         // Connections still in the TLS handshake must meet the new requirements.
@@ -211,10 +221,12 @@ extension GatewayServer {
     }
 
     /// Status of the upstreams, in the order of the current configuration.
-    public func upstreamStatus() -> [UpstreamStatus] {
-        let config = running.withLock { $0?.config } ?? config
-        return config.upstreams.map(\.status)
-    }
+    public func upstreamStatus() -> [UpstreamStatus] { currentConfig.upstreams.map(\.status) }
+
+    /// The targets of all upstreams of the current configuration, which the next one keeps if they are unchanged.
+    public func upstreamTargets() -> [UpstreamTargets] { currentConfig.upstreams.map(\.targets) }
+
+    private var currentConfig: ConfigSnapshot { running.withLock { $0?.config } ?? config }
 
     /// Certificates that new connections use.
     public func certificates() -> [CertificateStatus] {

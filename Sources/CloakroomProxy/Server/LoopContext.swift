@@ -12,6 +12,10 @@ final class LoopContext {
     private(set) var snapshot: LoopSnapshot
     /// Number of event loops; limits that apply to the process are divided by it.
     let loopCount: Int
+    /// Number of this event loop, from 0.
+    let index: Int
+    /// All event loops, to send messages to them.
+    let neighbours: LoopNeighbours
     private(set) var isDraining = false
     private var registered: [any LoopRegistered] = []
     private let logger: Logger
@@ -28,6 +32,10 @@ final class LoopContext {
         return { bound.value.flushAll() }
     }()
     private var bodyWindows: Int
+    /// The requests in flight of clients behind trusted proxies.
+    var forwardedLoads = ForwardedClientLoads()
+    /// Bytes of request bodies that are buffered before a connection to the upstream is leased.
+    private(set) var requestBufferBytes = 0
     private var generator = SplitMix64()
     private var clock: LoopClock
     private var tick: RepeatedTask?
@@ -35,9 +43,14 @@ final class LoopContext {
     /// Retired snapshots that are used by exchanges in progress.
     private var retired: [LoopSnapshot] = []
 
-    init(eventLoop: any EventLoop, config: ConfigSnapshot, loopCount: Int) {
+    init(
+        eventLoop: any EventLoop, config: ConfigSnapshot, loopCount: Int, index: Int = 0,
+        neighbours: LoopNeighbours = LoopNeighbours()
+    ) {
         self.eventLoop = eventLoop
         self.loopCount = loopCount
+        self.index = index
+        self.neighbours = neighbours
         bodyWindows = Self.bodyMemory / Self.bodyWindow / loopCount
         logger = config.logger
         clock = LoopClock(config.sessionClock)
@@ -51,14 +64,26 @@ final class LoopContext {
         updateTime()
         let old = snapshot
         snapshot = LoopSnapshot(config)
-        snapshot.open(on: self)
+        snapshot.open(on: self, adopting: old)
         retired.append(old)
         for member in registered { member.configurationReplaced() }
         let bound = NIOLoopBound(self, eventLoop: eventLoop)
-        old.retire {
+        old.retire(to: snapshot) {
             bound.value.forget(old)
             onRetired()
         }
+    }
+
+    /// The pools for an upstream: that of the configuration in effect, and those of previous ones that exchanges in
+    /// progress use.
+    func pools(of targets: UpstreamTargets) -> [UpstreamPool] {
+        var found: [UpstreamPool] = []
+        for snapshot in [snapshot] + retired {
+            for pool in snapshot.pools where pool.upstream.targets === targets {
+                if !found.contains(where: { $0 === pool }) { found.append(pool) }
+            }
+        }
+        return found
     }
 
     /// Drains TLS connections.
@@ -69,7 +94,16 @@ final class LoopContext {
 
     private func forget(_ snapshot: LoopSnapshot) {
         snapshot.telemetry.flush()
+        for pool in poolsOnly(of: snapshot) {
+            pool.report()
+            pool.tunnels?.report()
+        }
         retired.removeAll { $0 === snapshot }
+    }
+
+    /// The pools of a retired configuration that the one in effect does not use.
+    private func poolsOnly(of old: LoopSnapshot) -> [UpstreamPool] {
+        old.pools.filter { pool in !snapshot.pools.contains { $0 === pool } }
     }
 
     /// Time of the current event, in nanoseconds of a monotonic clock. Read once per event by the handler that receives
@@ -112,6 +146,20 @@ final class LoopContext {
         logger.info("malformed request rejected", metadata: ["error_type": "\(reason)", "peer": "\(peer)"])
     }
 
+    /// Counts a client that was too slow, and logs it at most once a minute for each direction and cause.
+    func slowClient(
+        _ direction: SlowClientDirection, _ cause: SlowClientCause, of snapshot: LoopSnapshot, route: String?,
+        peer: String
+    ) {
+        guard snapshot.config.telemetry.metrics.clientLimits.slowClient(direction, cause, now: now) else { return }
+        logger.warning(
+            "slow client disconnected",
+            metadata: [
+                "event": "slow_client", "direction": "\(direction.rawValue)", "cause": "\(cause.rawValue)",
+                "route": "\(route ?? "")", "peer": "\(peer)",
+            ])
+    }
+
     /// A random number for ids: unique, not secret.
     func random() -> UInt64 { generator.next() }
 
@@ -148,6 +196,16 @@ final class LoopContext {
 
     /// Returns a body window.
     func returnBodyWindow() { bodyWindows += 1 }
+
+    /// Counts buffered bytes of request bodies.
+    /// - Returns: `false` if the loop's part of `limits.requestBuffers` is exceeded. The bytes are counted nevertheless.
+    func takeRequestBuffer(_ count: Int) -> Bool {
+        requestBufferBytes += count
+        return requestBufferBytes <= snapshot.config.configuration.limits.requestBuffers / loopCount
+    }
+
+    /// The bytes are not buffered any more.
+    func returnRequestBuffer(_ count: Int) { requestBufferBytes -= count }
 
     // MARK: - Registered connections
 
@@ -203,8 +261,36 @@ final class LoopContext {
             }
             index -= 1
         }
+        for pool in snapshot.pools { pool.tick() }
+        for old in retired {
+            for pool in poolsOnly(of: old) { pool.tick() }
+        }
+        relievePools(now: now)
         snapshot.telemetry.flush()
         for old in retired { old.telemetry.flush() }
+    }
+
+    /// Ends leases of slow clients if other requests wait for a connection to the same upstream.
+    private func relievePools(now: UInt64) {
+        relieve(snapshot.pools, snapshot.pressure, now: now)
+        for old in retired { relieve(poolsOnly(of: old), old.pressure, now: now) }
+    }
+
+    private func relieve(_ pools: [UpstreamPool], _ pressure: PressureRule, now: UInt64) {
+        guard pressure.rate > 0 else { return }
+        // WebSockets have no leases of slow clients that could end.
+        for pool in pools {
+            let waiting = pool.starvedWaiters(now: now)
+            guard waiting > 0 else { continue }
+            var leases: [PressureRule.Lease] = []
+            var holders: [any LoopRegistered] = []
+            for member in registered {
+                guard let lease = member.leaseOfSlowClient(from: pool, now: now) else { continue }
+                leases.append(lease)
+                holders.append(member)
+            }
+            for index in pressure.select(waiting, of: leases) { holders[index].endLeaseOfSlowClient() }
+        }
     }
 
     // MARK: - Drain
@@ -246,9 +332,15 @@ protocol LoopRegistered: AnyObject {
     func configurationReplaced()
     func drain()
     func closeNow()
+    /// The lease that it holds of a pool, if an exchange waits for its client.
+    func leaseOfSlowClient(from pool: UpstreamPool, now: UInt64) -> PressureRule.Lease?
+    /// Ends the lease, because other requests wait.
+    func endLeaseOfSlowClient()
 }
 
 extension LoopRegistered {
     var usesTLS: Bool { false }
     func configurationReplaced() {}
+    func leaseOfSlowClient(from pool: UpstreamPool, now: UInt64) -> PressureRule.Lease? { nil }
+    func endLeaseOfSlowClient() {}
 }

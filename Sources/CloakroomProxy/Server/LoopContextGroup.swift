@@ -1,6 +1,7 @@
 import CloakroomCore
 import NIOCore
 import NIOPosix
+import Synchronization
 
 /// Contexts of all event loops.
 final class LoopContextGroup: Sendable {
@@ -10,16 +11,36 @@ final class LoopContextGroup: Sendable {
     init(group: MultiThreadedEventLoopGroup, config: ConfigSnapshot, loopCount: Int) async throws {
         var contexts: [ObjectIdentifier: NIOLoopBound<LoopContext>] = [:]
         var eventLoops: [any EventLoop] = []
-        for eventLoop in group.makeIterator() {
+        var ordered: [NIOLoopBound<LoopContext>] = []
+        let neighbours = LoopNeighbours()
+        for (index, eventLoop) in group.makeIterator().enumerated() {
             eventLoops.append(eventLoop)
-            contexts[ObjectIdentifier(eventLoop)] = try await eventLoop.submit {
-                let context = LoopContext(eventLoop: eventLoop, config: config, loopCount: loopCount)
+            let context = try await eventLoop.submit {
+                let context = LoopContext(
+                    eventLoop: eventLoop, config: config, loopCount: loopCount, index: index, neighbours: neighbours)
                 context.start()
                 return NIOLoopBound(context, eventLoop: eventLoop)
             }.get()
+            contexts[ObjectIdentifier(eventLoop)] = context
+            ordered.append(context)
         }
         self.contexts = contexts
         self.eventLoops = eventLoops
+        neighbours.set(ordered, on: eventLoops)
+    }
+
+    /// One of the event loops.
+    var any: any EventLoop { eventLoops.randomElement() ?? MultiThreadedEventLoopGroup.singleton.any() }
+
+    /// The targets of an upstream have changed: all pools for it use the new ones when this returns.
+    func targetsChanged(of targets: UpstreamTargets) async {
+        for eventLoop in eventLoops {
+            try? await eventLoop.submit {
+                guard let context = self.context(of: eventLoop) else { return }
+                context.updateTime()
+                for pool in context.pools(of: targets) { pool.targetsChanged() }
+            }.get()
+        }
     }
 
     /// The context of an event loop. Must be called on that loop.
@@ -91,6 +112,29 @@ final class LoopContextGroup: Sendable {
                 context.closeAll()
                 context.stop()
             }.get()
+        }
+    }
+}
+
+/// The event loops by number, so that one can send messages to another.
+final class LoopNeighbours: Sendable {
+    private struct Neighbour {
+        let eventLoop: any EventLoop
+        let context: NIOLoopBound<LoopContext>
+    }
+
+    private let loops = Mutex<[Neighbour]>([])
+
+    func set(_ contexts: [NIOLoopBound<LoopContext>], on eventLoops: [any EventLoop]) {
+        loops.withLock { $0 = zip(eventLoops, contexts).map { Neighbour(eventLoop: $0, context: $1) } }
+    }
+
+    /// Calls a function on another event loop, soon. Does nothing if there is no loop with the number.
+    func send(to index: Int, _ call: @escaping @Sendable (LoopContext) -> Void) {
+        guard let loop = loops.withLock({ $0.indices.contains(index) ? $0[index] : nil }) else { return }
+        loop.eventLoop.execute {
+            loop.context.value.updateTime()
+            call(loop.context.value)
         }
     }
 }

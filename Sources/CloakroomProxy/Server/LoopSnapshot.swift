@@ -14,6 +14,15 @@ final class LoopSnapshot {
     let timeouts: TimeoutNanoseconds
     /// Maximum number of requests of a client connection; 0 for none.
     let requestLimit: Int
+    /// Bytes of a request body that are buffered before a connection to the upstream is leased.
+    let requestBuffer: Int
+    /// Nanoseconds of ``RateCredit`` that a byte gives back.
+    private let nanosecondsPerByte: UInt64
+    /// Maximum numbers of requests in flight; 0 for none.
+    let inFlightPerAddress: Int
+    let inFlightPerSession: Int
+    /// Which leases of slow clients end while other requests wait.
+    let pressure: PressureRule
     private(set) var pools: [UpstreamPool] = []
     /// Number of exchanges and off-loop operations that use it.
     private(set) var activeCount = 0
@@ -29,15 +38,32 @@ final class LoopSnapshot {
             accessLogRatios: config.configuration.routes.map(\.accessLogRatio))
         timeouts = TimeoutNanoseconds(config.configuration.timeouts)
         requestLimit = config.configuration.limits.requestsPerConnection
+        requestBuffer = config.configuration.limits.requestBuffer
+        nanosecondsPerByte = RateCredit.Limit.nanosecondsPerByte(
+            minimumRate: config.configuration.limits.minimumRate)
+        inFlightPerAddress = config.configuration.limits.inFlightPerAddress
+        inFlightPerSession = config.configuration.limits.inFlightPerSession
+        pressure = PressureRule(rate: config.configuration.limits.pressureRate)
         headLimits = HeadLimits(
             head: config.configuration.limits.head, fields: config.configuration.limits.fields,
             target: config.configuration.limits.target)
     }
 
-    /// Creates the pools.
-    func open(on context: LoopContext) {
-        pools = config.upstreams.map {
-            UpstreamPool($0, timeouts: timeouts, headLimits: headLimits, context: context)
+    /// The limit of clients that send or read slowly.
+    /// - Parameter time: Maximum pause in nanoseconds; `nil` for `timeouts.bodyIdle`.
+    func creditLimit(time: UInt64? = nil) -> RateCredit.Limit {
+        RateCredit.Limit(time: time ?? timeouts.bodyIdle, perByte: nanosecondsPerByte)
+    }
+
+    /// Creates the pools. Those of the previous snapshot whose upstream is unchanged are kept with their connections.
+    func open(on context: LoopContext, adopting previous: LoopSnapshot? = nil) {
+        pools = config.upstreams.map { upstream in
+            let settings = UpstreamPool.Settings(connect: timeouts.connect, headLimits: headLimits)
+            if let pool = previous?.pools.first(where: { $0.serves(upstream, settings) }) {
+                pool.adopt(upstream)
+                return pool
+            }
+            return UpstreamPool(upstream, settings, context: context)
         }
     }
 
@@ -55,11 +81,11 @@ final class LoopSnapshot {
         }
     }
 
-    /// Retires the snapshot: no exchange begins with it any more. Its idle upstream connections are closed; leased ones
-    /// are closed when they are returned.
+    /// Retires the snapshot: no exchange begins with it any more. The pools that its successor does not keep close their
+    /// idle connections, and leased ones when they are returned.
     /// - Parameter onRetired: Called when the last exchange has ended, possibly at once.
-    func retire(onRetired: @escaping () -> Void) {
-        for pool in pools { pool.close() }
+    func retire(to successor: LoopSnapshot, onRetired: @escaping () -> Void) {
+        for pool in pools where !successor.pools.contains(where: { $0 === pool }) { pool.close() }
         guard activeCount > 0 else { return onRetired() }
         self.onRetired = onRetired
     }

@@ -5,6 +5,7 @@ import FoundationEssentials
 public import Logging
 import NIOCore
 import NIOSSL
+import Synchronization
 public import Tracing
 
 /// An immutable configuration prepared for serving: all tables, policies and problem documents that requests need.
@@ -80,12 +81,14 @@ public final class ConfigSnapshot: Sendable {
         let source = configuration.sessionSource
         routes = configuration.routes.map { RouteRuntime($0, configuration: configuration, source: source) }
         var targets: [UpstreamTarget] = []
-        let selectors =
+        let shared =
             try upstreamTargets
-            ?? configuration.upstreams.map { try UpstreamTargets($0, resolver: resolver, logger: logger) }
-        upstreams = zip(configuration.upstreams, selectors).map { upstream, selector in
-            let entry = UpstreamRuntime(
-                upstream, selector, firstTarget: targets.count, metrics: telemetry.metrics)
+            ?? configuration.upstreams.map {
+                try UpstreamTargets(
+                    $0, loops: configuration.eventLoops ?? System.coreCount, resolver: resolver, logger: logger)
+            }
+        upstreams = zip(configuration.upstreams, shared).map { upstream, shared in
+            let entry = UpstreamRuntime(upstream, shared, firstTarget: targets.count, metrics: telemetry.metrics)
             targets += upstream.targets.map {
                 UpstreamTarget(upstream: upstream.name, address: $0.serverAddress, port: $0.serverPort ?? 0)
             }
@@ -96,6 +99,12 @@ public final class ConfigSnapshot: Sendable {
 }
 
 extension ConfigSnapshot {
+    /// The configuration is in effect: its settings apply to the targets that it shares with the previous one.
+    func activateTargets() {
+        let now = NIODeadline.now().uptimeNanoseconds
+        for upstream in upstreams { upstream.targets.activate(now: now) }
+    }
+
     /// Whether these tables contain an equivalent of another configuration's route: the same access rules, upstream and
     /// credentials.
     func containsEquivalent(_ route: Route, of others: ConfigSnapshot) -> Bool {
@@ -123,6 +132,10 @@ final class RouteRuntime: Sendable {
     let bodyLimit: Int
     let responseHeadTimeout: UInt64
     let bodyIdleTimeout: UInt64
+    /// Maximum time of a request in nanoseconds; 0 for none.
+    let deadline: UInt64
+    /// Requests in flight, counted only if the route limits them.
+    private let inFlight = Atomic<Int>(0)
     /// Lower-case names of fields that are forwarded although the policy strips them.
     let passedFields: [[UInt8]]
 
@@ -132,9 +145,23 @@ final class RouteRuntime: Sendable {
         unauthorized = UnauthorizedProblems(messages: route.messages)
         passedFields = route.passFields.map { Array($0.lowercased().utf8) }
         bodyLimit = route.bodyLimit ?? configuration.limits.body
-        bodyIdleTimeout = (route.bodyIdleTimeout ?? configuration.timeouts.bodyIdle).wholeNanoseconds
+        // The messages of a gRPC call may be far apart, in both directions.
+        let bodyIdle = route.grpc ? configuration.timeouts.tunnelIdle : configuration.timeouts.bodyIdle
+        bodyIdleTimeout = (route.bodyIdleTimeout ?? bodyIdle).wholeNanoseconds
+        deadline = route.deadline.wholeNanoseconds
         responseHeadTimeout = (route.responseHeadTimeout ?? configuration.timeouts.responseHead).wholeNanoseconds
     }
+
+    /// Counts a request in flight. Call only if the route limits them; ``endRequest()`` follows.
+    /// - Returns: Whether the limit allows it. Otherwise nothing is counted.
+    func beginRequest() -> Bool {
+        guard inFlight.wrappingAdd(1, ordering: .relaxed).newValue > route.inFlight else { return true }
+        endRequest()
+        return false
+    }
+
+    /// A request that was counted has ended.
+    func endRequest() { inFlight.wrappingSubtract(1, ordering: .relaxed) }
 
     /// Whether `Vary: Cookie` is required. If a session is optional, responses without one depend on the cookie too.
     /// The `Vary` of such an upstream is not sufficient, because it never sees the cookie.

@@ -4,14 +4,14 @@ import CloakroomWire
 import Logging
 import NIOCore
 import NIOSSL
+import Synchronization
 
 /// Runtime state of an upstream. A class for the same reason as ``RouteRuntime``.
 final class UpstreamRuntime: Sendable {
     let configuration: UpstreamConfiguration
-    let targets: [TargetRuntime]
-    /// Selects one of ``targets``.
-    let selector: UpstreamTargets
-    /// Index of its first target in ``ConfigSnapshot/targets``.
+    /// Its targets, and the board that selects among them.
+    let targets: UpstreamTargets
+    /// Index of its first configured target in ``ConfigSnapshot/targets``.
     let firstTarget: Int
     /// Its API token; `nil` without one.
     let apiToken: Secret?
@@ -22,17 +22,20 @@ final class UpstreamRuntime: Sendable {
     let activeConnections: GaugeHandle
     let idleConnections: GaugeHandle
     let pendingRequests: GaugeHandle
-    let retries: CounterHandle
     let replays: CounterHandle
+    let metrics: UpstreamMetrics
+    /// By index of the configured target.
+    let targetMetrics: [UpstreamTargetMetrics]
+    /// Of the targets with host names whose addresses are targets, by index.
+    let dnsMetrics: [Int: UpstreamDNSMetrics]
     private let injectedNames: CounterHandle
     private let injectedValues: CounterHandle
     private let siteData: CounterHandle
 
-    init(_ configuration: UpstreamConfiguration, _ selector: UpstreamTargets, firstTarget: Int, metrics: GatewayMetrics)
+    init(_ configuration: UpstreamConfiguration, _ targets: UpstreamTargets, firstTarget: Int, metrics: GatewayMetrics)
     {
         self.configuration = configuration
-        self.selector = selector
-        targets = selector.entries
+        self.targets = targets
         self.firstTarget = firstTarget
         apiToken = configuration.apiToken?.value
         apiTokenLine =
@@ -41,11 +44,37 @@ final class UpstreamRuntime: Sendable {
         activeConnections = metrics.upstreamConnections(upstream: configuration.name, state: .active)
         idleConnections = metrics.upstreamConnections(upstream: configuration.name, state: .idle)
         pendingRequests = metrics.upstreamPendingRequests(upstream: configuration.name)
-        retries = metrics.upstreamRetries(upstream: configuration.name, reason: "stale_connection")
+        let own = metrics.upstream(configuration.name)
+        self.metrics = own
+        targetMetrics = configuration.targets.map { own.target($0.description) }
+        dnsMetrics = targets.names.withLock { names in
+            var metrics: [Int: UpstreamDNSMetrics] = [:]
+            for index in names.keys {
+                let target = configuration.targets[index].description
+                metrics[index] = own.dns(target: target, interval: configuration.dns.interval)
+            }
+            return metrics
+        }
         replays = metrics.upstreamRetries(upstream: configuration.name, reason: "rejected_token")
         injectedNames = metrics.removedResponseFields(upstream: configuration.name, reason: "injected_name")
         injectedValues = metrics.removedResponseFields(upstream: configuration.name, reason: "injected_value")
         siteData = metrics.removedResponseFields(upstream: configuration.name, reason: "clear_site_data")
+    }
+
+    /// The counters of a target.
+    func metrics(of target: TargetIdentity) -> UpstreamTargetMetrics? {
+        let index = configuration.targets.firstIndex {
+            $0.serverAddress == target.host && ($0.serverPort ?? 0) == target.port && $0.scheme == target.scheme
+        }
+        return index.map { targetMetrics[$0] }
+    }
+
+    /// Removes the series of the upstream, except those of targets; see ``UpstreamGauges/withdraw(_:)``.
+    func unregister() {
+        metrics.unregister(and: [
+            activeConnections, idleConnections, pendingRequests, replays, injectedNames, injectedValues, siteData,
+        ])
+        if configuration.protocolVersion != .http1 { metrics.http2().unregister() }
     }
 
     /// Counts fields removed from a response.
@@ -63,20 +92,56 @@ extension UpstreamRuntime {
     /// Status for operators.
     /// - Parameter now: Nanoseconds of the event loops' clock (`NIODeadline`).
     func status(now: UInt64) -> UpstreamStatus {
-        UpstreamStatus(name: configuration.name, targets: targets.map { $0.status(now: now) })
+        let board = targets.board
+        let stale = configuration.dns.interval.wholeNanoseconds.multipliedReportingOverflow(by: 10)
+        return UpstreamStatus(
+            name: configuration.name,
+            targets: targets.targets.targets.sorted { $0.index < $1.index }.map {
+                $0.status(board.condition(of: $0.state, now: now), now: now)
+            },
+            isPanicking: board.isPanicking,
+            isRetryBudgetSpent: configuration.retry.isEnabled && board.budget.isReplenished
+                && board.budget.available == 0,
+            // A name may be that of several targets.
+            staleNames: Set(
+                targets.names.withLock { Array($0.keys) }
+                    .filter { !stale.overflow && targets.addressAge(of: $0, now: now) > stale.partialValue }
+                    .map { configuration.targets[$0].serverAddress }
+            ).sorted())
     }
 }
 
 extension TargetRuntime {
     /// Status for operators.
     /// - Parameter now: Nanoseconds of a monotonic clock.
-    func status(now: UInt64) -> UpstreamStatus.Target {
-        UpstreamStatus.Target(
-            address: address, circuit: circuit.state(now: now), lastFailure: circuit.lastFailure)
+    func status(_ condition: TargetCondition = .up, now: UInt64) -> UpstreamStatus.Target {
+        let word = state.word
+        let circuit: CircuitState = word.isUsable ? .closed : word.canProbe(now: now) ? .halfOpen : .open
+        let left = MonotonicMilliseconds(now).elapsed(until: word.until)
+        let time = LoopClock().wallNanoseconds(at: now) / 1_000_000
+        return UpstreamStatus.Target(
+            address: target, peer: state.identity.address.map { "\($0):\(state.identity.port)" }, circuit: circuit,
+            condition: condition, reason: condition.reason,
+            until: word.circuit == .closed || left <= 0 ? nil : Timestamp(milliseconds: time + Int64(left)),
+            inFlight: state.inFlight, lastFailure: failures.last)
     }
 }
 
-/// Runtime state of a target, shared by all event loops.
+extension TargetCondition {
+    /// Why a target is in this condition, for operators; `nil` if there is nothing to add.
+    fileprivate var reason: String? {
+        switch self {
+        case .up: nil
+        case .warming: "slow start"
+        case .ejected: "requests failed"
+        case .backingOff: "no connection"
+        case .down: "health checks failed"
+        case .draining: "weight 0"
+        }
+    }
+}
+
+/// What is needed to connect to a target. Shared by all event loops.
 final class TargetRuntime: Sendable {
     /// The endpoint to connect to.
     enum Endpoint: Sendable {
@@ -88,69 +153,67 @@ final class TargetRuntime: Sendable {
     /// TLS settings of its connections.
     struct TLS: Sendable {
         let context: NIOSSLContext
+        /// The context that offers HTTP/2; `nil` if the upstream does not use it.
+        let http2Context: NIOSSLContext?
         /// Name for SNI and verification; `nil` verifies the IP address.
         let serverName: String?
+
+        /// The context for connections of an HTTP version.
+        func context(for version: UpstreamProtocol) -> NIOSSLContext {
+            version.allowsHTTP2 ? http2Context ?? context : context
+        }
     }
 
-    /// Name of the target for operators: `http://host:port`, `https://host:port` or `unix:/path`.
-    let address: String
+    /// What event loops share about it.
+    let state: TargetState
+    /// Its index in the configuration, which several addresses of one host name share.
+    let index: Int
+    /// Name of the configured target for operators: `http://host:port`, `https://host:port` or `unix:/path`.
+    let target: String
     let endpoint: Endpoint
     /// `nil` without TLS.
     let tls: TLS?
-    let log: ConnectFailureLog
-    /// Result of the last connection attempt.
-    let circuit = CircuitStatus()
+    let failures: ConnectFailureLog
+    /// Its resolved address; `nil` if it is no address of a host name.
+    let peer: UpstreamPeer?
 
-    /// - Parameter tls: The context shared by all `https` targets of the upstream.
+    /// - Parameters:
+    ///   - index: Its index in the configuration.
+    ///   - tls: The context shared by all `https` targets of the upstream.
+    ///   - http2TLS: The same for connections that offer HTTP/2; `nil` if the upstream does not use it.
     init(
-        _ target: UpstreamTargetConfiguration, of upstream: UpstreamConfiguration, tls: NIOSSLContext?,
-        resolver: HostResolver,
-        logger: Logger
+        _ state: TargetState, at endpoint: Endpoint, index: Int, of upstream: UpstreamConfiguration,
+        tls: NIOSSLContext?, http2TLS: NIOSSLContext?, logger: Logger
     ) {
-        address = target.description
-        var serverName: String?
-        switch target.address {
-        case .unixSocket(let path):
-            endpoint = .socket(path: path)
-        case .tcp(let address):
-            if let known = try? SocketAddress(ipAddress: address.host, port: address.port) {
-                endpoint = .address(known)
-            } else {
-                endpoint = .name(
-                    TargetResolver(
-                        host: address.host, port: address.port, interval: upstream.resolveInterval.wholeNanoseconds,
-                        resolver: resolver))
-                // Certificates and SNI have no trailing dot (RFC 6066 §3).
-                serverName = address.host.hasSuffix(".") ? String(address.host.dropLast()) : address.host
-            }
-        }
+        self.state = state
+        self.index = index
+        self.endpoint = endpoint
+        let target = upstream.targets[index]
+        let identity = state.identity
+        peer = identity.address.flatMap { UpstreamPeer(address: $0, port: UInt16(clamping: identity.port)) }
+        self.target = target.description
         if target.scheme == .https, let tls {
-            self.tls = TLS(context: tls, serverName: upstream.tls?.serverName ?? serverName)
+            self.tls = TLS(context: tls, http2Context: http2TLS, serverName: identity.tlsName)
         } else {
             self.tls = nil
         }
         var logger = logger
         logger[metadataKey: "upstream"] = "\(upstream.name)"
         logger[metadataKey: "target"] = "\(target)"
-        log = ConnectFailureLog(logger)
+        if let address = identity.address { logger[metadataKey: "peer"] = "\(address)" }
+        failures = ConnectFailureLog(logger)
     }
 
-    /// A connection was established.
-    func connectSucceeded() {
-        circuit.succeeded()
-    }
+    /// Whether it is a host name as a whole, until a connection to it is established.
+    var isWholeName: Bool { if case .name = endpoint { state.identity.address == nil } else { false } }
 
-    /// A connection attempt failed. Logs the failure, at most once per 10 s, and records it for operators.
+    /// Records a failed connection attempt for operators, and logs it at most once per 10 s.
     /// - Parameters:
     ///   - now: Nanoseconds of a monotonic clock.
     ///   - time: The same time by the wall clock.
-    ///   - backOffEnd: End of the back-off, by the clock of `now`.
-    func failed(
-        _ kind: UpstreamFailure.Kind, _ error: any Error, now: UInt64, time: Timestamp, backOffEnd: UInt64
-    ) {
+    func record(_ kind: UpstreamFailure.Kind, _ error: any Error, now: UInt64, time: Timestamp) {
         // The addresses of the host may have changed.
         if case .name(let addresses) = endpoint { addresses.markSuspect() }
-        log.failed(kind, error, now: now)
-        circuit.failed(kind, error, at: time, backOffEnd: backOffEnd)
+        failures.failed(kind, error, now: now, time: time)
     }
 }

@@ -2,71 +2,298 @@ public import CloakroomCore
 public import CloakroomTLS
 import CloakroomWire
 public import Logging
+import NIOCore
+import NIOSSL
 import Synchronization
 
-/// The targets of one upstream under one configuration, and which of them are reachable. Shared by requests on all
-/// event loops and identity requests.
-///
-/// Used only when a connection is made, so a request on an established connection takes no lock.
+/// The targets of one upstream under one configuration: what is needed to connect to them, and the board that selects
+/// among them. Shared by requests on all event loops, identity requests and health checks.
 public final class UpstreamTargets: Sendable {
-    let entries: [TargetRuntime]
-    private let health: Mutex<TargetBalancer>
+    let configuration: UpstreamConfiguration
+    let board: UpstreamBoard
+    /// The limits of connections and of waiting requests, of all event loops together.
+    let connectionPermits: SharedPermits
+    let queuePermits: SharedPermits
+    /// The same for connections that carry WebSockets to an upstream with HTTP/2: those use HTTP/1.1.
+    let tunnelPermits: TunnelPermits?
+    private let tls: NIOSSLContext?
+    /// The context that offers HTTP/2; `nil` if the upstream does not use it.
+    private let http2TLS: NIOSSLContext?
+    /// The versions of the TLS files that ``tls`` was created from.
+    private let fingerprints: [FileFingerprint?]
+    /// Where each configured target is.
+    let endpoints: [TargetRuntime.Endpoint]
+    /// The host names whose addresses are targets, by index of the configured target.
+    let names: Mutex<[Int: ResolvedName]>
+    private let logger: Logger
+    private let current: Mutex<TargetSet>
+    /// The targets under the previous configuration, until ``activate(now:)``.
+    private let adopted: Mutex<UpstreamTargets?>
+    /// Settings of the pools that do not belong to the upstream: pools of others would share the permits of a loop.
+    let poolSettings: PoolSettings
+
+    /// Limits of the connections that carry WebSockets, and of requests that wait for one, of all event loops together.
+    struct TunnelPermits: Sendable {
+        let connections, queue: SharedPermits
+
+        init(_ pool: PoolConfiguration, loops: Int) {
+            connections = SharedPermits(maximum: pool.maxConnections, loops: loops)
+            queue = SharedPermits(maximum: pool.maxPending, loops: loops)
+        }
+    }
+
+    /// What pools use besides the configuration of their upstream.
+    struct PoolSettings: Equatable {
+        /// Timeout of a connection attempt.
+        let connect: Duration
+        /// Timeout of a response head: with ``connect``, the time after which a probe without a result is lost.
+        let responseHead: Duration
+        /// Limits of response heads.
+        let head, fields, target: Int
+
+        init(_ timeouts: TimeoutsConfiguration, _ limits: LimitsConfiguration) {
+            connect = timeouts.connect
+            responseHead = timeouts.responseHead
+            head = limits.head
+            fields = limits.fields
+            target = limits.target
+        }
+    }
 
     /// - Parameters:
+    ///   - adopted: The targets of the upstream under the previous configuration. The states of targets that stay are
+    ///     shared; they are changed only by ``activate(now:)``.
+    ///   - loops: The number of event loops.
+    ///   - timeouts: The timeouts of connections and response heads: a probe without a result after both is lost.
+    ///   - limits: The limits of response heads.
     ///   - resolver: Resolves the host names of targets.
     ///   - logger: Logs why a target cannot be reached, at most once per 10 s and target.
     /// - Throws: ``UpstreamTLSError`` if a file for TLS is invalid.
     public init(
-        _ configuration: UpstreamConfiguration, resolver: HostResolver = .system, logger: Logger
+        _ configuration: UpstreamConfiguration, adopting adopted: UpstreamTargets? = nil, loops: Int = 1,
+        timeouts: TimeoutsConfiguration = TimeoutsConfiguration(), limits: LimitsConfiguration = LimitsConfiguration(),
+        resolver: HostResolver = .system, logger: Logger
     ) throws(UpstreamTLSError) {
+        self.configuration = configuration
+        poolSettings = PoolSettings(timeouts, limits)
+        self.logger = logger
+        self.adopted = Mutex(adopted)
+        fingerprints = Self.fingerprints(configuration)
         let usesTLS = configuration.targets.contains { $0.scheme == .https }
-        let tls = usesTLS ? try UpstreamTLS.context(configuration.tls) : nil
-        entries = configuration.targets.map {
-            TargetRuntime($0, of: configuration, tls: tls, resolver: resolver, logger: logger)
+        tls = usesTLS ? try UpstreamTLS.context(configuration.tls) : nil
+        let version = configuration.protocolVersion
+        http2TLS =
+            usesTLS && version.allowsHTTP2
+            ? try UpstreamTLS.context(configuration.tls, protocols: version == .auto ? ["h2", "http/1.1"] : ["h2"])
+            : nil
+        connectionPermits = SharedPermits(maximum: configuration.pool.maxConnections, loops: loops)
+        queuePermits = SharedPermits(maximum: configuration.pool.maxPending, loops: loops)
+        tunnelPermits = version.allowsHTTP2 ? TunnelPermits(configuration.pool, loops: loops) : nil
+        endpoints = configuration.targets.map { target in
+            switch target.address {
+            case .unixSocket(let path): return .socket(path: path)
+            case .tcp(let address):
+                if let known = try? SocketAddress(ipAddress: address.host, port: address.port) {
+                    return .address(known)
+                }
+                return .name(
+                    TargetResolver(
+                        host: address.host, port: address.port, interval: configuration.dns.interval.wholeNanoseconds,
+                        resolver: resolver))
+            }
         }
-        health = Mutex(TargetBalancer(count: configuration.targets.count))
+        let names = Self.names(configuration, adopting: adopted)
+        self.names = Mutex(names)
+        board = UpstreamBoard(
+            name: configuration.name,
+            settings: BoardSettings(
+                balance: configuration.balance, eject: configuration.eject, panicBelow: configuration.panicBelow,
+                inFlight: configuration.inFlight, retry: configuration.retry,
+                probeTime: timeouts.connect + timeouts.responseHead),
+            targets: Self.specifications(configuration, names: names) { _ in
+                // New targets next to others that are checked already need a passed check, as new addresses do.
+                adopted?.configuration.health == nil
+                    ? configuration.health?.start == .down : configuration.health != nil
+            },
+            adopting: adopted?.board, now: NIODeadline.now().uptimeNanoseconds)
+        current = Mutex(TargetSet(board.table, []))
+        let set = makeSet(board.table, keeping: [])
+        current.withLock { $0 = set }
     }
 
-    /// Selects a target for a request's connection.
-    func selectTarget(tried: [Int], now: UInt64) -> Int? {
-        chooseTarget(isFollowUp: false, tried: tried, now: now)
+    /// The targets of all upstreams of a configuration. Those of upstreams that have not changed are kept.
+    public static func make(
+        _ configuration: GatewayConfiguration, keeping previous: [UpstreamTargets], logger: Logger
+    ) throws(UpstreamTLSError) -> [UpstreamTargets] {
+        var result: [UpstreamTargets] = []
+        for upstream in configuration.upstreams {
+            let old = previous.first { $0.configuration.name == upstream.name }
+            let settings = PoolSettings(configuration.timeouts, configuration.limits)
+            if let old, old.isUnchanged(upstream, settings) {
+                result.append(old)
+            } else {
+                result.append(
+                    try UpstreamTargets(
+                        upstream, adopting: old, loops: configuration.eventLoops ?? System.coreCount,
+                        timeouts: configuration.timeouts, limits: configuration.limits, logger: logger))
+            }
+        }
+        return result
     }
 
-    /// A connection attempt failed.
-    /// - Parameters:
-    ///   - startedAt: Start of the attempt.
-    ///   - time: Wall-clock time of `now`.
-    ///   - random: Shortens the back-off by up to 25 %.
-    func failed(
-        _ index: Int, _ kind: UpstreamFailure.Kind, _ error: any Error, startedAt: UInt64, now: UInt64, time: Timestamp,
-        random: UInt64
-    ) {
-        // Under the lock, so that circuit and back-off change in the same order.
-        health.withLock { health in
-            let end = health.failed(index, startedAt: startedAt, now: now, random: random)
-            entries[index].failed(kind, error, now: now, time: time, backOffEnd: end)
+    /// Whether a configuration is the same one, with the same TLS files.
+    private func isUnchanged(_ other: UpstreamConfiguration, _ settings: PoolSettings) -> Bool {
+        configuration == other && settings == poolSettings && fingerprints == Self.fingerprints(other)
+    }
+
+    private static func fingerprints(_ configuration: UpstreamConfiguration) -> [FileFingerprint?] {
+        let tls = configuration.tls
+        return [tls?.caFile, tls?.clientCertificate?.certificateFile, tls?.clientCertificate?.keyFile].map {
+            $0.flatMap { FileFingerprint(of: $0) }
         }
+    }
+
+    /// The targets at the moment.
+    var targets: TargetSet { current.withLock { $0 } }
+
+    /// The configuration is in effect: its settings apply to the shared states.
+    func activate(now: UInt64) {
+        let previous = adopted.withLock { $0.take() }
+        board.activate(now: now)
+        // Its names may have been resolved since they were copied. From now on its results change nothing.
+        guard let previous else { return }
+        let latest = Self.names(configuration, adopting: previous)
+        let old = names.withLock { names in
+            defer { names = latest }
+            return names
+        }
+        if old.mapValues(\.targets) != latest.mapValues(\.targets) { replaceTargets(now: now) }
+    }
+
+    // MARK: - Targets
+
+    /// One target for each address of a resolved name, and for each other configured target.
+    ///
+    /// If they are more than a table can have, each configured target has one before another one has a second, and so on.
+    /// - Parameter startsDown: Whether a target that has no state yet needs a passed check, by its configured index.
+    private static func specifications(
+        _ configuration: UpstreamConfiguration, names: [Int: ResolvedName], startsDown: (Int) -> Bool
+    ) -> [TargetSpecification] {
+        let addresses = configuration.targets.indices.map { names[$0]?.targets ?? [] }
+        var counts = addresses.map { max($0.count, 1) }
+        if counts.reduce(0, +) > TargetTable.maxCount { counts = fairCounts(counts) }
+        return configuration.targets.indices.flatMap { index in
+            let startsDown = startsDown(index)
+            guard !addresses[index].isEmpty else {
+                return [specification(configuration, index, address: nil, startsDown: startsDown)]
+            }
+            return addresses[index].prefix(counts[index]).map {
+                specification(configuration, index, address: $0, startsDown: startsDown)
+            }
+        }
+    }
+
+    /// Numbers of entries that are together at most ``TargetTable/maxCount``.
+    static func fairCounts(_ wanted: [Int]) -> [Int] {
+        var counts = wanted.map { _ in 0 }
+        var left = TargetTable.maxCount
+        while left > 0,
+            let least = counts.indices.filter({ counts[$0] < wanted[$0] }).min(by: { counts[$0] < counts[$1] })
+        {
+            counts[least] += 1
+            left -= 1
+        }
+        return counts
+    }
+
+    private static func specification(
+        _ configuration: UpstreamConfiguration, _ index: Int, address: String?, startsDown: Bool
+    ) -> TargetSpecification {
+        let target = configuration.targets[index]
+        var tlsName: String?
+        if target.scheme == .https {
+            tlsName = configuration.tls?.serverName
+            let host = target.serverAddress
+            // IP addresses are verified as such.
+            if tlsName == nil, (try? SocketAddress(ipAddress: host, port: 0)) == nil {
+                // Certificates and SNI have no trailing dot (RFC 6066 §3).
+                tlsName = host.hasSuffix(".") ? String(host.dropLast()) : host
+            }
+        }
+        let isOtherZone = configuration.zone != nil && target.zone != nil && configuration.zone != target.zone
+        return TargetSpecification(
+            TargetIdentity(
+                upstream: configuration.name, scheme: target.scheme, host: target.serverAddress,
+                port: target.serverPort ?? 0, address: address, tlsName: tlsName),
+            weight: target.weight, tier: target.tier, isOtherZone: isOtherZone, configurationIndex: index,
+            startsDown: startsDown)
+    }
+
+    /// Replaces the targets after the addresses of a name have changed. If targets are checked, a new address gets no
+    /// request before a check of it has passed; except those of a name that was one target until now, because it has been
+    /// checked and its addresses are in use.
+    func replaceTargets(now: UInt64) {
+        let upNames = Set(targets.targets.filter { $0.isWholeName && !$0.state.word.isDown }.map(\.index))
+        let specifications = Self.specifications(configuration, names: names.withLock { $0 }) { index in
+            configuration.health != nil && !upNames.contains(index)
+        }
+        let table = board.replaceTargets(specifications, now: now)
+        current.withLock { $0 = makeSet(table, keeping: $0.targets) }
+    }
+
+    private func makeSet(_ table: TargetTable, keeping old: [TargetRuntime]) -> TargetSet {
+        TargetSet(
+            table,
+            table.entries.map { entry in
+                if let known = old.first(where: { $0.state === entry.state }) { return known }
+                let index = entry.configurationIndex
+                let identity = entry.state.identity
+                let resolved = identity.address.flatMap { try? SocketAddress(ipAddress: $0, port: identity.port) }
+                return TargetRuntime(
+                    entry.state, at: resolved.map { .address($0) } ?? endpoints[index], index: index,
+                    of: configuration, tls: tls, http2TLS: http2TLS, logger: logger)
+            })
     }
 }
 
+/// The targets of an upstream at a time. Immutable; a DNS change makes a new set, which shares the targets that stay.
+final class TargetSet: Sendable {
+    let table: TargetTable
+    /// By index of ``table``.
+    let targets: [TargetRuntime]
+
+    init(_ table: TargetTable, _ targets: [TargetRuntime]) {
+        self.table = table
+        self.targets = targets
+    }
+
+    /// The target that represents a configured one; `nil` if it has no address at the moment.
+    func target(configured index: Int) -> TargetRuntime? { targets.first { $0.index == index } }
+}
+
 extension UpstreamTargets: TargetSelecting {
-    /// Selects the target of a connection; see ``TargetSelecting``. `nil` if all were tried.
-    public func chooseTarget(isFollowUp: Bool, tried: [Int], now: UInt64) -> Int? {
-        health.withLock { $0.selectTarget(now: now, tried: tried, isFollowUp: isFollowUp) }
+    /// The configured targets in the order to try them; see ``TargetSelecting``.
+    public func order(now: UInt64) -> [Int] { board.order(now: now) }
+
+    /// A connection to a target was established; see ``TargetSelecting``.
+    public func connected(_ target: Int, now: UInt64) {
+        guard let target = targets.target(configured: target) else { return }
+        board.connected(target.state, now: now)
     }
 
-    /// Closes the circuit of a target to which a connection was made.
-    public func targetReached(_ index: Int) {
-        health.withLock { health in
-            health.succeeded(index)
-            entries[index].connectSucceeded()
-        }
-    }
+    /// A call begins.
+    public func started(_ target: Int, now: UInt64) -> TargetState? { board.started(target, now: now) }
 
-    /// Opens the circuit of a target to which no connection could be made, for 1 s doubling to 30 s.
-    public func targetFailed(
-        _ index: Int, _ failure: ConnectFailure, _ error: any Error, startedAt: UInt64, now: UInt64
+    /// A call ended.
+    public func ended(
+        _ target: Int, _ state: TargetState?, _ outcome: TargetOutcome, startedAt: UInt64, now: UInt64
     ) {
+        board.ended(
+            state, outcome, startedAt: startedAt, now: now, random: UInt64.random(in: UInt64.min...UInt64.max))
+    }
+
+    /// Records for operators why a call could not connect.
+    public func record(_ target: Int, _ failure: ConnectFailure, _ error: any Error, now: UInt64) {
         let kind: UpstreamFailure.Kind =
             switch failure {
             case .unreachable: .unreachable
@@ -74,6 +301,6 @@ extension UpstreamTargets: TargetSelecting {
             case .tls: .tls
             }
         let time = Timestamp(milliseconds: LoopClock().wallNanoseconds(at: now) / 1_000_000)
-        failed(index, kind, error, startedAt: startedAt, now: now, time: time, random: .random(in: .min ... .max))
+        targets.target(configured: target)?.record(kind, error, now: now, time: time)
     }
 }

@@ -3,12 +3,14 @@ import CloakroomWire
 import NIOCore
 
 /// An HTTP/1.1 connection to an upstream. It serves one exchange at a time, on the client connection's event loop.
-final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable {
+final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, PooledConnection, Equatable {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
-    /// Index of the target within its upstream.
-    let targetIndex: Int
+    let target: TargetRuntime
+    /// Number of the target; see ``TargetState/slot``.
+    let slot: Int
+    let poolID: PooledConnectionID
     var registryIndex = -1
     /// How long the pool may keep it.
     var lifetime = ConnectionLifetime()
@@ -27,18 +29,32 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable
     private var outbound = WriteBuffer()
     private var handlerContext: ChannelHandlerContext?
     private var isPaused = false
+    /// Whether its request counts as one in flight of the upstream.
+    var isCounted = false
+    /// Whether its request probes the target and has no result yet.
+    var isProbe = false
+    /// Whether the target counts a request as waiting for its response head.
+    private var owesHead = false
 
-    init(channel: any Channel, pool: UpstreamPool, context: LoopContext, targetIndex: Int) {
+    init(
+        channel: any Channel, pool: UpstreamPool, context: LoopContext, target: TargetRuntime,
+        poolID: PooledConnectionID
+    ) {
         self.channel = channel
         self.pool = pool
         self.context = context
-        self.targetIndex = targetIndex
-        machine = UpstreamConnectionStateMachine(limits: pool.headLimits)
+        self.target = target
+        slot = target.state.slot
+        self.poolID = poolID
+        machine = UpstreamConnectionStateMachine(limits: pool.settings.headLimits)
     }
 
     static func == (left: UpstreamConnection, right: UpstreamConnection) -> Bool { left === right }
 
     // MARK: - Called by the exchange
+
+    /// Index of the target in the configuration of its upstream.
+    var targetIndex: Int { target.index }
 
     /// Whether more can be written at the moment.
     var isWritable: Bool { channel.isWritable }
@@ -53,7 +69,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable
         writeHead(&outbound.bytes)
     }
 
-    /// Writes part of the request body, with framing if required.
+    /// Writes part of the request body.
     func writeBody(_ bytes: ByteBuffer) {
         if outbound.hasRoom(for: bytes.readableBytes) {
             outbound.append(bytes)
@@ -63,9 +79,17 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable
         }
     }
 
-    /// Writes framing of the request body.
-    func writeFraming(_ write: (inout ByteBuffer) -> Void) {
-        write(&outbound.bytes)
+    /// Writes part of a request body of unknown length.
+    func writeChunk(_ bytes: ByteBuffer) {
+        ChunkEncoder.writeChunkStart(bytes.readableBytes, into: &outbound.bytes)
+        writeBody(bytes)
+        ChunkEncoder.writeChunkEnd(into: &outbound.bytes)
+    }
+
+    /// Ends a request body of unknown length.
+    /// - Parameter trailers: Complete field lines.
+    func writeLastChunk(trailers: ByteBuffer?) {
+        ChunkEncoder.writeLastChunk(trailers: trailers, into: &outbound.bytes)
     }
 
     /// The request is complete.
@@ -94,7 +118,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable
         delegate = nil
         flush()
         deadline = context.now &+ context.snapshot.timeouts.bodyIdle
-        pool.discardLeased()
+        pool.discardLeased(self)
         handlerContext?.afterFlush { $0.close(promise: nil) }
     }
 
@@ -105,6 +129,16 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable
         try? channel.syncOptions?.setOption(.autoRead, value: !isPaused)
     }
 
+    /// The exchange needs no more of the response: what is left of it is read and discarded, so that the connection can
+    /// be used again.
+    func discardResponse() {
+        delegate = nil
+        deadline = context.now &+ Self.discardTime
+    }
+
+    /// Maximum time to discard a response, in nanoseconds.
+    private static let discardTime: UInt64 = 1_000_000_000
+
     /// The exchange was cancelled.
     func cancel() {
         guard machine.cancel() else { return }
@@ -112,7 +146,29 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable
         closeLeased()
     }
 
+    func leaseOfSlowClient(from pool: UpstreamPool, now: UInt64) -> PressureRule.Lease? {
+        self.pool === pool ? delegate?.clientPace(now: now) : nil
+    }
+
+    func endLeaseOfSlowClient() { delegate?.endForOthers() }
+
     // MARK: - Called by the pool
+
+    var isTargetUsable: Bool { target.state.word.isUsable || pool.isPanicking }
+
+    /// The connection is leased.
+    /// - Parameter isTimed: Whether a response head is expected soon.
+    func use(isTimed: Bool, now: UInt64) {
+        lifetime.use()
+        owesHead = isTimed
+        target.state.started(now: now, isTimed: isTimed)
+    }
+
+    /// The lease has ended.
+    func endUse() {
+        target.state.ended(owesHead: owesHead)
+        owesHead = false
+    }
 
     /// The pool keeps the connection as idle.
     func becomeIdle() {
@@ -143,6 +199,10 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable
         switch machine.received(&bytes) {
         case .read:
             read()
+            if owesHead, machine.isReceivingBody {
+                owesHead = false
+                target.state.noLongerOwesHead()
+            }
             delegate?.upstreamReadComplete()
         case .closeIdle:
             pool.discardIdle(self)
@@ -199,6 +259,8 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable
             closeNow()
         } else if machine.isClosed {
             closeNow()
+        } else if delegate == nil {
+            cancel()
         }
     }
 
@@ -268,7 +330,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable
     private func closeLeased() {
         outbound = WriteBuffer()
         handlerContext?.close(promise: nil)
-        pool.discardLeased()
+        pool.discardLeased(self)
     }
 
     private func writeOut() {

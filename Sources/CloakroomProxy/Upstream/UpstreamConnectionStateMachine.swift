@@ -54,6 +54,9 @@ struct UpstreamConnectionStateMachine {
         parser = HeadParser(limits: limits)
     }
 
+    /// Whether the final response head was received and more of the response is expected.
+    var isReceivingBody: Bool { state == .body || state == .tunnel }
+
     private var isServing: Bool {
         switch state {
         case .head, .body, .tunnel: true

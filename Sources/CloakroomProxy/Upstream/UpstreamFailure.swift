@@ -1,6 +1,7 @@
 import CloakroomCore
 import CloakroomTelemetry
 import NIOCore
+import NIOPosix
 
 /// Reason that an upstream returned no complete response.
 struct UpstreamFailure: Error, Equatable {
@@ -19,6 +20,17 @@ struct UpstreamFailure: Error, Equatable {
         case closedDuringResponse
         /// The response is not valid HTTP, or is ambiguous.
         case invalidResponse
+        /// The upstream rejected the stream before it processed the request: `REFUSED_STREAM` (RFC 9113 §8.7).
+        case refused
+        /// The upstream has not received the request, or not processed it because it ends the connection: a stream
+        /// beyond the last one of GOAWAY, or one that was never begun (RFC 9113 §6.8).
+        case unprocessed
+        /// The upstream reset the stream before a response, without an error.
+        case cancelled
+        /// The head is too large for an HTTP/2 connection to the upstream.
+        case requestHeadTooLarge
+        /// The request cannot be expressed in HTTP/2.
+        case invalidRequest
         /// No connection became available in time, or the queue was full.
         case poolExhausted
     }
@@ -39,12 +51,38 @@ struct UpstreamFailure: Error, Equatable {
             }
     }
 
+    /// The value of the metric label of a failed connection attempt.
+    static func connectOutcome(of error: any Error) -> UpstreamConnectOutcome {
+        switch error {
+        case ChannelError.connectTimeout: .timeout
+        case is TLSHandshakeError: .tls
+        // No address was tried: the host name has none, or could not be resolved.
+        case let error as NIOConnectionError where error.connectionErrors.isEmpty: .dns
+        default: .failed
+        }
+    }
+
+    /// Whether a target failed before a response that can be forwarded.
+    var isBeforeResponse: Bool { kind == .closedBeforeResponse || kind == .invalidResponse || kind == .refused }
+
+    /// The failure as a condition of retries; `nil` if the request is never sent again after it.
+    var retryCondition: RetryCondition? {
+        switch kind {
+        case .closedBeforeResponse, .cancelled: .reset
+        case .refused, .unprocessed: .refused
+        default: nil
+        }
+    }
+
     /// The local response for the client, if one can still be sent.
     func problem(for route: RouteRuntime) -> ProblemDocument {
         switch kind {
         case .unreachable, .tls: route.problem(.unreachable)
         case .connectTimeout, .responseTimeout: route.problem(.unreachable, status: 504)
-        case .closedBeforeResponse, .closedDuringResponse, .invalidResponse: route.problem(.failedRequest)
+        case .closedBeforeResponse, .closedDuringResponse, .invalidResponse, .refused, .unprocessed, .cancelled:
+            route.problem(.failedRequest)
+        case .requestHeadTooLarge: route.problem(.headerFieldsTooLarge)
+        case .invalidRequest: route.problem(.badRequest)
         case .poolExhausted: route.problem(.overloaded, retryAfter: 1)
         }
     }
@@ -54,7 +92,8 @@ struct UpstreamFailure: Error, Equatable {
         switch kind {
         case .unreachable, .tls: .upstreamUnreachable
         case .connectTimeout, .responseTimeout: .upstreamTimeout
-        case .closedBeforeResponse, .closedDuringResponse: .upstreamReset
+        case .closedBeforeResponse, .closedDuringResponse, .refused, .unprocessed, .cancelled: .upstreamReset
+        case .requestHeadTooLarge, .invalidRequest: .invalidRequest
         case .invalidResponse: .upstreamInvalidResponse
         case .poolExhausted: .overloaded
         }

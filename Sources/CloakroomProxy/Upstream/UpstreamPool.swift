@@ -3,40 +3,110 @@ import CloakroomTelemetry
 import CloakroomWire
 import NIOCore
 
-/// Connection pool of one event loop for one upstream.
+/// Connection pool of one event loop for one upstream: selects targets, leases connections to exchanges, and reports
+/// their outcomes to the board of the upstream. Kept over a reload that does not change the upstream.
 ///
 /// Folder `Upstream/`: leases connections to exchanges, writes requests and interprets responses; knows no route and no
 /// session.
 final class UpstreamPool {
-    let upstream: UpstreamRuntime
+    typealias Machine = UpstreamPoolStateMachine<UpstreamLink, Waiter>
+
+    /// Settings that do not belong to the upstream.
+    struct Settings: Equatable {
+        /// Timeout of a connection attempt, in nanoseconds.
+        let connect: UInt64
+        /// Limits of response heads.
+        let headLimits: HeadLimits
+    }
+
+    /// Its part of the configuration in effect.
+    private(set) var upstream: UpstreamRuntime
+    let settings: Settings
     /// Retained: a connection attempt may outlive the other owners.
-    private let context: LoopContext
-    private var machine: UpstreamPoolStateMachine<UpstreamConnection, Waiter>
-    private lazy var connector = PoolConnector(pool: self, context: context)
-    private var isClosed = false
-    /// Maximum time that an exchange waits for a connection, in nanoseconds.
-    let pendingTimeout: UInt64
+    let context: LoopContext
+    private(set) var targets: TargetSet
+    var machine: Machine
+    var outcomes = TargetOutcomes()
+    private var gauges = PoolGauges()
+    /// Counter for `roundRobin`.
+    private var turn: UInt32 = 0
+    private(set) lazy var connector = PoolConnector(pool: self, context: context)
+    private(set) var isClosed = false
+    /// HTTP version of the connections.
+    let protocolVersion: UpstreamProtocol
+    /// Connections for WebSockets, which use HTTP/1.1; `nil` if this pool uses only HTTP/1.1 itself.
+    private(set) var tunnels: UpstreamPool?
+    /// Whether it is the pool for WebSockets of an upstream with HTTP/2.
+    let areTunnels: Bool
+    /// `nil` without HTTP/2.
+    let http2Metrics: UpstreamHTTP2Metrics?
+    /// Number of HTTP/2 streams that serve requests.
+    var streams = 0
+    /// Requests that got no connection in time since the last tick.
+    private var waitedInVain = 0
+    /// Maximum idle time of a connection, in nanoseconds.
     let idleTimeout: UInt64
-    /// Timeout of a connection attempt, in nanoseconds.
-    let connectTimeout: UInt64
-    /// Limits of response heads.
-    let headLimits: HeadLimits
     private let requestsPerConnection: Int
     private let connectionLifetime: UInt64
+    /// Whether requests in flight of the upstream are limited.
+    let limitsInFlight: Bool
+    /// Whether those of the upstream or of its targets are limited.
+    let hasLimits: Bool
+    /// Maximum number of targets that a connection attempt tries.
+    let connectTargets: Int
+    /// Maximum time until the response head before another attempt, in nanoseconds; `UInt64.max` for none.
+    let attemptTimeout: UInt64
 
-    init(_ upstream: UpstreamRuntime, timeouts: TimeoutNanoseconds, headLimits: HeadLimits, context: LoopContext) {
+    /// - Parameter areTunnels: Whether it is the pool for WebSockets of an upstream with HTTP/2.
+    init(_ upstream: UpstreamRuntime, _ settings: Settings, context: LoopContext, areTunnels: Bool = false) {
         self.upstream = upstream
-        self.headLimits = headLimits
-        connectTimeout = timeouts.connect
+        self.settings = settings
         self.context = context
         let pool = upstream.configuration.pool
-        let loops = context.loopCount
-        machine = UpstreamPoolStateMachine(
-            capacity: (pool.maxConnections + loops - 1) / loops, maxWaiting: (pool.maxPending + loops - 1) / loops)
-        pendingTimeout = pool.pendingTimeout.wholeNanoseconds
+        let shared = upstream.targets
+        targets = shared.targets
+        let version = areTunnels ? .http1 : upstream.configuration.protocolVersion
+        protocolVersion = version
+        http2Metrics = version.allowsHTTP2 ? upstream.metrics.http2() : nil
+        self.areTunnels = areTunnels
+        let tunnelPermits = areTunnels ? shared.tunnelPermits : nil
+        machine = Machine(
+            PoolLimits(
+                pendingTimeout: pool.pendingTimeout.wholeNanoseconds,
+                congestedAfter: pool.congestedAfter.wholeNanoseconds,
+                congestedTimeout: pool.congestedTimeout.wholeNanoseconds,
+                // With ALPN it is not known before.
+                streams: version.isMultiplexed ? pool.streams : 1,
+                targets: upstream.configuration.retry.connectTargets),
+            connections: tunnelPermits?.connections ?? shared.connectionPermits,
+            places: tunnelPermits?.queue ?? shared.queuePermits, loop: context.index, targets: targets.table.count)
         idleTimeout = pool.idleTimeout.wholeNanoseconds
         requestsPerConnection = pool.requestsPerConnection
         connectionLifetime = pool.connectionLifetime.wholeNanoseconds
+        connectTargets = upstream.configuration.retry.connectTargets
+        let inFlight = upstream.configuration.inFlight
+        limitsInFlight = inFlight.upstream > 0
+        hasLimits = inFlight.upstream > 0 || inFlight.target > 0
+        let attempt = upstream.configuration.retry.attemptTimeout.wholeNanoseconds
+        attemptTimeout = attempt == 0 ? .max : attempt
+        if version.allowsHTTP2 { tunnels = UpstreamPool(upstream, settings, context: context, areTunnels: true) }
+    }
+
+    /// The pool for a request: WebSockets use HTTP/1.1.
+    func pool(for upgrade: RequestedUpgrade) -> UpstreamPool {
+        guard let tunnels, upgrade != .none else { return self }
+        return tunnels
+    }
+
+    /// Whether it can serve an upstream of another configuration.
+    func serves(_ other: UpstreamRuntime, _ settings: Settings) -> Bool {
+        upstream.targets === other.targets && self.settings == settings
+    }
+
+    /// Serves the upstream of a new configuration, for which ``serves(_:_:)`` holds.
+    func adopt(_ other: UpstreamRuntime) {
+        upstream = other
+        tunnels?.adopt(other)
     }
 
     /// Lifetime limits of a new connection.
@@ -45,113 +115,252 @@ final class UpstreamPool {
             until: connectionLifetime == 0 ? .max : context.now &+ connectionLifetime, requests: requestsPerConnection)
     }
 
-    /// An exchange that waits for a connection.
-    private struct Waiter: Equatable {
-        let delegate: any UpstreamDelegate
-
-        static func == (left: Waiter, right: Waiter) -> Bool { left.delegate === right.delegate }
-    }
-
-    enum Lease {
-        case connection(UpstreamConnection)
-        case waiting
-        case rejected
-    }
+    // MARK: - Leases
 
     /// Leases a connection: returns one at once, or calls the exchange later.
-    func lease(_ delegate: any UpstreamDelegate, isFresh: Bool) -> Lease {
-        switch machine.lease(Waiter(delegate: delegate), isFresh: isFresh) {
-        case .use(let connection):
-            upstream.idleConnections.add(-1)
-            upstream.activeConnections.add(1)
-            connection.lifetime.use()
-            return .connection(connection)
-        case .waitAndConnect:
-            upstream.pendingRequests.add(1)
-            connect()
-            return .waiting
-        case .wait:
-            upstream.pendingRequests.add(1)
-            return .waiting
-        case .reject:
+    func lease(_ delegate: any UpstreamDelegate, _ options: LeaseOptions) -> Lease {
+        switch pick(tried: options.tried) {
+        case .target(let choice):
+            if !limitsInFlight, !options.isFresh, !choice.isProbe, let link = machine.leaseAtOnce(choice) {
+                if case .http1(let connection) = link {
+                    connection.use(isTimed: options.isTimed, now: context.now)
+                    if options.isFirst { outcomes.firstAttempts += 1 }
+                    return .leased(.http1(connection))
+                }
+                if let lease = use(link, for: Waiter(delegate, options)) { return .leased(lease) }
+                hasNoRoom(link)
+            }
+            return leaseOrWait(Waiter(delegate, options), choice, options)
+        case .reject(.cap): return hold(Waiter(delegate, options), until: options.deadline)
+        case .reject(.noTarget):
+            upstream.metrics.countRejection(.noTarget)
             return .rejected
         }
     }
 
+    private func leaseOrWait(_ request: Waiter, _ choice: TargetPicker.Choice, _ options: LeaseOptions) -> Lease {
+        var waiter = request
+        if limitsInFlight {
+            // Not counted if others wait for the limit: it would occupy the place that they wait for.
+            waiter.isCounted = !machine.isHeld && !isPlaceAwaited && upstream.targets.board.enter()
+            guard waiter.isCounted else {
+                abandon(choice)
+                return hold(waiter, until: options.deadline)
+            }
+        }
+        if choice.isProbe { waiter.probe = targets.targets[choice.first].state }
+        // A connection with streams that has failed is not selected again.
+        let isFresh = options.isFresh && !protocolVersion.isMultiplexed
+        switch machine.lease(waiter, choice, isFresh: isFresh, now: context.now, deadline: options.deadline) {
+        case .use(let link):
+            guard let lease = use(link, for: waiter) else {
+                hasNoRoom(link)
+                left(waiter)
+                return lease(waiter.delegate, options)
+            }
+            return .leased(lease)
+        case .waitAndConnect(let id, let attempt):
+            connector.connect(attempt, to: targets.targets[choice.first])
+            return .waiting(id)
+        case .waitAndReplace(let id, let attempt, let idle):
+            idle.evict()
+            connector.connect(attempt, to: targets.targets[choice.first])
+            return .waiting(id)
+        case .wait(let id, let asksOthers):
+            if asksOthers { askOthers() }
+            if machine.isHeld { awaitPlace() }
+            return .waiting(id)
+        case .rejectQueueFull:
+            upstream.metrics.countRejection(.queueFull)
+            left(waiter)
+            return .rejected
+        }
+    }
+
+    func pick(tried: TriedTargets) -> TargetPicker.Pick {
+        TargetPicker.pick(targets.table, tried: tried, random: context.random(), turn: &turn, now: context.now)
+    }
+
+    private func hold(_ waiter: Waiter, until deadline: UInt64) -> Lease {
+        if case .wait(let id, _) = machine.hold(waiter, now: context.now, deadline: deadline) {
+            awaitPlace()
+            return .waiting(id)
+        }
+        upstream.metrics.countRejection(.queueFull)
+        return .rejected
+    }
+
+    /// A probe that was claimed is not sent.
+    func abandon(_ choice: TargetPicker.Choice) {
+        if choice.isProbe { abandon(targets.targets[choice.first].state) }
+    }
+
+    func abandon(_ probe: TargetState) {
+        upstream.targets.board.probeAbandoned(probe, now: context.now)
+    }
+
+    /// - Returns: `nil` if an HTTP/2 connection has no room.
+    func use(_ link: UpstreamLink, for waiter: Waiter) -> UpstreamLease? {
+        switch link {
+        case .http1(let connection):
+            if let probe = waiter.probe {
+                connection.isProbe = probe === connection.target.state
+                if !connection.isProbe { abandon(probe) }
+            }
+            connection.use(isTimed: waiter.isTimed, now: context.now)
+            connection.isCounted = waiter.isCounted
+            if waiter.isFirst { outcomes.firstAttempts += 1 }
+            return .http1(connection)
+        case .http2(let connection):
+            guard let stream = connection.lease(isTimed: waiter.isTimed) else { return nil }
+            if let probe = waiter.probe {
+                stream.isProbe = probe === connection.target.state
+                if !stream.isProbe { abandon(probe) }
+            }
+            stream.isCounted = waiter.isCounted
+            if waiter.isFirst { outcomes.firstAttempts += 1 }
+            streams += 1
+            return .http2(stream)
+        }
+    }
+
+    /// A waiter leaves without a connection.
+    func left(_ waiter: Waiter) {
+        if let probe = waiter.probe { abandon(probe) }
+        if waiter.isCounted { upstream.targets.board.leave() }
+    }
+
     /// The exchange no longer needs a connection.
-    func cancel(_ delegate: any UpstreamDelegate) {
-        upstream.pendingRequests.add(-1)
-        machine.cancel(Waiter(delegate: delegate))
+    func cancel(_ waiter: WaiterID) {
+        if let waiter = machine.cancel(waiter) { left(waiter) }
+        if isClosed { updateGauges() }
+    }
+
+    /// The number of requests that have waited ``PressureRule/waitingTime`` and for which no connection is being
+    /// established, and of those that have waited in vain since the last call: in a long queue requests leave before
+    /// that time, see ``PoolConfiguration/congestedTimeout``.
+    func starvedWaiters(now: UInt64) -> Int {
+        defer { waitedInVain = 0 }
+        return waitedInVain + machine.waitersWithoutPermit(longerThan: PressureRule.waitingTime, now: now)
     }
 
     /// A leased connection is returned.
     func release(_ connection: UpstreamConnection) {
-        upstream.activeConnections.add(-1)
-        guard connection.lifetime.isOver(now: context.now) else { return handle(machine.release(connection)) }
-        // Only idle connections can be closed by the pool.
-        connection.becomeIdle()
-        connection.evict()
-        if machine.discardLeased() { connect() }
+        let isPassedOn = leaseEnded(connection)
+        let isOver = connection.lifetime.isOver(now: context.now)
+        if !isOver, machine.releasedToIdle(connection.poolID) { return connection.becomeIdle() }
+        if machine.waitingCount > 0 {
+            expire()
+            machine.service = service(of: connection, isPassedOn: isPassedOn)
+        }
+        if isOver { perform(machine.retire(.http1(connection))) }
+        perform(machine.released(.http1(connection)))
+        if machine.isHeld { serveHeld(isPassedOn: isPassedOn) }
+        if isClosed { updateGauges() }
     }
 
     /// A leased connection was closed.
-    func discardLeased() {
-        upstream.activeConnections.add(-1)
-        if machine.discardLeased() { connect() }
+    func discardLeased(_ connection: UpstreamConnection) {
+        let isPassedOn = leaseEnded(connection)
+        perform(machine.gone(.http1(connection)))
+        if machine.isHeld { serveHeld(isPassedOn: isPassedOn) }
+        if isClosed { updateGauges() }
     }
 
     /// An idle connection was closed.
     func discardIdle(_ connection: UpstreamConnection) {
-        upstream.idleConnections.add(-1)
-        machine.discardIdle(connection)
+        perform(machine.gone(.http1(connection)))
+        if isClosed { updateGauges() }
+    }
+
+    /// - Returns: Whether the event loop of another pool was notified that a request may begin.
+    private func leaseEnded(_ connection: UpstreamConnection) -> Bool {
+        connection.endUse()
+        if connection.isProbe {
+            // It ended without a result.
+            connection.isProbe = false
+            abandon(connection.target.state)
+        }
+        guard hasLimits else { return false }
+        if connection.isCounted {
+            connection.isCounted = false
+            upstream.targets.board.leave()
+        }
+        return passOnPlace()
     }
 
     /// Closes idle connections; leased ones are closed when they are returned.
     func close() {
+        tunnels?.close()
         isClosed = true
-        for connection in machine.takeIdle() {
-            upstream.idleConnections.add(-1)
-            connection.evict()
-        }
+        close(machine.close())
+        updateGauges()
+        flushOutcomes()
     }
 
-    private func handle(_ action: UpstreamPoolStateMachine<UpstreamConnection, Waiter>.AvailabilityAction) {
-        switch action {
-        case .handOver(let connection, let waiter):
-            upstream.pendingRequests.add(-1)
-            upstream.activeConnections.add(1)
-            connection.lifetime.use()
-            waiter.delegate.upstreamConnected(connection)
-        case .keep(let connection):
-            upstream.idleConnections.add(1)
-            connection.becomeIdle()
-            if isClosed {
-                discardIdle(connection)
-                connection.evict()
+    // MARK: - Targets
+
+    /// Where a request that failed can be sent.
+    /// - Parameter failed: The targets that failed.
+    func retryTargets(failed: TriedTargets) -> RetryTargets {
+        if targets.table.entries.contains(where: {
+            $0.weight > 0 && $0.state.word.isUsable && !failed.contains($0.state.slot)
+        }) {
+            return .other
+        }
+        return targets.table.entries.contains { $0.weight > 0 } ? .tried : .none
+    }
+
+    /// The targets of the upstream have changed.
+    func targetsChanged() {
+        flushOutcomes()
+        let old = targets
+        targets = upstream.targets.targets
+        tunnels?.targetsChanged()
+        close(
+            machine.targetsChanged(
+                targets.targets.map { target in old.targets.firstIndex { $0 === target } ?? -1 }))
+        permitAvailable()
+    }
+
+    // MARK: - Time
+
+    /// Called at each tick of the event loop.
+    func tick() {
+        tunnels?.tick()
+        if machine.waitingCount > 0 {
+            expire()
+            if machine.isHeld { serveHeld(isPassedOn: false) }
+        }
+        report()
+    }
+
+    /// Reports what has happened since the last call: at each tick, and after the last request of a closed pool, which
+    /// gets no further ticks.
+    func report() {
+        flushOutcomes()
+        updateGauges()
+    }
+
+    func expire() {
+        while let expired = machine.expire(now: context.now) {
+            waitedInVain &+= 1
+            left(expired.waiter)
+            guard expired.reason != .deadline else {
+                expired.waiter.delegate.upstreamConnectFailed(
+                    UpstreamFailure(.responseTimeout), target: nil, duration: 0)
+                continue
             }
+            upstream.metrics.countRejection(expired.reason == .congested ? .congested : .pendingTimeout)
+            expired.waiter.delegate.upstreamConnectFailed(UpstreamFailure(.poolExhausted), target: nil, duration: 0)
         }
     }
 
-    // MARK: - Connecting
-
-    private func connect() {
-        connector.connect()
-    }
-
-    /// A connection was established.
-    func connected(_ connection: UpstreamConnection) {
-        handle(machine.connected(connection))
-    }
-
-    /// No connection could be established.
-    /// - Parameters:
-    ///   - target: Index within the upstream of the target that was tried last.
-    ///   - duration: Duration of the attempts, in nanoseconds.
-    func connectFailed(_ failure: UpstreamFailure, target: Int, duration: UInt64) {
-        if case .fail(let waiter) = machine.connectFailed() {
-            upstream.pendingRequests.add(-1)
-            waiter.delegate.upstreamConnectFailed(failure, target: upstream.firstTarget + target, duration: duration)
-        }
-        if machine.connectIfNeeded() { connect() }
+    func updateGauges() {
+        let idle = machine.idleCount
+        gauges.update(
+            upstream, idle: idle, active: machine.connectionCount - machine.connectingCount - idle,
+            pending: machine.waitingCount)
+        if let http2Metrics { gauges.update(http2Metrics, streams: streams) }
     }
 }

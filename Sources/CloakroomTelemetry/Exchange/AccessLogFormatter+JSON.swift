@@ -61,6 +61,7 @@ extension AccessLogFormatter {
         line.append(escaped: path)
         Self.append(numbers: record, to: &line)
         if let upstream = upstream(record.upstreamIndex) { line.append(upstream) }
+        if Self.hasAttemptFields(record) { Self.append(attempts: record, to: &line) }
         line.append(",\"decision\":\"")
         line.append(record.decision.label)
         if let reason = record.unauthorizedReason {
@@ -96,5 +97,31 @@ extension AccessLogFormatter {
         line.append(milliseconds: record.overheadNanoseconds)
         line.append(",\"retries\":")
         line.append(decimal: Int64(record.retries))
+    }
+
+    private static func append(attempts record: borrowing ExchangeRecord, to line: inout LineBuffer) {
+        if let peer = record.upstreamPeer {
+            line.append(",\"upstream_peer\":\"")
+            line.append(peer)
+            line.append("\"")
+        }
+        if let reason = record.retryReason {
+            line.append(",\"retry_reason\":\"")
+            line.append(escaped: reason.rawValue.utf8.span)
+            line.append("\"")
+        }
+        if record.queueNanoseconds > 0 {
+            line.append(",\"queue_ms\":")
+            line.append(milliseconds: record.queueNanoseconds)
+        }
+        if record.bodyWaitNanoseconds > 0 {
+            line.append(",\"body_wait_ms\":")
+            line.append(milliseconds: record.bodyWaitNanoseconds)
+        }
+        if let version = record.upstreamProtocol {
+            line.append(",\"upstream_protocol\":\"")
+            line.append(version.name)
+            line.append("\"")
+        }
     }
 }

@@ -71,6 +71,7 @@ extension AccessLogFormatter {
             line.append(error.label)
         }
         if let upstream = upstream(record.upstreamIndex) { line.append(upstream) }
+        if Self.hasAttemptFields(record) { Self.append(textAttempts: record, to: &line) }
         Self.append(textNumbers: record, to: &line)
         line.append(" peer=")
         line.append(word: record.peerAddress.utf8.span)
@@ -121,5 +122,28 @@ extension AccessLogFormatter {
             width += 1
         }
         line.append(milliseconds: nanoseconds)
+    }
+
+    private static func append(textAttempts record: borrowing ExchangeRecord, to line: inout LineBuffer) {
+        if let peer = record.upstreamPeer {
+            line.append(" upstream_peer=")
+            line.append(peer)
+        }
+        if let reason = record.retryReason {
+            line.append(" retry_reason=")
+            line.append(escaped: reason.rawValue.utf8.span)
+        }
+        if record.queueNanoseconds > 0 {
+            line.append(" queue_ms=")
+            line.append(milliseconds: record.queueNanoseconds)
+        }
+        if record.bodyWaitNanoseconds > 0 {
+            line.append(" body_wait_ms=")
+            line.append(milliseconds: record.bodyWaitNanoseconds)
+        }
+        if let version = record.upstreamProtocol {
+            line.append(" upstream_protocol=")
+            line.append(version.name)
+        }
     }
 }

@@ -63,6 +63,13 @@ struct AccessLogFormatter {
         transports[Self.transportIndex(record.scheme, record.protocolVersion, record.tlsVersion)]
     }
 
+    /// Whether a record has values of ``ExchangeRecord`` that most requests do not have.
+    static func hasAttemptFields(_ record: borrowing ExchangeRecord) -> Bool {
+        record.retryReason != nil || record.queueNanoseconds | record.bodyWaitNanoseconds != 0
+            || record.upstreamPeer != nil
+            || record.upstreamProtocol != nil
+    }
+
     private static let versionCount = HTTPProtocolVersion.allCases.count
     /// TLS versions, and no TLS.
     private static let tlsCount = TLSVersion.allCases.count + 1

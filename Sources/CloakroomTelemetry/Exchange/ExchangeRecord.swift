@@ -26,6 +26,9 @@ public struct ExchangeRecord: Sendable {
     public var durationNanoseconds: UInt64 = 0
     /// The time spent waiting for the upstream, in nanoseconds; `nil` if the request was not forwarded.
     public var upstreamDurationNanoseconds: UInt64?
+    /// The time for which the request waited for its body before it was forwarded, in nanoseconds; 0 if the body came
+    /// with the head.
+    public var bodyWaitNanoseconds: UInt64 = 0
     /// The status of the upstream, if it differs from ``status``: 0 if there was no response and the gateway sent a
     /// local one.
     public var upstreamStatus: UInt16?
@@ -35,8 +38,17 @@ public struct ExchangeRecord: Sendable {
     public var bytesReceived: UInt64 = 0
     /// Body bytes to the client.
     public var bytesSent: UInt64 = 0
-    /// The number of retries at an upstream.
+    /// How often another attempt was made: after a failed connection, after a failed request, or with another token.
     public var retries: Int = 0
+    /// The address of the target that the last attempt was sent to; `nil` if the configured target is an address or a
+    /// socket.
+    public var upstreamPeer: UpstreamPeer?
+    /// The reason of the last retry; `nil` if there was none but with another token.
+    public var retryReason: RetryReason?
+    /// How long the request waited for a connection, over all attempts, in nanoseconds; logged if it waited.
+    public var queueNanoseconds: UInt64 = 0
+    /// The protocol of the upstream connection; `nil` is HTTP/1.1 and is not logged.
+    public var upstreamProtocol: HTTPProtocolVersion?
     /// The public id of the session, ``SessionID/value``; it grants no access.
     public var sessionHash: UInt64?
     /// The trace that the exchange belongs to.
@@ -65,10 +77,10 @@ public struct ExchangeRecord: Sendable {
         return end
     }
 
-    /// The time spent in the gateway: the total without the upstream's part.
+    /// The time spent in the gateway: the total without the upstream's part and without the wait for the client's body.
     var overheadNanoseconds: UInt64 {
-        let upstream = upstreamDurationNanoseconds ?? 0
-        return durationNanoseconds > upstream ? durationNanoseconds - upstream : 0
+        let others = (upstreamDurationNanoseconds ?? 0) &+ bodyWaitNanoseconds
+        return durationNanoseconds > others ? durationNanoseconds - others : 0
     }
 }
 
@@ -114,7 +126,7 @@ public enum ExchangeDecision: UInt8, Sendable, CaseIterable {
 /// The error of a failed exchange: the label `error_type`. A closed set, so no error text becomes a label.
 public enum ExchangeErrorType: UInt8, Sendable, CaseIterable {
     /// Errors of the client.
-    case clientClosed, requestTimeout, invalidRequest, bodyTooLarge
+    case clientClosed, clientTooSlow, requestTimeout, invalidRequest, bodyTooLarge
     /// Errors of the upstream.
     case upstreamUnreachable, upstreamTimeout, upstreamReset, upstreamInvalidResponse
     /// Errors of the gateway.
@@ -124,6 +136,7 @@ public enum ExchangeErrorType: UInt8, Sendable, CaseIterable {
     public var label: StaticString {
         switch self {
         case .clientClosed: "client_closed"
+        case .clientTooSlow: "client_too_slow"
         case .requestTimeout: "request_timeout"
         case .invalidRequest: "invalid_request"
         case .bodyTooLarge: "body_too_large"
@@ -171,9 +184,51 @@ public struct UpstreamTarget: Sendable, Hashable {
         self.port = port
     }
 
+    /// `host:port`, `[IPv6]:port` or `unix:path`.
     var authority: String {
         if port == 0 { return "unix:\(address)" }
         return address.contains(":") ? "[\(address)]:\(port)" : "\(address):\(port)"
+    }
+}
+
+/// The IP address and port of a target, without references.
+public struct UpstreamPeer: Sendable, Hashable {
+    /// The first 8 bytes of an IPv6 address; 0 for IPv4.
+    public let high: UInt64
+    /// The last 8 bytes of an IPv6 address; an IPv4 address in the low 4 bytes.
+    public let low: UInt64
+    /// The port.
+    public let port: UInt16
+    /// Whether the address is IPv6.
+    public let isIPv6: Bool
+
+    /// An IPv4 address.
+    public init(ipv4: UInt32, port: UInt16) {
+        high = 0
+        low = UInt64(ipv4)
+        self.port = port
+        isIPv6 = false
+    }
+
+    /// An IPv6 address.
+    public init(ipv6High high: UInt64, low: UInt64, port: UInt16) {
+        self.high = high
+        self.low = low
+        self.port = port
+        isIPv6 = true
+    }
+
+    /// The address in text.
+    /// - Returns: `nil` if the text is no IP address.
+    public init?(address: String, port: UInt16) {
+        guard let bytes = IPAddress.bytes(of: address) else { return nil }
+        if bytes.count == 4 {
+            self.init(ipv4: bytes.reduce(0) { $0 << 8 | UInt32($1) }, port: port)
+        } else {
+            self.init(
+                ipv6High: bytes.prefix(8).reduce(0) { $0 << 8 | UInt64($1) },
+                low: bytes.suffix(8).reduce(0) { $0 << 8 | UInt64($1) }, port: port)
+        }
     }
 }
 

@@ -18,6 +18,9 @@ public struct GatewayMetrics: Sendable {
     /// Dropped spans: `cloakroom_telemetry_dropped_total{signal="traces"}`.
     public let droppedTraces: CounterHandle
 
+    /// `cloakroom_slow_clients_total` and `cloakroom_client_cap_total`.
+    public let clientLimits: ClientLimitMetrics
+
     private let sessionsCreated: CounterHandle
     private let sessionsEnded: [SessionEndReason: CounterHandle]
     private let signIns: [AccountEvent.SignInOutcome: CounterHandle]
@@ -37,6 +40,7 @@ public struct GatewayMetrics: Sendable {
             PrometheusRegistry.droppedName, help: PrometheusRegistry.droppedHelp, labels: [("signal", "events")])
         droppedTraces = registry.counter(
             PrometheusRegistry.droppedName, help: PrometheusRegistry.droppedHelp, labels: [("signal", "traces")])
+        clientLimits = ClientLimitMetrics(registry: registry)
         sessionsCreated = registry.counter("cloakroom_sessions_created_total", help: "Sessions created by sign-in.")
         sessionsEnded = Self.handles("reason") {
             registry.counter("cloakroom_sessions_ended_total", help: "Ended sessions, by reason.", labels: $0)
@@ -145,11 +149,23 @@ extension GatewayMetrics {
         UpstreamCircuitMetrics(registry: registry, upstream: upstream, target: target)
     }
 
-    /// `cloakroom_upstream_retries_total`. The reason is a source constant, which bounds the number of series.
+    static let retriesName = "cloakroom_upstream_retries_total"
+    static let retriesHelp = "Failed requests that were sent again to an upstream, or were not, by reason and outcome."
+
+    /// `cloakroom_upstream_retries_total` of requests that were sent again. The reason is a source constant, which
+    /// bounds the number of series. Other outcomes are counted by ``UpstreamMetrics/countRetry(_:outcome:)``.
     public func upstreamRetries(upstream: String, reason: StaticString) -> CounterHandle {
         registry.counter(
-            "cloakroom_upstream_retries_total", help: "Requests retried at an upstream, by reason.",
-            labels: [("upstream", upstream), ("reason", reason.description)])
+            Self.retriesName, help: Self.retriesHelp,
+            labels: [
+                ("upstream", upstream), ("reason", reason.description),
+                ("outcome", UpstreamRetryOutcome.sent.rawValue),
+            ])
+    }
+
+    /// The metric families of one upstream besides connections and circuits.
+    public func upstream(_ name: String) -> UpstreamMetrics {
+        UpstreamMetrics(registry: registry, upstream: name)
     }
 
     /// `cloakroom_response_fields_removed_total`: upstream response fields that must not reach the client. The reason

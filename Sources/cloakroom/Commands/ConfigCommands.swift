@@ -1,6 +1,8 @@
 import ArgumentParser
 import CloakroomConfig
+import CloakroomCore
 import Foundation
+import NIOCore
 
 /// `cloakroom check-config`: reports every problem with which `serve` would not start.
 struct CheckConfig: ParsableCommand {
@@ -26,6 +28,8 @@ struct CheckConfig: ParsableCommand {
         sources.isOffline = offline
         let report = CommandReport.checkConfig(sources, isStrict: strict) { configuration in
             TLSFileChecks.findings(in: configuration)
+                + UpstreamCapacityRules.findings(
+                    in: configuration, loops: configuration.eventLoops ?? System.coreCount)
         }
         try report.finish()
     }

@@ -32,11 +32,6 @@ final class Gateway: Sendable, Unprintable {
         let tracer: (any Tracer)?
         let logger: Logger
 
-        /// The targets of each upstream, shared by proxied requests and identity calls.
-        func targets(_ configuration: GatewayConfiguration) throws -> [UpstreamTargets] {
-            try configuration.upstreams.map { try UpstreamTargets($0, logger: logger) }
-        }
-
         func accounts(_ configuration: GatewayConfiguration, _ targets: [UpstreamTargets]) throws -> IdentityComponents
         {
             try IdentityComponents(
@@ -81,7 +76,7 @@ final class Gateway: Sendable, Unprintable {
             tracer: configuration.tracing.exporter == .none ? nil : telemetry.tracer, logger: logger)
         self.parts = parts
 
-        let targets = try parts.targets(configuration)
+        let targets = try UpstreamTargets.make(configuration, keeping: [], logger: logger)
         let first = try parts.accounts(configuration, targets)
         accounts.add(first)
         let current = CurrentAccounts(first)
@@ -147,7 +142,7 @@ final class Gateway: Sendable, Unprintable {
     /// require a restart.
     /// - Throws: If the configuration cannot be applied; the previous one then stays in effect.
     func apply(_ configuration: GatewayConfiguration) async throws {
-        let targets = try parts.targets(configuration)
+        let targets = try UpstreamTargets.make(configuration, keeping: server.upstreamTargets(), logger: parts.logger)
         let next = try parts.accounts(configuration, targets)
         let previous = current.accounts
         do {

@@ -37,7 +37,10 @@ struct StatusPageTests {
                 targets: [
                     .init(
                         address: "http://10.0.0.1:80", circuit: .open,
-                        lastFailure: .init(time: SampleStatus.now - .seconds(90), reason: "connection refused"))
+                        lastFailure: .init(time: SampleStatus.now - .seconds(90), reason: "connection refused")),
+                    .init(
+                        address: "http://api.test:80", peer: "10.0.0.2:80", circuit: .open, condition: .ejected,
+                        reason: "5 failures in a row", until: SampleStatus.now + .seconds(7), inFlight: 31),
                 ])
         ]
         made.served(200, route: "video", milliseconds: 12_000)
@@ -45,7 +48,8 @@ struct StatusPageTests {
         for text in [
             "Not ready", "it is unreachable", "1.2.3", "abcdef0", "0123456789ab",
             "cloakroom.yaml:3:5: routes.0.path: no",
-            "Rejected", "Open", "Down", "connection refused", "1\u{202F}min 30\u{202F}s ago", "&gt;\u{202F}10\u{202F}s",
+            "Rejected", "Backing off", "Down", "Ejected", "10.0.0.2:80", "5 failures in a row", "in 7\u{202F}s", ">31<",
+            "connection refused", "1\u{202F}min 30\u{202F}s ago", "&gt;\u{202F}10\u{202F}s",
             "2027-01-15 08:00:00 UTC",
         ] {
             #expect(html.contains(text), "\(text)")

@@ -28,6 +28,37 @@ struct StatusAlertTests {
         #expect(alerts.first?.text == "The readiness check “session store” failed: it is unreachable.")
     }
 
+    @Test("An upstream causes an alert for each condition that an operator has to know")
+    func upstream() {
+        var made = made
+        func target(_ condition: TargetCondition) -> UpstreamStatus.Target {
+            .init(address: "x", circuit: .closed, condition: condition)
+        }
+        func texts(_ upstream: UpstreamStatus) -> [String] {
+            made.upstreams = [upstream]
+            return made.document().alerts.map { "\($0.severity): \($0.text)" }
+        }
+        #expect(texts(UpstreamStatus(name: "api", targets: [target(.up), target(.draining)])) == [])
+        #expect(
+            texts(UpstreamStatus(name: "api", targets: [target(.up), target(.ejected)])) == [
+                "warning: Some targets of the upstream “api” are not usable."
+            ])
+        #expect(
+            texts(UpstreamStatus(name: "api", targets: [target(.up), target(.ejected), target(.down)])) == [
+                "warning: Less than half of the targets of the upstream “api” are usable."
+            ])
+        #expect(
+            texts(
+                UpstreamStatus(
+                    name: "api", targets: [target(.up)], isPanicking: true, isRetryBudgetSpent: true,
+                    staleNames: ["a.test"])) == [
+                    "critical: Too few targets of the upstream “api” are usable: all are used.",
+                    "warning: The retry budget of the upstream “api” is spent. Failed requests are not sent again.",
+                    "warning: The host name a.test of the upstream “api” cannot be resolved. Its previous addresses are"
+                        + " used.",
+                ])
+    }
+
     @Test("A successful reload causes no alert")
     func reload() {
         var made = made

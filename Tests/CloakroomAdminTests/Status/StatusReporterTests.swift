@@ -64,7 +64,10 @@ struct StatusReporterTests {
         }
         made.gauge("cloakroom_upstream_pending_requests", [("upstream", "api")], 2)
         made.count("cloakroom_upstream_retries_total", [("upstream", "api"), ("reason", "a")], 4)
-        made.count("cloakroom_upstream_retries_total", [("upstream", "api"), ("reason", "b")], 5)
+        made.count("cloakroom_upstream_retries_total", [("upstream", "api"), ("reason", "b"), ("outcome", "sent")], 5)
+        made.count(
+            "cloakroom_upstream_retries_total",
+            [("upstream", "api"), ("reason", "b"), ("outcome", "no_budget")], 100)
         let upstream = try #require(made.document().upstreams.first)
         #expect(upstream.requests.errorShare == 0.25)
         #expect(upstream.inFlight == 3)
@@ -82,6 +85,47 @@ struct StatusReporterTests {
     func health(circuits: [CircuitState], health: StatusDocument.Upstream.Health) {
         var made = made
         made.upstreams = [UpstreamStatus(name: "api", targets: circuits.map { .init(address: "x", circuit: $0) })]
+        #expect(made.document().upstreams.first?.health == health)
+    }
+
+    @Test("A target has its state, the reason for it and the time until it ends")
+    func targets() throws {
+        var made = made
+        made.upstreams = [
+            UpstreamStatus(
+                name: "api",
+                targets: [
+                    .init(
+                        address: "http://api:80", peer: "10.0.0.1:80", circuit: .open, condition: .ejected,
+                        reason: "5 failures in a row", until: SampleStatus.now + .seconds(7), inFlight: 3),
+                    .init(
+                        address: "http://api:80", peer: "10.0.0.2:80", circuit: .closed, condition: .draining,
+                        until: SampleStatus.now - .seconds(1)),
+                    .init(address: "http://10.0.0.3:80", circuit: .halfOpen),
+                ])
+        ]
+        let targets = try #require(made.document().upstreams.first).targets
+        #expect(targets.map(\.state) == ["ejected", "draining", "backing_off"])
+        #expect(targets.map(\.peer) == ["10.0.0.1:80", "10.0.0.2:80", nil])
+        #expect(targets.map(\.reason) == ["5 failures in a row", nil, nil])
+        #expect(targets.map(\.secondsLeft) == [7, 0, nil])
+        #expect(targets.map(\.inFlight) == [3, nil, nil])
+        #expect(targets.map { $0.until == nil } == [false, false, true])
+    }
+
+    @Test(
+        "Targets that are drained on purpose do not count for the health of an upstream",
+        arguments: [
+            ([TargetCondition.up, .draining], StatusDocument.Upstream.Health.healthy), ([.warming], .healthy),
+            ([.up, .ejected], .degraded), ([.up, .down], .degraded), ([.backingOff, .draining], .down),
+            ([.ejected, .down], .down),
+        ])
+    func health(conditions: [TargetCondition], health: StatusDocument.Upstream.Health) {
+        var made = made
+        made.upstreams = [
+            UpstreamStatus(
+                name: "api", targets: conditions.map { .init(address: "x", circuit: .closed, condition: $0) })
+        ]
         #expect(made.document().upstreams.first?.health == health)
     }
 

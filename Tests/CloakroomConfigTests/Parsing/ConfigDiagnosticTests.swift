@@ -187,12 +187,12 @@ struct DiagnosticCase: Sendable, CustomTestStringConvertible {
     static let upstreams = [
         DiagnosticCase(
             "\"http://127.0.0.1:9000\"", "\"h2://127.0.0.1:9000\"",
-            "5:15: upstreams.api.targets.0: h2 targets are not supported yet"
-                + " (write http://host:port, https://host:port or unix:/path)"),
+            "5:15: upstreams.api.targets.0: h2 is not supported as the scheme of a target"
+                + " (write http:// or https://, and protocol: h2c or http2)"),
         DiagnosticCase(
             "\"http://127.0.0.1:9000\"", "\"H2C://127.0.0.1:9000\"",
-            "5:15: upstreams.api.targets.0: h2c targets are not supported yet"
-                + " (write http://host:port, https://host:port or unix:/path)"),
+            "5:15: upstreams.api.targets.0: h2c is not supported as the scheme of a target"
+                + " (write http:// or https://, and protocol: h2c or http2)"),
         DiagnosticCase(
             "\"http://127.0.0.1:9000\"", "\"unix:run/api\"",
             "5:15: upstreams.api.targets.0: must be an absolute socket path (write one such as unix:/run/api.sock)"

@@ -70,6 +70,12 @@ import Testing
                   upstream:       api at http://127.0.0.1:9000
                   sends:          GET /videos/42?p=/episodes
                   host:           the client's
+                  protocol:       HTTP/1.1
+                  balance:        of two random candidates the one with the lower time to the response head times load (half-life 4s)
+                  candidate:      http://127.0.0.1:9000
+                  health:         no active checks
+                  ejection:       after 5 failures in a row or 50 % of at least 20 requests failed in 10s; for 10s, later up to 5m; at most 50 % of the targets
+                  retry:          up to 2 after connect, up to 1 after refused, stale, reset; at most 10 % of all requests and 3 per second
 
                 """)
         #expect(report.exitCode == 0)

@@ -89,7 +89,7 @@ import Testing
         }
         let running = try directory.load().configuration
         // Keys that conflict with the base configuration or have no effect on the plan.
-        let excepted = ["listeners.0.behindTLSProxy", "reload.watch", "reload.interval"]
+        let excepted = ["listeners.0.behindTLSProxy", "reload.watch", "reload.interval", "upstreams.api.health.grpc"]
         let keys = DocumentedKeys.all().map { key in
             (key.path.map { $0 == "NAME" ? "api" : $0 }, key.isSecret ? "secret" : key.expectation)
         }
@@ -120,6 +120,8 @@ import Testing
         upstreams:
           api:
             targets: ["https://one"]
+            protocol: auto
+            health: { path: /health }
             tls: { caFile: a.pem, certificateFile: a.pem, keyFile: a.pem }
             apiToken: { value: demo }
             signIn: { path: /auth }
@@ -135,7 +137,7 @@ import Testing
           sqlite: { path: a.sqlite }
           valkey: { addresses: ["one:1"], sentinelPrimary: main, tls: { caFile: a.pem, certificateFile: a.pem, keyFile: a.pem } }
         routes:
-          - { name: all, methods: [GET], path: /*, upstream: api, requiresAuthorization: false }
+          - { name: all, methods: [GET, POST], path: /*, upstream: api, requiresAuthorization: false }
 
         """
 
@@ -165,5 +167,15 @@ import Testing
         "accessLog": "false", "exporter": "log", "sampler": "always_on", "ratio": "0.5", "serviceName": "other",
         "resourceAttributes": "a=1", "endpoint": "http://c:4318/v1/traces", "headers": "a=1", "queueLimit": "7777",
         "batchLimit": "7", "interval": "7s", "eventLoops": "7", "rejectedStatuses": "499", "signInsPerAddress": "7",
+        "url": "https://three", "weight": "7", "tier": "7", "zone": "b", "protocol": "http2", "eachAddress": "false",
+        "keep": "7s", "policy": "requests", "halfLife": "7s", "failurePenalty": "7s", "slowStart": "7s",
+        "health.timeout": "1s", "rise": "7", "fall": "7", "health.statuses": "204", "start": "down", "host": "other",
+        "port": "77", "health.apiToken": "true", "consecutive": "7", "share": "0.7", "volume": "77",
+        "eject.statuses": "599", "time": "7s", "longest": "7m", "most": "0.7", "panicBelow": "0.7",
+        "inFlight.upstream": "7", "inFlight.target": "7", "inFlight": "7", "attempts": "3", "on": "connect",
+        "retry.statuses": "503", "retry.methods": "PUT", "budget": "0.7", "perSecond": "7", "attemptTimeout": "7s",
+        "congestedAfter": "7s", "congestedTimeout": "7s", "streams": "7", "streamWindow": "1MiB", "requestBuffer": "7",
+        "requestBuffers": "7", "minimumRate": "7", "pressureRate": "7", "inFlightPerAddress": "7",
+        "inFlightPerSession": "7", "deadline": "7s", "retry": "false", "timed": "false", "grpc": "true",
     ]
 }

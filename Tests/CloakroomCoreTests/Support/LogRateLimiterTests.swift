@@ -43,6 +43,16 @@ struct FixedWindowLimiterTests {
         #expect(limiter.tryAcquire(at: 30 * Self.second) == 0)
     }
 
+    @Test("The length of the window can be chosen, and whether it has room is known without using it")
+    func window() {
+        var limiter = FixedWindowLimiter(limit: 1, window: .seconds(60))
+        #expect(limiter.allows(at: 0) && limiter.tryAcquire(at: 0) == 0)
+        #expect(!limiter.allows(at: 59 * Self.second) && limiter.tryAcquire(at: 59 * Self.second) == nil)
+        #expect(limiter.allows(at: 60 * Self.second) && limiter.allows(at: 60 * Self.second))
+        #expect(limiter.tryAcquire(at: 60 * Self.second) == 1)
+        #expect(LogRateLimiter(interval: .seconds(60)).allow(at: 0) == 0)
+    }
+
     @Test("Times of other threads that are slightly earlier belong to the same window")
     func earlier() {
         var limiter = FixedWindowLimiter(limit: 1)

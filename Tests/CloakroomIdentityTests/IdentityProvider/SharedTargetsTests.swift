@@ -11,7 +11,7 @@ struct SharedTargetsTests {
     private static let held = TokenSet(
         authorization: Secret("Bearer access"), refreshToken: Secret("refresh"), obtainedAt: Upstreams.now)
 
-    @Test("A refusing target is reported, a connected one is reported once, and the user request is a follow-up")
+    @Test("A rejected connection and the end of each call are reported; the user call follows its sign-in")
     func reports() async throws {
         let rejecting = try await ScriptedServer.rejectingPort()
         try await ScriptedServer.run([Self.tokens, Self.user]) { port, _ in
@@ -21,8 +21,10 @@ struct SharedTargetsTests {
                 _ = try await client.signIn(try Upstreams.credentials(), traceparent: nil, now: Upstreams.now)
             }
             #expect(
-                targets.reports == [.failed(0, .unreachable), .reached(1), .failed(0, .unreachable)])
-            #expect(targets.followUps == [false, false, true, true])
+                targets.reports == [
+                    .connectFailed(0, .unreachable), .connected(1), .ended(1, .succeeded), .ended(1, .succeeded),
+                ])
+            #expect(targets.isBalanced)
         }
     }
 
@@ -41,7 +43,9 @@ struct SharedTargetsTests {
                 ) { client in
                     _ = try await client.refresh(Self.held, traceparent: nil, now: Upstreams.now)
                 }
-                #expect(targets.reports == [.failed(0, .timedOut), .reached(1)])
+                #expect(
+                    targets.reports == [.connectFailed(0, .timedOut), .connected(1), .ended(1, .succeeded)])
+                #expect(targets.isBalanced)
             }
             #expect(upstream.requests.count == 2)
         }
@@ -61,10 +65,11 @@ struct SharedTargetsTests {
                 try await client.revoke(Self.held, traceparent: nil)
             }
         }
-        #expect(targets.reports == [.failed(0, .timedOut)])
+        #expect(targets.reports == [.connectFailed(0, .timedOut)])
+        #expect(targets.isBalanced)
     }
 
-    @Test("A connected target that does not respond is slow, and is not reported")
+    @Test("A connected target that does not respond is reported as failed, not as unreachable")
     func slow() async throws {
         try await ScriptedServer.run([.silence]) { port, _ in
             let targets = RecordedTargets(1)
@@ -75,7 +80,24 @@ struct SharedTargetsTests {
                     try await client.refresh(Self.held, traceparent: nil, now: Upstreams.now)
                 }
             }
-            #expect(targets.reports == [.reached(0)])
+            #expect(targets.reports == [.connected(0), .ended(0, .failed)])
+            #expect(targets.isBalanced)
+        }
+    }
+
+    @Test(
+        "The statuses 502 to 504 are reported as failures of the target, others are not",
+        arguments: [401, 500, 502, 503, 504])
+    func statuses(_ status: Int) async throws {
+        try await ScriptedServer.run([ScriptedServer.response("\(status) Status", "{}")]) { port, _ in
+            let targets = RecordedTargets(1)
+            _ = try await Upstreams.withClient(Upstreams.configuration(port: port), targets: targets) { client in
+                await #expect(throws: TokenClientError.self) {
+                    try await client.refresh(Self.held, traceparent: nil, now: Upstreams.now)
+                }
+            }
+            let outcome: TargetOutcome = [502, 503, 504].contains(status) ? .failed : .succeeded
+            #expect(targets.reports == [.connected(0), .ended(0, outcome)])
         }
     }
 

@@ -29,6 +29,27 @@ struct ExchangeStateMachineTests {
         #expect(machine.responseEnded() == true)
     }
 
+    @Test("A body is buffered before the lease, until it is complete or enough of it has arrived")
+    func gathering() {
+        for isComplete in [true, false] {
+            var machine = ExchangeStateMachine()
+            machine.gather()
+            #expect(machine.acceptsBody)
+            #expect(machine.holdsBody)
+            #expect(machine.leased() == .releaseConnection)
+            if isComplete {
+                #expect(machine.requestEnded() == .lease)
+            } else {
+                #expect(machine.stopGathering() == true)
+            }
+            #expect(!machine.acceptsBody)
+            #expect(machine.holdsBody)
+            #expect(machine.leased() == .send)
+            #expect(!machine.holdsBody)
+            #expect(machine.state == .awaitingResponse(isComplete ? .complete : .open))
+        }
+    }
+
     @Test("A response that ends before the request ends the exchange")
     func earlyResponse() {
         var machine = ExchangeStateMachine()
@@ -120,10 +141,17 @@ struct ExchangeStateMachineTests {
     private static let table: [(ExchangeStateMachine.State, [Event: String])] = [
         (.idle, [:]),
         (
+            .gathering,
+            [
+                .requestEnded: "lease > waitingForConnection(complete)",
+                .enough: "true > waitingForConnection(open)", .deadline: "requestTimeout",
+                .clientGone: "record > idle",
+            ]
+        ),
+        (
             .waitingForConnection(.open),
             [
                 .leased: "send > awaitingResponse(open)", .failed: "respond", .failedSafely: "respond",
-                .deadline: "reject",
                 .clientGone: "cancelLease > idle",
             ]
         ),
@@ -131,7 +159,6 @@ struct ExchangeStateMachineTests {
             .waitingForConnection(.complete),
             [
                 .leased: "send > awaitingResponse(complete)", .failed: "respond", .failedSafely: "respond",
-                .deadline: "reject",
                 .clientGone: "cancelLease > idle",
             ]
         ),
@@ -196,13 +223,13 @@ struct ExchangeStateMachineTests {
 
     private enum Event: CaseIterable {
         case leased, requestEnded, responseBegan, responseEnded, switched, tunnelEnded, failed, failedSafely, deadline
-        case clientGone, resume
+        case clientGone, resume, enough
 
         /// The result of an event that cannot happen in the state.
         var nothing: String {
             switch self {
             case .leased: "releaseConnection"
-            case .responseBegan, .responseEnded, .switched: "false"
+            case .responseBegan, .responseEnded, .switched, .enough: "false"
             case .resume: "drop"
             case .requestEnded, .tunnelEnded, .failed, .failedSafely, .deadline, .clientGone: "nothing"
             }
@@ -221,6 +248,7 @@ struct ExchangeStateMachineTests {
             case .deadline: "\(machine.deadlineExpired())"
             case .clientGone: "\(machine.downstreamClosed())"
             case .resume: "\(machine.resume())"
+            case .enough: "\(machine.stopGathering())"
             }
         }
     }
@@ -248,9 +276,10 @@ struct ExchangeStateMachineTests {
             var machine = ExchangeStateMachine()
             for _ in 0..<100 {
                 let before = machine.state
-                switch Int.random(in: 0..<14, using: &generator) {
+                switch Int.random(in: 0..<16, using: &generator) {
                 case 0 where before == .idle: machine.forward(hasBody: Bool.random(using: &generator))
                 case 1 where before == .idle: machine.collect()
+                case 14 where before == .idle: machine.gather()
                 case 2 where before == .bufferingBody || before == .idle: machine.suspend()
                 case 3: machine.respondedLocally()
                 case 4: machine.finish()
@@ -275,7 +304,7 @@ struct ExchangeStateMachineTests {
                     #expect(
                         [
                             .awaitingResponse(.open), .streamingResponse(.open), .tunneling(.open), .tunnelHalfClosed,
-                            .bufferingBody,
+                            .bufferingBody, .gathering,
                         ]
                         .contains(machine.state))
                 }
@@ -297,7 +326,7 @@ struct ExchangeStateMachineTests {
         var machine = ExchangeStateMachine()
         switch state {
         case .idle: break
-        case .waitingForBody: machine.forward(hasBody: true, mustWait: true)
+        case .gathering: machine.gather()
         case .waitingForConnection(let body): machine.forward(hasBody: body == .open)
         case .awaitingResponse(let body):
             machine.forward(hasBody: body == .open)

@@ -2,6 +2,7 @@ import CloakroomCore
 import CloakroomTelemetry
 import CloakroomWire
 import InMemoryTracing
+import NIOCore
 import Testing
 import Tracing
 
@@ -31,8 +32,23 @@ struct ExchangeTelemetryTests {
         return telemetry
     }
 
-    private func attempt(_ telemetry: inout ExchangeTelemetry, now: UInt64) {
-        telemetry.startAttempt(config.upstreams[0], targetIndex: 0, config: config, now: now)
+    private func attempt(
+        _ telemetry: inout ExchangeTelemetry, of other: UpstreamRuntime? = nil, isHTTP2: Bool = false,
+        resends: Int = 0, now: UInt64
+    ) {
+        let upstream = other ?? config.upstreams[0]
+        telemetry.startAttempt(
+            upstream, target: upstream.targets.targets.targets[0], isHTTP2: isHTTP2, resends: resends, config: config,
+            now: now)
+    }
+
+    private static func text(_ span: FinishedInMemorySpan, _ name: String) -> String? {
+        switch span.attributes.get(name) {
+        case .string(let text): text
+        case .int32(let number): "\(number)"
+        case .int64(let number): "\(number)"
+        default: nil
+        }
     }
 
     @Test("A forwarded request: durations, byte counts and two finished spans")
@@ -67,6 +83,18 @@ struct ExchangeTelemetryTests {
         telemetry.requestWritten(now: 1_300)
         telemetry.finish(errorType: nil, now: 2_000, eventTime: 1_100)
         #expect(telemetry.record.upstreamDurationNanoseconds == 0)
+    }
+
+    @Test("An upload is part of the upstream's time; only the upstream is awaited from the end of the body")
+    func upload() throws {
+        var telemetry = try started()
+        attempt(&telemetry, now: 1_100)
+        #expect(telemetry.awaitedSince == 1_100)
+        telemetry.uploadCompleted(now: 1_500)
+        #expect(telemetry.awaitedSince == 1_500)
+        #expect(telemetry.sentAt == 1_100)
+        telemetry.finish(errorType: nil, now: 2_000, eventTime: 1_900)
+        #expect(telemetry.record.upstreamDurationNanoseconds == 800)
     }
 
     @Test("A local response has no upstream duration, and none of a HEAD's body is counted")
@@ -110,12 +138,57 @@ struct ExchangeTelemetryTests {
         #expect(tracer.finishedSpans.filter { $0.kind == .client }.count == 2)
     }
 
+    @Test(
+        "The span of an attempt has the version, the address of a host name, and how often the request was sent before")
+    func attemptAttributes() async throws {
+        let address = try SocketAddress(ipAddress: "10.0.0.7", port: 80)
+        let names = FakeNames([address])
+        let named = try GatewaySetup().with(\.resolver, names.resolver).targets(.http("api.test", 80)).makeConfig()
+            .upstreams[0]
+        for target in named.targets.targets.targets { named.targets.established(target, at: address) }
+        #expect(await named.targets.resolve(now: 1_000_000_000))
+        var telemetry = try started()
+        // Further connection attempts before do not count.
+        telemetry.retried(.connect)
+        attempt(&telemetry, now: 1_100)
+        telemetry.endAttempt(UpstreamFailure(.closedBeforeResponse), now: 1_500)
+        telemetry.retried(.reset)
+        attempt(&telemetry, of: named, isHTTP2: true, resends: 1, now: 1_600)
+        telemetry.responseStarted(status: 200)
+        telemetry.finish(errorType: nil, now: 2_000, eventTime: 1_900)
+        let clients = tracer.finishedSpans.filter { $0.kind == .client }
+        let attributes = { name in clients.map { Self.text($0, name) } }
+        #expect(attributes("network.protocol.version") == ["1.1", "2"])
+        #expect(attributes("network.peer.address") == [nil, "10.0.0.7"])
+        #expect(attributes("server.address") == ["127.0.0.1", "api.test"])
+        #expect(attributes("http.request.resend_count") == [nil, "1"])
+        #expect(telemetry.record.retries == 2)
+    }
+
+    @Test("Waits for the body and for a connection are events of the server span")
+    func waits() throws {
+        var telemetry = try started()
+        telemetry.bodyWaitStarted(at: 1_000_000)
+        telemetry.bodyWaitEnded(at: 3_500_000)
+        telemetry.queueStarted(at: 4_000_000)
+        #expect(telemetry.queueEnded(at: 5_000_000) == 1_000_000)
+        attempt(&telemetry, now: 5_000_000)
+        telemetry.responseStarted(status: 200)
+        telemetry.finish(errorType: nil, now: 6_000_000, eventTime: 6_000_000)
+        let server = try #require(tracer.finishedSpans.first { $0.kind == .server })
+        #expect(server.events.map(\.name) == ["body_wait", "queue"])
+        let durations = server.events.map { event -> Double? in
+            if case .double(let time)? = event.attributes.get("cloakroom.duration_ms") { time } else { nil }
+        }
+        #expect(durations == [2.5, 1])
+    }
+
     @Test("An attempt whose token was rejected ends with an error, the exchange without one")
     func rejectedToken() throws {
         var telemetry = try started()
         attempt(&telemetry, now: 1_100)
-        telemetry.endRejectedAttempt()
-        telemetry.endRejectedAttempt()
+        telemetry.endRejectedAttempt(status: 401)
+        telemetry.endRejectedAttempt(status: 401)
         telemetry.retried()
         attempt(&telemetry, now: 1_600)
         telemetry.responseStarted(status: 200)

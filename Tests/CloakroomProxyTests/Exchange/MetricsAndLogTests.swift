@@ -165,7 +165,7 @@ struct MetricsAndLogTests {
                 [.request, .close], [.request, .send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"), .close])
         ) { gateway in
             let client = try await gateway.client()
-            _ = try await client.exchange(Ask.get("/public/reset"))
+            _ = try await client.exchange(Ask.post("/public/reset"))
             _ = try? await client.exchange(Ask.get("/public/cut"))
             _ = try await gateway.client().exchange("GET /public/malformed HTTP/1.1\r\nBad Name: x\r\n\r\n")
             _ = try await gateway.client().exchange("GET /public/ho\u{1}le HTTP/1.1\r\n\r\n")

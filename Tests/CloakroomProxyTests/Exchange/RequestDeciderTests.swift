@@ -220,14 +220,6 @@ struct RequestDeciderTests {
         #expect(try Self.prepare(ambiguous, allowsWebSocket: true).problem == .badRequest)
     }
 
-    @Test("Only an idempotent request without a body is repeatable")
-    func repeatable() throws {
-        #expect(try Self.makeRequest(Ask.get()).isRepeatable)
-        #expect(try Self.makeRequest("DELETE /a HTTP/1.1\r\nHost: a\r\n\r\n").isRepeatable)
-        #expect(try !Self.makeRequest("POST /a HTTP/1.1\r\nHost: a\r\n\r\n").isRepeatable)
-        #expect(try !Self.makeRequest("PUT /a HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n").isRepeatable)
-    }
-
     @Test("A body exceeds a limit only if its length is known")
     func bodyLimit() throws {
         let request = try Self.makeRequest("PUT /a HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n")

@@ -43,7 +43,8 @@ struct TokenRefreshTests {
             #expect(requests.map { $0["Authorization"] } == [Self.stale, Self.fresh])
             #expect(Set(requests.map(\.line)) == ["GET /private/a?q=1 HTTP/1.1"])
             #expect(refresher.calls == [FakeRefresher.Call(session: pair.stale.id, cause: .rejected)])
-            try await gateway.metric(#"cloakroom_upstream_retries_total{reason="rejected_token",upstream="api"} 1"#)
+            try await gateway.metric(
+                #"cloakroom_upstream_retries_total{outcome="sent",reason="rejected_token",upstream="api"} 1"#)
         }
     }
 
@@ -82,7 +83,7 @@ struct TokenRefreshTests {
         let (setup, refresher) = Self.setup([.request, .send(Self.rejected)], pair: pair)
         try await setup.run { gateway in
             let client = try await gateway.client()
-            let body = String(repeating: "x", count: 16_385)
+            let body = String(repeating: "x", count: 200_000)
             let response = try await client.exchange(
                 Ask.post("/private/a", FakeSessions.cookie(pair.ticket), body: body))
             #expect(response.status == 401)
@@ -179,6 +180,25 @@ struct TokenRefreshTests {
             let response = try await client.exchange(Ask.get("/private/a", FakeSessions.cookie(pair.ticket)))
             #expect(response.status == (rejections < 4 ? 200 : 401))
             #expect(refresher.calls.count == min(rejections, 3))
+        }
+    }
+
+    @Test("A request is sent at most four times, retries and replays together; the session is refreshed all the same")
+    func sends() async throws {
+        let pair = Self.pair()
+        let unavailable = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2\r\n\r\nno"
+        let (setup, refresher) = Self.setup(
+            [.request, .send(unavailable)], [.request, .send(unavailable)], [.request, .send(unavailable)],
+            [.request, .send(Self.rejected)], [.request, .send(Reply.ok)], pair: pair)
+        try await setup.configuration {
+            $0.upstreams[0].retry = RetryConfiguration(attempts: 4, statuses: [503])
+        }
+        .run { gateway in
+            let client = try await gateway.client()
+            let response = try await client.exchange(Ask.get("/private/a", FakeSessions.cookie(pair.ticket)))
+            #expect(response.status == 401)
+            #expect(gateway.upstream.requests.count == 4)
+            try await eventually("the refresh") { refresher.calls.count == 1 }
         }
     }
 

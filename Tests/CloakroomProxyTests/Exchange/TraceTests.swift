@@ -182,7 +182,7 @@ struct TraceTests {
     @Test("An upstream failure is an error with its type in both spans")
     func failure() async throws {
         let spans = try await Self.spans(2, GatewaySetup([.request, .close])) { gateway in
-            _ = try await gateway.client().exchange(Ask.get())
+            _ = try await gateway.client().exchange(Ask.post())
         }
         for span in spans {
             #expect(span.status?.code == .error)
@@ -203,6 +203,25 @@ struct TraceTests {
         #expect(clients.count == 3)
         #expect(clients.compactMap { Self.text($0, "http.request.resend_count") } == ["1"])
         #expect(clients.filter { $0.status?.code == .error }.count == 1)
+    }
+
+    @Test("A request that is sent once is no resent one, however many targets were tried for its connection")
+    func connectionAttempts() async throws {
+        let unreachable = try await BlackholePort(.rejects)
+        defer { unreachable.release() }
+        let port = unreachable.port
+        let setup = GatewaySetup([.request, .send(Reply.ok)]).configuration {
+            $0.upstreams[0].targets[0].tier = 1
+            $0.upstreams[0].targets.append(UpstreamTargetConfiguration(HostAndPort(host: "127.0.0.1", port: port)))
+        }
+        let spans = try await Self.spans(2, setup) { gateway in
+            #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
+            try await gateway.metric(
+                "cloakroom_upstream_retries_total{outcome=\"sent\",reason=\"connect\",upstream=\"api\"} 1")
+        }
+        let client = try #require(spans.first { $0.kind == .client })
+        #expect(Self.text(client, "http.request.resend_count") == nil)
+        #expect(Self.text(client, "network.protocol.version") == "1.1")
     }
 
     @Test("Spans of the gateway's own tracer match the traceparent")

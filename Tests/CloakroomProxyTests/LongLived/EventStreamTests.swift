@@ -158,6 +158,7 @@ struct EventStreamTests {
             configuration: {
                 $0.timeouts.bodyIdle = .seconds(60)
                 $0.routes[1].bodyIdleTimeout = .milliseconds(150)
+                $0.limits.requestBuffer = 0
             }
         ) { gateway, server in
             let patient = try await gateway.client()

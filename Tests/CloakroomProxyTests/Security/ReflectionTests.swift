@@ -62,6 +62,50 @@ struct ReflectionTests {
         }
     }
 
+    @Test("Rules 29, 44 and 45: the same holds for an upstream with HTTP/2, in hints, head and trailers")
+    func http2Upstream() async throws {
+        let sessions = FakeSessions()
+        let cookie = sessions.add()
+        let script: FrameServer.Script = { link, event in
+            guard case .headers(let id, _, ends: true) = event else { return }
+            let own = ("set-cookie", "__Host-cloakroom=forged; Path=/")
+            let hints = HTTP2Fields([(":status", "103"), ("link", "</a>; token=\(Canary.apiToken)"), own])
+            let head = HTTP2Fields([
+                (":status", "200"), ("x-debug", "got \(Canary.accessToken)."), ("x_api_token", "something"),
+                ("authorization", "Bearer other"), ("location", "/?key=\(Canary.apiToken)"),
+                ("set-cookie", "a=\(Canary.accessToken); Path=/"), own, ("set-cookie", "theme=dark"),
+                ("clear-site-data", "\"cache\", \"cookies\""), ("x-kept", "yes"),
+            ])
+            let trailers = HTTP2Fields([("x-trace", Canary.apiToken), own, ("x-sum", "1")])
+            link.send(
+                .headers(id, hints, ends: false), .headers(id, head, ends: false), .data(id, "ok"),
+                .headers(id, trailers))
+        }
+        try await FrameServer.run(script: script) { port, server in
+            try await GatewaySetup().http2Upstream(port).with(\.sessions, sessions).run { gateway in
+                let client = try await RawPeer.connect(port: gateway.port)
+                client.send(Ask.get("/private/a", cookie, "TE: trailers", "Connection: TE, close"))
+                let text = String(buffer: try await client.rest())
+                // The values were sent, so they could be reflected.
+                #expect(server.requests.first?.head["authorization"] == ["Bearer \(Canary.accessToken)"])
+                #expect(!text.contains("canary") && !text.contains("forged"))
+                let lines = text.lowercased().split(separator: "\r\n")
+                for name in [
+                    "link", "x-debug", "x_api_token", "authorization", "location", "clear-site-data", "x-trace",
+                ] {
+                    #expect(!lines.contains { $0.hasPrefix("\(name):") }, "\(name)")
+                }
+                #expect(lines.filter { $0.hasPrefix("set-cookie:") } == ["set-cookie: theme=dark"])
+                #expect(lines.contains("x-kept: yes"))
+                #expect(text.lowercased().hasSuffix("2\r\nok\r\n0\r\nx-sum: 1\r\n\r\n"))
+                for (reason, count) in [("injected_value", 5), ("injected_name", 2), ("clear_site_data", 1)] {
+                    try await gateway.metric(
+                        "cloakroom_response_fields_removed_total{reason=\"\(reason)\",upstream=\"api\"} \(count)")
+                }
+            }
+        }
+    }
+
     @Test("Rule 44: the upstream's API token is also removed on routes that do not inject it")
     func notInjected() async throws {
         let response = "HTTP/1.1 200 OK\r\nX-Debug: \(Canary.apiToken)\r\nContent-Length: 2\r\n\r\nok"

@@ -39,12 +39,12 @@ struct LoopSnapshotTests {
         let used = try snapshot()
         used.retain()
         var isRetired = false
-        used.retire { isRetired = true }
+        used.retire(to: try snapshot()) { isRetired = true }
         #expect(!isRetired)
         used.release()
         #expect(isRetired)
         var isUnusedRetired = false
-        try snapshot().retire { isUnusedRetired = true }
+        try snapshot().retire(to: try snapshot()) { isUnusedRetired = true }
         #expect(isUnusedRetired)
     }
 }

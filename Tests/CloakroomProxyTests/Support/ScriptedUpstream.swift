@@ -20,6 +20,8 @@ final class ScriptedUpstream: Sendable {
         case stream(ByteBuffer, times: Int)
         /// Waits.
         case wait(Gate)
+        /// Waits for this time.
+        case delay(TimeAmount)
         /// Pauses or resumes reading.
         case reading(Bool)
         /// Closes the connection.
@@ -191,6 +193,9 @@ private final class ScriptHandler: ChannelInboundHandler {
             case .send(let text): channel.writeAndFlush(ByteBuffer(string: text), promise: nil)
             case .stream(let bytes, let times): stream(bytes, times: times)
             case .wait(let gate): pause(until: gate)
+            case .delay(let time):
+                isBusy = true
+                channel.eventLoop.assumeIsolated().scheduleTask(in: time) { self.resume() }
             case .reading(let isReading): try? channel.syncOptions?.setOption(.autoRead, value: isReading)
             case .close: channel.close(promise: nil)
             case .cut: cut()

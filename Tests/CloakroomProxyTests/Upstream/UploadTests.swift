@@ -23,7 +23,7 @@ struct UploadTests {
 
     @Test("A chunked body stays chunked, and is forwarded as it arrives")
     func chunked() async throws {
-        try await GatewaySetup([.head, .wait(Gate())]).run { gateway in
+        try await GatewaySetup([.head, .wait(Gate())]).configuration { $0.limits.requestBuffer = 0 }.run { gateway in
             let client = try await gateway.client()
             client.send("POST /public/a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
             let request = try await gateway.upstream.request()
@@ -74,15 +74,16 @@ struct UploadTests {
     @Test("A final response to an incomplete upload is forwarded; both connections end (RFC 9110 §7.5)")
     func earlyResponse() async throws {
         let response = "HTTP/1.1 413 Content Too Large\r\nContent-Length: 4\r\n\r\nstop"
-        try await GatewaySetup([.head, .send(response), .reading(false)]).run { gateway in
-            let client = try await gateway.client()
-            client.send("POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nbegin")
-            let response = try await client.response()
-            #expect(response.status == 413)
-            #expect(response.text == "stop")
-            #expect(response["Connection"] == "close")
-            try await client.closed()
-        }
+        try await GatewaySetup([.head, .send(response), .reading(false)]).configuration { $0.limits.requestBuffer = 0 }
+            .run { gateway in
+                let client = try await gateway.client()
+                client.send("POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nbegin")
+                let response = try await client.response()
+                #expect(response.status == 413)
+                #expect(response.text == "stop")
+                #expect(response["Connection"] == "close")
+                try await client.closed()
+            }
     }
 
     @Test("A client that keeps sending at full speed receives an early final response too")
@@ -121,7 +122,11 @@ struct UploadTests {
 
     @Test("A chunked body over the limit is 413, and the upstream connection is closed (RFC 9110 §15.5.14)")
     func chunkedTooLarge() async throws {
-        try await GatewaySetup([.head, .wait(Gate())]).configuration { $0.limits.body = 10 }.run { gateway in
+        try await GatewaySetup([.head, .wait(Gate())]).configuration {
+            $0.limits.body = 10
+            $0.limits.requestBuffer = 0
+        }
+        .run { gateway in
             let client = try await gateway.client()
             client.send("POST /public/a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n")
             _ = try await gateway.upstream.request()
@@ -136,7 +141,7 @@ struct UploadTests {
 
     @Test("Invalid framing in a body is 400, and the upstream receives no end of the body (RFC 9112 §7.1)")
     func malformedChunk() async throws {
-        try await GatewaySetup([.head, .wait(Gate())]).run { gateway in
+        try await GatewaySetup([.head, .wait(Gate())]).configuration { $0.limits.requestBuffer = 0 }.run { gateway in
             let client = try await gateway.client()
             client.send("POST /public/a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n")
             _ = try await gateway.upstream.request()

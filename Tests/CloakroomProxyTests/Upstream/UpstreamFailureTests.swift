@@ -20,11 +20,12 @@ struct UpstreamFailureTests {
         }
     }
 
-    @Test("A body for an unreachable upstream is not awaited")
+    @Test("A body for an unreachable upstream is not awaited, unless it is buffered before")
     func unreachableWithBody() async throws {
         let unreachable = try await BlackholePort(.rejects)
         defer { unreachable.release() }
-        try await GatewaySetup().with(\.upstreamPort, unreachable.port).run { gateway in
+        let setup = GatewaySetup().with(\.upstreamPort, unreachable.port)
+        try await setup.configuration { $0.limits.requestBuffer = 0 }.run { gateway in
             let client = try await gateway.client()
             let response = try await client.exchange(
                 "POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n")
@@ -239,7 +240,7 @@ struct UpstreamFailureTests {
 
     @Test("A client that disconnects in the middle of its body cancels its upstream exchange too (RFC 9112 §9.5)")
     func clientGoneInBody() async throws {
-        try await GatewaySetup([.head, .wait(Gate())]).run { gateway in
+        try await GatewaySetup([.head, .wait(Gate())]).configuration { $0.limits.requestBuffer = 0 }.run { gateway in
             let client = try await gateway.client()
             client.send("POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhalf")
             _ = try await gateway.upstream.request()

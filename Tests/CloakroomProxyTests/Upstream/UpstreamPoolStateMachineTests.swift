@@ -1,260 +1,219 @@
-import TestSupport
+import CloakroomCore
 import Testing
 
 @testable import CloakroomProxy
 
-@Suite("Assignment of connections to exchanges")
+@Suite("Assignment of connections to requests")
 struct UpstreamPoolStateMachineTests {
-    private typealias Pool = UpstreamPoolStateMachine<Int, Int>
-
-    @Test("The first exchange opens a connection, and a returned connection is reused")
-    func reuse() {
-        var pool = Pool(capacity: 2, maxWaiting: 2)
-        #expect(pool.lease(1) == .waitAndConnect)
-        #expect(pool.connected(10) == .handOver(10, to: 1))
-        #expect(pool.release(10) == .keep(10))
-        #expect(pool.lease(2) == .use(10))
-        #expect(pool.leased == 1)
-        #expect(pool.idle.isEmpty)
+    @Test("The first request opens a connection, and a returned connection is reused")
+    func reuse() throws {
+        let pool = PoolFixture()
+        let connection = try #require(pool.establish(1))
+        #expect(pool.machine.leasedCount == 1)
+        #expect(pool.machine.released(connection) == .keep(connection))
+        #expect(pool.machine.idleCount == 1)
+        #expect(pool.machine.leasedCount == 0)
+        #expect(pool.lease(2) == .use(connection))
+        #expect(pool.machine.idleCount == 0)
+        #expect(pool.machine.leasedCount == 1)
+        #expect(pool.machine.connectionCount == 1)
     }
 
-    @Test("The most recently used connection is used first")
-    func lastInFirstOut() {
-        var pool = Pool(capacity: 2, maxWaiting: 0)
-        #expect(pool.lease(1) == .waitAndConnect)
-        #expect(pool.lease(2) == .waitAndConnect)
-        #expect(pool.connected(10) == .handOver(10, to: 1))
-        #expect(pool.connected(11) == .handOver(11, to: 2))
-        #expect(pool.release(11) == .keep(11))
-        #expect(pool.release(10) == .keep(10))
-        #expect(pool.lease(3) == .use(10))
-        #expect(pool.lease(4) == .use(11))
+    @Test("Of the idle connections to a target the one used last is used first")
+    func lastInFirstOut() throws {
+        let pool = PoolFixture()
+        let connections = try (1...3).map { try #require(pool.establish($0)) }
+        for index in [1, 0, 2] { #expect(pool.machine.released(connections[index]) == .keep(connections[index])) }
+        for index in [2, 0, 1] { #expect(pool.lease(9) == .use(connections[index])) }
     }
 
-    @Test("At capacity exchanges wait in order, and one beyond the queue limit is rejected")
-    func waiting() {
-        var pool = Pool(capacity: 1, maxWaiting: 2)
-        #expect(pool.lease(1) == .waitAndConnect)
-        #expect(pool.connected(10) == .handOver(10, to: 1))
-        #expect(pool.lease(2) == .wait)
-        #expect(pool.lease(3) == .wait)
-        #expect(pool.lease(4) == .reject)
-        #expect(pool.release(10) == .handOver(10, to: 2))
-        #expect(pool.release(10) == .handOver(10, to: 3))
-        #expect(pool.release(10) == .keep(10))
+    @Test("A request uses an idle connection to the selected target, or connects to it, though another has idle ones")
+    func byTarget() throws {
+        let pool = PoolFixture()
+        let first = try #require(pool.establishIdle(0))
+        let second = try #require(pool.establishIdle(1))
+        #expect(pool.lease(1, 1) == .use(second))
+        #expect(pool.lease(2, 2, second: 0).attempt != nil)
+        #expect(pool.lease(3, 0) == .use(first))
     }
 
-    @Test("Exchanges with a connection attempt of their own do not count as waiting")
+    @Test("An idle connection to the second choice is used if the costs are close")
+    func close() throws {
+        let pool = PoolFixture()
+        let connection = try #require(pool.establishIdle(1))
+        #expect(pool.lease(1, 0, second: 1, isClose: true) == .use(connection))
+        let first = try #require(pool.establishIdle(0))
+        #expect(pool.machine.released(connection) == .keep(connection))
+        #expect(pool.lease(2, 0, second: 1, isClose: true) == .use(first))
+    }
+
+    @Test("Without a permit the second choice is used though it costs more, then any usable target in turn")
+    func withoutPermit() throws {
+        let pool = PoolFixture(max: 2)
+        let second = try #require(pool.establishIdle(1))
+        let third = try #require(pool.establishIdle(2))
+        #expect(pool.lease(1, 0, second: 2) == .use(third))
+        #expect(pool.targets.reads == 0)
+        #expect(pool.lease(2, 0, second: 2) == .use(second))
+        #expect(pool.lease(3, 0, second: 2).waits)
+    }
+
+    @Test("Without a permit an idle connection to an unusable target gives its permit to a new connection")
+    func replaceUnusable() throws {
+        let pool = PoolFixture(max: 2)
+        let old = try #require(pool.establishIdle(1))
+        let young = try #require(pool.establishIdle(2))
+        pool.targets.unusable = [1, 2]
+        let action = pool.lease(1, 0)
+        let attempt = try #require(action.attempt)
+        #expect(action == .waitAndReplace(try #require(action.waiter), attempt, close: old))
+        #expect(pool.machine.connectionCount == 2)
+        #expect(pool.machine.gone(old) == .nothing)
+        let connection = pool.connection(attempt)
+        #expect(pool.machine.connected(connection) == .handOver(connection, to: 1))
+        #expect(pool.lease(2, 2) == .use(young))
+    }
+
+    @Test("A repeated request takes no idle connection, not even without a permit")
+    func fresh() throws {
+        let pool = PoolFixture(max: 2)
+        let idle = try #require(pool.establishIdle())
+        let other = try #require(pool.lease(1, isFresh: true).attempt)
+        let connection = pool.connection(other)
+        #expect(pool.machine.connected(connection) == .handOver(connection, to: 1))
+        #expect(pool.machine.idleCount == 1)
+        let action = pool.lease(2, isFresh: true)
+        #expect(action == .waitAndReplace(try #require(action.waiter), try #require(action.attempt), close: idle))
+        // What becomes free was used until now.
+        #expect(pool.machine.released(connection) == .handOver(connection, to: 2))
+    }
+
+    @Test("At capacity requests wait in order, and one beyond the queue limit is rejected")
+    func waiting() throws {
+        let pool = PoolFixture(max: 1, pending: 2)
+        let connection = try #require(pool.establish(1))
+        #expect(pool.lease(2).waits)
+        #expect(pool.lease(3, 1).waits)
+        #expect(pool.lease(4) == .rejectQueueFull)
+        #expect(pool.machine.released(connection) == .handOver(connection, to: 2))
+        #expect(pool.lease(5).waits)
+        #expect(pool.machine.released(connection) == .handOver(connection, to: 3))
+        #expect(pool.machine.released(connection) == .handOver(connection, to: 5))
+        #expect(pool.machine.released(connection) == .keep(connection))
+    }
+
+    @Test("Requests with a connection attempt of their own need no place in the queue")
     func connectingIsNotWaiting() {
-        var pool = Pool(capacity: 2, maxWaiting: 0)
-        #expect(pool.lease(1) == .waitAndConnect)
-        #expect(pool.lease(2) == .waitAndConnect)
-        #expect(pool.lease(3) == .reject)
+        let pool = PoolFixture(max: 2, pending: 0)
+        #expect(pool.lease(1).attempt != nil)
+        #expect(pool.lease(2).attempt != nil)
+        #expect(pool.lease(3) == .rejectQueueFull)
+        #expect(pool.machine.waitingCount == 2)
     }
 
-    @Test("A lost connection is replaced if an exchange is waiting")
-    func discardWithWaiter() {
-        var pool = Pool(capacity: 1, maxWaiting: 1)
-        #expect(pool.lease(1) == .waitAndConnect)
-        #expect(pool.connected(10) == .handOver(10, to: 1))
-        #expect(pool.lease(2) == .wait)
-        #expect(pool.discardLeased() == true)
-        #expect(pool.connected(11) == .handOver(11, to: 2))
-        #expect(pool.discardLeased() == false)
+    @Test("A connection that becomes free serves the longest waiting request, whatever target was selected for it")
+    func anyTarget() throws {
+        let pool = PoolFixture(max: 2)
+        let connection = try #require(pool.establish(1, 0))
+        let attempt = try #require(pool.lease(2, 1).attempt)
+        #expect(pool.lease(3, 2).waits)
+        #expect(pool.machine.released(connection) == .handOver(connection, to: 2))
+        let other = pool.connection(attempt, to: 1)
+        #expect(pool.machine.connected(other) == .handOver(other, to: 3))
     }
 
-    @Test("A failed connection attempt fails the exchange that has waited longest; the others get a new attempt")
-    func connectFails() {
-        var pool = Pool(capacity: 1, maxWaiting: 2)
-        #expect(pool.lease(1) == .waitAndConnect)
-        #expect(pool.lease(2) == .wait)
-        #expect(pool.connectFailed() == .fail(1))
-        #expect(pool.connectIfNeeded() == true)
-        #expect(pool.connected(10) == .handOver(10, to: 2))
-    }
-
-    @Test("An exchange that left the queue is not served, and the connection is kept")
-    func cancelled() {
-        var pool = Pool(capacity: 1, maxWaiting: 1)
-        #expect(pool.lease(1) == .waitAndConnect)
-        pool.cancel(1)
-        #expect(pool.connected(10) == .keep(10))
-        #expect(pool.lease(2) == .use(10))
-    }
-
-    @Test("A retry does not take an idle connection")
-    func fresh() {
-        var pool = Pool(capacity: 2, maxWaiting: 0)
-        #expect(pool.lease(1) == .waitAndConnect)
-        #expect(pool.connected(10) == .handOver(10, to: 1))
-        #expect(pool.release(10) == .keep(10))
-        #expect(pool.lease(2, isFresh: true) == .waitAndConnect)
-        #expect(pool.connected(11) == .handOver(11, to: 2))
-        #expect(pool.idle == [10])
-    }
-
-    @Test("Idle connections are removed one by one or all together")
-    func idleLeave() {
-        var pool = Pool(capacity: 2, maxWaiting: 0)
-        for waiter in 1...2 {
-            #expect(pool.lease(waiter) == .waitAndConnect)
-            pool.cancel(waiter)
+    @Test("A connection to a target that is no longer usable serves no waiter: its permit serves it")
+    func unusableReleased() throws {
+        let pool = PoolFixture(max: 1)
+        let connection = try #require(pool.establish(1, 0))
+        #expect(pool.lease(2, 0).waits)
+        pool.targets.unusable = [0]
+        guard case .close(connection, .connect(let attempt)) = pool.machine.released(connection) else {
+            Issue.record("not replaced")
+            return
         }
-        #expect(pool.connected(10) == .keep(10))
-        #expect(pool.connected(11) == .keep(11))
-        pool.discardIdle(10)
-        #expect(pool.idle == [11])
-        #expect(pool.takeIdle() == [11])
-        #expect(pool.takeIdle() == [])
+        pool.machine.begin(attempt, on: 1)
+        let other = pool.connection(attempt, to: 1)
+        #expect(pool.machine.connected(other) == .handOver(other, to: 2))
     }
 
-    @Test("A failed connection attempt fails no exchange if all have left the queue")
-    func connectFailsUnneeded() {
-        var pool = Pool(capacity: 1, maxWaiting: 1)
-        #expect(pool.lease(1) == .waitAndConnect)
-        pool.cancel(1)
-        #expect(pool.connectFailed() == .noWaiter)
-        #expect(pool.connectIfNeeded() == false)
-        #expect(pool.connecting == 0)
+    @Test("A connection to an unusable target stays if an attempt is expected to serve the waiter")
+    func unusableKept() throws {
+        let pool = PoolFixture(max: 2)
+        let connection = try #require(pool.establish(1, 0))
+        #expect(pool.lease(2, 1).attempt != nil)
+        pool.targets.unusable = [0]
+        #expect(pool.machine.released(connection) == .keep(connection))
     }
 
-    @Test("A pool has room for one connection, and a queue is never negative")
-    func limits() {
-        var pool = Pool(capacity: 0, maxWaiting: -1)
-        #expect(pool.lease(1) == .waitAndConnect)
-        #expect(pool.lease(2) == .reject)
+    @Test("A new connection serves a waiter though its target is not usable, because it may be a probe")
+    func probe() throws {
+        let pool = PoolFixture()
+        pool.targets.unusable = [0]
+        #expect(pool.establish(1) != nil)
     }
 
-    @Test("An event that is not possible is an assertion in debug builds")
+    @Test("Usability is not read while permits are available and no request waits")
+    func noReads() throws {
+        let pool = PoolFixture()
+        let connection = try #require(pool.establishIdle())
+        for waiter in 1...10 {
+            #expect(pool.lease(waiter) == .use(connection))
+            #expect(pool.machine.released(connection) == .keep(connection))
+        }
+        #expect(pool.targets.reads == 0)
+    }
+
+    @Test("Events of connections that the pool no longer knows have no effect")
+    func late() throws {
+        let pool = PoolFixture(max: 1)
+        let connection = try #require(pool.establishIdle())
+        #expect(pool.machine.gone(connection) == .nothing)
+        #expect(pool.machine.connectionCount == 0)
+        // Its entry is used again.
+        let next = try #require(pool.establish(2))
+        #expect(next.poolID.index == connection.poolID.index)
+        #expect(pool.machine.gone(connection) == .nothing)
+        #expect(pool.machine.retire(connection) == .nothing)
+        #expect(pool.machine.room(connection, leases: 1, further: 4) == .nothing)
+        #expect(pool.machine.released(connection) == .close(connection, .nothing))
+        #expect(pool.machine.connected(connection) == .close(connection, .nothing))
+        #expect(pool.machine.connectFailed(connection.poolID, mayTryOther: true) == .fail([], .nothing))
+        #expect(pool.machine.leasedCount == 1)
+        #expect(pool.machine.released(next) == .keep(next))
+    }
+
+    @Test("A second release of the same lease is an assertion in debug builds")
     func impossible() async {
         await #expect(processExitsWith: .failure) {
-            var pool = UpstreamPoolStateMachine<Int, Int>(capacity: 1, maxWaiting: 1)
-            _ = pool.discardLeased()
+            let pool = PoolFixture()
+            guard let connection = pool.establishIdle() else { return }
+            _ = pool.machine.released(connection)
         }
     }
 
-    @Test("In any sequence of events no exchange is lost or served twice, and the capacity is respected")
-    func randomEvents() {
-        for seed in 1...150 as ClosedRange<UInt64> {
-            var model = PoolModel(seed: seed)
-            for _ in 0..<200 { model.step() }
-            model.settle()
-        }
-    }
-}
-
-/// A pool together with a model of the expected state.
-private struct PoolModel {
-    private var generator: SeededGenerator
-    private var pool: UpstreamPoolStateMachine<Int, Int>
-    private let capacity: Int
-    private var waiting: [Int] = []
-    private var leased: Set<Int> = []
-    private var idle: Set<Int> = []
-    private var connecting = 0
-    private var next = 0
-    /// The number of connections allowed above the capacity: one for each idle connection that a retry bypassed.
-    private var allowance = 0
-
-    init(seed: UInt64) {
-        generator = SeededGenerator(seed: seed)
-        capacity = Int.random(in: 1...4, using: &generator)
-        pool = .init(capacity: capacity, maxWaiting: Int.random(in: 0...4, using: &generator))
+    @Test("A target that does not exist is connected to by nothing, and does not trap")
+    func noSuchTarget() throws {
+        let pool = PoolFixture(targets: 1)
+        let attempt = try #require(pool.lease(1, 7, second: 9, isClose: true).attempt)
+        #expect(pool.machine.connected(pool.connection(attempt)) != .nothing)
+        #expect(pool.machine.leasedCount == 0)
     }
 
-    mutating func step() {
-        switch Int.random(in: 0..<12, using: &generator) {
-        case 0...3: lease(isFresh: Int.random(in: 0..<8, using: &generator) == 0)
-        case 4, 5: connected()
-        case 6: connectFailed()
-        case 7, 8: release()
-        case 9:
-            guard leased.popFirst() != nil else { return }
-            if pool.discardLeased() { connecting += 1 }
-        case 10:
-            if let connection = idle.popFirst() { pool.discardIdle(connection) }
-        default:
-            guard let waiter = waiting.randomElement(using: &generator) else { return }
-            waiting.removeAll { $0 == waiter }
-            pool.cancel(waiter)
-        }
-        check()
-    }
-
-    /// Completes all leases and connection attempts: afterwards no exchange waits.
-    mutating func settle() {
-        while connecting > 0 || !leased.isEmpty {
-            if connecting > 0 { connected() } else { release() }
-            check()
-        }
-        #expect(waiting.isEmpty)
-    }
-
-    private mutating func lease(isFresh: Bool) {
-        next += 1
-        if isFresh { allowance += idle.count }
-        switch pool.lease(next, isFresh: isFresh) {
-        case .use(let connection):
-            #expect(!isFresh)
-            #expect(idle.remove(connection) != nil)
-            leased.insert(connection)
-        case .waitAndConnect:
-            waiting.append(next)
-            connecting += 1
-        case .wait: waiting.append(next)
-        case .reject: #expect(leased.count + connecting >= capacity)
-        }
-    }
-
-    private mutating func connected() {
-        guard connecting > 0 else { return }
-        connecting -= 1
-        next += 1
-        available(next, pool.connected(next))
-    }
-
-    private mutating func release() {
-        guard let connection = leased.popFirst() else { return }
-        available(connection, pool.release(connection))
-    }
-
-    private mutating func connectFailed() {
-        guard connecting > 0 else { return }
-        connecting -= 1
-        switch pool.connectFailed() {
-        case .fail(let waiter):
-            #expect(waiting.first == waiter)
-            waiting.removeFirst()
-        case .noWaiter: #expect(waiting.isEmpty)
-        }
-        if pool.connectIfNeeded() { connecting += 1 }
-    }
-
-    private mutating func available(
-        _ connection: Int, _ action: UpstreamPoolStateMachine<Int, Int>.AvailabilityAction
-    ) {
-        switch action {
-        case .handOver(let handed, let waiter):
-            #expect(handed == connection)
-            #expect(waiting.first == waiter)
-            waiting.removeFirst()
-            leased.insert(handed)
-        case .keep(let kept):
-            #expect(kept == connection)
-            #expect(waiting.isEmpty)
-            idle.insert(kept)
-        }
-    }
-
-    private func check() {
-        #expect(pool.leased == leased.count)
-        #expect(pool.connecting == connecting)
-        #expect(Set(pool.idle) == idle)
-        #expect(idle.isDisjoint(with: leased))
-        #expect(Array(pool.waiting) == waiting)
-        #expect(leased.count + connecting + idle.count <= capacity + allowance)
-        if allowance == 0 { #expect(leased.count + connecting <= capacity) }
-        // If exchanges wait, a leased connection or an attempt exists that can serve them.
-        if !waiting.isEmpty { #expect(leased.count + connecting > 0) }
+    @Test("A closed pool closes idle connections at once and leased ones when they are released and no request waits")
+    func closed() throws {
+        let pool = PoolFixture(max: 3)
+        let idle = try #require(pool.establishIdle())
+        #expect(pool.lease(1) == .use(idle))
+        let leased = try #require(pool.establish(2))
+        #expect(pool.machine.released(idle) == .keep(idle))
+        #expect(pool.machine.close() == ClosedConnections(connections: [idle]))
+        let attempt = try #require(pool.lease(3, 1).attempt)
+        #expect(pool.machine.released(leased) == .handOver(leased, to: 3))
+        #expect(pool.machine.released(leased) == .close(leased, .nothing))
+        let late = pool.connection(attempt, to: 1)
+        #expect(pool.machine.connected(late) == .close(late, .nothing))
+        #expect(pool.machine.connectionCount == 0)
+        #expect(pool.connections.available == 2)
     }
 }

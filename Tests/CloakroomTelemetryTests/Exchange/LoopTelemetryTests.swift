@@ -105,6 +105,31 @@ struct LoopTelemetryTests {
         #expect(outcome.objects.compactMap { $0["path"] as? String } == paths.map(\.1))
     }
 
+    @Test("Values of attempts and waits are members of the line only if there are some")
+    func attempts() async throws {
+        var record = Self.record
+        record.retryReason = .reset
+        record.queueNanoseconds = 2_500_000
+        record.bodyWaitNanoseconds = 1_000_000
+        record.upstreamProtocol = .http2
+        record.upstreamPeer = UpstreamPeer(ipv6High: 0x2001_0db8_0000_0000, low: 1, port: 443)
+        let full = record
+        let outcome = try await run { loop in
+            finish(loop, full, path: [0x2f])
+            finish(loop, Self.record, path: [0x2f])
+        }
+        let line = try #require(outcome.objects.first)
+        #expect(line["upstream_peer"] as? String == "[2001:db8::1]:443")
+        #expect(line["retry_reason"] as? String == "reset")
+        #expect(line["queue_ms"] as? Double == 2.5)
+        #expect(line["body_wait_ms"] as? Double == 1)
+        #expect(line["upstream_protocol"] as? String == "2")
+        let plain = try #require(outcome.objects.last)
+        for key in ["upstream_peer", "retry_reason", "queue_ms", "body_wait_ms", "upstream_protocol"] {
+            #expect(plain[key] == nil, "\(key)")
+        }
+    }
+
     @Test("A long path is truncated at 1 KiB")
     func longPath() async throws {
         let outcome = try await run { finish($0, Self.record, path: [UInt8](repeating: 0x2f, count: 9_000)) }

@@ -60,7 +60,7 @@ struct GatewayMetricsTests {
             "cloakroom_sessions_active 17",
             #"cloakroom_upstream_connections{state="idle",upstream="api"} 2"#,
             #"cloakroom_upstream_pending_requests{upstream="api"} 1"#,
-            #"cloakroom_upstream_retries_total{reason="reset",upstream="api"} 1"#,
+            #"cloakroom_upstream_retries_total{outcome="sent",reason="reset",upstream="api"} 1"#,
             #"cloakroom_rejections_total{reason="bad_host"} 1"#,
             #"cloakroom_wire_rejections_total{kind="bad_host"} 1"#,
             #"cloakroom_token_refreshes_total{outcome="lease_timeout"} 1"#,

@@ -1,3 +1,5 @@
+import TestSupport
+
 /// An event at a point in time. Numbers are indices into the arrays of ``SimulationWorld``.
 enum Event {
     /// A client sends a request and schedules its next one.
@@ -50,48 +52,22 @@ enum FaultInjection {
     case upstreamRevokes(session: Int)
 }
 
-/// Events in the order of their times; events at the same time keep their insertion order. A binary heap.
+/// Events in the order of their times; events at the same time keep their insertion order.
 struct EventQueue {
-    private struct Entry {
-        var time: Int64
-        var order: Int
-        var event: Event
-    }
-
-    private var entries: [Entry] = []
-    private var count = 0
+    private var heap = EventHeap()
+    /// The events by their number in the heap; numbers of past events are used again.
+    private var events: [Event] = []
+    private var free: [Int] = []
 
     mutating func push(_ event: Event, at time: Int64) {
-        count += 1
-        let entry = Entry(time: time, order: count, event: event)
-        entries.append(entry)
-        var index = entries.count - 1
-        while index > 0 {
-            let parent = (index - 1) / 2
-            guard Self.isEarlier(entry, entries[parent]) else { break }
-            entries[index] = entries[parent]
-            index = parent
-        }
-        entries[index] = entry
+        let number = free.popLast() ?? events.count
+        if number < events.count { events[number] = event } else { events.append(event) }
+        heap.push(number, at: UInt64(time))
     }
 
     mutating func pop() -> (time: Int64, event: Event)? {
-        guard let first = entries.first, let last = entries.popLast() else { return nil }
-        guard !entries.isEmpty else { return (first.time, first.event) }
-        var index = 0
-        while true {
-            var child = 2 * index + 1
-            guard child < entries.count else { break }
-            if child + 1 < entries.count, Self.isEarlier(entries[child + 1], entries[child]) { child += 1 }
-            guard Self.isEarlier(entries[child], last) else { break }
-            entries[index] = entries[child]
-            index = child
-        }
-        entries[index] = last
-        return (first.time, first.event)
-    }
-
-    private static func isEarlier(_ left: Entry, _ right: Entry) -> Bool {
-        left.time < right.time || (left.time == right.time && left.order < right.order)
+        guard let (time, number) = heap.pop() else { return nil }
+        free.append(number)
+        return (Int64(time), events[number])
     }
 }

@@ -13,7 +13,7 @@ struct StatusPageTests {
             for (name, look) in looks {
                 #expect(look.title == "Ready · Cloakroom", "\(name)")
                 for fact in [
-                    "Ready", "episodes", "video", "api", "Closed", "localhost", "memory", "None since start",
+                    "Ready", "episodes", "video", "api", "Up", "localhost", "memory", "None since start",
                 ] {
                     #expect(look.text.contains(fact), "\(name): \(fact)")
                 }
@@ -29,8 +29,8 @@ struct StatusPageTests {
             for (name, look) in looks {
                 #expect(look.title == "Not ready · Cloakroom", "\(name)")
                 for fact in [
-                    "the valkey store cannot be reached", "The upstream “videos” is unreachable.", "Open",
-                    "Half open", "connection refused", "<script>alert(1)</script>", "Expired", "In 5 days",
+                    "the valkey store cannot be reached", "The upstream “videos” is unreachable.", "Backing off",
+                    "Next attempt due", "connection refused", "<script>alert(1)</script>", "Expired", "In 5 days",
                     "unknown upstream “vidoes”", ">\u{202F}10\u{202F}s", "Rejected", "Down", "1\u{202F}284",
                 ] {
                     #expect(look.text.contains(fact), "\(name): \(fact)")

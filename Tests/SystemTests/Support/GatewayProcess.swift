@@ -18,11 +18,19 @@ struct GatewayProcess {
     static func running<R>(
         _ configuration: GatewayYAML, set: [String] = [], body: (GatewayProcess) async throws -> R
     ) async throws -> R {
+        try await running(
+            yaml: configuration.yaml, isTLS: configuration.certificate != nil, set: set, body: body)
+    }
+
+    /// Serves a configuration while `body` runs.
+    static func running<R>(
+        yaml: String, isTLS: Bool = false, set: [String] = [], body: (GatewayProcess) async throws -> R
+    ) async throws -> R {
         let directory = try TemporaryDirectory()
-        try directory.write(configuration.yaml, to: "cloakroom.yaml")
+        try directory.write(yaml, to: "cloakroom.yaml")
         let arguments = ["serve", "--config", directory.path(of: "cloakroom.yaml")] + set.flatMap { ["--set", $0] }
         return try await ChildProgram.running(try Executables.cloakroom(), arguments) { program in
-            try await body(try await GatewayProcess(program, isTLS: configuration.certificate != nil))
+            try await body(try await GatewayProcess(program, isTLS: isTLS))
         }
     }
 

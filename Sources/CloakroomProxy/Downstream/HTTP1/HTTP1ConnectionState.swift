@@ -307,6 +307,9 @@ struct HTTP1ConnectionState {
         phase == .lingering ? !isAllSent : isActive
     }
 
+    /// Whether the connection lingers, and part of the last response is not sent.
+    var isLingeringUnsent: Bool { phase == .lingering && !isAllSent }
+
     /// Whether the connection lingers after everything has been sent, including the end of output.
     var hasLingered: Bool { phase == .lingering && isAllSent }
 

@@ -23,8 +23,12 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     private(set) var isPaused = false
     var registryIndex = -1
     private(set) var deadline = UInt64.max
+    /// The latest deadline of the exchange in progress.
+    private var deadlineLimit = UInt64.max
     /// When the connection is closed unless a request arrives. While it is idle, ``deadline`` may be earlier.
     private var idleEnd = UInt64.max
+    /// Credit of a client that is behind with reading responses that are complete.
+    private var drainCredit: DrainCredit?
     private var hasBegun = false
     var isDownstream: Bool { true }
 
@@ -74,9 +78,10 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     func channelWritabilityChanged(context handlerContext: ChannelHandlerContext) {
         context.updateTime()
         exchange?.downstreamWritabilityChanged(isWritable: channel.isWritable)
-        if channel.isWritable, state.phase == .head, state.hasInput {
-            if !isActive, state.hasUnparsedHead { waitForRequest() }
-            read()
+        if channel.isWritable, state.phase == .head {
+            drainCredit?.end(coarse: -unacceptedBytes(isExact: false), now: context.now)
+            if !isActive, !state.isReceivingHead || state.hasUnparsedHead { waitForRequest() }
+            if state.hasInput { read() }
         }
         handlerContext.fireChannelWritabilityChanged()
     }
@@ -124,6 +129,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     /// Releases what an idle connection holds for its next request.
     private func releaseMemory() {
         exchange = nil
+        drainCredit = nil
         writer.releaseStorage()
     }
 
@@ -197,8 +203,28 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     private func waitForRequest() {
         let timeouts = context.snapshot.timeouts
         let timeout = state.hasInput ? timeouts.header : timeouts.keepAlive
-        idleEnd = context.now &+ (channel.isWritable ? timeout : timeouts.bodyIdle)
+        idleEnd = channel.isWritable ? context.now &+ timeout : waitForClient()
         deadline = state.hasInput ? idleEnd : min(idleEnd, context.now &+ Self.quietTime)
+    }
+
+    /// A response is complete, but not sent: the client has to read it.
+    /// - Returns: The deadline.
+    private func waitForClient() -> UInt64 {
+        var credit = drainCredit ?? DrainCredit(context.snapshot.creditLimit())
+        let deadline = credit.begin(coarse: -unacceptedBytes(isExact: false), now: context.now)
+        drainCredit = credit
+        return deadline
+    }
+
+    /// The deadline of a client that is behind has passed.
+    /// - Returns: Whether it has read enough to continue; the next deadline is set.
+    private func clientMayContinue(now: UInt64) -> Bool {
+        guard !channel.isWritable || state.isLingeringUnsent,
+            let next = drainCredit?.expired(exact: -unacceptedBytes(isExact: true), now: now)
+        else { return false }
+        idleEnd = next
+        deadline = next
+        return true
     }
 
     // MARK: - Ends
@@ -209,7 +235,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
         guard let handlerContext, let action = state.linger() else { return }
         if isPaused { setPaused(false) }
         // The body timeout applies until everything is sent; then the linger time begins.
-        deadline = context.now &+ context.snapshot.timeouts.bodyIdle
+        deadline = waitForClient()
         guard action == .closeOutput else { return lingerAfterTunnel(for: time) }
         let sent = channel.eventLoop.makePromise(of: Void.self)
         sent.futureResult.assumeIsolated().whenComplete { [self] result in
@@ -245,6 +271,8 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     func deadlineExpired(now: UInt64) {
         if let exchange, exchange.isActive {
             exchange.deadlineExpired(now: now)
+        } else if clientMayContinue(now: now) {
+            return
         } else if channel.isWritable, state.isReceivingHead {
             deadline = .max
             state.requestHeadTimedOut()
@@ -275,8 +303,15 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
 /// Writes responses in HTTP/1.1.
 extension HTTP1DownstreamHandler: ResponseWriter {
     var isWritable: Bool { channel.isWritable }
-    var hasPlausibleBody: Bool { true }
-    func setDeadline(_ deadline: UInt64) { self.deadline = deadline }
+    func unacceptedBytes(isExact: Bool) -> Int {
+        isExact ? SendQueue.unacknowledged(in: channel) : SendQueue.buffered(in: channel)
+    }
+    func bufferedBodySent() {}
+    func setDeadline(_ deadline: UInt64) { self.deadline = min(deadline, deadlineLimit) }
+    func limitDeadlines(to limit: UInt64) {
+        deadlineLimit = limit
+        setDeadline(deadline)
+    }
     func resumeRequestBody() { read() }
     func discardUnsentResponse() -> Bool { writer.discard() }
     func abort() { close(isCut: true) }

@@ -13,15 +13,23 @@ extension HTTP2Stream: ResponseWriter {
         return outboundBytes <= min(connection.connection.sendWindow, connection.connection.sendWindow(of: slot))
     }
 
-    var hasPlausibleBody: Bool {
-        // Streams that wait must not use up the receive window that others need.
-        inbound != .open || pendingBody.readableBytes >= requiredBody
-            || connection?.connection.isReceiveWindowScarce == true
+    func unacceptedBytes(isExact: Bool) -> Int {
+        guard isExact, let connection, !connection.channel.isWritable else { return outboundBytes }
+        // All streams wait for the connection.
+        let waiting = SendQueue.unacknowledged(in: connection.channel) + connection.connection.output.readableBytes
+        return outboundBytes + waiting / max(1, connection.connection.streamCount)
     }
 
+    func bufferedBodySent() { returnHeldBody() }
+
     func setDeadline(_ deadline: UInt64) {
-        self.deadline = deadline
-        connection?.deadlines.set(deadline)
+        self.deadline = min(deadline, deadlineLimit)
+        connection?.deadlines.set(self.deadline)
+    }
+
+    func limitDeadlines(to limit: UInt64) {
+        deadlineLimit = limit
+        setDeadline(deadline)
     }
 
     func resumeRequestBody() {
@@ -99,7 +107,7 @@ extension HTTP2Stream: ResponseWriter {
             connection?.flushLater()
             finishIfDone()
         } else {
-            setDeadline(context.now &+ context.snapshot.timeouts.bodyIdle)
+            setDeadline(waitForClient())
         }
     }
 }

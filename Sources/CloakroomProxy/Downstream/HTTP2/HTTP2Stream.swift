@@ -39,8 +39,10 @@ final class HTTP2Stream {
     /// Body that the exchange could not accept yet.
     var pendingBody = ByteBuffer()
     private var trailers: TrailerSection?
-    /// Bytes of the body that must have arrived before the request is forwarded.
-    var requiredBody = 0
+    /// Bytes of the body that the exchange buffers: their window is returned when they are forwarded.
+    private var heldBytes = 0
+    /// Credit of a client that reads a complete response; `nil` until the response is complete.
+    private var drainCredit: DrainCredit?
 
     var outbound = Deque<ByteBuffer>()
     var outboundBytes = 0
@@ -51,6 +53,8 @@ final class HTTP2Stream {
     var endStreamSent = false
     var isClosed = false
     var deadline = UInt64.max
+    /// The latest deadline of the request.
+    var deadlineLimit = UInt64.max
 
     init(_ connection: HTTP2DownstreamHandler, peer: Peer) {
         self.connection = connection
@@ -60,10 +64,7 @@ final class HTTP2Stream {
     }
 
     /// Bytes of a response that are buffered for the client's window before the upstream is paused.
-    static let outboundLimit = 16_384
-    /// A body of known length up to this one is gathered before the request is forwarded, in bytes: if it turns out to
-    /// have another length, it costs no upstream connection (CVE-2025-8671).
-    static let gatheredBody = 1_024
+    static let outboundLimit = 65_536
 
     // MARK: - The request
 
@@ -96,10 +97,12 @@ final class HTTP2Stream {
         isResponseComplete = false
         endStreamSent = false
         isClosed = false
-        requiredBody = 0
+        heldBytes = 0
+        if drainCredit != nil { drainCredit = nil }
         trailers = nil
         responseTrailers = nil
         deadline = .max
+        deadlineLimit = .max
     }
 
     /// - Returns: `nil` if the request is malformed.
@@ -110,7 +113,6 @@ final class HTTP2Stream {
         case .length(let length):
             guard inbound == .open, !isTunnel else { return nil }
             connection?.connection.expectBody(length, on: slot)
-            requiredBody = length <= Self.gatheredBody ? length : 0
             return framing
         case .none where inbound == .open && !isTunnel:
             guard !head.fields.contains(where: { $0.name == .contentLength }) else {
@@ -134,9 +136,10 @@ final class HTTP2Stream {
             case .reject(let error): exchange.reject(error, now: context.now)
             }
         }
-        if !isClosed, hasPlausibleBody { exchange.bodyArrived() }
         passOnBody()
         exchange.flushUpstream()
+        // Bodies that wait must not use up the receive window that others need.
+        if !isClosed, connection?.connection.isReceiveWindowScarce == true { exchange.stopGathering() }
     }
 
     /// Receives part of the body. Its length was checked.
@@ -160,14 +163,23 @@ final class HTTP2Stream {
 
     private func forward(_ bytes: ByteBuffer, to exchange: Exchange) {
         guard bytes.readableBytes > 0 else { return }
+        heldBytes += bytes.readableBytes
         exchange.requestBody(bytes)
-        connection?.connection.consumed(bytes.readableBytes, on: slot)
+        if !exchange.holdsBody { returnHeldBody() }
+    }
+
+    /// The exchange has forwarded or dropped what it buffered.
+    func returnHeldBody() {
+        guard heldBytes > 0 else { return }
+        connection?.connection.consumed(heldBytes, on: slot)
+        heldBytes = 0
     }
 
     func passOnBody() {
         guard let exchange, !isClosed, inbound != .done, start == nil else { return }
         guard exchange.isActive else {
             // The body is no longer needed.
+            returnHeldBody()
             connection?.connection.consumed(pendingBody.readableBytes, on: slot)
             pendingBody = ByteBuffer()
             if inbound == .ended { inbound = .done }
@@ -194,12 +206,17 @@ final class HTTP2Stream {
         writeData(count)
         if let exchange, exchange.isActive {
             if isWritable { exchange.downstreamWritabilityChanged(isWritable: true) }
-            // The client reads, if slowly: restart the idle timeout.
-            if !exchange.isLongLived { setDeadline(context.now &+ context.snapshot.timeouts.bodyIdle) }
-        } else if !endStreamSent {
-            setDeadline(context.now &+ context.snapshot.timeouts.bodyIdle)
         }
         finishIfDone()
+    }
+
+    /// The response is complete, but not sent: the client has to read it.
+    /// - Returns: The deadline.
+    func waitForClient() -> UInt64 {
+        var credit = drainCredit ?? DrainCredit(context.snapshot.creditLimit())
+        let deadline = credit.begin(coarse: -unacceptedBytes(isExact: false), now: context.now)
+        drainCredit = credit
+        return deadline
     }
 
     /// Writes a DATA frame, and the end of the stream if nothing follows.
@@ -268,8 +285,10 @@ final class HTTP2Stream {
         deadline = .max
         if let exchange, exchange.isActive {
             exchange.deadlineExpired(now: now)
+        } else if let next = drainCredit?.expired(exact: -unacceptedBytes(isExact: true), now: now) {
+            setDeadline(next)
         } else {
-            // The response is complete, but the client does not read it.
+            // The response is complete, but the client does not read it, or too slowly.
             connection?.reset(self, .cancel)
         }
     }

@@ -38,12 +38,16 @@ struct ChildChannelInitializer: Sendable {
     func configurePipeline(_ channel: any Channel, context: LoopContext, sourceAddress: String?) throws {
         // The proxy's own connections, such as health checks, are exempt from the limit per client.
         let client = configuration.proxyProtocolSources == nil ? channel.remoteAddress?.ipAddress : sourceAddress
-        if let client, !addresses.acquire(client, until: channel.closeFuture) {
-            throw reject(.connectionsPerAddress)
+        var load: ClientLoad?
+        if let client {
+            switch addresses.admit(client, until: channel.closeFuture) {
+            case .admitted(let counted): load = counted
+            case .rejected: throw reject(.connectionsPerAddress)
+            }
         }
         try DownstreamPipeline.add(
             to: channel, context: context, tls: try tls?.makeHandler(), allowsHTTP2: configuration.http2,
-            sourceAddress: sourceAddress)
+            sourceAddress: sourceAddress, load: load)
     }
 
     /// Counts a rejected connection.

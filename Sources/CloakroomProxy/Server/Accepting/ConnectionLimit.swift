@@ -60,41 +60,60 @@ final class ConnectionLimit: Sendable {
 
 /// Limit of connections per client, over all listeners and event loops.
 final class PerClientConnectionLimit: Sendable {
+    private struct Entry {
+        var connections = 0
+        let load = ClientLoad()
+    }
+
+    /// Whether a connection is accepted.
+    enum Admission {
+        /// - Parameter load: The requests in flight of the client; `nil` if they are not counted.
+        case admitted(ClientLoad?)
+        case rejected
+    }
+
     private let limit: Int
+    private let countsRequests: Bool
     private let exempt: [CIDRBlock]
-    private let counts = Mutex<[ClientAddressKey: Int]>([:])
+    private let entries = Mutex<[ClientAddressKey: Entry]>([:])
 
     /// - Parameters:
     ///   - limit: Maximum number per client; 0 means unlimited.
-    ///   - exempt: Addresses without a limit.
-    init(_ limit: Int, exempt: [CIDRBlock]) {
+    ///   - countsRequests: Whether the requests in flight of clients are counted.
+    ///   - exempt: Addresses that are not counted.
+    init(_ limit: Int, countsRequests: Bool = false, exempt: [CIDRBlock]) {
         self.limit = limit
+        self.countsRequests = countsRequests
         self.exempt = exempt
     }
 
     /// Counts a connection until it is closed.
     /// - Parameter address: The client's address. A value that is not an IP address is not counted.
-    /// - Returns: Whether the limit allows the connection.
-    func acquire(_ address: String, until closed: EventLoopFuture<Void>) -> Bool {
-        guard limit > 0, let block = ClientAddressKey(address), !exempt.contains(where: { $0.contains(address) }) else {
-            return true
+    func admit(_ address: String, until closed: EventLoopFuture<Void>) -> Admission {
+        guard limit > 0 || countsRequests, let block = ClientAddressKey(address),
+            !exempt.contains(where: { $0.contains(address) })
+        else {
+            return .admitted(nil)
         }
-        let hasEntered = counts.withLock { counts in
-            guard counts[block, default: 0] < limit else { return false }
-            counts[block, default: 0] += 1
-            return true
+        let load: ClientLoad? = entries.withLock { entries in
+            var entry = entries[block] ?? Entry()
+            guard limit == 0 || entry.connections < limit else { return nil }
+            entry.connections += 1
+            entries[block] = entry
+            return entry.load
         }
-        if hasEntered { closed.whenComplete { _ in self.release(block) } }
-        return hasEntered
+        guard let load else { return .rejected }
+        closed.whenComplete { _ in self.release(block) }
+        return .admitted(load)
     }
 
     /// Number of clients with connections.
-    var clients: Int { counts.withLock { $0.count } }
+    var clients: Int { entries.withLock { $0.count } }
 
     private func release(_ block: ClientAddressKey) {
-        counts.withLock { counts in
-            guard let count = counts[block] else { return }
-            counts[block] = count > 1 ? count - 1 : nil
+        entries.withLock { entries in
+            guard let count = entries[block]?.connections else { return }
+            if count > 1 { entries[block]?.connections = count - 1 } else { entries[block] = nil }
         }
     }
 }

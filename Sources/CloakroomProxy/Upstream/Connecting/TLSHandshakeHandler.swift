@@ -5,17 +5,19 @@ import NIOTLS
 final class TLSHandshakeHandler: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = ByteBuffer
 
-    private var done: EventLoopPromise<Void>?
+    private var done: EventLoopPromise<String?>?
+    private var negotiated: String?
 
-    /// - Parameter done: Always completed; fails with a ``TLSHandshakeError`` if the connection is unusable.
-    init(_ done: EventLoopPromise<Void>) {
+    /// - Parameter done: Always completed, with the protocol that ALPN selected (RFC 7301); fails with a ``TLSHandshakeError`` if the connection is unusable.
+    init(_ done: EventLoopPromise<String?>) {
         self.done = done
     }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-        guard case .handshakeCompleted? = event as? TLSUserEvent else {
+        guard case .handshakeCompleted(let negotiated)? = event as? TLSUserEvent else {
             return context.fireUserInboundEventTriggered(event)
         }
+        self.negotiated = negotiated
         complete(nil)
         context.pipeline.syncOperations.removeHandler(self, promise: nil)
     }
@@ -40,7 +42,7 @@ final class TLSHandshakeHandler: ChannelInboundHandler, RemovableChannelHandler 
         if let error {
             done.fail(TLSHandshakeError(cause: error))
         } else {
-            done.succeed()
+            done.succeed(negotiated)
         }
     }
 }

@@ -12,7 +12,7 @@ final class TargetResolver: Sendable {
 
     let host: String
     let port: Int
-    private let resolver: HostResolver
+    let resolver: HostResolver
     private let state: Mutex<State>
 
     /// - Parameter interval: Refresh interval of addresses in use, in nanoseconds.

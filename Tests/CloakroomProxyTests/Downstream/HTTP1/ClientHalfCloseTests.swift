@@ -24,7 +24,7 @@ struct ClientHalfCloseTests {
 
     @Test("In the middle of a head or a body: the request is aborted and never forwarded as complete (RFC 9112 §8)")
     func inBody() async throws {
-        try await Tunnel.gateway { gateway, server in
+        try await Tunnel.gateway(configuration: { $0.limits.requestBuffer = 0 }) { gateway, server in
             let inHead = try await RawPeer.connect(port: gateway.port)
             inHead.send("GET /public/a HTTP/1.1\r\nHost: a\r\n")
             try await inHead.endOutput()

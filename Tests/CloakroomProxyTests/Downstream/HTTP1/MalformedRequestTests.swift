@@ -175,7 +175,7 @@ struct MalformedChunkTests {
 
     @Test("They are 400, both connections end, and the upstream receives no end of the body", arguments: cases)
     func rejected(body: Case) async throws {
-        try await Tunnel.gateway { gateway, server in
+        try await Tunnel.gateway(configuration: { $0.limits.requestBuffer = 0 }) { gateway, server in
             let client = try await gateway.client()
             client.send(Self.head + "3\r\nabc\r\n")
             let upstream = try await server.peer()
@@ -191,6 +191,19 @@ struct MalformedChunkTests {
             #expect(!upstream.unread.contains("0\r\n\r\n"))
             #expect(!upstream.unread.contains("smuggled"))
             #expect(server.peers.count == 1)
+        }
+    }
+
+    @Test("While the body is buffered they are 400, and the upstream receives nothing", arguments: cases)
+    func rejectedWhileBuffered(body: Case) async throws {
+        try await GatewaySetup([.request, .send(Reply.ok)]).run { gateway in
+            let client = try await gateway.client()
+            let response = try await client.exchange(Self.head + "3\r\nabc\r\n" + body.body + Self.smuggled)
+            #expect(response.status == 400)
+            #expect(response["Connection"] == "close")
+            try await client.closed()
+            #expect(client.unread.isEmpty)
+            #expect(gateway.upstream.connections.isEmpty)
         }
     }
 

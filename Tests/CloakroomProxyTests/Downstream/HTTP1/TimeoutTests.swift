@@ -54,7 +54,10 @@ struct TimeoutTests {
     @Test("A body that stalls is 408, and the upstream connection is closed")
     func bodyStalls() async throws {
         try await GatewaySetup([.head, .wait(Gate())])
-            .configuration { $0.timeouts.bodyIdle = .milliseconds(150) }
+            .configuration {
+                $0.timeouts.bodyIdle = .milliseconds(150)
+                $0.limits.requestBuffer = 0
+            }
             .run { gateway in
                 let client = try await gateway.client()
                 let response = try await client.exchange(

@@ -109,7 +109,11 @@ struct HTTP2BodyTests {
 
     @Test("RFC 9110 §15.5.14: a body that is too large is 413, declared or not; then the stream is reset with NO_ERROR")
     func tooLarge() async throws {
-        try await GatewaySetup([.head], [.head], Self.serves).http2 { $0.limits.body = 1_000 }.run { gateway in
+        try await GatewaySetup([.head], [.head], Self.serves).http2 {
+            $0.limits.body = 1_000
+            $0.limits.requestBuffer = 0
+        }
+        .run { gateway in
             let client = try await gateway.http2()
             client.send(.headers(1, .post("/public/a", ("content-length", "1001")), ends: false))
             let declared = try await client.response(1)
@@ -131,7 +135,8 @@ struct HTTP2BodyTests {
     @Test("RFC 9113 §8.1: an early response to an upload is sent completely, then the stream is reset with NO_ERROR")
     func earlyResponse() async throws {
         let early = "HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno"
-        try await GatewaySetup([.head, .send(early)], Self.serves).http2().run { gateway in
+        try await GatewaySetup([.head, .send(early)], Self.serves).http2 { $0.limits.requestBuffer = 0 }.run {
+            gateway in
             let client = try await gateway.http2()
             client.send(
                 .headers(1, .post("/public/a", ("content-length", "1000000")), ends: false), .data(1, "some of it"))
@@ -165,7 +170,8 @@ struct HTTP2BodyTests {
     @Test("RFC 9113 §5.1: trailers in flight for a stream with an early response do not end the connection")
     func trailersAfterEarlyResponse() async throws {
         let early = "HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno"
-        try await GatewaySetup([.head, .send(early)], Self.serves).http2().run { gateway in
+        try await GatewaySetup([.head, .send(early)], Self.serves).http2 { $0.limits.requestBuffer = 0 }.run {
+            gateway in
             let client = try await gateway.http2()
             client.send(.headers(1, .post(), ends: false), .data(1, "some of it"))
             #expect(try await client.reset(1) == .noError)
@@ -224,10 +230,10 @@ struct HTTP2BodyTests {
 
     @Test("A client that disconnects cancels all its requests")
     func clientGone() async throws {
-        try await GatewaySetup([.request]).http2().run { gateway in
+        try await GatewaySetup([.head]).http2 { $0.limits.requestBuffer = 0 }.run { gateway in
             let client = try await gateway.http2()
             client.send(.headers(1, .get()), .headers(3, .get()), .headers(5, .post(), ends: false))
-            try await eventually("three upstream connections") { gateway.upstream.connections.count == 3 }
+            try await eventually("three requests at the upstream") { gateway.upstream.requests.count == 3 }
             try await client.close()
             try await eventually("closed upstreams") { gateway.upstream.connections.allSatisfy(\.isClosed) }
         }
@@ -235,14 +241,17 @@ struct HTTP2BodyTests {
 
     @Test("RFC 9110 §15.5.9: a body that stalls is 408")
     func stalledBody() async throws {
-        try await GatewaySetup([.head], Self.serves).http2 { $0.timeouts.bodyIdle = .milliseconds(200) }
-            .run { gateway in
-                let client = try await gateway.http2()
-                client.send(.headers(1, .post(), ends: false), .data(1, "some"))
-                let response = try await client.response(1)
-                #expect(response.status == 408)
-                #expect(try await client.reset(1) == .noError)
-                #expect(try await client.exchange(3, .get()).text == "ok")
-            }
+        try await GatewaySetup([.head], Self.serves).http2 {
+            $0.timeouts.bodyIdle = .milliseconds(200)
+            $0.limits.requestBuffer = 0
+        }
+        .run { gateway in
+            let client = try await gateway.http2()
+            client.send(.headers(1, .post(), ends: false), .data(1, "some"))
+            let response = try await client.response(1)
+            #expect(response.status == 408)
+            #expect(try await client.reset(1) == .noError)
+            #expect(try await client.exchange(3, .get()).text == "ok")
+        }
     }
 }

@@ -167,7 +167,11 @@ struct HTTP2FlowControlTests {
         let deaf: [ScriptedUpstream.Step] = [
             .head, .reading(false), .wait(gate), .reading(true), .body(total), .send(Reply.ok), .again,
         ]
-        try await GatewaySetup(deaf, Self.serves).http2 { $0.limits.body = total }.run { gateway in
+        try await GatewaySetup(deaf, Self.serves).http2 {
+            $0.limits.body = total
+            $0.limits.requestBuffer = 0
+        }
+        .run { gateway in
             let client = try await gateway.http2()
             client.send(.headers(1, .post("/public/a", ("content-length", "\(total)")), ends: false))
             _ = try await gateway.upstream.request()
@@ -196,7 +200,11 @@ struct HTTP2FlowControlTests {
 
     @Test("§6.9.1: a client that sends more than a stream's window gets FLOW_CONTROL_ERROR")
     func overflow() async throws {
-        try await GatewaySetup([.head, .reading(false)]).http2 { $0.limits.body = 1 << 30 }.run { gateway in
+        try await GatewaySetup([.head, .reading(false)]).http2 {
+            $0.limits.body = 1 << 30
+            $0.limits.requestBuffer = 0
+        }
+        .run { gateway in
             let client = try await gateway.http2()
             client.send(.headers(1, .post(), ends: false))
             _ = try await gateway.upstream.request()

@@ -130,7 +130,8 @@ struct HTTP2MalformedRequestTests {
             MalformedFields("§8.2.2: transfer-encoding", [("transfer-encoding", "chunked")]),
         ])
     func trailers(_ malformed: MalformedFields) async throws {
-        try await GatewaySetup([.head], [.request, .send(Reply.ok), .again]).http2().run { gateway in
+        try await GatewaySetup([.head], [.request, .send(Reply.ok), .again]).http2 { $0.limits.requestBuffer = 0 }.run {
+            gateway in
             let client = try await gateway.http2()
             client.send(.headers(1, .post(), ends: false), .data(1, "hello"))
             _ = try await gateway.upstream.request()
@@ -144,7 +145,8 @@ struct HTTP2MalformedRequestTests {
 
     @Test("RFC 9113 §8.1: a field section within a body that does not end the stream is a stream error")
     func sectionInTheMiddle() async throws {
-        try await GatewaySetup([.head], [.request, .send(Reply.ok), .again]).http2().run { gateway in
+        try await GatewaySetup([.head], [.request, .send(Reply.ok), .again]).http2 { $0.limits.requestBuffer = 0 }.run {
+            gateway in
             let client = try await gateway.http2()
             client.send(.headers(1, .post(), ends: false), .data(1, "hello"))
             _ = try await gateway.upstream.request()

@@ -145,7 +145,8 @@ struct HTTP2StreamStateTests {
     @Test("Fields of a trailer section on a stream that the gateway has reset are entries of the table (RFC 9113 §4.3)")
     func tableAfterReset() async throws {
         let early = "HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno"
-        try await GatewaySetup([.head, .send(early)], [.request, .send(Reply.ok), .again]).http2().run { gateway in
+        let setup = GatewaySetup([.head, .send(early)], [.request, .send(Reply.ok), .again])
+        try await setup.http2 { $0.limits.requestBuffer = 0 }.run { gateway in
             let client = try await gateway.http2()
             let encoder = HTTP2TestEncoder()
             client.send(.headers(1, .post(), ends: false), .data(1, "some of it"))

@@ -61,7 +61,7 @@ struct HTTP2WaitingBodyTests {
         let scripts = Array(repeating: stalled, count: 99) + [[.request, .send(Reply.ok), .again]]
         var setup = GatewaySetup([])
         setup.scripts = scripts
-        try await setup.http2().run { gateway in
+        try await setup.http2 { $0.limits.requestBuffer = 0 }.run { gateway in
             let client = try await gateway.http2()
             try await client.settle()
             let ids = Self.ids
@@ -80,7 +80,7 @@ struct HTTP2WaitingBodyTests {
         let script: [ScriptedUpstream.Step] = [
             .head, .reading(false), .wait(gate), .reading(true), .body(total), .send(Reply.ok), .again,
         ]
-        try await GatewaySetup(script).http2().run { gateway in
+        try await GatewaySetup(script).http2 { $0.limits.requestBuffer = 0 }.run { gateway in
             let client = try await gateway.http2()
             let ids = Array(Self.ids.prefix(8))
             client.send(ids.map { .headers($0, .post("/public/a", ("content-length", "\(total)")), ends: false) })

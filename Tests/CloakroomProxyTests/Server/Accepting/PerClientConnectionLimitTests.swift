@@ -6,6 +6,12 @@ import Testing
 
 @testable import CloakroomProxy
 
+extension PerClientConnectionLimit {
+    fileprivate func accepts(_ address: String, until closed: EventLoopFuture<Void>) -> Bool {
+        if case .admitted = admit(address, until: closed) { true } else { false }
+    }
+}
+
 @Suite("Connections per client address")
 struct PerClientConnectionLimitTests {
     private let loop = EmbeddedEventLoop()
@@ -15,14 +21,14 @@ struct PerClientConnectionLimitTests {
         let limit = PerClientConnectionLimit(2, exempt: [])
         let first = loop.makePromise(of: Void.self)
         let second = loop.makePromise(of: Void.self)
-        #expect(limit.acquire("192.0.2.1", until: first.futureResult))
-        #expect(limit.acquire("192.0.2.1", until: second.futureResult))
-        #expect(!limit.acquire("192.0.2.1", until: loop.makeSucceededVoidFuture()))
-        #expect(limit.acquire("192.0.2.2", until: loop.makeSucceededVoidFuture()))
+        #expect(limit.accepts("192.0.2.1", until: first.futureResult))
+        #expect(limit.accepts("192.0.2.1", until: second.futureResult))
+        #expect(!limit.accepts("192.0.2.1", until: loop.makeSucceededVoidFuture()))
+        #expect(limit.accepts("192.0.2.2", until: loop.makeSucceededVoidFuture()))
         first.succeed()
         let third = loop.makePromise(of: Void.self)
-        #expect(limit.acquire("192.0.2.1", until: third.futureResult))
-        #expect(!limit.acquire("192.0.2.1", until: loop.makeSucceededVoidFuture()))
+        #expect(limit.accepts("192.0.2.1", until: third.futureResult))
+        #expect(!limit.accepts("192.0.2.1", until: loop.makeSucceededVoidFuture()))
         second.succeed()
         third.succeed()
         // No entry remains for disconnected clients.
@@ -35,13 +41,56 @@ struct PerClientConnectionLimitTests {
         let unlimited = PerClientConnectionLimit(0, exempt: [])
         let one = PerClientConnectionLimit(1, exempt: [CIDRBlock("192.0.2.0/24")].compactMap(\.self))
         for _ in 0..<3 {
-            #expect(unlimited.acquire("192.0.2.1", until: open.futureResult))
-            #expect(one.acquire("unknown", until: open.futureResult))
-            #expect(one.acquire("192.0.2.9", until: open.futureResult))
+            #expect(unlimited.accepts("192.0.2.1", until: open.futureResult))
+            #expect(one.accepts("unknown", until: open.futureResult))
+            #expect(one.accepts("192.0.2.9", until: open.futureResult))
         }
         #expect(unlimited.clients == 0)
         #expect(one.clients == 0)
         open.succeed()
+    }
+
+    @Test("The connections of a client share one count of requests, also without a limit of connections")
+    func load() throws {
+        func load(_ admission: PerClientConnectionLimit.Admission) throws -> ClientLoad {
+            guard case .admitted(let load?) = admission else { throw CancellationError() }
+            return load
+        }
+        let limit = PerClientConnectionLimit(0, countsRequests: true, exempt: [])
+        let closed = loop.makePromise(of: Void.self)
+        let first = try load(limit.admit("2001:db8::1", until: closed.futureResult))
+        let second = try load(limit.admit("2001:db8::2", until: closed.futureResult))
+        let other = try load(limit.admit("192.0.2.1", until: closed.futureResult))
+        #expect(first === second)
+        #expect(first !== other)
+        #expect(first.beginRequest(limit: 2))
+        #expect(second.beginRequest(limit: 2))
+        #expect(!first.beginRequest(limit: 2))
+        second.endRequest()
+        #expect(first.beginRequest(limit: 2))
+        #expect(first.count == 2)
+        #expect(limit.clients == 2)
+        closed.succeed()
+        #expect(limit.clients == 0)
+    }
+
+    @Test("Each event loop allows twice an even part of the requests of a client behind a trusted proxy")
+    func forwarded() throws {
+        let client = try #require(ClientAddressKey("192.0.2.1"))
+        let other = try #require(ClientAddressKey("192.0.2.2"))
+        for (loops, expected) in [(1, 8), (2, 8), (4, 4), (8, 2), (64, 1)] {
+            var loads = ForwardedClientLoads()
+            let allowed = (0..<20).filter { _ in loads.beginRequest(of: client, limit: 8, loopCount: loops) }.count
+            #expect(allowed == expected)
+            let isOtherAllowed = loads.beginRequest(of: other, limit: 8, loopCount: loops)
+            #expect(isOtherAllowed)
+            loads.endRequest(of: client)
+            let isAllowedAgain = loads.beginRequest(of: client, limit: 8, loopCount: loops)
+            #expect(isAllowedAgain)
+            for _ in 0..<30 { loads.endRequest(of: client) }
+            loads.endRequest(of: other)
+            #expect(loads.clients == 0)
+        }
     }
 
     @Test("A client is identified by its IPv4 address, mapped or not, or by its IPv6 /64 prefix")

@@ -1,53 +1,12 @@
 import CloakroomCore
 import CloakroomProxy
 import NIOCore
-import NIOPosix
-import Synchronization
 import TestSupport
 import Testing
 
 @Suite("An upstream with a host name", .serialized)
 struct HostNameTests {
     private static let responses: [ScriptedUpstream.Step] = [.request, .send(Reply.ok), .close]
-
-    /// Resolves names as the test specifies, and counts the queries.
-    private final class FakeNames: Sendable {
-        private struct State {
-            var addresses: [SocketAddress]
-            var asked = 0
-            var isBroken = false
-        }
-
-        private struct ResolutionFailed: Error {}
-
-        private let state: Mutex<State>
-
-        init(_ addresses: [SocketAddress]) {
-            state = Mutex(State(addresses: addresses))
-        }
-
-        var asked: Int { state.withLock { $0.asked } }
-
-        func change(to addresses: [SocketAddress]) {
-            state.withLock { $0.addresses = addresses }
-        }
-
-        func breakDown() {
-            state.withLock { $0.isBroken = true }
-        }
-
-        var resolver: HostResolver {
-            HostResolver { _, _ in
-                let state = self.state.withLock { state in
-                    state.asked += 1
-                    return state
-                }
-                let eventLoop = MultiThreadedEventLoopGroup.singleton.any()
-                return state.isBroken
-                    ? eventLoop.makeFailedFuture(ResolutionFailed()) : eventLoop.makeSucceededFuture(state.addresses)
-            }
-        }
-    }
 
     private func address(_ host: String, _ port: Int) throws -> SocketAddress {
         try SocketAddress(ipAddress: host, port: port)
@@ -127,7 +86,7 @@ struct HostNameTests {
                 let setup = GatewaySetup().with(\.resolver, names.resolver)
                     .configuration {
                         $0.upstreams[0].targets = [.http("api.test", first)]
-                        $0.upstreams[0].resolveInterval = .milliseconds(1)
+                        $0.upstreams[0].dns.interval = .milliseconds(1)
                     }
                 try await setup.run { gateway in
                     let client = try await gateway.client()
@@ -151,10 +110,12 @@ struct HostNameTests {
         }
     }
 
-    @Test("A name without addresses is 502, and is resolved again for the next request")
-    func unknown() async throws {
+    @Test(
+        "A name without addresses is 502, is resolved again for the next request, and is counted as a failure of DNS",
+        arguments: [true, false])
+    func unknown(isBroken: Bool) async throws {
         let names = FakeNames([])
-        names.breakDown()
+        if isBroken { names.breakDown() }
         try await GatewaySetup().with(\.resolver, names.resolver).targets(.http("api.test", 80)).run { gateway in
             let client = try await gateway.client()
             for _ in 0..<2 {
@@ -163,6 +124,9 @@ struct HostNameTests {
                 #expect(response.code == "unreachable")
             }
             #expect(names.asked == 2)
+            let labels = #"target="http://api.test:80",upstream="api""#
+            try await gateway.metric(#"cloakroom_upstream_connects_total{outcome="dns",\#(labels)} 2"#)
+            try await gateway.metric(#"cloakroom_upstream_connects_total{outcome="failed",\#(labels)} 0"#)
         }
     }
 

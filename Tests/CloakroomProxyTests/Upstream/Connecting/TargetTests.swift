@@ -34,7 +34,7 @@ struct TargetTests {
         }
     }
 
-    @Test("Connections rotate over the targets, and a target that refuses connections is skipped during its back-off")
+    @Test("Connections are spread over the targets; one that refuses them is skipped during its back-off")
     func backOff() async throws {
         let rejecting = try await BlackholePort(.rejects)
         defer { rejecting.release() }
@@ -45,13 +45,15 @@ struct TargetTests {
                     .targets(.http("127.0.0.1", rejecting.port), .http("127.0.0.1", first), .http("127.0.0.1", second))
                     .run { gateway in
                         let client = try await gateway.client()
-                        for _ in 0..<6 { #expect(try await client.exchange(Ask.get()).text == "ok") }
-                        #expect(one.connections.count == 3)
-                        #expect(other.connections.count == 3)
+                        for _ in 0..<60 { #expect(try await client.exchange(Ask.get()).text == "ok") }
+                        #expect(one.connections.count + other.connections.count == 60)
+                        // Each of them once at least, because a target without an estimate costs least.
+                        #expect(!one.connections.isEmpty && !other.connections.isEmpty)
                     }
             }
         }
-        #expect(log.all.filter { $0["error_type"] == "unreachable" }.count == 1)
+        // Once, or twice if the back-off of about a second has ended meanwhile.
+        #expect((1...2).contains(log.all.filter { $0["error_type"] == "unreachable" }.count))
     }
 
     @Test("If one target does not respond, the others are tried before the connect timeout ends")

@@ -1,0 +1,81 @@
+import CloakroomCore
+import CloakroomTelemetry
+import CloakroomWire
+import NIOCore
+
+/// gRPC calls (gRPC over HTTP/2): their deadline, and local responses that their clients understand. Everything else is
+/// the same as for other requests.
+extension Exchange {
+    /// A request of a route for gRPC is about to be forwarded.
+    /// - Returns: Whether to continue. Otherwise it got a local response.
+    func beginCall(now: UInt64) -> Bool {
+        guard request.version == .http2 else {
+            // There are no trailers that all HTTP/1.1 clients support.
+            telemetry.failed(.invalidRequest)
+            respond(ProblemDocument(Problem(.versionNotSupported)), now: now)
+            return false
+        }
+        guard let timeout = callTimeout else { return true }
+        limitTime(to: timeout)
+        return true
+    }
+
+    /// The time that the client waits, in nanoseconds; `nil` without a valid field.
+    private var callTimeout: UInt64? {
+        let head = request.head.bytes
+        let bytes = head.readableBytesUInt8Span
+        for field in request.head.fields where field.name == .other && isTimeout(bytes, field.nameRange) {
+            return GRPCTimeout.nanoseconds(bytes.extracting(field.valueRange.start..<field.valueRange.end))
+        }
+        return nil
+    }
+
+    private func isTimeout(_ bytes: Span<UInt8>, _ name: ByteRange) -> Bool {
+        guard name.count == Self.timeoutName.count else { return false }
+        for index in 0..<name.count where bytes[name.start + index] | 0x20 != Self.timeoutName[index] | 0x20 {
+            return false
+        }
+        return true
+    }
+
+    private static let timeoutName = Array("grpc-timeout".utf8)
+
+    /// Whether the route is for gRPC calls.
+    var isForCalls: Bool { route?.route.grpc == true }
+
+    /// Whether the request is a gRPC call, also if no route matched.
+    var isCall: Bool {
+        let routes = snapshot.config.routes
+        if routes.indices.contains(request.routeIndex), routes[request.routeIndex].route.grpc { return true }
+        guard let type = request.value(of: .contentType) else { return false }
+        return GRPCContentType.matches(type.span)
+    }
+}
+
+extension LocalResponse {
+    /// A problem as the result of a gRPC call: its status is in the fields of a response without a body.
+    init(call document: ProblemDocument, moreFieldLines: [UInt8], date: [UInt8]) {
+        let status = GRPCStatus(httpStatus: document.problem.status)
+        self.init(
+            status: 200, title: "OK",
+            fieldLines: moreFieldLines + status.trailersOnlyLines(message: document.problem.detail), body: [],
+            date: date)
+    }
+}
+
+extension GRPCStatus {
+    /// The status among the fields of a section; `nil` without a known one.
+    init?(of fields: some Sequence<FieldSlice>, in buffer: ByteBuffer) {
+        let bytes = buffer.readableBytesUInt8Span
+        for field in fields where field.name == .other && field.nameRange.count == Self.name.count {
+            let start = field.nameRange.start
+            let isStatus = Self.name.indices.allSatisfy { bytes[start + $0] | 0x20 == Self.name[$0] | 0x20 }
+            guard isStatus else { continue }
+            self.init(bytes.extracting(field.valueRange.start..<field.valueRange.end))
+            return
+        }
+        return nil
+    }
+
+    private static let name = Array("grpc-status".utf8)
+}

@@ -1,0 +1,96 @@
+import CloakroomCore
+import CloakroomWire
+import NIOCore
+
+/// Long-lived responses: tunnels and event streams.
+extension Exchange {
+    func upstreamUpgraded(_ head: borrowing ResponseHead) {
+        guard machine.switched(), let downstream else { return }
+        telemetry.responseStarted(status: head.status)
+        startTunnel(.upgraded)
+        downstream.writeUpgradeResponse(head)
+        downstream.flush()
+        // The upgrade was requested before draining began.
+        guard !isDraining else { return endTunnel(.draining) }
+        setTunnelDeadline()
+        checkSnapshotChange()
+        guard machine.isRelaying else { return }
+        downstream.resumeRequestBody()
+    }
+
+    func upstreamHalfClosed() {
+        switch machine.tunnelEnded() {
+        case .halfClose:
+            downstream?.writeEnd(trailers: nil)
+            downstream?.flush()
+        case .finish:
+            finishTunnel()
+        case .nothing:
+            break
+        }
+    }
+
+    func upstreamClosed() {
+        guard machine.state == .tunnelHalfClosed else { return }
+        machine.finish()
+        finishTunnel()
+    }
+
+    /// Both sides of the tunnel have ended.
+    func finishTunnel() {
+        upstream?.finishTunnel()
+        upstream = nil
+        downstream?.writeEnd(trailers: nil)
+        downstream?.flush()
+        finish(errorType: nil)
+        downstream?.exchangeCompleted()
+    }
+
+    /// A long-lived response begins.
+    func startTunnel(_ kind: Tunnel.Kind) {
+        tunnel = Tunnel(kind, permit: permit, idleTimeout: snapshot.timeouts.tunnelIdle, now: context.now)
+    }
+
+    func setTunnelDeadline() {
+        if let tunnel { downstream?.setDeadline(tunnel.deadline) }
+    }
+
+    /// A long-lived response has started. The configuration may have changed since its request was received.
+    func checkSnapshotChange() {
+        if snapshot !== context.snapshot { configurationReplaced() }
+    }
+
+    /// A new configuration is in effect. Requests with an ordinary response complete with the old one; tunnels
+    /// and event streams continue only if their route is unchanged.
+    func configurationReplaced() {
+        guard tunnel != nil, let permit else { return }
+        let config = snapshot.config
+        guard !context.snapshot.config.containsEquivalent(config.routes[permit.route].route, of: config) else { return }
+        endTunnel(.routeChanged)
+    }
+
+    /// Ends a long-lived response.
+    func endTunnel(_ reason: Tunnel.EndReason) {
+        guard let downstream, let action = tunnel?.end(reason), action != .abort else {
+            return abortResponse(reason.errorType)
+        }
+        if case .closeFrames(let code, let toClient, let toUpstream) = action {
+            if toClient, machine.isRelaying { downstream.writeBody(WebSocketClose.frame(code, mask: nil)) }
+            downstream.writeEnd(trailers: nil)
+            downstream.flush()
+            if toUpstream {
+                upstream?.writeBody(WebSocketClose.frame(code, mask: UInt32(truncatingIfNeeded: context.random())))
+                upstream?.flush()
+            }
+            cancelUpstream()
+            machine.finish()
+        } else {
+            cancelUpstream()
+            machine.finish()
+            downstream.writeEnd(trailers: nil)
+            downstream.flush()
+        }
+        finish(errorType: reason.errorType)
+        downstream.exchangeCompleted()
+    }
+}

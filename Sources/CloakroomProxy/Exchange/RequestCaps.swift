@@ -1,0 +1,123 @@
+import CloakroomCore
+import CloakroomTelemetry
+import Synchronization
+
+/// The requests in flight of one client address, shared by all its connections and event loops.
+final class ClientLoad: Sendable {
+    private let inFlight = Atomic<Int>(0)
+
+    /// Number of requests in flight.
+    var count: Int { inFlight.load(ordering: .relaxed) }
+
+    /// Counts a request, which ends with ``endRequest()``.
+    /// - Returns: Whether the limit allows it. Otherwise nothing is counted.
+    func beginRequest(limit: Int) -> Bool {
+        guard inFlight.wrappingAdd(1, ordering: .relaxed).newValue > limit else { return true }
+        endRequest()
+        return false
+    }
+
+    /// A request that was counted has ended.
+    func endRequest() { inFlight.wrappingSubtract(1, ordering: .relaxed) }
+}
+
+/// The requests in flight on one event loop of clients behind trusted proxies, by client address.
+///
+/// Such clients share connections, so a request costs a look-up. Each event loop counts alone, and allows twice an even
+/// part of the limit, because connections are not spread evenly.
+struct ForwardedClientLoads {
+    private var counts: [ClientAddressKey: Int] = [:]
+
+    /// Number of clients with requests in flight.
+    var clients: Int { counts.count }
+
+    /// Counts a request, which ends with ``endRequest(of:)``.
+    /// - Parameter limit: 1...1,000,000; see ``LimitsConfiguration/inFlightPerAddress``.
+    /// - Returns: Whether the limit allows it. Otherwise nothing is counted.
+    mutating func beginRequest(of client: ClientAddressKey, limit: Int, loopCount: Int) -> Bool {
+        let share = max(1, min(limit, limit * 2 / max(1, loopCount)))
+        let count = counts[client, default: 0]
+        guard count < share else { return false }
+        counts[client] = count + 1
+        return true
+    }
+
+    /// A request that was counted has ended.
+    mutating func endRequest(of client: ClientAddressKey) {
+        guard let count = counts[client] else { return }
+        counts[client] = count > 1 ? count - 1 : nil
+    }
+}
+
+/// Which limits a request in flight is counted for.
+struct CountedCaps: OptionSet {
+    let rawValue: UInt8
+
+    static let address = CountedCaps(rawValue: 1)
+    static let session = CountedCaps(rawValue: 2)
+    static let route = CountedCaps(rawValue: 4)
+}
+
+/// Limits of the requests in flight of one client address, one session and one route.
+extension Exchange {
+    /// Counts the request until it ends.
+    /// - Returns: The problem, if a limit is exceeded.
+    func countInFlight(_ permit: UpstreamPermit, _ route: RouteRuntime) -> ProblemDocument? {
+        let perAddress = snapshot.inFlightPerAddress
+        if perAddress > 0 {
+            guard countAddress(limit: perAddress) else { return rejected(.address, route, .tooManyRequests) }
+        }
+        if snapshot.inFlightPerSession > 0 {
+            guard permit.beginRequest(limit: snapshot.inFlightPerSession) else {
+                return rejected(.session, route, .tooManyRequests)
+            }
+            countedCaps.insert(.session)
+        }
+        if route.route.inFlight > 0 {
+            guard route.beginRequest() else { return rejected(.route, route, .overloaded) }
+            countedCaps.insert(.route)
+        }
+        return nil
+    }
+
+    private func countAddress(limit: Int) -> Bool {
+        if let load = peer.load {
+            guard load.beginRequest(limit: limit) else { return false }
+            countedCaps.insert(.address)
+        } else if peer.isTrusted,
+            let client = ClientAddress.key(request.head, trusted: snapshot.config.configuration.trustedProxies)
+        {
+            guard context.forwardedLoads.beginRequest(of: client, limit: limit, loopCount: context.loopCount) else {
+                return false
+            }
+            forwardedClient = client
+        }
+        return true
+    }
+
+    private func rejected(_ cap: ClientCap, _ route: RouteRuntime, _ code: ProblemCode) -> ProblemDocument {
+        snapshot.config.telemetry.metrics.clientLimits.rejected(cap)
+        if code == .overloaded { telemetry.failed(.overloaded) }
+        return route.problem(code, retryAfter: 1)
+    }
+
+    /// The request is sent again with another session object, which is counted from now on.
+    func moveCount(to permit: UpstreamPermit) {
+        guard countedCaps.contains(.session) else { return }
+        self.permit?.endRequest()
+        _ = permit.beginRequest(limit: .max)
+    }
+
+    /// The request has ended.
+    func endInFlight() {
+        if let client = forwardedClient {
+            context.forwardedLoads.endRequest(of: client)
+            forwardedClient = nil
+        }
+        guard !countedCaps.isEmpty else { return }
+        if countedCaps.contains(.address) { peer.load?.endRequest() }
+        if countedCaps.contains(.session) { permit?.endRequest() }
+        if countedCaps.contains(.route) { route?.endRequest() }
+        countedCaps = []
+    }
+}

@@ -1,0 +1,330 @@
+import CloakroomCore
+import CloakroomWire
+import DequeModule
+import NIOCore
+import NIOHPACK
+
+/// One request and its response on an HTTP/2 connection to an upstream. The counterpart of ``UpstreamConnection`` for an
+/// exchange.
+///
+/// Nothing is written to the connection in the methods that the exchange calls: ``UpstreamHTTP2Connection`` writes what
+/// is queued here at the end of the event loop tick.
+final class UpstreamStream: Equatable {
+    let connection: UpstreamHTTP2Connection
+    /// Identifier of the stream; 0 until its head is written.
+    var id: Int32 = 0
+    /// The exchange being served; `nil` once it needs nothing more.
+    private(set) var delegate: (any UpstreamDelegate)?
+    /// Whether the lease of the exchange has ended.
+    private var isReleased = false
+    /// Whether its request counts as one in flight of the upstream.
+    var isCounted = false
+    /// Whether its request probes the target and has no result yet.
+    var isProbe = false
+    /// Whether the target counts a request as waiting for its response head.
+    private(set) var owesHead: Bool
+    private var machine: UpstreamStreamStateMachine?
+
+    /// The head that is not written yet.
+    var head: HPACKHeaders?
+    /// Why the request cannot be sent.
+    private(set) var sendingProblem: UpstreamFailure.Kind?
+    var outbound = Deque<ByteBuffer>()
+    private(set) var outboundBytes = 0
+    private(set) var trailers: HPACKHeaders?
+    private(set) var isRequestComplete = false
+    /// Whether END_STREAM is written.
+    var isEndSent = false
+    /// Whether the connection's queue contains the stream.
+    var isQueued = false
+    /// Bytes that the peer accepts on this stream (RFC 9113 §5.2).
+    var sendWindow = 0
+    /// Bytes that the peer may send on this stream.
+    var receiveWindow = 0
+
+    private var isPaused = false
+    /// Received bytes that wait until the client has taken those before.
+    private var held = ByteBuffer()
+    private var heldEnd: TrailerSection??
+    /// Whether data was delivered since ``readComplete()``.
+    var isTouched = false
+    /// Bytes that are still accepted of a response that is not needed; `nil` if the stream serves an exchange.
+    private var drainLimit: Int?
+    /// The connection's ``UpstreamHTTP2Connection/reads`` when the head was written.
+    var readsAtStart: UInt64 = 0
+
+    /// Bytes of a request body that are queued before the client is paused.
+    static let outboundLimit = 16_384
+    /// Maximum size of the rest of a response that is received although it is not needed, in bytes.
+    static let drainSize = 65_536
+
+    init(_ connection: UpstreamHTTP2Connection, owesHead: Bool) {
+        self.connection = connection
+        self.owesHead = owesHead
+        receiveWindow = connection.settings.streamWindow
+    }
+
+    static func == (left: UpstreamStream, right: UpstreamStream) -> Bool { left === right }
+
+    var target: TargetRuntime { connection.target }
+
+    // MARK: - Called by the exchange
+
+    var isWritable: Bool { outboundBytes < Self.outboundLimit }
+
+    /// Begins an exchange.
+    /// - Parameter writeHead: Writes the request head in HTTP/1.1.
+    func begin(_ request: UpstreamRequest, for delegate: any UpstreamDelegate, writeHead: (inout ByteBuffer) -> Void) {
+        self.delegate = delegate
+        machine = UpstreamStreamStateMachine(request, limits: connection.settings.headLimits)
+        var bytes = ByteBuffer()
+        writeHead(&bytes)
+        do throws(HTTP2RequestHead.Problem) {
+            head = try connection.requestHead.convert(&bytes)
+        } catch {
+            // Reported later: the exchange has not finished this call.
+            sendingProblem = error == .tooLarge ? .requestHeadTooLarge : .invalidRequest
+        }
+        connection.enqueue(self)
+    }
+
+    /// Queues part of the request body.
+    func writeBody(_ bytes: ByteBuffer) {
+        guard !isRequestComplete, delegate != nil, bytes.readableBytes > 0 else { return }
+        outbound.append(bytes)
+        outboundBytes += bytes.readableBytes
+        connection.enqueue(self)
+    }
+
+    /// Queues the trailer section.
+    /// - Parameter lines: Complete field lines.
+    func writeTrailers(_ lines: ByteBuffer) {
+        guard lines.readableBytes > 0 else { return }
+        do throws(HTTP2RequestHead.Problem) {
+            trailers = try connection.requestHead.convert(trailers: lines)
+        } catch {
+            sendingProblem = error == .tooLarge ? .requestHeadTooLarge : .invalidRequest
+        }
+    }
+
+    /// The request is complete.
+    func finishRequest() {
+        guard !isRequestComplete, delegate != nil else { return }
+        isRequestComplete = true
+        connection.enqueue(self)
+    }
+
+    func flush() { connection.flushLater() }
+
+    /// Pauses or resumes the delivery of the response. The peer is limited by the stream's window.
+    func setPaused(_ isPaused: Bool) {
+        guard isPaused != self.isPaused else { return }
+        self.isPaused = isPaused
+        if !isPaused, held.readableBytes > 0 || heldEnd != nil { connection.resumeLater(self) }
+    }
+
+    /// The exchange was cancelled.
+    func cancel() {
+        guard takeDelegate() != nil else { return }
+        connection.cancel(self)
+    }
+
+    /// The stream was leased and is not needed.
+    func release() {
+        _ = takeDelegate()
+        connection.cancel(self)
+    }
+
+    /// The lease that it holds of a pool, if an exchange waits for its client.
+    func paceOfSlowClient(now: UInt64) -> PressureRule.Lease? { delegate?.clientPace(now: now) }
+
+    /// Ends the lease, because other requests wait.
+    func endForOthers() { delegate?.endForOthers() }
+
+    /// Ends the lease.
+    private func takeDelegate() -> (any UpstreamDelegate)? {
+        if !isReleased {
+            isReleased = true
+            connection.leaseEnded(self)
+        }
+        defer { delegate = nil }
+        return delegate
+    }
+
+    // MARK: - Sending
+
+    /// Whether something can be written apart from the windows.
+    var hasOutput: Bool {
+        guard !isEndSent, sendingProblem == nil else { return false }
+        return head != nil || outboundBytes > 0 || isRequestComplete
+    }
+
+    /// Whether the head is the whole request.
+    var isHeadOnly: Bool { isRequestComplete && outboundBytes == 0 && trailers == nil }
+
+    /// Removes at most this many bytes of the queued body.
+    func takeBody(upTo limit: Int) -> ByteBuffer? {
+        guard var piece = outbound.popFirst() else { return nil }
+        if piece.readableBytes > limit, let front = piece.readSlice(length: limit) {
+            outbound.prepend(piece)
+            piece = front
+        }
+        outboundBytes -= piece.readableBytes
+        sendWindow -= piece.readableBytes
+        return piece
+    }
+
+    /// The body that was queued has been written: the exchange may continue.
+    func becameWritable() { delegate?.upstreamWritable() }
+
+    // MARK: - Receiving
+
+    /// Receives a HEADERS frame.
+    /// - Returns: Whether to reset the stream.
+    func receive(headers list: HPACKHeaders, endsStream: Bool, head: inout ResponseHead) -> HTTP2StreamReset? {
+        guard delegate != nil, let action = machine?.headersReceived(list, endsStream: endsStream, into: &head) else {
+            return nil
+        }
+        if let removed = machine?.takeRemovedFields() { connection.count(removed) }
+        switch action {
+        case .informational:
+            delegate?.upstreamInformational(head)
+        case .head(let summary, let framing, let isEnd):
+            isTouched = true
+            delegate?.upstreamHead(head, summary: summary, framing: framing)
+            if isEnd { deliverEnd(nil) }
+        case .end(let trailers):
+            deliverEnd(trailers)
+        case .fail:
+            fail(.invalidResponse)
+            return .protocolError
+        case .ignore:
+            break
+        }
+        return nil
+    }
+
+    /// Receives a DATA frame.
+    func receive(_ bytes: ByteBuffer, endsStream: Bool) -> HTTP2StreamReset? {
+        if let limit = drainLimit {
+            drainLimit = limit - bytes.readableBytes
+            return limit < bytes.readableBytes ? .cancel : nil
+        }
+        guard delegate != nil, let action = machine?.dataReceived(bytes.readableBytes, endsStream: endsStream) else {
+            return nil
+        }
+        switch action {
+        case .deliver:
+            deliver(bytes)
+        case .deliverAndEnd:
+            deliver(bytes)
+            deliverEnd(nil)
+        case .fail:
+            fail(.invalidResponse)
+            return .protocolError
+        case .ignore:
+            break
+        }
+        return nil
+    }
+
+    private func deliver(_ bytes: ByteBuffer) {
+        guard bytes.readableBytes > 0 else { return }
+        if isPaused || held.readableBytes > 0 {
+            // A copy: a slice would keep the whole buffer of the read.
+            held.writeImmutableBuffer(bytes)
+        } else {
+            isTouched = true
+            delegate?.upstreamBody(bytes)
+        }
+    }
+
+    private func deliverEnd(_ trailers: TrailerSection?) {
+        guard delegate != nil else { return }
+        guard held.readableBytes == 0 else {
+            heldEnd = .some(trailers)
+            return
+        }
+        let delegate = takeDelegate()
+        // The rest of the request is not needed (RFC 9113 §8.1).
+        if !isEndSent { connection.abandonRequest(self) }
+        delegate?.upstreamEnd(trailers: trailers)
+    }
+
+    /// Delivers what was held while the exchange was paused.
+    func resume() {
+        guard !isPaused, delegate != nil else { return }
+        if held.readableBytes > 0 {
+            var bytes = ByteBuffer()
+            swap(&bytes, &held)
+            delegate?.upstreamBody(bytes)
+        }
+        if let end = heldEnd, held.readableBytes == 0 {
+            heldEnd = nil
+            deliverEnd(end)
+        } else {
+            delegate?.upstreamReadComplete()
+        }
+    }
+
+    /// All frames of one read were delivered.
+    func readComplete() {
+        guard isTouched else { return }
+        isTouched = false
+        if owesHead, delegate != nil {
+            owesHead = false
+            target.state.noLongerOwesHead()
+        }
+        delegate?.upstreamReadComplete()
+    }
+
+    /// The number of bytes to add to the stream's window: the client has taken at least half of it. 0 for none yet.
+    var credit: Int {
+        guard machine?.isEnded == false, heldEnd == nil else { return 0 }
+        let window = connection.settings.streamWindow
+        let credit = window - held.readableBytes - receiveWindow
+        return credit >= window / 2 ? credit : 0
+    }
+
+    // MARK: - Ends
+
+    /// Whether the response head was received.
+    var hasHead: Bool { machine?.hasHead == true }
+    /// Whether a response is still expected.
+    var isServing: Bool { delegate != nil }
+    /// Whether all of the response has been received, possibly not delivered.
+    var isResponseReceived: Bool { machine?.isEnded == true }
+
+    /// Whether the rest of the response is small enough to be received and dropped.
+    var isDrainable: Bool { isEndSent && machine?.remaining ?? 0 <= Self.drainSize }
+
+    /// The response is received and dropped.
+    func drain() {
+        drainLimit = Self.drainSize
+        discard()
+    }
+
+    /// The request failed.
+    func fail(_ kind: UpstreamFailure.Kind, isStale: Bool = false) {
+        let delegate = takeDelegate()
+        discard()
+        delegate?.upstreamFailed(UpstreamFailure(kind), isStale: isStale)
+    }
+
+    /// Releases what is queued in both directions.
+    func discard() {
+        head = nil
+        outbound.removeAll()
+        outboundBytes = 0
+        trailers = nil
+        held = ByteBuffer()
+        heldEnd = nil
+        machine?.end()
+    }
+}
+
+/// Why a stream is reset by the gateway.
+enum HTTP2StreamReset {
+    case cancel
+    case protocolError
+}

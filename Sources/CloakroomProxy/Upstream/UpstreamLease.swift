@@ -1,0 +1,214 @@
+import CloakroomCore
+import NIOCore
+
+/// A leased way to send one request to an upstream: an HTTP/1.1 connection, or a stream of an HTTP/2 connection.
+enum UpstreamLease: Equatable {
+    case http1(UpstreamConnection)
+    case http2(UpstreamStream)
+
+    var target: TargetRuntime {
+        switch self {
+        case .http1(let connection): connection.target
+        case .http2(let stream): stream.target
+        }
+    }
+
+    /// Index of the target in the configuration of its upstream.
+    var targetIndex: Int { target.index }
+
+    /// Number of the target; see ``TargetState/slot``.
+    var slot: Int {
+        switch self {
+        case .http1(let connection): connection.slot
+        case .http2(let stream): stream.connection.slot
+        }
+    }
+
+    /// The request that probes the target has a result.
+    func probeEnded() {
+        switch self {
+        case .http1(let connection): connection.isProbe = false
+        case .http2(let stream): stream.isProbe = false
+        }
+    }
+
+    /// Whether it is a stream of an HTTP/2 connection.
+    var isHTTP2: Bool {
+        if case .http2 = self { true } else { false }
+    }
+
+    /// Whether more can be written at the moment.
+    var isWritable: Bool {
+        switch self {
+        case .http1(let connection): connection.isWritable
+        case .http2(let stream): stream.isWritable
+        }
+    }
+
+    /// Begins an exchange.
+    /// - Parameter writeHead: Writes the request head in HTTP/1.1.
+    func begin(_ request: UpstreamRequest, for delegate: any UpstreamDelegate, writeHead: (inout ByteBuffer) -> Void) {
+        switch self {
+        case .http1(let connection): connection.begin(request, for: delegate, writeHead: writeHead)
+        case .http2(let stream): stream.begin(request, for: delegate, writeHead: writeHead)
+        }
+    }
+
+    /// Writes part of the request body.
+    /// - Parameter isChunked: Whether its length is unknown, so that HTTP/1.1 needs a chunk.
+    func writeBody(_ bytes: ByteBuffer, isChunked: Bool = false) {
+        switch self {
+        case .http1(let connection):
+            isChunked ? connection.writeChunk(bytes) : connection.writeBody(bytes)
+        case .http2(let stream): stream.writeBody(bytes)
+        }
+    }
+
+    /// Ends a request body of unknown length.
+    /// - Parameter trailers: Complete field lines.
+    func writeLastChunk(trailers: ByteBuffer?) {
+        switch self {
+        case .http1(let connection): connection.writeLastChunk(trailers: trailers)
+        case .http2(let stream): if let trailers { stream.writeTrailers(trailers) }
+        }
+    }
+
+    /// The request is complete.
+    func finishRequest() {
+        switch self {
+        case .http1(let connection): connection.finishRequest()
+        case .http2(let stream): stream.finishRequest()
+        }
+    }
+
+    /// Sends the data written so far.
+    func flush() {
+        switch self {
+        case .http1(let connection): connection.flush()
+        case .http2(let stream): stream.flush()
+        }
+    }
+
+    /// The client's side of a tunnel has ended. Tunnels use HTTP/1.1 only.
+    func closeWriteSide() {
+        switch self {
+        case .http1(let connection): connection.closeWriteSide()
+        case .http2(let stream): stream.finishRequest()
+        }
+    }
+
+    /// Both sides of a tunnel have ended.
+    func finishTunnel() {
+        switch self {
+        case .http1(let connection): connection.finishTunnel()
+        case .http2(let stream): stream.cancel()
+        }
+    }
+
+    /// Pauses or resumes reading, to follow the client's speed.
+    func setPaused(_ isPaused: Bool) {
+        switch self {
+        case .http1(let connection): connection.setPaused(isPaused)
+        case .http2(let stream): stream.setPaused(isPaused)
+        }
+    }
+
+    /// The exchange needs no more of the response: what is left of it is received and dropped, if that is not too much.
+    func discardResponse() {
+        switch self {
+        case .http1(let connection): connection.discardResponse()
+        case .http2(let stream): stream.cancel()
+        }
+    }
+
+    /// The exchange was cancelled.
+    func cancel() {
+        switch self {
+        case .http1(let connection): connection.cancel()
+        case .http2(let stream): stream.cancel()
+        }
+    }
+}
+
+/// A connection of a pool.
+enum UpstreamLink: PooledConnection, Equatable {
+    case http1(UpstreamConnection)
+    case http2(UpstreamHTTP2Connection)
+
+    var poolID: PooledConnectionID {
+        switch self {
+        case .http1(let connection): connection.poolID
+        case .http2(let connection): connection.poolID
+        }
+    }
+
+    var isTargetUsable: Bool {
+        switch self {
+        case .http1(let connection): connection.isTargetUsable
+        case .http2(let connection): connection.isTargetUsable
+        }
+    }
+
+    /// The pool keeps the connection as idle.
+    func becomeIdle() {
+        if case .http1(let connection) = self { connection.becomeIdle() }
+    }
+
+    /// The pool closes an idle connection.
+    func evict() {
+        switch self {
+        case .http1(let connection): connection.evict()
+        case .http2(let connection): connection.retire()
+        }
+    }
+}
+
+/// Requests for leases.
+extension UpstreamPool {
+    /// An exchange that waits for a connection.
+    struct Waiter {
+        let delegate: any UpstreamDelegate
+        /// Whether it is expected to get a response head soon; see ``Route/timed``.
+        let isTimed: Bool
+        /// Whether the request is sent for the first time, so that it adds to the retry budget.
+        let isFirst: Bool
+        /// Maximum number of targets that a connection attempt for it tries.
+        let maxTargets: Int
+        /// Targets that it was sent to already.
+        let tried: TriedTargets
+        /// Whether it counts as a request in flight of the upstream.
+        var isCounted = false
+        /// The target that it probes; `nil` for none.
+        var probe: TargetState?
+
+        init(_ delegate: any UpstreamDelegate, _ options: LeaseOptions) {
+            self.delegate = delegate
+            isTimed = options.isTimed
+            isFirst = options.isFirst
+            maxTargets = options.maxTargets
+            tried = options.tried
+        }
+    }
+
+    /// What a request needs.
+    struct LeaseOptions {
+        /// Whether the connection must be a new one, because an idle one was just found closed.
+        var isFresh = false
+        /// Whether a response head is expected soon.
+        var isTimed = true
+        /// Whether the request was not sent before.
+        var isFirst = true
+        /// Targets that the request was sent to already.
+        var tried = TriedTargets.none
+        /// Maximum number of targets that a connection attempt tries, at least 1.
+        var maxTargets = 1
+        /// Time until which the request may wait; `.max` for none.
+        var deadline = UInt64.max
+    }
+
+    enum Lease {
+        case leased(UpstreamLease)
+        case waiting(WaiterID)
+        case rejected
+    }
+}

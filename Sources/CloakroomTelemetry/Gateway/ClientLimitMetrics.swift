@@ -1,0 +1,81 @@
+import CloakroomCore
+
+/// Counters of clients that were too slow or had too many requests, and the limit of log lines about them.
+///
+/// Created once per process; all methods can be called on any thread.
+public final class ClientLimitMetrics: Sendable {
+    private let slow: [CounterHandle]
+    private let caps: [CounterHandle]
+    /// The limits of log lines about each kind of slow client.
+    private let lines: [LogRateLimiter]
+
+    init(registry: PrometheusRegistry) {
+        var slow: [CounterHandle] = []
+        for direction in SlowClientDirection.allCases {
+            for cause in SlowClientCause.allCases {
+                slow.append(
+                    registry.counter(
+                        "cloakroom_slow_clients_total",
+                        help: "Requests ended because the client was too slow, by direction and cause.",
+                        labels: [("direction", direction.rawValue), ("cause", cause.rawValue)]))
+            }
+        }
+        self.slow = slow
+        lines = slow.map { _ in LogRateLimiter(interval: .seconds(60)) }
+        caps = ClientCap.allCases.map {
+            registry.counter(
+                "cloakroom_client_cap_total", help: "Requests rejected because too many were in flight, by limit.",
+                labels: [("cap", $0.rawValue)])
+        }
+    }
+
+    /// Counts a client that was too slow.
+    /// - Parameter now: Nanoseconds of a monotonic clock.
+    /// - Returns: Whether to log it: at most once a minute for each direction and cause.
+    public func slowClient(_ direction: SlowClientDirection, _ cause: SlowClientCause, now: UInt64) -> Bool {
+        let index = direction.index * SlowClientCause.allCases.count + cause.index
+        slow[index].increment()
+        return lines[index].allow(at: now) != nil
+    }
+
+    /// Counts a request that was rejected because of a limit.
+    public func rejected(_ cap: ClientCap) { caps[cap.index].increment() }
+}
+
+/// What a slow client did: the label `direction`.
+public enum SlowClientDirection: String, Sendable, CaseIterable {
+    /// It sent a request body.
+    case upload
+    /// It read a response.
+    case download
+
+    fileprivate var index: Int { self == .upload ? 0 : 1 }
+}
+
+/// Why a slow client was ended: the label `cause`.
+public enum SlowClientCause: String, Sendable, CaseIterable {
+    /// It was slower than `limits.minimumRate`.
+    case rate
+    /// It was slower than `limits.pressureRate` while other requests waited for a connection.
+    case pressure
+
+    fileprivate var index: Int { self == .rate ? 0 : 1 }
+}
+
+/// A limit of requests in flight: the label `cap`.
+public enum ClientCap: String, Sendable, CaseIterable {
+    /// `limits.inFlightPerAddress`.
+    case address
+    /// `limits.inFlightPerSession`.
+    case session
+    /// `routes.N.inFlight`.
+    case route
+
+    fileprivate var index: Int {
+        switch self {
+        case .address: 0
+        case .session: 1
+        case .route: 2
+        }
+    }
+}

@@ -1,0 +1,384 @@
+import CloakroomCore
+import CloakroomWire
+import Foundation
+import Testing
+
+@testable import CloakroomConfig
+
+@Suite struct UpstreamPolicySectionsTests {
+    private static let place = "[\"http://127.0.0.1:9000\"]"
+
+    /// The first upstream with further keys, from line 6 and column 5.
+    private static func fixture(_ keys: String) throws -> ConfigFixture {
+        let lines = keys.split(separator: "\n", omittingEmptySubsequences: false).joined(separator: "\n    ")
+        return try ConfigFixture(
+            ConfigFixture.good.replacingOccurrences(of: place, with: "[\"https://a\", \"https://b\"]\n    \(lines)"))
+    }
+
+    private static func upstream(_ keys: String) throws -> UpstreamConfiguration {
+        try fixture(keys).load().configuration.upstreams[0]
+    }
+
+    private static func warnings(_ keys: String) throws -> [String] {
+        let fixture = try fixture(keys)
+        return try fixture.load().warnings.map { $0.description.replacing(fixture.path + "/cloakroom.yaml:", with: "") }
+    }
+
+    @Test func withoutTheKeysThePoliciesAreTheDefaults() throws {
+        let upstream = try ConfigFixture().load().configuration.upstreams[0]
+        #expect(
+            upstream
+                == UpstreamConfiguration(
+                    name: "api", targets: upstream.targets, apiToken: APIToken(value: Secret("demo")),
+                    signIn: IdentityEndpointConfiguration(path: "/auth", credentials: .basic)))
+        #expect(upstream.health == nil)
+        #expect(upstream.zone == nil)
+        #expect(upstream.protocolVersion == .http1)
+        #expect(upstream.dns == DNSConfiguration(interval: .seconds(30), eachAddress: true, keep: .seconds(120)))
+        #expect(
+            upstream.balance
+                == BalanceConfiguration(
+                    policy: .latency, halfLife: .seconds(4), failurePenalty: .seconds(1), slowStart: .zero))
+        #expect(
+            upstream.eject
+                == EjectionConfiguration(
+                    consecutive: 5, share: 0.5, volume: 20, statuses: [502, 503, 504], time: .seconds(10),
+                    longest: .seconds(300), most: 0.5))
+        #expect(upstream.panicBelow == 0)
+        #expect(upstream.inFlight == InFlightConfiguration(upstream: 0, target: 0))
+        #expect(
+            upstream.retry
+                == RetryConfiguration(
+                    on: [.connect, .refused, .stale, .reset], statuses: [], methods: [.get, .head, .options],
+                    budget: 0.1, perSecond: 3, attemptTimeout: .zero))
+        #expect(upstream.retry.attempts == 2)
+        #expect(upstream.retry.connectTargets == 3)
+        #expect(upstream.pool.congestedAfter == .milliseconds(500))
+        #expect(upstream.pool.congestedTimeout == .milliseconds(50))
+        #expect(upstream.pool.streams == 100)
+        #expect(upstream.pool.streamWindow == 131_072)
+    }
+
+    @Test func everyKeyCanBeSet() throws {
+        let upstream = try Self.upstream(
+            """
+            zone: east
+            protocol: auto
+            dns: { interval: 5s, eachAddress: false, keep: 0s }
+            balance: { policy: roundRobin, slowStart: 15m }
+            health:
+              path: /health
+              method: HEAD
+              interval: 500ms
+              timeout: 100ms
+              rise: 1
+              fall: 10
+              statuses: [204, 300-399]
+              start: down
+              host: "api.test:8443"
+              port: 8081
+              apiToken: true
+            eject:
+              { consecutive: 0, share: 1, volume: 5, statuses: [599], time: 1s, longest: 1h, most: 1 }
+            panicBelow: 0.5
+            inFlight: { upstream: 1000000, target: 7 }
+            retry:
+              attempts: 4
+              on: [connect, Stale]
+              statuses: [504, 502]
+              methods: [PUT, DELETE]
+              budget: 1
+              perSecond: 1000
+              attemptTimeout: 250ms
+            pool: { congestedAfter: 1s, congestedTimeout: 1ms, streams: 1000, streamWindow: 16MiB }
+            """)
+        #expect(upstream.zone == "east")
+        #expect(upstream.protocolVersion == .auto)
+        #expect(upstream.dns == DNSConfiguration(interval: .seconds(5), eachAddress: false, keep: .zero))
+        #expect(upstream.balance == BalanceConfiguration(policy: .roundRobin, slowStart: .seconds(900)))
+        #expect(
+            upstream.health
+                == HealthCheckConfiguration(
+                    probe: .http(path: "/health", method: "HEAD"), interval: .milliseconds(500),
+                    timeout: .milliseconds(100), rise: 1, fall: 10, statuses: [204...204, 300...399], start: .down,
+                    host: "api.test:8443", port: 8081, apiToken: true))
+        #expect(
+            upstream.eject
+                == EjectionConfiguration(
+                    consecutive: 0, share: 1, volume: 5, statuses: [599], time: .seconds(1), longest: .seconds(3_600),
+                    most: 1))
+        #expect(upstream.panicBelow == 0.5)
+        #expect(upstream.inFlight == InFlightConfiguration(upstream: 1_000_000, target: 7))
+        #expect(
+            upstream.retry
+                == RetryConfiguration(
+                    attempts: 4, on: [.connect, .stale], statuses: [502, 504], methods: [.put, .delete], budget: 1,
+                    perSecond: 1_000, attemptTimeout: .milliseconds(250)))
+        #expect(upstream.retry.connectTargets == 4)
+        #expect(upstream.pool.congestedAfter == .seconds(1))
+        #expect(upstream.pool.congestedTimeout == .milliseconds(1))
+        #expect(upstream.pool.streams == 1_000)
+        #expect(upstream.pool.streamWindow == 16_777_216)
+    }
+
+    @Test(arguments: [("\"\"", ""), ("package.v1.Service", "package.v1.Service")])
+    func aGRPCServiceCanBeCheckedInsteadOfAPath(_ text: String, _ service: String) throws {
+        let health = try Self.upstream("protocol: http2\nhealth: { grpc: \(text) }").health
+        #expect(health == HealthCheckConfiguration(probe: .grpc(service: service)))
+    }
+
+    @Test(arguments: [("http://a", "http://a:80"), ("unix:/run/a.sock", "unix:/run/a.sock")])
+    func aGRPCCheckNeedsHTTP2ForAllTargets(_ target: String, _ description: String) throws {
+        let yaml = ConfigFixture.good.replacingOccurrences(
+            of: Self.place,
+            with: "[\"https://b\", \"\(target)\"]\n    protocol: auto\n    health: { grpc: a }")
+        #expect(
+            try ConfigFixture(yaml).valueErrors() == [
+                "cloakroom.yaml:7:21: upstreams.api.health.grpc: requires HTTP/2, but protocol auto uses HTTP/1.1 for"
+                    + " target \(description) (write protocol: h2c, or https:// targets)"
+            ])
+        // A path is checked with the version that each target uses.
+        #expect(try ConfigFixture(yaml.replacing("grpc: a", with: "path: /")).valueErrors() == [])
+        #expect(try Self.upstream("protocol: auto\nhealth: { grpc: a }").health?.probe == .grpc(service: "a"))
+    }
+
+    @Test func defaultsFollowTheTimesThatTheyDependOn() throws {
+        #expect(try Self.upstream("health: { path: /, interval: 1s }").health?.timeout == .seconds(1))
+        #expect(try Self.upstream("eject: { time: 20m }").eject.longest == .seconds(1_200))
+    }
+
+    @Test func theOlderNameOfTheQueryIntervalIsRead() throws {
+        let old = try Self.fixture("resolveInterval: 5s")
+        let config = try old.load()
+        #expect(config.configuration.upstreams[0].dns == DNSConfiguration(interval: .seconds(5)))
+        #expect(config.warnings == [])
+        // The stronger source decides, whichever name it uses.
+        let flag = try old.load(overrides: [("upstreams.api.dns.interval", "6s")])
+        #expect(flag.configuration.upstreams[0].dns.interval == .seconds(6))
+        let variable = try Self.fixture("dns: { interval: 7s }")
+            .load(environment: ["CLOAKROOM_UPSTREAMS_API_RESOLVE_INTERVAL": "8s"])
+        #expect(variable.configuration.upstreams[0].dns.interval == .seconds(8))
+    }
+
+    @Test(arguments: mistakes)
+    func aMistakeIsReportedWithItsPlaceAndARemedy(_ keys: String, _ error: String) throws {
+        #expect(try Self.fixture(keys).valueErrors() == ["cloakroom.yaml:" + error])
+    }
+
+    private static func range(_ text: String, _ range: String) -> String {
+        "must be in the allowed range, not \(text) (write \(range))"
+    }
+
+    static let mistakes: [(String, String)] =
+        ranges + [
+            (
+                "zone: \"\"",
+                "6:11: upstreams.api.zone: must be a name, not \"\" (write at most 64 letters, digits, dots, hyphens and underscores, a letter or digit first)"
+            ),
+            (
+                "dns: { interval: 5s }\nresolveInterval: 6s",
+                "7:22: upstreams.api.resolveInterval: conflicts with dns.interval (keep dns.interval only)"
+            ),
+            ("dns: { intervall: 5s }", "6:12: upstreams.api.dns.intervall: unknown key (did you mean \"interval\"?)"),
+            (
+                "balance: latency",
+                "6:5: upstreams.api.balance: must be a section of keys, not one value (write its keys below it, indented)"
+            ),
+            (
+                "balance: { policy: random }",
+                "6:24: upstreams.api.balance.policy: must be one of the allowed values, not \"random\" (write latency or requests or roundRobin)"
+            ),
+            ("health: { interval: 1s }", "6:5: upstreams.api.health.path: required key missing (write it, or grpc)"),
+            (
+                "health: { path: health }",
+                "6:21: upstreams.api.health.path: a path starts with a slash (write \"/health\")"
+            ),
+            (
+                "health: { path: /, timeout: 6s }",
+                "6:33: upstreams.api.health.timeout: must be at most the interval 5s, not 6s (shorten it, or raise interval)"
+            ),
+            (
+                "health: { path: /, statuses: [] }",
+                "6:34: upstreams.api.health.statuses: must not be empty (write at least one, such as 200-299)"
+            ),
+            (
+                "health: { path: /, statuses: [2xx] }",
+                "6:35: upstreams.api.health.statuses.0: must be a status or a range of statuses, not \"2xx\" (write one such as 204 or 200-299)"
+            ),
+            (
+                "health: { path: /, statuses: [200-204-299] }",
+                "6:35: upstreams.api.health.statuses.0: must be a status or a range of statuses, not \"200-204-299\" (write one such as 204 or 200-299)"
+            ),
+            (
+                "health: { path: /, statuses: [299-200] }",
+                "6:35: upstreams.api.health.statuses.0: must be in the allowed range, not 299-200 (write 100 to 599, the lower status first)"
+            ),
+            (
+                "health: { path: /, statuses: [099] }",
+                "6:35: upstreams.api.health.statuses.0: must be in the allowed range, not 099 (write 100 to 599, the lower status first)"
+            ),
+            (
+                "health: { path: /, statuses: [200-600] }",
+                "6:35: upstreams.api.health.statuses.0: must be in the allowed range, not 200-600 (write 100 to 599, the lower status first)"
+            ),
+            (
+                "health: { path: /, start: maybe }",
+                "6:31: upstreams.api.health.start: must be one of the allowed values, not \"maybe\" (write up or down)"
+            ),
+            (
+                "health: { path: /, host: \"a b\" }",
+                "6:30: upstreams.api.health.host: must be a host, with or without a port, not \"a b\" (write one such as api.example.com)"
+            ),
+            (
+                "protocol: auto\nhealth: { grpc: \"a b\" }",
+                "7:21: upstreams.api.health.grpc: must be the name of a gRPC service, not \"a b\" (write one such as package.Service, or \"\" for the whole server)"
+            ),
+            (
+                "health: { grpc: a }",
+                "6:21: upstreams.api.health.grpc: requires HTTP/2, but the protocol is http1 (write protocol: http2, h2c or auto)"
+            ),
+            (
+                "protocol: http2\nhealth: { grpc: a, path: / }",
+                "7:30: upstreams.api.health.path: conflicts with grpc, which has its own request and result (keep one of the two)"
+            ),
+            (
+                "protocol: http2\nhealth: { grpc: a, method: POST }",
+                "7:32: upstreams.api.health.method: conflicts with grpc, which has its own request and result (keep one of the two)"
+            ),
+            (
+                "eject: { statuses: [404] }",
+                "6:25: upstreams.api.eject.statuses.0: must be in the allowed range, not 404 (write 500 to 599)"
+            ),
+            (
+                "eject: { longest: 5s }",
+                "6:23: upstreams.api.eject.longest: must be at least the time 10s, not 5s (raise it, or shorten time)"
+            ),
+            (
+                "retry: { on: [timeout] }",
+                "6:19: upstreams.api.retry.on.0: must be one of the allowed values, not \"timeout\" (write connect or refused or stale or reset)"
+            ),
+            (
+                "retry: { statuses: [500] }",
+                "6:25: upstreams.api.retry.statuses.0: must be a status of a gateway or of overload, not \"500\" (write 502 or 503 or 504)"
+            ),
+            (
+                "retry: { statuses: [503], budget: 0 }",
+                "6:24: upstreams.api.retry.statuses: conflicts with budget 0: after an outage of all targets, each request would be sent twice (raise budget, or leave statuses out)"
+            ),
+            (
+                "retry: { methods: [PROPFIND] }",
+                "6:24: upstreams.api.retry.methods.0: must be one of the allowed methods, not \"PROPFIND\" (write GET or HEAD or OPTIONS or PUT or DELETE or POST or PATCH)"
+            ),
+            (
+                "retry: { methods: [get] }",
+                "6:24: upstreams.api.retry.methods.0: must be upper case, not \"get\" (write GET)"
+            ),
+        ]
+
+    static let ranges: [(String, String)] = [
+        ("dns: { interval: 999ms }", "6:22: upstreams.api.dns.interval: " + range("999ms", "1s to 1d")),
+        ("dns: { keep: 25h }", "6:18: upstreams.api.dns.keep: " + range("25h", "0s to 1d")),
+        ("balance: { halfLife: 127ms }", "6:26: upstreams.api.balance.halfLife: " + range("127ms", "128ms to 1m")),
+        ("balance: { failurePenalty: 61s }", "6:32: upstreams.api.balance.failurePenalty: " + range("61s", "0s to 1m")),
+        ("balance: { slowStart: 16m }", "6:27: upstreams.api.balance.slowStart: " + range("16m", "0s to 15m")),
+        (
+            "health: { path: /, interval: 499ms }",
+            "6:34: upstreams.api.health.interval: " + range("499ms", "500ms to 1h")
+        ),
+        ("health: { path: /, timeout: 0s }", "6:33: upstreams.api.health.timeout: " + range("0s", "1ms to 1h")),
+        ("health: { path: /, rise: 0 }", "6:30: upstreams.api.health.rise: " + range("0", "1 to 10")),
+        ("health: { path: /, fall: 11 }", "6:30: upstreams.api.health.fall: " + range("11", "1 to 10")),
+        ("health: { path: /, port: 0 }", "6:30: upstreams.api.health.port: " + range("0", "1 to 65535")),
+        ("eject: { consecutive: 101 }", "6:27: upstreams.api.eject.consecutive: " + range("101", "0 to 100")),
+        ("eject: { share: 1.1 }", "6:21: upstreams.api.eject.share: " + range("1.1", "0.0 to 1.0")),
+        ("eject: { volume: 4 }", "6:22: upstreams.api.eject.volume: " + range("4", "5 to 100000")),
+        ("eject: { time: 999ms }", "6:20: upstreams.api.eject.time: " + range("999ms", "1s to 1h")),
+        ("eject: { longest: 61m }", "6:23: upstreams.api.eject.longest: " + range("61m", "1s to 1h")),
+        ("eject: { most: -0.1 }", "6:20: upstreams.api.eject.most: " + range("-0.1", "0.0 to 1.0")),
+        ("panicBelow: 1.5", "6:17: upstreams.api.panicBelow: " + range("1.5", "0.0 to 1.0")),
+        (
+            "inFlight: { upstream: 1000001 }",
+            "6:27: upstreams.api.inFlight.upstream: " + range("1000001", "0 to 1000000")
+        ),
+        ("inFlight: { target: -1 }", "6:25: upstreams.api.inFlight.target: " + range("-1", "0 to 1000000")),
+        ("retry: { attempts: 0 }", "6:24: upstreams.api.retry.attempts: " + range("0", "1 to 4")),
+        ("retry: { attempts: 5 }", "6:24: upstreams.api.retry.attempts: " + range("5", "1 to 4")),
+        ("retry: { budget: 1.01 }", "6:22: upstreams.api.retry.budget: " + range("1.01", "0.0 to 1.0")),
+        ("retry: { perSecond: 1001 }", "6:25: upstreams.api.retry.perSecond: " + range("1001", "0 to 1000")),
+        ("retry: { attemptTimeout: 25h }", "6:30: upstreams.api.retry.attemptTimeout: " + range("25h", "0s to 1d")),
+        ("pool: { congestedAfter: 0s }", "6:29: upstreams.api.pool.congestedAfter: " + range("0s", "1ms to 1d")),
+        ("pool: { congestedTimeout: 0s }", "6:31: upstreams.api.pool.congestedTimeout: " + range("0s", "1ms to 1d")),
+        ("pool: { streams: 1001 }", "6:22: upstreams.api.pool.streams: " + range("1001", "1 to 1000")),
+        ("pool: { streamWindow: 65535 }", "6:27: upstreams.api.pool.streamWindow: " + range("65535", "64KiB to 16MiB")),
+    ]
+
+    @Test func aCheckWithAnAPITokenNeedsOneOfTheUpstream() throws {
+        let yaml = ConfigFixture.good.replacingOccurrences(
+            of: ":9001\"]\n", with: ":9001\"]\n    health: { path: /, apiToken: true }\n")
+        #expect(
+            try ConfigFixture(yaml).valueErrors() == [
+                "cloakroom.yaml:10:34: upstreams.other.health.apiToken: conflicts with the upstream, which has no"
+                    + " apiToken (add upstreams.other.apiToken, or leave it out)"
+            ])
+    }
+
+    @Test(arguments: [
+        (
+            "balance: { policy: requests, halfLife: 1s }",
+            "6:44: warning: upstreams.api.balance.halfLife: has no effect with policy requests"
+                + " (leave it out, or write policy: latency)"
+        ),
+        (
+            "balance: { policy: roundRobin, failurePenalty: 1s }",
+            "6:52: warning: upstreams.api.balance.failurePenalty: has no effect with policy roundRobin"
+                + " (leave it out, or write policy: latency)"
+        ),
+        (
+            "eject: { statuses: [500] }",
+            "6:24: warning: upstreams.api.eject.statuses: 500 is often the response to one kind of request: such"
+                + " requests eject all targets in turn (leave it out)"
+        ),
+        (
+            "inFlight: { upstream: 1025 }",
+            "6:27: warning: upstreams.api.inFlight.upstream: 1025 is never reached: the pool has at most 1024"
+                + " connections, and with http1 each serves one request at a time"
+                + " (lower it, or raise pool.maxConnections)"
+        ),
+        (
+            "retry: { methods: [GET, POST] }",
+            "6:29: warning: upstreams.api.retry.methods.1: POST is not idempotent: a retry can execute a request twice"
+                + " (leave it out unless all targets recognize repeated requests)"
+        ),
+        (
+            "retry: { attempts: 1, perSecond: 4 }",
+            "6:38: warning: upstreams.api.retry.perSecond: has no effect with attempts 1"
+                + " (raise attempts, or leave it out)"
+        ),
+        (
+            "pool: { streams: 5 }",
+            "6:22: warning: upstreams.api.pool.streams: has no effect with protocol http1"
+                + " (leave it out, or write protocol: http2, h2c or auto)"
+        ),
+        (
+            "pool: { pendingTimeout: 1s, congestedTimeout: 2s }",
+            "6:51: warning: upstreams.api.pool.congestedTimeout: has no effect: it is longer than pendingTimeout 1s"
+                + " (shorten it)"
+        ),
+        (
+            "health: { path: /, method: GETT }",
+            "6:32: warning: upstreams.api.health.method: \"GETT\" is not a registered method (did you mean GET?)"
+        ),
+    ])
+    func whatHasNoEffectCausesAWarning(_ keys: String, _ warning: String) throws {
+        #expect(try Self.warnings(keys) == [warning])
+    }
+
+    @Test(arguments: [
+        "balance: { policy: requests, slowStart: 1s }", "retry: { attempts: 1 }", "inFlight: { upstream: 1024 }",
+        "protocol: auto\npool: { streams: 5 }", "protocol: auto\ninFlight: { upstream: 5000 }",
+        "retry: { methods: [PUT] }",
+    ])
+    func whatHasAnEffectCausesNone(_ keys: String) throws {
+        #expect(try Self.warnings(keys) == [])
+    }
+}

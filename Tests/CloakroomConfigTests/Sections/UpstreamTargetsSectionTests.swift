@@ -1,0 +1,181 @@
+import CloakroomCore
+import Foundation
+import Testing
+
+@testable import CloakroomConfig
+
+@Suite struct UpstreamTargetsSectionTests {
+    private static let plain = "[\"http://127.0.0.1:9000\"]"
+
+    private static func yaml(_ targets: String) -> String {
+        ConfigFixture.good.replacingOccurrences(of: plain, with: targets)
+    }
+
+    private static func targets(
+        _ yaml: String, environment: [String: String] = [:], overrides: [(key: String, value: String)] = []
+    ) throws -> [UpstreamTargetConfiguration] {
+        try ConfigFixture(yaml).load(environment: environment, overrides: overrides).configuration.upstreams[0].targets
+    }
+
+    private static func target(
+        _ host: String, weight: Int = 100, tier: Int = 0, zone: String? = nil
+    ) -> UpstreamTargetConfiguration {
+        UpstreamTargetConfiguration(HostAndPort(host: host, port: 80), weight: weight, tier: tier, zone: zone)
+    }
+
+    @Test func aListOfAddressesIsReadAsBefore() throws {
+        let config = try ConfigFixture(Self.yaml("[\"http://a\", \"http://b\"]")).load()
+        #expect(config.configuration.upstreams[0].targets == [Self.target("a"), Self.target("b")])
+        #expect(
+            config.values.contains { $0.key == "upstreams.api.targets" && $0.value == "[http://a:80, http://b:80]" })
+        #expect(config.warnings == [])
+    }
+
+    @Test func anAddressAndAMappingCanBeItemsOfOneList() throws {
+        let yaml = Self.yaml(
+            """
+
+                  - http://a
+                  - { url: "http://b", weight: 7, tier: 2, zone: west }
+                  - url: unix:/run/api.sock
+                    weight: 0
+                zone: east
+            """)
+        #expect(
+            try Self.targets(yaml) == [
+                Self.target("a"), Self.target("b", weight: 7, tier: 2, zone: "west"),
+                UpstreamTargetConfiguration(unixSocket: "/run/api.sock", weight: 0),
+            ])
+    }
+
+    @Test func printedValuesOfAMixedListHaveTheirPositions() throws {
+        let fixture = try ConfigFixture(Self.yaml("[\"http://a\", { url: \"http://b\", weight: 7 }]"))
+        let values = try fixture.load().values.filter { $0.key.hasPrefix("upstreams.api.targets") }.map {
+            "\($0.key) \($0.value) \($0.origin.replacing(fixture.path + "/", with: ""))"
+        }
+        #expect(
+            values == [
+                "upstreams.api.targets.0.url http://a:80 cloakroom.yaml:5:15",
+                "upstreams.api.targets.0.weight 100 default", "upstreams.api.targets.0.tier 0 default",
+                "upstreams.api.targets.1.url http://b:80 cloakroom.yaml:5:34",
+                "upstreams.api.targets.1.weight 7 cloakroom.yaml:5:54", "upstreams.api.targets.1.tier 0 default",
+            ])
+    }
+
+    @Test func flagsAndVariablesChangeItemsOfEitherKindAndAppendOne() throws {
+        let plain = Self.yaml("[\"http://a\", \"http://b\"]")
+        #expect(
+            try Self.targets(
+                plain, environment: ["CLOAKROOM_UPSTREAMS_API_TARGETS_1_WEIGHT": "0"],
+                overrides: [("upstreams.api.targets.0.tier", "1"), ("upstreams.api.targets.2.url", "http://c")])
+                == [Self.target("a", tier: 1), Self.target("b", weight: 0), Self.target("c")])
+        let mapped = Self.yaml("[{ url: \"http://a\", weight: 3 }]")
+        #expect(
+            try Self.targets(mapped, overrides: [("upstreams.api.targets.0.weight", "4")]) == [
+                Self.target("a", weight: 4)
+            ])
+    }
+
+    @Test func aFlagOrAVariableReplacesTheWholeListOfEitherKind() throws {
+        for list in ["[\"http://a\", \"http://b\"]", "[{ url: \"http://a\", weight: 3 }, \"http://b\"]"] {
+            #expect(
+                try Self.targets(
+                    Self.yaml(list), environment: ["CLOAKROOM_UPSTREAMS_API_TARGETS": "http://c,http://d"])
+                    == [Self.target("c"), Self.target("d")])
+            #expect(
+                try Self.targets(Self.yaml(list), overrides: [("upstreams.api.targets", "http://e")]) == [
+                    Self.target("e")
+                ])
+        }
+    }
+
+    @Test(arguments: mistakes)
+    func aMistakeIsReportedWithItsPlaceAndARemedy(_ example: DiagnosticCase) throws {
+        let valueErrors = try ConfigFixture.valueErrors(replacing: example.piece, by: example.change)
+        #expect(valueErrors == example.valueErrors)
+    }
+
+    static let mistakes = [
+        DiagnosticCase(
+            plain, "[{ weight: 1 }]", "5:15: upstreams.api.targets.0.url: required key missing (write it)"),
+        DiagnosticCase(
+            plain, "[{ url: \"ftp://a\" }]",
+            "5:22: upstreams.api.targets.0.url: must be an address of an upstream, not \"ftp:\""
+                + " (write http://host:port, https://host:port or unix:/path)"),
+        DiagnosticCase(
+            plain, "[\"h2c://a\"]",
+            "5:15: upstreams.api.targets.0: h2c is not supported as the scheme of a target"
+                + " (write http:// or https://, and protocol: h2c or http2)"),
+        DiagnosticCase(
+            plain, "[{ url: \"http://a\", weigth: 1 }]",
+            "5:34: upstreams.api.targets.0.weigth: unknown key (did you mean \"weight\"?)"),
+        DiagnosticCase(
+            plain, "[{ url: \"http://a\", weight: 1001 }]",
+            "5:42: upstreams.api.targets.0.weight: must be in the allowed range, not 1001 (write 0 to 1000)"),
+        DiagnosticCase(
+            plain, "[{ url: \"http://a\", weight: -1 }]",
+            "5:42: upstreams.api.targets.0.weight: must be in the allowed range, not -1 (write 0 to 1000)"),
+        DiagnosticCase(
+            plain, "[{ url: \"http://a\", tier: 10 }]",
+            "5:40: upstreams.api.targets.0.tier: must be in the allowed range, not 10 (write 0 to 9)"),
+        DiagnosticCase(
+            plain, "[{ url: \"http://a\", zone: \"a b\" }]",
+            "5:40: upstreams.api.targets.0.zone: must be a name, not \"a b\""
+                + " (write at most 64 letters, digits, dots, hyphens and underscores, a letter or digit first)"),
+        DiagnosticCase(
+            plain, "[\"http://a\", \"http://b\", \"http://A:80/\"]",
+            "5:39: upstreams.api.targets.2: http://A:80 must not be listed twice (keep one of them, with a weight)"),
+        DiagnosticCase(
+            plain, "[{ url: \"unix:/a\" }, \"unix:/a\"]",
+            "5:35: upstreams.api.targets.1.url: unix:/a must not be listed twice (keep one of them, with a weight)"),
+        DiagnosticCase(
+            plain, "[{ url: \"http://a\", weight: 0 }, { url: \"http://b\", weight: 0 }]",
+            "5:5: upstreams.api.targets: must have a target with a weight above 0: all are drained"
+                + " (raise the weight of one, or leave weight out)"),
+        DiagnosticCase(
+            plain, "[" + (1...65).map { "\"http://a\($0)\"" }.joined(separator: ", ") + "]",
+            "5:14: upstreams.api.targets: must have at most 64 targets, not 65"
+                + " (name a host with several addresses, or divide the upstream)"),
+        DiagnosticCase(
+            plain, "[\"https://a\", \"http://b\"]\n    protocol: http2",
+            "6:15: upstreams.api.protocol: http2 conflicts with target http://b:80, which has no TLS"
+                + " (write h2c, or https:// targets)"),
+        DiagnosticCase(
+            plain, "[\"unix:/a\"]\n    protocol: http2",
+            "6:15: upstreams.api.protocol: http2 conflicts with target unix:/a, which has no TLS"
+                + " (write h2c, or https:// targets)"),
+        DiagnosticCase(
+            plain, "[\"http://b\", \"https://a\"]\n    protocol: h2c",
+            "6:15: upstreams.api.protocol: h2c conflicts with target https://a:443, which has TLS"
+                + " (write http2, or http:// targets)"),
+        DiagnosticCase(
+            plain, "[\"http://b\"]\n    protocol: http3",
+            "6:15: upstreams.api.protocol: must be one of the allowed values, not \"http3\""
+                + " (write http1 or http2 or h2c or auto)"),
+    ]
+
+    @Test func aFullListOf64TargetsIsAccepted() throws {
+        let list = "[" + (1...64).map { "\"http://a\($0)\"" }.joined(separator: ", ") + "]"
+        #expect(try Self.targets(Self.yaml(list)).count == 64)
+    }
+
+    @Test(arguments: [
+        ("[\"http://a\", \"https://a\"]", UpstreamProtocol.auto), ("[\"https://a\"]", .http2),
+        ("[\"http://a\", \"unix:/a\"]", .h2c), ("[\"http://a\", \"https://a:80\"]", .http1),
+    ])
+    func aProtocolThatFitsItsTargetsIsAccepted(_ list: String, _ version: UpstreamProtocol) throws {
+        let yaml = Self.yaml("\(list)\n    protocol: \(version.rawValue)")
+        #expect(try ConfigFixture(yaml).load().configuration.upstreams[0].protocolVersion == version)
+    }
+
+    @Test func aZoneWithoutThatOfTheGatewayCausesAWarning() throws {
+        let yaml = Self.yaml("[{ url: \"http://a\", zone: west }]")
+        let fixture = try ConfigFixture(yaml)
+        #expect(
+            try fixture.load().warnings.map { $0.description.replacing(fixture.path + "/", with: "") } == [
+                "cloakroom.yaml:5:40: warning: upstreams.api.targets.0.zone: has no effect without the zone of the"
+                    + " gateway (set upstreams.api.zone, or leave it out)"
+            ])
+        #expect(try fixture.load(overrides: [("upstreams.api.zone", "east")]).warnings == [])
+    }
+}

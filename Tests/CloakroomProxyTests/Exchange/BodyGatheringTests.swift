@@ -1,0 +1,209 @@
+import CloakroomCore
+import NIOCore
+import TestSupport
+import Testing
+
+@Suite("Request bodies are buffered before a connection to the upstream is leased", .serialized)
+struct BodyGatheringTests {
+    private static let serves: [ScriptedUpstream.Step] = [.request, .send(Reply.ok), .again]
+    private static let post = "POST /public/a HTTP/1.1\r\nHost: a\r\n"
+
+    @Test("Rule 59: a body in parts reaches the upstream when it is complete, and takes no connection before")
+    func parts() async throws {
+        try await GatewaySetup(Self.serves).run { gateway in
+            let client = try await gateway.client()
+            client.send(Self.post + "Content-Length: 10\r\n\r\n")
+            for part in ["01", "23", "45", "67"] {
+                try await Task.sleep(for: .milliseconds(30))
+                client.send(part)
+            }
+            try await Task.sleep(for: .milliseconds(50))
+            #expect(gateway.upstream.connections.isEmpty)
+            client.send("89")
+            #expect(try await client.response().text == "ok")
+            #expect(gateway.upstream.requests[0].text == "0123456789")
+            #expect(try await client.exchange(Ask.post(body: "next")).text == "ok")
+            #expect(gateway.upstream.requests[1].text == "next")
+        }
+    }
+
+    @Test("A chunked body that was buffered keeps its trailers")
+    func trailers() async throws {
+        try await GatewaySetup([.head, .wait(Gate())]).run { gateway in
+            let client = try await gateway.client()
+            client.send(Self.post + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
+            try await Task.sleep(for: .milliseconds(50))
+            #expect(gateway.upstream.connections.isEmpty)
+            client.send("2\r\nde\r\n0\r\nX-Sum: 1\r\nCookie: a=b\r\n\r\n")
+            let request = try await gateway.upstream.request()
+            let expected = "5\r\nabcde\r\n0\r\nX-Sum: 1\r\n\r\n".utf8.count
+            try await eventually("the body") {
+                gateway.upstream.received == request.head.utf8.count + 4 + expected
+            }
+        }
+    }
+
+    @Test("A larger body is forwarded when 16 KiB of it are buffered, byte for byte", arguments: [true, false])
+    func large(isHTTP2: Bool) async throws {
+        let body = (0..<40_000).map { UInt8(0x61 + $0 % 23) }
+        let setup = GatewaySetup([.head, .body(16_000), .wait(Gate())], Self.serves)
+        try await setup.http2().run { gateway in
+            if isHTTP2 {
+                let client = try await gateway.http2()
+                client.send(.headers(1, .post("/public/a", ("content-length", "40000")), ends: false))
+                client.send(.data(1, Array(body[..<10_000])))
+                try await Task.sleep(for: .milliseconds(50))
+                #expect(gateway.upstream.connections.isEmpty)
+                client.send(.data(1, Array(body[10_000..<20_000])), .data(1, Array(body[20_000..<30_000])))
+            } else {
+                let client = try await gateway.client()
+                client.send(Self.post + "Content-Length: 40000\r\n\r\n")
+                client.send(ByteBuffer(bytes: body[..<10_000]))
+                try await Task.sleep(for: .milliseconds(50))
+                #expect(gateway.upstream.connections.isEmpty)
+                client.send(ByteBuffer(bytes: body[10_000..<20_000]))
+            }
+            try await eventually("the first part") { gateway.upstream.requests.first?.body.readableBytes == 16_000 }
+            #expect(gateway.upstream.requests[0].body == ByteBuffer(bytes: body[..<16_000]))
+        }
+    }
+
+    @Test("Rule 59: of an HTTP/2 body at most 32 KiB are buffered, however large limits.requestBuffer is")
+    func streamLimit() async throws {
+        let setup = GatewaySetup([.head, .body(32_768), .wait(Gate())]).http2 { $0.limits.requestBuffer = 65_536 }
+        try await setup.run { gateway in
+            let client = try await gateway.http2()
+            client.send(
+                .headers(1, .post("/public/a", ("content-length", "60000")), ends: false),
+                .data(1, Array(repeating: 0x61, count: 16_384)), .data(1, Array(repeating: 0x62, count: 16_383)))
+            try await client.settle()
+            try await Task.sleep(for: .milliseconds(50))
+            #expect(gateway.upstream.connections.isEmpty)
+            client.send(.data(1, "c"))
+            try await eventually("the first part") { gateway.upstream.requests.first?.body.readableBytes == 32_768 }
+        }
+    }
+
+    @Test("An HTTP/2 body of 16 KiB to 1 MB arrives complete", arguments: [16_383, 16_384, 16_385, 65_536, 1_000_000])
+    func lengths(count: Int) async throws {
+        try await GatewaySetup(Self.serves).http2().run { gateway in
+            let client = try await gateway.http2()
+            client.send(.headers(1, .post("/public/a", ("content-length", "\(count)")), ends: false))
+            try await client.upload(1, count)
+            #expect(try await client.response(1).text == "ok")
+            #expect(gateway.upstream.requests[0].body.readableBytes == count)
+            let second = try await gateway.client()
+            #expect(try await second.exchange(Ask.post(body: String(repeating: "a", count: count))).text == "ok")
+            #expect(gateway.upstream.requests[1].body.readableBytes == count)
+        }
+    }
+
+    @Test("With Expect: 100-continue, without a buffer or without memory for it the head is forwarded at once")
+    func atOnce() async throws {
+        let cases: [(fields: String, body: String, memory: Int, buffer: Int)] = [
+            ("Expect: 100-continue\r\n", "", 1 << 20, 16_384), ("", "", 1 << 20, 0), ("", "a", 0, 16_384),
+        ]
+        for (fields, body, memory, buffer) in cases {
+            try await GatewaySetup([.head, .body(5), .send(Reply.ok)]).configuration {
+                $0.limits.requestBuffers = memory
+                $0.limits.requestBuffer = buffer
+            }
+            .run { gateway in
+                let client = try await gateway.client()
+                client.send(Self.post + fields + "Content-Length: 5\r\n\r\n" + body)
+                _ = try await gateway.upstream.request()
+                client.send(body.isEmpty ? "hello" : "ello")
+                #expect(try await client.response().text == "ok")
+            }
+        }
+    }
+
+    @Test("The memory of buffered bodies is returned, however the request ends")
+    func memory() async throws {
+        try await GatewaySetup(Self.serves).configuration {
+            $0.limits.requestBuffers = 4_096
+            $0.limits.body = 2_000
+        }
+        .run { gateway in
+            let half = String(repeating: "a", count: 500)
+            for _ in 0..<10 {
+                let client = try await gateway.client()
+                // It leaves.
+                client.send(Self.post + "Content-Length: 1000\r\n\r\n" + half)
+                try await Task.sleep(for: .milliseconds(10))
+                try await client.close()
+                let second = try await gateway.client()
+                // It is malformed.
+                second.send(Self.post + "Transfer-Encoding: chunked\r\n\r\n1f4\r\n" + half)
+                try await Task.sleep(for: .milliseconds(10))
+                second.send("\r\nx\r\n")
+                #expect(try await second.response().status == 400)
+                // It is too large.
+                let third = try await gateway.client()
+                third.send(Self.post + "Transfer-Encoding: chunked\r\n\r\n1f4\r\n" + half)
+                try await Task.sleep(for: .milliseconds(10))
+                third.send("\r\nfff\r\n" + half + half + half + half)
+                #expect(try await third.response().status == 413)
+                #expect(gateway.upstream.connections.isEmpty)
+            }
+            let client = try await gateway.client()
+            for index in 0..<10 {
+                client.send(Self.post + "Content-Length: 1000\r\n\r\n" + half)
+                try await Task.sleep(for: .milliseconds(10))
+                #expect(gateway.upstream.requests.count == index)
+                client.send(half)
+                #expect(try await client.response().text == "ok")
+            }
+        }
+    }
+
+    @Test("A buffered body is sent again if an idle connection was closed by the upstream (RFC 9112 §9.3.1)")
+    func stale() async throws {
+        try await GatewaySetup([.request, .send(Reply.ok), .request, .close], Self.serves).run { gateway in
+            let client = try await gateway.client()
+            #expect(try await client.exchange(Ask.get()).text == "ok")
+            client.send("PUT /public/a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
+            try await Task.sleep(for: .milliseconds(20))
+            client.send("2\r\nde\r\n0\r\n\r\n")
+            #expect(try await client.response().text == "ok")
+            #expect(
+                gateway.upstream.requests.map(\.text) == ["", "5\r\nabcde\r\n0\r\n\r\n", "5\r\nabcde\r\n0\r\n\r\n"])
+        }
+    }
+
+    @Test("A request whose method is not idempotent is not sent again, although its body is buffered")
+    func notIdempotent() async throws {
+        try await GatewaySetup([.request, .send(Reply.ok), .request, .close], Self.serves).run { gateway in
+            let client = try await gateway.client()
+            #expect(try await client.exchange(Ask.get()).text == "ok")
+            #expect(try await client.exchange(Ask.post(body: "a")).status == 502)
+            #expect(gateway.upstream.requests.count == 2)
+        }
+    }
+
+    @Test("Rule 59: 200 clients that send their bodies slowly leave a pool of 8 connections to all others")
+    func slowBodies() async throws {
+        try await GatewaySetup(Self.serves).http2 { $0.upstreams[0].pool.maxConnections = 8 }.run { gateway in
+            var clients: [RawPeer] = []
+            for _ in 0..<180 {
+                let client = try await gateway.client()
+                client.send(Self.post + "Content-Length: 100\r\n\r\na")
+                clients.append(client)
+            }
+            let streams = try await gateway.http2()
+            for id in stride(from: UInt32(1), to: 40, by: 2) {
+                streams.send(.headers(id, .post("/public/a", ("content-length", "5000")), ends: false), .data(id, "a"))
+            }
+            for _ in 0..<5 {
+                for client in clients { client.send("b") }
+                let other = try await gateway.client()
+                #expect(try await other.exchange(Ask.get()).text == "ok")
+                #expect(try await other.exchange(Ask.post(body: "whole")).text == "ok")
+            }
+            #expect(gateway.upstream.connections.count <= 2)
+            clients[0].send(String(repeating: "c", count: 94))
+            #expect(try await clients[0].response().text == "ok")
+            for client in clients { try? await client.close() }
+        }
+    }
+}

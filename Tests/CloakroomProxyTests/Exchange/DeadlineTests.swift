@@ -1,0 +1,91 @@
+import CloakroomCore
+import NIOCore
+import TestSupport
+import Testing
+
+@Suite("The deadline of a route", .serialized)
+struct DeadlineTests {
+    private static func setup(_ scripts: [ScriptedUpstream.Step]...) -> GatewaySetup {
+        var setup = GatewaySetup()
+        setup.scripts = scripts
+        return setup.configuration { $0.routes[0].deadline = .milliseconds(300) }
+    }
+
+    @Test("A request without a response is 504 at the deadline, and its upstream connection is closed")
+    func silence() async throws {
+        try await Self.setup([.request]).run { gateway in
+            let response = try await gateway.client().exchange(Ask.get())
+            #expect(response.status == 504)
+            #expect(response.code == "unreachable")
+            try await gateway.upstream.closed()
+            #expect(gateway.upstream.requests.count == 1)
+        }
+    }
+
+    @Test("In HTTP/2 too")
+    func http2() async throws {
+        try await Self.setup([.request]).http2().run { gateway in
+            let client = try await gateway.http2()
+            client.send(.headers(1, .get()))
+            #expect(try await client.response(1).status == 504)
+        }
+    }
+
+    @Test("A request that waits for a connection is 504 at the deadline, and leaves the queue")
+    func queue() async throws {
+        let gate = Gate()
+        try await Self.setup([.request, .wait(gate), .send(Reply.ok), .again])
+            .configuration {
+                $0.routes[0].deadline = .milliseconds(300)
+                $0.upstreams[0].pool.maxConnections = 1
+                // Otherwise the queue would be congested first.
+                $0.upstreams[0].pool.congestedAfter = .seconds(60)
+            }
+            .run { gateway in
+                let first = try await gateway.client()
+                first.send(Ask.get("/token/a"))
+                _ = try await gateway.upstream.request()
+                let response = try await gateway.client().exchange(Ask.get())
+                #expect(response.status == 504)
+                try await gateway.metric("cloakroom_upstream_pending_requests{upstream=\"api\"} 0")
+                gate.open()
+                #expect(try await first.response().text == "ok")
+                #expect(gateway.upstream.requests.count == 1)
+            }
+    }
+
+    @Test("A response that is still being sent is aborted, although it never stalls")
+    func response() async throws {
+        let head = "HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n"
+        let part = ByteBuffer(repeating: 0x61, count: 10_000)
+        try await Self.setup([.request, .send(head), .stream(part, times: 100_000)]).run { gateway in
+            let client = try await gateway.client()
+            await #expect(throws: ResponseTruncated.self) { try await client.exchange(Ask.get()) }
+            try await gateway.upstream.closed()
+        }
+    }
+
+    @Test("A body that does not arrive before the deadline is 408")
+    func body() async throws {
+        try await Self.setup([.request]).run { gateway in
+            let client = try await gateway.client()
+            client.send("POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nab")
+            #expect(try await client.response().status == 408)
+            #expect(gateway.upstream.connections.isEmpty)
+        }
+    }
+
+    @Test("A deadline ends with its request: the next request on the connection has its own, or none")
+    func nextRequest() async throws {
+        let gate = Gate()
+        try await Self.setup([.request, .send(Reply.ok), .request, .wait(gate), .send(Reply.ok)]).run { gateway in
+            let client = try await gateway.client()
+            #expect(try await client.exchange(Ask.get()).text == "ok")
+            client.send(Ask.get("/token/a"))
+            _ = try await gateway.upstream.request(1)
+            try await Task.sleep(for: .milliseconds(700))
+            gate.open()
+            #expect(try await client.response().text == "ok")
+        }
+    }
+}

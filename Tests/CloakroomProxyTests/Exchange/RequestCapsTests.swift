@@ -1,0 +1,131 @@
+import CloakroomCore
+import NIOCore
+import TestSupport
+import Testing
+
+@Suite("Limits of requests in flight", .serialized)
+struct RequestCapsTests {
+    private static func metric(_ cap: String, _ count: Int) -> String {
+        "cloakroom_client_cap_total{cap=\"\(cap)\"} \(count)"
+    }
+
+    @Test("Rule 63: requests of one address beyond the limit are 429, over all its connections, until others end")
+    func address() async throws {
+        let gate = Gate()
+        try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again])
+            .http2 { $0.limits.inFlightPerAddress = 3 }
+            .run { gateway async throws in
+                let first = try await gateway.client()
+                let streams = try await gateway.http2()
+                first.send(Ask.get())
+                // A body that is not complete counts.
+                streams.send(.headers(1, .get()), .headers(3, .post("/public/a", ("content-length", "5")), ends: false))
+                try await eventually("two requests") { gateway.upstream.requests.count == 2 }
+                let second = try await gateway.client()
+                let rejected = try await second.exchange(Ask.get())
+                #expect(rejected.status == 429)
+                #expect(rejected.code == "too_many_requests")
+                #expect(rejected["Retry-After"] == "1")
+                #expect(try await streams.exchange(5, .get()).status == 429)
+                // Local responses are not counted.
+                #expect(try await second.exchange(Ask.get("/nowhere")).status == 404)
+                try await gateway.metric(Self.metric("address", 2))
+                gate.open()
+                #expect(try await first.response().text == "ok")
+                streams.send(.data(3, "hello", ends: true))
+                #expect(try await streams.response(3).text == "ok")
+                #expect(try await streams.response(1).text == "ok")
+                for _ in 0..<5 { #expect(try await second.exchange(Ask.get()).text == "ok") }
+            }
+    }
+
+    @Test("Rule 63: behind a trusted proxy each client of a connection has a limit of its own")
+    func forwarded() async throws {
+        try await GatewaySetup([.request, .wait(Gate())]).configuration {
+            $0.limits.inFlightPerAddress = 1
+            $0.trustedProxies = [CIDRBlock("127.0.0.1")].compactMap(\.self)
+        }
+        .run { gateway async throws in
+            func status(_ address: String) async throws -> Int? {
+                let client = try await gateway.client()
+                client.send(Ask.get("/public/a", "X-Forwarded-For: 192.0.2.77, \(address)"))
+                let before = gateway.upstream.requests.count
+                try await eventually("a result") { gateway.upstream.requests.count > before || !client.unread.isEmpty }
+                return client.unread.isEmpty ? nil : try await client.response().status
+            }
+            let expected: [(String, Int?)] = [
+                ("192.0.2.1", nil), ("192.0.2.1", 429), ("192.0.2.2", nil), ("2001:db8::1", nil), ("2001:db8::2", 429),
+            ]
+            for (address, expected) in expected {
+                let status = try await status(address)
+                #expect(status == expected, "\(address)")
+            }
+        }
+    }
+
+    @Test("Rule 63: requests of one session beyond the limit are 429, those of others are served")
+    func session() async throws {
+        let gate = Gate()
+        let sessions = FakeSessions()
+        let cookie = sessions.add()
+        let other = sessions.add()
+        try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again])
+            .with(\.sessions, sessions)
+            .configuration { $0.limits.inFlightPerSession = 1 }
+            .run { gateway async throws in
+                let first = try await gateway.client()
+                first.send(Ask.get("/private/a", cookie))
+                try await eventually("a request") { gateway.upstream.requests.count == 1 }
+                let second = try await gateway.client()
+                #expect(try await second.exchange(Ask.get("/private/a", cookie)).status == 429)
+                second.send(Ask.get("/private/a", other))
+                try await eventually("a request") { gateway.upstream.requests.count == 2 }
+                gate.open()
+                #expect(try await second.response().text == "ok")
+                #expect(try await first.response().text == "ok")
+                #expect(try await second.exchange(Ask.get("/private/a", cookie)).text == "ok")
+                try await gateway.metric(Self.metric("session", 1))
+            }
+    }
+
+    @Test("A route that is full responds with 503, and is served again when a client has left")
+    func route() async throws {
+        try await GatewaySetup([.request, .wait(Gate())], [.request, .send(Reply.ok), .again])
+            .configuration { $0.routes[0].inFlight = 1 }
+            .run { gateway async throws in
+                let first = try await gateway.client()
+                first.send(Ask.get())
+                try await eventually("a request") { gateway.upstream.requests.count == 1 }
+                let second = try await gateway.client()
+                let rejected = try await second.exchange(Ask.get())
+                #expect(rejected.status == 503)
+                #expect(rejected.code == "overloaded")
+                #expect(rejected["Retry-After"] == "1")
+                #expect(try await second.exchange(Ask.get("/token/a")).text == "ok")
+                try await gateway.metric(Self.metric("route", 1))
+                try await first.close()
+                try await gateway.upstream.closed()
+                #expect(try await second.exchange(Ask.get()).text == "ok")
+            }
+    }
+
+    @Test("A count moves with the session when its tokens are refreshed, and returns to 0")
+    func refreshed() async throws {
+        let (ticket, stale) = FakeSessions.make("Bearer stale", refreshToken: "r")
+        let tokens = TokenSet(authorization: Secret("Bearer fresh"), obtainedAt: Timestamp(seconds: 1))
+        let fresh = stale.refreshed(with: SessionUpdate(tokens: tokens))
+        let sessions = FakeSessions()
+        let cookie = sessions.add((ticket, stale))
+        var setup = GatewaySetup(
+            [.request, .send("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")], [.request, .send(Reply.ok)])
+        setup.sessions = sessions
+        setup.refresher = FakeRefresher { _, _ in .active(fresh) }
+        try await setup.configuration { $0.limits.inFlightPerSession = 5 }.run { gateway async throws in
+            #expect(try await gateway.client().exchange(Ask.get("/private/a", cookie)).text == "ok")
+        }
+        for session in [stale, fresh] {
+            #expect(session.beginRequest(limit: 1))
+            #expect(!session.beginRequest(limit: 1))
+        }
+    }
+}

@@ -1,0 +1,239 @@
+import CloakroomCore
+import NIOCore
+import NIOHTTP2
+import TestSupport
+import Testing
+
+@Suite("Clients that send or read slowly", .serialized)
+struct SlowClientTests {
+    private static let serves: [ScriptedUpstream.Step] = [.request, .send(Reply.ok), .again]
+    private static let post = "POST /public/a HTTP/1.1\r\nHost: a\r\n"
+
+    private static func metric(_ direction: String, _ cause: String = "rate", _ count: Int = 1) -> String {
+        "cloakroom_slow_clients_total{cause=\"\(cause)\",direction=\"\(direction)\"} \(count)"
+    }
+
+    @Test(
+        "Rule 60: bytes that come too slowly do not extend the time of a body, buffered or forwarded",
+        arguments: [16_384, 0])
+    func slowUpload(buffer: Int) async throws {
+        try await GatewaySetup([.head, .wait(Gate())]).configuration {
+            $0.timeouts.bodyIdle = .milliseconds(500)
+            $0.limits.requestBuffer = buffer
+        }
+        .run { gateway in
+            let client = try await gateway.client()
+            let start = ContinuousClock.now
+            client.send(Self.post + "Content-Length: 1000\r\n\r\n")
+            while client.unread.isEmpty, .now - start < .seconds(10) {
+                client.send("a")
+                try await Task.sleep(for: .milliseconds(100))
+            }
+            let time = ContinuousClock.now - start
+            #expect(time >= .milliseconds(500) && time < .seconds(3), "\(time)")
+            #expect(try await client.response().status == 408)
+            try await gateway.metric(Self.metric("upload"))
+            #expect(gateway.upstream.connections.count == (buffer == 0 ? 1 : 0))
+        }
+    }
+
+    @Test("Rule 60: a body at 1 KB/s passes, with pauses almost as long as the timeout", arguments: [16_384, 0])
+    func steadyUpload(buffer: Int) async throws {
+        try await GatewaySetup(Self.serves).configuration {
+            $0.timeouts.bodyIdle = .milliseconds(500)
+            $0.limits.requestBuffer = buffer
+        }
+        .run { gateway in
+            let client = try await gateway.client()
+            client.send(Self.post + "Content-Length: 3000\r\n\r\n")
+            for _ in 0..<10 {
+                try await Task.sleep(for: .milliseconds(300))
+                client.send(String(repeating: "a", count: 300))
+            }
+            #expect(try await client.response().text == "ok")
+            #expect(gateway.upstream.requests[0].text.utf8.count == 3_000)
+        }
+    }
+
+    @Test("With a minimum rate of 0 any byte extends the time of a body")
+    func withoutRate() async throws {
+        try await GatewaySetup(Self.serves).configuration {
+            $0.timeouts.bodyIdle = .milliseconds(500)
+            $0.limits.minimumRate = 0
+        }
+        .run { gateway in
+            let client = try await gateway.client()
+            client.send(Self.post + "Content-Length: 10\r\n\r\n")
+            for _ in 0..<10 {
+                try await Task.sleep(for: .milliseconds(200))
+                client.send("a")
+            }
+            #expect(try await client.response().text == "ok")
+        }
+    }
+
+    @Test("Time in which the upstream does not read a body is the upstream's: 504 and not 408")
+    func pausedUpload() async throws {
+        try await GatewaySetup([.head, .reading(false)]).configuration {
+            $0.timeouts.bodyIdle = .milliseconds(500)
+            $0.limits.body = 1 << 30
+        }
+        .run { gateway in
+            let client = try await gateway.client()
+            client.send(Self.post + "Content-Length: 900000000\r\n\r\n")
+            let upload = Task { try await client.stream(ByteBuffer(repeating: 0x61, count: 65_536), times: 10_000) }
+            #expect(try await client.response().status == 504)
+            upload.cancel()
+            try? await client.close()
+            _ = await upload.result
+            #expect(gateway.metrics.contains(Self.metric("upload", "rate", 0)))
+        }
+    }
+
+    /// A response of 64 MiB.
+    private static let large: [ScriptedUpstream.Step] = [
+        .request, .send("HTTP/1.1 200 OK\r\nContent-Length: 67108864\r\n\r\n"),
+        .stream(ByteBuffer(repeating: 0x61, count: 1 << 20), times: 64),
+    ]
+
+    @Test("Rule 61: a response is cut if the client reads it too slowly", arguments: [0, 100])
+    func slowReader(bytes: Int) async throws {
+        try await GatewaySetup(Self.large).configuration {
+            $0.timeouts.bodyIdle = .seconds(1)
+            $0.limits.minimumRate = 100_000
+        }
+        .run { gateway in
+            let client = try await RawPeer.connect(
+                port: gateway.port, receiveBuffer: 8_192, readSize: 100, allowsHalfClosure: false)
+            client.send(Ask.get())
+            let start = ContinuousClock.now
+            while gateway.metrics.contains(Self.metric("download", "rate", 0)), .now - start < .seconds(10) {
+                if bytes > 0 { client.read() }
+                try await Task.sleep(for: .milliseconds(50))
+            }
+            let time = ContinuousClock.now - start
+            #expect(time > .milliseconds(900) && time < .seconds(5), "\(time)")
+            try await gateway.metric(Self.metric("download"))
+            try await gateway.upstream.closed()
+        }
+    }
+
+    @Test(
+        "Rule 61: a response continues if the client reads slowly and steadily, although its socket is never writable")
+    func steadyReader() async throws {
+        try await GatewaySetup(Self.large).configuration {
+            $0.timeouts.bodyIdle = .seconds(1)
+            $0.limits.minimumRate = 2_000
+        }
+        .run { gateway in
+            let client = try await RawPeer.connect(
+                port: gateway.port, receiveBuffer: 8_192, readSize: 1_000, allowsHalfClosure: false)
+            client.send(Ask.get())
+            let sent = try await waitUntilStable { gateway.upstream.connections.first?.sent ?? 0 }
+            for _ in 0..<80 {
+                client.read()
+                try await Task.sleep(for: .milliseconds(50))
+            }
+            #expect(!client.isClosed)
+            #expect(client.received > 60_000)
+            #expect(gateway.upstream.connections[0].sent == sent)
+            #expect(gateway.metrics.contains(Self.metric("download", "rate", 0)))
+        }
+    }
+
+    @Test("Rule 61: window updates of 1 byte do not keep a response in HTTP/2", arguments: [true, false])
+    func tinyWindows(isComplete: Bool) async throws {
+        let total = isComplete ? 30_000 : 500_000
+        let head = "HTTP/1.1 200 OK\r\nContent-Length: \(total)\r\n\r\n"
+        let script: [ScriptedUpstream.Step] = [
+            .request, .send(head), .stream(ByteBuffer(repeating: 0x61, count: total), times: 1), .again,
+        ]
+        try await GatewaySetup(script, Self.serves).http2 { $0.timeouts.bodyIdle = .milliseconds(500) }.run { gateway in
+            let client = try await gateway.http2(.init(settings: [.initialWindow(0)], sendsWindowUpdates: false))
+            client.send(.headers(1, .get()))
+            try await eventually("the response head") { client.stream(1).status == 200 }
+            let start = ContinuousClock.now
+            while !client.stream(1).isOver, .now - start < .seconds(10) {
+                client.send(.windowUpdate(1, 1))
+                try await Task.sleep(for: .milliseconds(50))
+            }
+            let time = ContinuousClock.now - start
+            #expect(time > .milliseconds(400) && time < .seconds(3), "\(time)")
+            #expect(client.stream(1).reset != nil)
+            // A response that is complete at the gateway occupies no connection.
+            if !isComplete {
+                try await gateway.metric(Self.metric("download"))
+                try await gateway.upstream.closed()
+            }
+            client.send(.windowUpdate(0, 65_535))
+            #expect(try await client.exchange(3, .get("/nowhere")).status == 404)
+        }
+    }
+
+    /// A client that is slow, and others that need its connection.
+    struct Pressure: Sendable, CustomTestStringConvertible {
+        var isUpload: Bool
+        /// The number of others: with several the queue is never empty, and requests leave it after 50 ms.
+        var others: Int
+        var testDescription: String { "\(isUpload ? "upload" : "download"), \(others) others" }
+    }
+
+    @Test(
+        "Rule 62: requests that wait for a connection end the slowest client that holds one for more than 5 s",
+        arguments: [
+            Pressure(isUpload: true, others: 1), Pressure(isUpload: false, others: 1),
+            Pressure(isUpload: false, others: 8),
+        ])
+    func pressure(_ pressure: Pressure) async throws {
+        let script = pressure.isUpload ? [.head, .wait(Gate())] : Self.large
+        try await GatewaySetup(script, Self.serves).configuration {
+            $0.upstreams[0].pool.maxConnections = 1
+        }
+        .run { gateway async throws in
+            let slow = try await RawPeer.connect(
+                port: gateway.port, receiveBuffer: 8_192, readSize: pressure.isUpload ? nil : 100,
+                allowsHalfClosure: false)
+            if pressure.isUpload {
+                slow.send(Self.post + "Content-Length: 50000\r\n\r\n" + String(repeating: "a", count: 20_000))
+            } else {
+                slow.send(Ask.get())
+            }
+            try await eventually("a lease") { gateway.upstream.requests.count == 1 }
+            let start = ContinuousClock.now
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for _ in 0..<pressure.others {
+                    group.addTask {
+                        let other = try await gateway.client()
+                        while try await other.exchange(Ask.get()).status != 200, .now - start < .seconds(15) {}
+                    }
+                }
+                try await group.waitForAll()
+            }
+            let time = ContinuousClock.now - start
+            // Up to 5 s it is not ended, however slow it is.
+            #expect(time > .milliseconds(4_900) && time < .seconds(8), "\(time)")
+            try await gateway.metric(Self.metric(pressure.isUpload ? "upload" : "download", "pressure"))
+            if pressure.isUpload { #expect(try await slow.response().status == 408) }
+            #expect(gateway.upstream.connections[0].isClosed)
+        }
+    }
+
+    @Test("Rule 62: without a request that waits no client is ended, and neither is one that is served fast enough")
+    func spared() async throws {
+        try await GatewaySetup([.head, .wait(Gate())], Self.serves).configuration {
+            $0.upstreams[0].pool.maxConnections = 2
+        }
+        .run { gateway in
+            let slow = try await gateway.client()
+            slow.send(Self.post + "Content-Length: 50000\r\n\r\n" + String(repeating: "a", count: 20_000))
+            try await eventually("a lease") { gateway.upstream.requests.count == 1 }
+            let other = try await gateway.client()
+            for _ in 0..<60 {
+                #expect(try await other.exchange(Ask.get()).status == 200)
+                try await Task.sleep(for: .milliseconds(100))
+            }
+            #expect(slow.unread.isEmpty)
+            #expect(gateway.metrics.contains(Self.metric("upload", "pressure", 0)))
+        }
+    }
+}

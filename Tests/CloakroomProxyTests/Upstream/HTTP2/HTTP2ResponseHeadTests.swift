@@ -1,0 +1,162 @@
+import CloakroomCore
+import CloakroomWire
+import NIOCore
+import NIOHPACK
+import TestSupport
+import Testing
+
+@testable import CloakroomProxy
+
+@Suite("Heads of HTTP/2 responses (RFC 9113 §8)")
+struct HTTP2ResponseHeadTests {
+    private func convert(_ fields: [(String, String)], limits: HeadLimits = HeadLimits()) throws -> ResponseHead {
+        var head = ResponseHead()
+        try HTTP2ResponseHead(limits: limits).convert(HPACKHeaders(fields), into: &head)
+        return head
+    }
+
+    @Test("A head equals the one that is parsed from HTTP/1.1")
+    func equalsParsed() throws {
+        let fields = [("content-type", "text/plain"), ("set-cookie", "a=b"), ("x-empty", ""), ("date", "today")]
+        let head = try convert([(":status", "203")] + fields)
+        var bytes = head.bytes
+        var parsed = ResponseHead()
+        var parser = HeadParser(limits: HeadLimits())
+        #expect(try parser.parse(&bytes, into: &parsed))
+        #expect(bytes.readableBytes == 0)
+        #expect(parsed.fields == head.fields)
+        #expect(parsed.status == 203)
+        #expect(parsed.reason == head.reason)
+        #expect(head.minorVersion == parsed.minorVersion)
+    }
+
+    @Test(
+        "Malformed heads are rejected",
+        arguments: [
+            [], [("content-type", "a")], [(":status", "")], [(":status", "20")], [(":status", "2000")],
+            [(":status", "2a0")], [(":status", "099")], [(":status", "101")], [(":status", "200"), (":status", "200")],
+            [("a", "b"), (":status", "200")], [(":status", "200"), ("a", "b"), (":path", "/")],
+            [(":status", "200"), (":path", "/")], [(":method", "GET")], [(":status", "200"), ("A", "b")],
+            [(":status", "200"), ("a b", "c")], [(":status", "200"), ("a:", "c")], [(":status", "200"), ("", "c")],
+            [(":status", "200"), ("a", "b\r\nc: d")], [(":status", "200"), ("a", "b\nc")],
+            [(":status", "200"), ("a", "\0")],
+            [(":status", "200"), ("a", " b")], [(":status", "200"), ("a", "b\t")],
+            [(":status", "200"), ("connection", "close")], [(":status", "200"), ("transfer-encoding", "chunked")],
+            [(":status", "200"), ("keep-alive", "timeout=5")], [(":status", "200"), ("upgrade", "h2c")],
+            [(":status", "200"), ("proxy-connection", "close")],
+        ] as [[(String, String)]])
+    func malformed(fields: [(String, String)]) {
+        #expect(throws: HTTP2ResponseHead.Problem.malformed) { try convert(fields) }
+    }
+
+    @Test("The limits of heads apply to one response")
+    func limits() throws {
+        let limits = HeadLimits(head: 1_024, fields: 3)
+        _ = try convert([(":status", "200"), ("a", String(repeating: "b", count: 900))], limits: limits)
+        #expect(throws: HTTP2ResponseHead.Problem.tooLarge) {
+            try convert([(":status", "200"), ("a", String(repeating: "b", count: 1_100))], limits: limits)
+        }
+        #expect(throws: HTTP2ResponseHead.Problem.tooLarge) {
+            try convert([(":status", "200")] + (0..<4).map { ("a\($0)", "b") }, limits: limits)
+        }
+    }
+
+    @Test("Trailers are checked like fields, and pseudo-fields are none")
+    func trailers() throws {
+        let converter = HTTP2ResponseHead(limits: HeadLimits())
+        let section = try converter.trailers(HPACKHeaders([("grpc-status", "0"), ("a", "b")]))
+        #expect(section.map { String(buffer: $0.bytes) } == "grpc-status: 0\r\na: b\r\n")
+        #expect(try converter.trailers(HPACKHeaders()) == nil)
+        for bad in [(":status", "200"), ("A", "b"), ("a", "b\r\n"), ("connection", "close")] {
+            #expect(throws: HTTP2ResponseHead.Problem.malformed) { try converter.trailers(HPACKHeaders([bad])) }
+        }
+    }
+}
+
+@Suite("Responses on a stream of an HTTP/2 connection to an upstream")
+struct UpstreamStreamStateMachineTests {
+    private static func makeRequest(isHead: Bool = false) throws -> UpstreamRequest {
+        UpstreamRequest(
+            isHeadRequest: isHead, upgrade: .none,
+            responsePolicy: try GatewaySetup().makeConfig().responsePolicy, injectedSecrets: .none)
+    }
+
+    /// Applies a script of frames: field lists, and numbers of bytes.
+    private enum Frame { case head([(String, String)], ends: Bool), data(Int, ends: Bool) }
+
+    private func run(_ frames: [Frame], isHead: Bool = false) throws -> [String] {
+        var machine = UpstreamStreamStateMachine(try Self.makeRequest(isHead: isHead), limits: HeadLimits())
+        return frames.map { frame in
+            switch frame {
+            case .head(let fields, let ends):
+                var head = ResponseHead()
+                return switch machine.headersReceived(HPACKHeaders(fields), endsStream: ends, into: &head) {
+                case .informational: "informational"
+                case .head(_, let framing, let isEnd): "head \(framing)\(isEnd ? " end" : "")"
+                case .end(let trailers): "end \(trailers?.fields.count ?? 0)"
+                case .fail: "fail"
+                case .ignore: "ignore"
+                }
+            case .data(let count, let ends): return "\(machine.dataReceived(count, endsStream: ends))"
+            }
+        }
+    }
+
+    @Test("Interim responses, head, body and trailers in this order")
+    func order() throws {
+        let ok = Frame.head([(":status", "200")], ends: false)
+        #expect(
+            try run([
+                .head([(":status", "103")], ends: false), ok, .data(3, ends: false), .data(0, ends: false),
+                .head([("a", "b")], ends: true), .data(1, ends: false),
+            ]) == ["informational", "head chunked", "deliver", "deliver", "end 1", "ignore"])
+        #expect(try run([ok, .data(3, ends: true)]) == ["head chunked", "deliverAndEnd"])
+        #expect(try run([.data(3, ends: false), ok]) == ["fail", "ignore"])
+        #expect(try run([ok, .head([("a", "b")], ends: false)]) == ["head chunked", "fail"])
+        #expect(try run([.head([(":status", "103")], ends: true)]) == ["fail"])
+    }
+
+    @Test("The body has the length that the head announces")
+    func length() throws {
+        let five = Frame.head([(":status", "200"), ("content-length", "5")], ends: false)
+        #expect(
+            try run([five, .data(2, ends: false), .data(3, ends: true)]) == [
+                "head length(5)", "deliver", "deliverAndEnd",
+            ])
+        #expect(try run([five, .data(6, ends: false)]) == ["head length(5)", "fail"])
+        #expect(try run([five, .data(4, ends: true)]) == ["head length(5)", "fail"])
+        #expect(try run([five, .head([("a", "b")], ends: true)]) == ["head length(5)", "fail"])
+        #expect(try run([.head([(":status", "200"), ("content-length", "5")], ends: true)]) == ["fail"])
+        for value in ["a", "-1", "5, 5", ""] {
+            #expect(try run([.head([(":status", "200"), ("content-length", value)], ends: false)]) == ["fail"])
+        }
+        #expect(
+            try run([.head([(":status", "200"), ("content-length", "5"), ("content-length", "5")], ends: false)]) == [
+                "fail"
+            ])
+    }
+
+    @Test("Responses without a body")
+    func bodyless() throws {
+        let announced = Frame.head([(":status", "200"), ("content-length", "5")], ends: true)
+        #expect(try run([announced], isHead: true) == ["head none end"])
+        #expect(try run([.head([(":status", "304"), ("content-length", "5")], ends: true)]) == ["head none end"])
+        #expect(try run([.head([(":status", "204")], ends: false), .data(1, ends: true)]) == ["head none", "fail"])
+        #expect(
+            try run([.head([(":status", "204")], ends: false), .data(0, ends: true)]) == ["head none", "deliverAndEnd"])
+        #expect(try run([.head([(":status", "200")], ends: true)]) == ["head none end"])
+    }
+
+    @Test("A head that ends the stream gets a length, unless it is the only section of a gRPC response")
+    func headOnly() throws {
+        for (type, expected) in [("text/plain", true), ("application/grpc+proto", false)] {
+            var machine = UpstreamStreamStateMachine(try Self.makeRequest(), limits: HeadLimits())
+            var head = ResponseHead()
+            let list = HPACKHeaders([(":status", "200"), ("content-type", type)])
+            _ = machine.headersReceived(list, endsStream: true, into: &head)
+            #expect(String(buffer: head.bytes).contains("content-length: 0\r\n") == expected)
+            #expect(String(buffer: head.bytes).hasSuffix("\r\n\r\n"))
+            #expect(head.fields.count == (expected ? 2 : 1))
+        }
+    }
+}

@@ -1,0 +1,159 @@
+import CloakroomCore
+import NIOCore
+import NIOHPACK
+import NIOHTTP2
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import CloakroomProxy
+
+@Suite("gRPC calls", .serialized)
+struct UpstreamGRPCTests {
+    private static let call = ("content-type", "application/grpc")
+
+    private func setup(_ port: Int, _ adjust: @escaping @Sendable (inout GatewayConfiguration) -> Void = { _ in })
+        -> GatewaySetup
+    {
+        GatewaySetup().http2().http2Upstream(port).configurationAdded { configuration in
+            for index in configuration.routes.indices { configuration.routes[index].grpc = true }
+            adjust(&configuration)
+        }
+    }
+
+    private func fields(_ response: HTTP2TestResponse, _ names: String...) -> [String?] {
+        names.map { name in (response.head?[name].first) ?? response.trailers?[name].first }
+    }
+
+    @Test("All four kinds of call: messages and trailers pass in both directions as they arrive")
+    func streaming() async throws {
+        let script: FrameServer.Script = { link, event in
+            switch event {
+            case .headers(let id, _, ends: false):
+                link.send(.headers(id, HTTP2Fields([(":status", "200"), Self.call]), ends: false))
+            case .data(let id, let count, let ends):
+                if count > 0 { link.send(.data(id, "echo \(count)")) }
+                if ends { link.send(.headers(id, HTTP2Fields([("grpc-status", "0"), ("grpc-message", "fine")]))) }
+            default: break
+            }
+        }
+        try await FrameServer.run(script: script) { port, server in
+            try await setup(port).run { gateway in
+                let client = try await gateway.http2()
+                client.send(.headers(1, .post("/public/m", Self.call, ("te", "trailers")), ends: false))
+                try await eventually("the head") { client.stream(1).status == 200 }
+                for count in 1...3 {
+                    client.send(.data(1, String(repeating: "a", count: count)))
+                    try await eventually("message \(count)") { client.stream(1).text.hasSuffix("echo \(count)") }
+                }
+                client.send(.data(1, "", ends: true))
+                let response = try await client.response(1)
+                #expect(response.trailers?.map { "\($0.name)=\($0.value)" } == ["grpc-status=0", "grpc-message=fine"])
+                #expect(server.requests.first?.head["te"] == ["trailers"])
+            }
+        }
+    }
+
+    @Test("A response of trailers only stays one")
+    func trailersOnly() async throws {
+        let script: FrameServer.Script = { link, event in
+            guard case .headers(let id, _, ends: true) = event else { return }
+            link.send(.headers(id, HTTP2Fields([(":status", "200"), Self.call, ("grpc-status", "5")])))
+        }
+        try await FrameServer.run(script: script) { port, _ in
+            try await setup(port).run { gateway in
+                let response = try await gateway.http2().exchange(1, .post("/public/m", Self.call))
+                #expect(response.endedWithFields)
+                #expect(response.sections.count == 1)
+                #expect(fields(response, "grpc-status", "content-length") == ["5", nil])
+            }
+        }
+    }
+
+    @Test("Problems of the gateway are statuses of gRPC, without a body")
+    func localResponses() async throws {
+        let script: FrameServer.Script = { link, event in
+            guard case .headers(let id, let head, ends: true) = event else { return }
+            if head.first(name: ":path") == "/public/reset" { link.send(.reset(id, .internalError)) }
+        }
+        try await FrameServer.run(script: script) { port, _ in
+            try await setup(port).run { gateway in
+                let client = try await gateway.http2()
+                var id: UInt32 = 1
+                for (path, status) in [("/private/m", "16"), ("/nowhere", "12"), ("/public/reset", "14")] {
+                    let response = try await client.exchange(id, .post(path, Self.call))
+                    #expect(response.status == 200)
+                    #expect(response.endedWithFields)
+                    #expect(fields(response, "grpc-status", "content-type") == [status, "application/grpc"])
+                    #expect(response["grpc-message"]?.isEmpty == false)
+                    id += 2
+                }
+                // Other clients get problem documents.
+                #expect(try await client.exchange(id, .get("/nowhere")).status == 404)
+            }
+        }
+    }
+
+    @Test("The client's timeout ends a call that gets no response, and the stream to the upstream is reset")
+    func timeout() async throws {
+        try await FrameServer.run(script: { _, _ in }) { port, server in
+            try await setup(port).run { gateway in
+                let client = try await gateway.http2()
+                let start = ContinuousClock.now
+                let response = try await client.exchange(1, .post("/public/m", Self.call, ("grpc-timeout", "300m")))
+                #expect(fields(response, "grpc-status") == ["4"])
+                #expect(ContinuousClock.now - start < .seconds(10))
+                try await eventually("the reset") { server.resets == [8] }
+                // The next call on the stream object has no deadline of its own.
+                client.send(.headers(3, .post("/public/m", Self.call)))
+                try await Task.sleep(for: .milliseconds(700))
+                #expect(!client.stream(3).isOver)
+            }
+        }
+    }
+
+    @Test("A timeout during the response resets the client's stream")
+    func timeoutDuringResponse() async throws {
+        let script: FrameServer.Script = { link, event in
+            guard case .headers(let id, _, ends: true) = event else { return }
+            link.send(.headers(id, HTTP2Fields([(":status", "200"), Self.call]), ends: false), .data(id, "abc"))
+        }
+        try await FrameServer.run(script: script) { port, server in
+            try await setup(port).run { gateway in
+                let client = try await gateway.http2()
+                client.send(.headers(1, .post("/public/m", Self.call, ("grpc-timeout", "300m"))))
+                #expect(try await client.reset(1) != nil)
+                try await eventually("the reset") { server.resets == [8] }
+            }
+        }
+    }
+
+    @Test("Messages may be further apart than the idle timeout of bodies")
+    func quietCall() async throws {
+        let script: FrameServer.Script = { link, event in
+            guard case .headers(let id, _, _) = event else { return }
+            link.send(.headers(id, HTTP2Fields([(":status", "200"), Self.call]), ends: false))
+        }
+        try await FrameServer.run(script: script) { port, _ in
+            try await setup(port) { $0.timeouts.bodyIdle = .milliseconds(200) }.run { gateway in
+                let client = try await gateway.http2()
+                client.send(.headers(1, .post("/public/m", Self.call), ends: false))
+                try await eventually("the head") { client.stream(1).status == 200 }
+                try await Task.sleep(for: .milliseconds(900))
+                #expect(!client.stream(1).isOver)
+            }
+        }
+    }
+
+    @Test("HTTP/1.1 clients cannot make calls: 505")
+    func http1Client() async throws {
+        try await FrameServer.run(script: { _, _ in }) { port, server in
+            try await setup(port).run { gateway in
+                let response = try await gateway.client().exchange(
+                    Ask.post("/public/m", "Content-Type: application/grpc"))
+                #expect(response.status == 505)
+                #expect(server.requests.isEmpty)
+            }
+        }
+    }
+}

@@ -1,0 +1,237 @@
+import TestSupport
+import Testing
+
+@testable import CloakroomProxy
+
+@Suite("State of an HTTP/2 connection to an upstream")
+struct UpstreamHTTP2StateMachineTests {
+    private static let second: UInt64 = 1_000_000_000
+
+    private func settled(_ streams: Int = 10, peer: Int? = nil, now: UInt64 = 0) -> UpstreamHTTP2StateMachine {
+        var machine = UpstreamHTTP2StateMachine(streams: streams, settleDeadline: 5, idleTimeout: 60 * Self.second)
+        _ = machine.settingsReceived(streams: peer, now: now)
+        return machine
+    }
+
+    @Test("There is no room until SETTINGS are received, and the connection fails without them")
+    func settling() {
+        var machine = UpstreamHTTP2StateMachine(streams: 10, settleDeadline: 5, idleTimeout: 60)
+        #expect(machine.room == 0)
+        #expect(machine.reserve(now: 1) == false)
+        #expect(machine.deadline == 5)
+        #expect(machine.deadlineExpired(now: 5) == .fail)
+        #expect(machine.settingsReceived(streams: nil, now: 6) == .checkRoom)
+        #expect(machine.room == 0)
+    }
+
+    @Test("The room is the smallest of the configured limit, the peer's limit and 100 without one")
+    func room() {
+        #expect(settled(10).room == 10)
+        #expect(settled(10, peer: 3).room == 3)
+        #expect(settled(1_000).room == 100)
+        #expect(settled(1_000, peer: 400).room == 400)
+        #expect(settled(10, peer: 0).room == 0)
+    }
+
+    @Test("Leased, open and closed streams change the room; identifiers are odd and grow")
+    func streams() {
+        var machine = settled(2)
+        #expect(machine.reserve(now: 1) == true)
+        #expect(machine.reserve(now: 1) == true)
+        #expect(machine.reserve(now: 1) == false)
+        #expect(machine.openStream() == 1)
+        #expect(machine.openStream() == 3)
+        #expect(machine.openStream() == nil)
+        #expect(machine.streamClosed(now: 2) == .checkRoom)
+        #expect(machine.room == 1)
+        #expect(machine.reserve(now: 3) == true)
+        #expect(machine.releaseUnsent(now: 3) == .checkRoom)
+        #expect(machine.reserve(now: 3) == true)
+        #expect(machine.openStream() == 5)
+        #expect(machine.streams == 2)
+    }
+
+    @Test("A lowered limit holds back heads that are not written")
+    func loweredLimit() {
+        var machine = settled(10)
+        for _ in 0..<3 { _ = machine.reserve(now: 1) }
+        #expect(machine.openStream() == 1)
+        #expect(machine.settingsReceived(streams: 1, now: 2) == .checkRoom)
+        #expect(machine.openStream() == nil)
+        #expect(machine.room == 0)
+        _ = machine.streamClosed(now: 3)
+        #expect(machine.openStream() == 3)
+        #expect(machine.openStream() == nil)
+    }
+
+    @Test("More streams end than were opened: nothing happens")
+    func surplusEnds() {
+        var machine = settled(1)
+        #expect(machine.streamClosed(now: 1) == .nothing)
+        #expect(machine.releaseUnsent(now: 1) == .nothing)
+        #expect(machine.room == 1)
+    }
+
+    @Test("After GOAWAY the streams in use continue, and the last one closes the connection")
+    func closing() {
+        var machine = settled()
+        _ = machine.reserve(now: 1)
+        _ = machine.reserve(now: 1)
+        _ = machine.openStream()
+        #expect(machine.beginClosing(isGoAway: true) == .drain)
+        #expect(machine.beginClosing(isGoAway: true) == .nothing)
+        #expect(machine.room == 0)
+        #expect(!machine.canOpen)
+        #expect(machine.releaseUnsent(now: 2) == .nothing)
+        #expect(machine.streamClosed(now: 3) == .close)
+        #expect(machine.isClosed)
+        var idle = settled()
+        #expect(idle.beginClosing(isGoAway: false) == .close)
+    }
+
+    @Test("A retired connection still sends the heads that are leased, until GOAWAY")
+    func retired() {
+        var machine = settled()
+        _ = machine.reserve(now: 1)
+        _ = machine.reserve(now: 1)
+        #expect(machine.beginClosing(isGoAway: false) == .drain)
+        #expect(machine.beginClosing(isGoAway: false) == .nothing)
+        #expect(machine.room == 0)
+        #expect(machine.openStream() == 1)
+        #expect(machine.beginClosing(isGoAway: true) == .drain)
+        #expect(machine.openStream() == nil)
+        #expect(machine.releaseUnsent(now: 2) == .nothing)
+        #expect(machine.streamClosed(now: 3) == .close)
+    }
+
+    @Test("A connection that permits no stream is not settled before it permits one")
+    func noStreams() {
+        var machine = UpstreamHTTP2StateMachine(streams: 5, settleDeadline: 9, idleTimeout: 1)
+        #expect(machine.settingsReceived(streams: 0, now: 1) == .checkRoom)
+        #expect(machine.room == 0)
+        #expect(machine.deadline == 9)
+        #expect(machine.settingsReceived(streams: 2, now: 2) == .settled)
+        #expect(machine.room == 2)
+    }
+
+    @Test("An idle connection is closed after the idle timeout, and never probed")
+    func idle() {
+        var machine = settled(now: 7)
+        #expect(machine.deadline == 7 + 60 * Self.second)
+        #expect(machine.reserve(now: 8) == true)
+        #expect(machine.deadline == 8 + 10 * Self.second)
+        _ = machine.openStream()
+        machine.frameReceived(now: 9)
+        _ = machine.streamClosed(now: 9)
+        #expect(machine.deadline == 9 + 60 * Self.second)
+        #expect(machine.deadlineExpired(now: machine.deadline) == .close)
+    }
+
+    @Test("With streams, silence is probed once; the acknowledgement does not end it")
+    func silence() {
+        var machine = settled()
+        _ = machine.reserve(now: 0)
+        _ = machine.openStream()
+        machine.frameReceived(now: 4 * Self.second)
+        #expect(machine.deadlineExpired(now: 10 * Self.second) == .nothing)
+        #expect(machine.deadline == 14 * Self.second)
+        #expect(machine.deadlineExpired(now: 14 * Self.second) == .ping)
+        #expect(machine.deadline == 19 * Self.second)
+        machine.pingAcknowledged(now: 15 * Self.second)
+        #expect(machine.deadline == .max)
+        #expect(machine.deadlineExpired(now: 60 * Self.second) == .nothing)
+        machine.frameReceived(now: 61 * Self.second)
+        #expect(machine.deadline == 71 * Self.second)
+        #expect(machine.deadlineExpired(now: 71 * Self.second) == .ping)
+        #expect(machine.deadlineExpired(now: 76 * Self.second) == .fail)
+        #expect(machine.isClosed)
+    }
+
+    @Test("A disconnected peer is found although each request ends before the probe")
+    func goneWithShortRequests() {
+        var machine = settled()
+        for request in 0..<5 as Range<UInt64> {
+            _ = machine.reserve(now: 2 * request * Self.second)
+            _ = machine.openStream()
+            _ = machine.streamClosed(now: (2 * request + 1) * Self.second)
+        }
+        #expect(machine.deadline == 10 * Self.second)
+        #expect(machine.deadlineExpired(now: 10 * Self.second) == .ping)
+        #expect(machine.deadlineExpired(now: 15 * Self.second) == .fail)
+        var alive = settled()
+        _ = alive.reserve(now: 0)
+        _ = alive.openStream()
+        _ = alive.streamClosed(now: 1)
+        #expect(alive.deadlineExpired(now: 10 * Self.second) == .ping)
+        alive.pingAcknowledged(now: 11 * Self.second)
+        #expect(alive.deadlineExpired(now: 71 * Self.second) == .close)
+    }
+
+    @Test("A request next to a quiet stream is probed, although the silence was probed before")
+    func goneBesideQuietStream() {
+        var machine = settled()
+        _ = machine.reserve(now: 0)
+        _ = machine.openStream()
+        #expect(machine.deadlineExpired(now: 10 * Self.second) == .ping)
+        machine.pingAcknowledged(now: 11 * Self.second)
+        _ = machine.reserve(now: 100 * Self.second)
+        _ = machine.openStream()
+        #expect(machine.deadline == 110 * Self.second)
+        #expect(machine.deadlineExpired(now: 110 * Self.second) == .ping)
+        #expect(machine.deadlineExpired(now: 115 * Self.second) == .fail)
+    }
+
+    @Test("Responses that are dropped have one second")
+    func draining() {
+        var machine = settled()
+        _ = machine.reserve(now: 0)
+        _ = machine.openStream()
+        machine.draining(now: 2 * Self.second)
+        machine.draining(now: 2 * Self.second + 1)
+        #expect(machine.deadline == 3 * Self.second)
+        machine.drainingEnded()
+        #expect(machine.deadline == 10 * Self.second)
+    }
+
+    @Test("At most 20 resets per second")
+    func resets() {
+        var machine = settled()
+        let start = 5 * Self.second
+        let allowed = (0..<50).filter { _ in machine.mayReset(now: start) }
+        #expect(allowed.count == 20)
+        #expect(machine.mayReset(now: start + Self.second - 1) == false)
+        #expect(machine.mayReset(now: start + Self.second) == true)
+    }
+
+    @Test("Random events keep the counts consistent")
+    func randomEvents() {
+        var generator = SeededGenerator(seed: 7)
+        for _ in 0..<200 {
+            var machine = settled(5)
+            var (unsent, open, limit) = (0, 0, 100)
+            for now in 1...300 as ClosedRange<UInt64> {
+                switch UInt8.random(in: 0..<6, using: &generator) {
+                case 0: if machine.reserve(now: now) { unsent += 1 }
+                case 1:
+                    if machine.openStream() != nil {
+                        unsent -= 1
+                        open += 1
+                    }
+                case 2:
+                    _ = machine.streamClosed(now: now)
+                    open = max(open - 1, 0)
+                case 3:
+                    _ = machine.releaseUnsent(now: now)
+                    unsent = max(unsent - 1, 0)
+                case 4:
+                    limit = Int.random(in: 0..<8, using: &generator)
+                    _ = machine.settingsReceived(streams: limit, now: now)
+                default: machine.frameReceived(now: now)
+                }
+                #expect(machine.streams == unsent + open)
+                #expect(machine.open == open)
+                #expect(machine.room == max(min(5, limit) - unsent - open, 0))
+            }
+        }
+    }
+}

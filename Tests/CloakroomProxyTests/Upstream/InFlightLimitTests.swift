@@ -1,0 +1,95 @@
+import CloakroomCore
+import NIOCore
+import TestSupport
+import Testing
+
+@Suite("Limits of requests in flight (upstreams.NAME.inFlight)", .serialized)
+struct InFlightLimitTests {
+    private static let closing = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok"
+
+    @Test("Requests beyond the limit wait, and each one that ends lets one begin", arguments: [true, false])
+    func oneByOne(isReused: Bool) async throws {
+        let gates = (0..<4).map { _ in Gate() }
+        let reply = isReused ? Reply.ok : Self.closing
+        let script = gates.flatMap { [.request, .wait($0), .send(reply)] as [ScriptedUpstream.Step] }
+        let scripts = isReused ? [script] : gates.map { [.request, .wait($0), .send(reply), .close] }
+        var setup = GatewaySetup()
+        setup.scripts = scripts
+        try await setup.configuration { $0.upstreams[0].inFlight = InFlightConfiguration(upstream: 1) }.run { gateway in
+            let clients = try await gates.asyncMap { _ in try await gateway.client() }
+            for (index, client) in clients.enumerated() {
+                client.send(Ask.get("/public/\(index)"))
+                if index == 0 { _ = try await gateway.upstream.request() }
+            }
+            for (index, gate) in gates.enumerated() {
+                _ = try await gateway.upstream.request(index)
+                try await Task.sleep(for: .milliseconds(50))
+                #expect(gateway.upstream.requests.count == index + 1)
+                gate.open()
+            }
+            for client in clients { #expect(try await client.response().text == "ok") }
+            #expect(gateway.upstream.requests.map(\.line).first == "GET /public/0 HTTP/1.1")
+        }
+    }
+
+    @Test(
+        "Requests of all event loops get their turn at the limit",
+        arguments: [InFlightConfiguration(upstream: 2), InFlightConfiguration(target: 2)])
+    func turns(limit: InFlightConfiguration) async throws {
+        try await GatewaySetup([.request, .delay(.milliseconds(20)), .send(Reply.ok), .again])
+            .configuration {
+                $0.eventLoops = 2
+                $0.upstreams[0].inFlight = limit
+                // Many times what a request waits if all take turns: 12 clients of which two are served in 20 ms.
+                $0.upstreams[0].pool.pendingTimeout = .milliseconds(1_500)
+                $0.upstreams[0].pool.congestedTimeout = .milliseconds(1_500)
+            }
+            .run { gateway in
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    for _ in 0..<12 {
+                        group.addTask {
+                            let client = try await gateway.client()
+                            for _ in 0..<20 { #expect(try await client.exchange(Ask.get()).status == 200) }
+                        }
+                    }
+                    try await group.waitForAll()
+                }
+                #expect(gateway.upstream.connections.count <= 4)
+            }
+    }
+
+    @Test("A request that leaves while it waits for the limit lets the others begin")
+    func leaving() async throws {
+        let gate = Gate()
+        try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again])
+            .configuration { $0.upstreams[0].inFlight = InFlightConfiguration(upstream: 1) }
+            .run { gateway in
+                let first = try await gateway.client()
+                first.send(Ask.get("/public/first"))
+                _ = try await gateway.upstream.request()
+                let leaving = try await gateway.client()
+                leaving.send(Ask.get("/public/leaving"))
+                let last = try await gateway.client()
+                last.send(Ask.get("/public/last"))
+                try await Task.sleep(for: .milliseconds(50))
+                try await leaving.close()
+                try await Task.sleep(for: .milliseconds(50))
+                gate.open()
+                #expect(try await first.response().text == "ok")
+                #expect(try await last.response().text == "ok")
+                #expect(
+                    gateway.upstream.requests.map(\.line) == [
+                        "GET /public/first HTTP/1.1", "GET /public/last HTTP/1.1",
+                    ])
+                #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
+            }
+    }
+}
+
+extension Array {
+    fileprivate func asyncMap<Result>(_ body: (Element) async throws -> Result) async rethrows -> [Result] {
+        var results: [Result] = []
+        for element in self { results.append(try await body(element)) }
+        return results
+    }
+}

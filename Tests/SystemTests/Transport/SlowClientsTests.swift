@@ -1,0 +1,131 @@
+import NIOCore
+import TestSupport
+import Testing
+
+/// Slow clients against the built program, with `timeouts.bodyIdle` of 3 s and otherwise the default limits.
+@Suite("Slow clients and the built program", .serialized, .timeLimit(.minutes(3)))
+struct SlowClientsTests {
+    private static let ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+    private static let post = "POST /upload HTTP/1.1\r\nHost: a\r\n"
+    private static let get = "GET /episodes HTTP/1.1\r\nHost: a\r\n\r\n"
+    /// Larger than the send buffer of a socket.
+    private static let large =
+        "HTTP/1.1 200 OK\r\nContent-Length: 16777216\r\n\r\n" + String(repeating: "a", count: 16_777_216)
+
+    private func serving(
+        _ response: String, _ body: (_ gateway: GatewayProcess, _ server: ScriptedServer) async throws -> Void
+    ) async throws {
+        try await ScriptedServer.run([.bytes(response)]) { port, server in
+            var file = GatewayYAML(upstream: "http://127.0.0.1:\(port)")
+            file.hasClearHTTP2 = true
+            file.hasUpload = true
+            let settings = ["timeouts.bodyIdle=3s", "upstreams.api.pool.maxConnections=8"]
+            try await GatewayProcess.running(file, set: settings) { gateway in
+                try await body(gateway, server)
+            }
+        }
+    }
+
+    private func client(_ gateway: GatewayProcess, receiveBuffer: Int? = nil, readSize: Int? = nil) async throws
+        -> RawPeer
+    {
+        try await RawPeer.connect(
+            port: gateway.clear.port, receiveBuffer: receiveBuffer, readSize: readSize, allowsHalfClosure: false)
+    }
+
+    private func status(_ client: RawPeer) async throws -> String {
+        String(try await client.head().dropFirst(9).prefix(3))
+    }
+
+    @Test("Rules 59 and 60: 200 bodies at 1 B/s leave 8 connections to others, and end with 408")
+    func slowBodies() async throws {
+        try await serving(Self.ok) { gateway, server in
+            var slow: [RawPeer] = []
+            for _ in 0..<200 {
+                let client = try await client(gateway)
+                client.send(Self.post + "Content-Length: 1000\r\n\r\n")
+                slow.append(client)
+            }
+            let start = ContinuousClock.now
+            let other = try await client(gateway)
+            while .now - start < .milliseconds(2_500) {
+                for client in slow { client.send("a") }
+                for _ in 0..<10 {
+                    other.send(Self.get)
+                    let asked = ContinuousClock.now
+                    #expect(try await status(other) == "200")
+                    #expect(.now - asked < .milliseconds(500))
+                    _ = try await other.text(2)
+                    try await Task.sleep(for: .milliseconds(100))
+                }
+            }
+            #expect(server.connectionCount <= 2)
+            for client in slow { #expect(try await status(client) == "408") }
+            #expect(.now - start < .seconds(5))
+            #expect(server.requests.allSatisfy { $0.hasPrefix("GET ") })
+        }
+    }
+
+    @Test("Rule 60: a body at 1 KB/s with pauses of 2.4 s passes, one with a byte every 2 s ends after 3 s")
+    func pauses() async throws {
+        try await serving(Self.ok) { gateway, _ in
+            let steady = try await client(gateway)
+            let trickle = try await client(gateway)
+            let large = try await client(gateway)
+            steady.send(Self.post + "Content-Length: 7200\r\n\r\n")
+            trickle.send(Self.post + "Content-Length: 1000\r\n\r\n")
+            // It is forwarded, and trickles from then on.
+            large.send(Self.post + "Content-Length: 30000\r\n\r\n" + String(repeating: "a", count: 20_000))
+            for _ in 0..<3 {
+                try await Task.sleep(for: .milliseconds(2_000))
+                trickle.send("a")
+                large.send("a")
+                try await Task.sleep(for: .milliseconds(400))
+                steady.send(String(repeating: "a", count: 2_400))
+            }
+            #expect(try await status(steady) == "200")
+            #expect(try await status(trickle) == "408")
+            #expect(try await status(large) == "408")
+        }
+    }
+
+    @Test("Rule 61: a reader at 100 B/s is cut, one at 1 KB/s is not")
+    func readers() async throws {
+        try await serving(Self.large) { gateway, _ in
+            let slow = try await client(gateway, receiveBuffer: 1_024, readSize: 25)
+            let steady = try await client(gateway, receiveBuffer: 1_024, readSize: 250)
+            slow.send(Self.get)
+            steady.send(Self.get)
+            for _ in 0..<48 {
+                slow.read()
+                steady.read()
+                try await Task.sleep(for: .milliseconds(250))
+            }
+            let metrics = try await WebClient(gateway.admin).get("/metrics").body
+            #expect(metrics.contains("cloakroom_slow_clients_total{cause=\"rate\",direction=\"download\"} 1"))
+            #expect(!steady.isClosed)
+            #expect(steady.received > 9_000)
+        }
+    }
+
+    @Test("Rule 61: eight downloads on one connection with 1-byte window updates end, and others are served")
+    func tinyWindows() async throws {
+        try await serving(Self.large) { gateway, _ in
+            // The initial window of streams is 0.
+            let client = try await RawHTTP2Client.connect(port: gateway.clear.port, settings: [(4, 0)])
+            let ids = stride(from: UInt32(1), to: 17, by: 2)
+            for id in ids { client.send(RawHTTP2Client.request(id, "/episodes")) }
+            let start = ContinuousClock.now
+            while client.endedCount < 8, !client.isClosed, .now - start < .seconds(10) {
+                for id in ids { client.send(RawHTTP2Client.frame(8, stream: id, [0, 0, 0, 1])) }
+                try await Task.sleep(for: .milliseconds(200))
+                try await client.update()
+            }
+            let time = ContinuousClock.now - start
+            #expect(time < .seconds(5), "\(time)")
+            let other = try await self.client(gateway)
+            other.send(Self.get)
+            #expect(try await status(other) == "200")
+        }
+    }
+}
