@@ -12,7 +12,8 @@
   endurance.py replicas      two gateways and one Redis: sign-out, kill -9, restarts, an outage
   endurance.py durability    kill -9 during 1,000 sign-ins, sessions in SQLite
   endurance.py telemetry     a stopped collector, a full pipe, a large scrape, start and stop
-  endurance.py all           all of them in sequence; exits with 1 if a check fails
+  endurance.py upstreams     three origins, one of them slow, broken or frozen; Envoy, HAProxy and nginx take part
+  endurance.py all           all of them but upstreams in sequence; exits with 1 if a check fails
 
 Everything listens on free ports of loopback and is stopped by process id when the script ends. Standard library only.
 """
@@ -29,6 +30,7 @@ from harness.gateway import release_build
 from harness.process import allow_many_files
 from scenarios import bodies, chaos, connections, drain, durability, refresh, replicas, slowloris, telemetry
 from scenarios import upgrade, zerowindow
+from trials import run as trials
 
 SCENARIOS = {
     "bodies": bodies.run,
@@ -42,6 +44,7 @@ SCENARIOS = {
     "replicas": replicas.run,
     "durability": durability.run,
     "telemetry": telemetry.run,
+    "upstreams": trials.run,
 }
 
 
@@ -61,8 +64,14 @@ def arguments():
     parser.add_argument("--paths", type=int, default=100_000, help="for telemetry; default: %(default)s")
     parser.add_argument("--clients", type=int, default=48, help="clients that send load; default: %(default)s")
     parser.add_argument("--seed", type=int, default=1, help="seed of the faults; default: %(default)s")
+    trials.add_options(parser.add_argument_group("upstreams"))
     options = parser.parse_args()
+    trials.complete(options, parser)
     bounds = {
+        "trial_seconds": (10, 600),
+        "rate": (20, 2_000),
+        "slack": (1, 10),
+        "h2_requests": (100, 10_000_000),
         "megabytes": (1, 100_000),
         "slow_seconds": (2, 600),
         "connections": (10, 50_000),
@@ -84,7 +93,8 @@ def main():
     options = arguments()
     allow_many_files()
     checks = Checks()
-    names = [name for name in SCENARIOS if name in options.scenarios or "all" in options.scenarios]
+    # The trials of `upstreams` take 40 minutes and need programs that the others do not.
+    names = [name for name in SCENARIOS if name in options.scenarios or "all" in options.scenarios and name != "upstreams"]
     for name in names:
         start = time.monotonic()
         print(f"\n{name}: {sys.modules[SCENARIOS[name].__module__].__doc__}", flush=True)
