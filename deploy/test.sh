@@ -6,9 +6,11 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # All tools that tests use in addition to Swift: promtool checks metrics; openssl creates certificates; curl, nghttp,
-# h2load and haproxy are independent clients; redis-server and redis-sentinel store sessions; Chromium opens pages.
+# h2load and haproxy are independent clients; nghttpd, nginx and haproxy are HTTP/2 upstreams; redis-server and
+# redis-sentinel store sessions; Chromium opens pages.
 tools=(
-    git=git promtool=prometheus openssl=openssl curl=curl python3=python3 nghttp=nghttp2-client h2load=nghttp2-client haproxy=haproxy
+    git=git promtool=prometheus openssl=openssl curl=curl python3=python3 nghttp=nghttp2-client h2load=nghttp2-client
+    nghttpd=nghttp2-server nginx=nginx-light haproxy=haproxy
     chromium=chromium chromedriver=chromium-driver redis-server=redis-server redis-sentinel=redis-sentinel redis-cli=redis-tools sqlite3=sqlite3
 )
 
