@@ -11,11 +11,9 @@ import Synchronization
 public final class UpstreamTargets: Sendable {
     let configuration: UpstreamConfiguration
     let board: UpstreamBoard
-    /// The limits of connections and of waiting requests, of all event loops together.
-    let connectionPermits: SharedPermits
-    let queuePermits: SharedPermits
-    /// The same for connections that carry WebSockets to an upstream with HTTP/2: those use HTTP/1.1.
-    let tunnelPermits: TunnelPermits?
+    let permits: Permits
+    /// Those of connections that carry WebSockets to an upstream with HTTP/2, which use HTTP/1.1; `nil` if there are none.
+    private let tunnelPermits: Permits?
     private let tls: NIOSSLContext?
     /// The context that offers HTTP/2; `nil` if the upstream does not use it.
     private let http2TLS: NIOSSLContext?
@@ -32,8 +30,8 @@ public final class UpstreamTargets: Sendable {
     /// Settings of the pools that do not belong to the upstream: pools of others would share the permits of a loop.
     let poolSettings: PoolSettings
 
-    /// Limits of the connections that carry WebSockets, and of requests that wait for one, of all event loops together.
-    struct TunnelPermits: Sendable {
+    /// Limits of connections, and of requests that wait for one, of all event loops together.
+    struct Permits: Sendable {
         let connections, queue: SharedPermits
 
         init(_ pool: PoolConfiguration, loops: Int) {
@@ -86,9 +84,8 @@ public final class UpstreamTargets: Sendable {
             usesTLS && version.allowsHTTP2
             ? try UpstreamTLS.context(configuration.tls, protocols: version == .auto ? ["h2", "http/1.1"] : ["h2"])
             : nil
-        connectionPermits = SharedPermits(maximum: configuration.pool.maxConnections, loops: loops)
-        queuePermits = SharedPermits(maximum: configuration.pool.maxPending, loops: loops)
-        tunnelPermits = version.allowsHTTP2 ? TunnelPermits(configuration.pool, loops: loops) : nil
+        permits = Permits(configuration.pool, loops: loops)
+        tunnelPermits = version.allowsHTTP2 ? Permits(configuration.pool, loops: loops) : nil
         endpoints = configuration.targets.map { target in
             switch target.address {
             case .unixSocket(let path): return .socket(path: path)
@@ -151,6 +148,12 @@ public final class UpstreamTargets: Sendable {
         return [tls?.caFile, tls?.clientCertificate?.certificateFile, tls?.clientCertificate?.keyFile].map {
             $0.flatMap { FileFingerprint(of: $0) }
         }
+    }
+
+    /// The permits of a pool.
+    /// - Parameter forTunnels: Whether it is the one for WebSockets of an upstream with HTTP/2.
+    func permits(forTunnels: Bool) -> Permits {
+        forTunnels ? tunnelPermits ?? permits : permits
     }
 
     /// The targets at the moment.

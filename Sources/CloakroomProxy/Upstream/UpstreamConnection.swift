@@ -29,10 +29,8 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, PooledCon
     private var outbound = WriteBuffer()
     private var handlerContext: ChannelHandlerContext?
     private var isPaused = false
-    /// Whether its request counts as one in flight of the upstream.
-    var isCounted = false
-    /// Whether its request probes the target and has no result yet.
-    var isProbe = false
+    /// What the lease in progress has claimed.
+    var claims = LeaseClaims()
     /// Whether the target counts a request as waiting for its response head.
     private var owesHead = false
 

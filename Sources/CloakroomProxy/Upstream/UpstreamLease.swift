@@ -27,8 +27,8 @@ enum UpstreamLease: Equatable {
     /// The request that probes the target has a result.
     func probeEnded() {
         switch self {
-        case .http1(let connection): connection.isProbe = false
-        case .http2(let stream): stream.isProbe = false
+        case .http1(let connection): connection.claims.isProbe = false
+        case .http2(let stream): stream.claims.isProbe = false
         }
     }
 
@@ -128,6 +128,14 @@ enum UpstreamLease: Equatable {
         case .http2(let stream): stream.cancel()
         }
     }
+}
+
+/// What a lease has claimed until it ends.
+struct LeaseClaims {
+    /// Whether its request counts as one in flight of the upstream.
+    var isCounted = false
+    /// Whether its request probes the target and has no result yet.
+    var isProbe = false
 }
 
 /// A connection of a pool.

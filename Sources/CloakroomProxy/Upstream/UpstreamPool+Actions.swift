@@ -34,9 +34,7 @@ extension UpstreamPool {
     }
 
     func askOthers() {
-        let targets = upstream.targets
-        let permits = (areTunnels ? targets.tunnelPermits?.connections : nil) ?? targets.connectionPermits
-        for loop in permits.holders where loop != context.index {
+        for loop in upstream.targets.permits(forTunnels: areTunnels).connections.holders where loop != context.index {
             wake(loop, .starved)
         }
     }
@@ -100,8 +98,7 @@ enum PoolEvent {
     private func next(after loop: Int, of targets: UpstreamTargets, areTunnels: Bool) -> Int? {
         switch self {
         case .permit:
-            ((areTunnels ? targets.tunnelPermits?.connections : nil) ?? targets.connectionPermits)
-                .nextWaiting(after: loop)
+            targets.permits(forTunnels: areTunnels).connections.nextWaiting(after: loop)
         case .place: targets.board.held.removeNext(after: loop)
         case .starved: nil
         }

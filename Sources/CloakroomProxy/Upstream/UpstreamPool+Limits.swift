@@ -20,6 +20,9 @@ extension UpstreamPool {
         } ?? true
     }
 
+    /// Whether a connection with room serves the waiter that has waited longest.
+    var service: PoolService { mayServe() ? .permitted : .held }
+
     /// Whether a connection whose lease has ended serves the waiter that has waited longest: not if the request is sent
     /// again because of the same target.
     func service(of connection: UpstreamConnection, isPassedOn: Bool) -> PoolService {

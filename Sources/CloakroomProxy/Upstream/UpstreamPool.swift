@@ -69,7 +69,7 @@ final class UpstreamPool {
         protocolVersion = version
         http2Metrics = version.allowsHTTP2 ? upstream.metrics.http2() : nil
         self.areTunnels = areTunnels
-        let tunnelPermits = areTunnels ? shared.tunnelPermits : nil
+        let permits = shared.permits(forTunnels: areTunnels)
         machine = Machine(
             PoolLimits(
                 pendingTimeout: pool.pendingTimeout.wholeNanoseconds,
@@ -78,8 +78,8 @@ final class UpstreamPool {
                 // With ALPN it is not known before.
                 streams: version.isMultiplexed ? pool.streams : 1,
                 targets: upstream.configuration.retry.connectTargets),
-            connections: tunnelPermits?.connections ?? shared.connectionPermits,
-            places: tunnelPermits?.queue ?? shared.queuePermits, loop: context.index, targets: targets.table.count)
+            connections: permits.connections, places: permits.queue, loop: context.index,
+            targets: targets.table.count)
         idleTimeout = pool.idleTimeout.wholeNanoseconds
         requestsPerConnection = pool.requestsPerConnection
         connectionLifetime = pool.connectionLifetime.wholeNanoseconds
@@ -201,27 +201,47 @@ final class UpstreamPool {
 
     /// - Returns: `nil` if an HTTP/2 connection has no room.
     func use(_ link: UpstreamLink, for waiter: Waiter) -> UpstreamLease? {
+        let lease: UpstreamLease
         switch link {
         case .http1(let connection):
-            if let probe = waiter.probe {
-                connection.isProbe = probe === connection.target.state
-                if !connection.isProbe { abandon(probe) }
-            }
             connection.use(isTimed: waiter.isTimed, now: context.now)
-            connection.isCounted = waiter.isCounted
-            if waiter.isFirst { outcomes.firstAttempts += 1 }
-            return .http1(connection)
+            connection.claims = claims(of: waiter, at: connection.target)
+            lease = .http1(connection)
         case .http2(let connection):
             guard let stream = connection.lease(isTimed: waiter.isTimed) else { return nil }
-            if let probe = waiter.probe {
-                stream.isProbe = probe === connection.target.state
-                if !stream.isProbe { abandon(probe) }
-            }
-            stream.isCounted = waiter.isCounted
-            if waiter.isFirst { outcomes.firstAttempts += 1 }
+            stream.claims = claims(of: waiter, at: connection.target)
             streams += 1
-            return .http2(stream)
+            lease = .http2(stream)
         }
+        if waiter.isFirst { outcomes.firstAttempts += 1 }
+        return lease
+    }
+
+    /// What a waiter has claimed, for a lease of a target. Another target that it was to probe is not probed.
+    private func claims(of waiter: Waiter, at target: TargetRuntime) -> LeaseClaims {
+        var claims = LeaseClaims(isCounted: waiter.isCounted)
+        if let probe = waiter.probe {
+            claims.isProbe = probe === target.state
+            if !claims.isProbe { abandon(probe) }
+        }
+        return claims
+    }
+
+    /// A lease has ended: gives up what it has claimed.
+    /// - Returns: Whether another event loop was notified that a request may begin.
+    @discardableResult
+    func giveUp(_ claims: inout LeaseClaims, at target: TargetRuntime) -> Bool {
+        if claims.isProbe {
+            // It ended without a result.
+            claims.isProbe = false
+            abandon(target.state)
+        }
+        guard hasLimits else { return false }
+        if claims.isCounted {
+            claims.isCounted = false
+            upstream.targets.board.leave()
+        }
+        return passOnPlace()
     }
 
     /// A waiter leaves without a connection.
@@ -273,20 +293,10 @@ final class UpstreamPool {
         if isClosed { updateGauges() }
     }
 
-    /// - Returns: Whether the event loop of another pool was notified that a request may begin.
+    /// - Returns: Whether another event loop was notified that a request may begin.
     private func leaseEnded(_ connection: UpstreamConnection) -> Bool {
         connection.endUse()
-        if connection.isProbe {
-            // It ended without a result.
-            connection.isProbe = false
-            abandon(connection.target.state)
-        }
-        guard hasLimits else { return false }
-        if connection.isCounted {
-            connection.isCounted = false
-            upstream.targets.board.leave()
-        }
-        return passOnPlace()
+        return giveUp(&connection.claims, at: connection.target)
     }
 
     /// Closes idle connections; leased ones are closed when they are returned.

@@ -17,24 +17,14 @@ extension UpstreamPool: UpstreamHTTP2Owner {
 
     func http2LeaseEnded(_ stream: UpstreamStream) {
         streams -= 1
-        if stream.isProbe {
-            // It ended without a result.
-            stream.isProbe = false
-            abandon(stream.target.state)
-        }
+        giveUp(&stream.claims, at: stream.target)
         if isClosed { updateGauges() }
-        guard hasLimits else { return }
-        if stream.isCounted {
-            stream.isCounted = false
-            upstream.targets.board.leave()
-        }
-        _ = passOnPlace()
     }
 
     func http2RoomChanged(_ connection: UpstreamHTTP2Connection) {
         if machine.waitingCount > 0 {
             expire()
-            machine.service = mayServe() ? .permitted : .held
+            machine.service = service
         }
         let link = UpstreamLink.http2(connection)
         perform(machine.room(link, leases: connection.leases, further: connection.room))
@@ -57,7 +47,7 @@ extension UpstreamPool: UpstreamHTTP2Owner {
     /// Serves waiters with further streams of a connection, or otherwise, until none can be served.
     func serveFurther(after link: UpstreamLink) {
         while true {
-            machine.service = mayServe() ? .permitted : .held
+            machine.service = service
             let action = machine.next(for: link)
             switch action {
             case .handOver(let other, let waiter):

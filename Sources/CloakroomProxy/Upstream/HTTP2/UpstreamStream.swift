@@ -17,10 +17,8 @@ final class UpstreamStream: Equatable {
     private(set) var delegate: (any UpstreamDelegate)?
     /// Whether the lease of the exchange has ended.
     private var isReleased = false
-    /// Whether its request counts as one in flight of the upstream.
-    var isCounted = false
-    /// Whether its request probes the target and has no result yet.
-    var isProbe = false
+    /// What the lease in progress has claimed.
+    var claims = LeaseClaims()
     /// Whether the target counts a request as waiting for its response head.
     private(set) var owesHead: Bool
     private var machine: UpstreamStreamStateMachine?

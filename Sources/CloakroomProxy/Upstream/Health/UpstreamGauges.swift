@@ -68,7 +68,7 @@ struct UpstreamGauges {
     }
 
     private func setPermits(of upstream: UpstreamRuntime) {
-        let permits = upstream.targets.connectionPermits
+        let permits = upstream.targets.permits.connections
         let common = upstream.configuration.pool.maxConnections - permits.guaranteed * permits.loops
         let available = permits.available
         upstream.metrics.setPermits(.available, available)

@@ -132,7 +132,7 @@ struct UpstreamGaugesTests {
         let upstream = config.upstreams[0]
         var gauges = UpstreamGauges()
         // Two are guaranteed to each of the two loops.
-        var ledger = PermitLedger(upstream.targets.connectionPermits, loop: 0)
+        var ledger = PermitLedger(upstream.targets.permits.connections, loop: 0)
         let taken = (0..<5).filter { _ in ledger.take() }
         #expect(taken.count == 5)
         gauges.update(upstream, now: second)
