@@ -44,9 +44,7 @@ final class LoopSnapshot {
         inFlightPerAddress = config.configuration.limits.inFlightPerAddress
         inFlightPerSession = config.configuration.limits.inFlightPerSession
         pressure = PressureRule(rate: config.configuration.limits.pressureRate)
-        headLimits = HeadLimits(
-            head: config.configuration.limits.head, fields: config.configuration.limits.fields,
-            target: config.configuration.limits.target)
+        headLimits = HeadLimits(config.configuration.limits)
     }
 
     /// The limit of clients that send or read slowly.
@@ -58,12 +56,11 @@ final class LoopSnapshot {
     /// Creates the pools. Those of the previous snapshot whose upstream is unchanged are kept with their connections.
     func open(on context: LoopContext, adopting previous: LoopSnapshot? = nil) {
         pools = config.upstreams.map { upstream in
-            let settings = UpstreamPool.Settings(connect: timeouts.connect, headLimits: headLimits)
-            if let pool = previous?.pools.first(where: { $0.serves(upstream, settings) }) {
+            if let pool = previous?.pools.first(where: { $0.upstream.targets === upstream.targets }) {
                 pool.adopt(upstream)
                 return pool
             }
-            return UpstreamPool(upstream, settings, context: context)
+            return UpstreamPool(upstream, context: context)
         }
     }
 
@@ -93,13 +90,12 @@ final class LoopSnapshot {
 
 /// The configured timeouts in nanoseconds, for arithmetic with times of the monotonic clock.
 struct TimeoutNanoseconds {
-    let header, bodyIdle, keepAlive, connect, responseHead, tunnelIdle: UInt64
+    let header, bodyIdle, keepAlive, responseHead, tunnelIdle: UInt64
 
     init(_ configuration: TimeoutsConfiguration) {
         header = configuration.header.wholeNanoseconds
         bodyIdle = configuration.bodyIdle.wholeNanoseconds
         keepAlive = configuration.keepAlive.wholeNanoseconds
-        connect = configuration.connect.wholeNanoseconds
         responseHead = configuration.responseHead.wholeNanoseconds
         tunnelIdle = configuration.tunnelIdle.wholeNanoseconds
     }

@@ -85,7 +85,8 @@ public final class ConfigSnapshot: Sendable {
             try upstreamTargets
             ?? configuration.upstreams.map {
                 try UpstreamTargets(
-                    $0, loops: configuration.eventLoops ?? System.coreCount, resolver: resolver, logger: logger)
+                    $0, loops: configuration.eventLoops ?? System.coreCount, timeouts: configuration.timeouts,
+                    limits: configuration.limits, resolver: resolver, logger: logger)
             }
         upstreams = zip(configuration.upstreams, shared).map { upstream, shared in
             let entry = UpstreamRuntime(upstream, shared, firstTarget: targets.count, metrics: telemetry.metrics)

@@ -42,19 +42,17 @@ public final class UpstreamTargets: Sendable {
 
     /// What pools use besides the configuration of their upstream.
     struct PoolSettings: Equatable {
-        /// Timeout of a connection attempt.
-        let connect: Duration
+        /// Timeout of a connection attempt, in nanoseconds.
+        let connect: UInt64
         /// Timeout of a response head: with ``connect``, the time after which a probe without a result is lost.
         let responseHead: Duration
         /// Limits of response heads.
-        let head, fields, target: Int
+        let headLimits: HeadLimits
 
         init(_ timeouts: TimeoutsConfiguration, _ limits: LimitsConfiguration) {
-            connect = timeouts.connect
+            connect = timeouts.connect.wholeNanoseconds
             responseHead = timeouts.responseHead
-            head = limits.head
-            fields = limits.fields
-            target = limits.target
+            headLimits = HeadLimits(limits)
         }
     }
 
@@ -305,5 +303,12 @@ extension UpstreamTargets: TargetSelecting {
             }
         let time = Timestamp(milliseconds: LoopClock().wallNanoseconds(at: now) / 1_000_000)
         targets.target(configured: target)?.record(kind, error, now: now, time: time)
+    }
+}
+
+extension HeadLimits {
+    /// The configured limits of message heads.
+    init(_ configuration: LimitsConfiguration) {
+        self.init(head: configuration.head, fields: configuration.fields, target: configuration.target)
     }
 }

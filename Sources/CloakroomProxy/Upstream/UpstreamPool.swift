@@ -11,17 +11,8 @@ import NIOCore
 final class UpstreamPool {
     typealias Machine = UpstreamPoolStateMachine<UpstreamLink, Waiter>
 
-    /// Settings that do not belong to the upstream.
-    struct Settings: Equatable {
-        /// Timeout of a connection attempt, in nanoseconds.
-        let connect: UInt64
-        /// Limits of response heads.
-        let headLimits: HeadLimits
-    }
-
     /// Its part of the configuration in effect.
     private(set) var upstream: UpstreamRuntime
-    let settings: Settings
     /// Retained: a connection attempt may outlive the other owners.
     let context: LoopContext
     private(set) var targets: TargetSet
@@ -58,9 +49,8 @@ final class UpstreamPool {
     let attemptTimeout: UInt64
 
     /// - Parameter areTunnels: Whether it is the pool for WebSockets of an upstream with HTTP/2.
-    init(_ upstream: UpstreamRuntime, _ settings: Settings, context: LoopContext, areTunnels: Bool = false) {
+    init(_ upstream: UpstreamRuntime, context: LoopContext, areTunnels: Bool = false) {
         self.upstream = upstream
-        self.settings = settings
         self.context = context
         let pool = upstream.configuration.pool
         let shared = upstream.targets
@@ -89,7 +79,7 @@ final class UpstreamPool {
         hasLimits = inFlight.upstream > 0 || inFlight.target > 0
         let attempt = upstream.configuration.retry.attemptTimeout.wholeNanoseconds
         attemptTimeout = attempt == 0 ? .max : attempt
-        if version.allowsHTTP2 { tunnels = UpstreamPool(upstream, settings, context: context, areTunnels: true) }
+        if version.allowsHTTP2 { tunnels = UpstreamPool(upstream, context: context, areTunnels: true) }
     }
 
     /// The pool for a request: WebSockets use HTTP/1.1.
@@ -98,12 +88,10 @@ final class UpstreamPool {
         return tunnels
     }
 
-    /// Whether it can serve an upstream of another configuration.
-    func serves(_ other: UpstreamRuntime, _ settings: Settings) -> Bool {
-        upstream.targets === other.targets && self.settings == settings
-    }
+    /// What it uses besides the configuration of its upstream.
+    var settings: UpstreamTargets.PoolSettings { upstream.targets.poolSettings }
 
-    /// Serves the upstream of a new configuration, for which ``serves(_:_:)`` holds.
+    /// Serves the upstream of a new configuration, which has the same targets.
     func adopt(_ other: UpstreamRuntime) {
         upstream = other
         tunnels?.adopt(other)
