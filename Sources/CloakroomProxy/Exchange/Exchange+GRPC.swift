@@ -24,18 +24,10 @@ extension Exchange {
     private var callTimeout: UInt64? {
         let head = request.head.bytes
         let bytes = head.readableBytesUInt8Span
-        for field in request.head.fields where field.name == .other && isTimeout(bytes, field.nameRange) {
+        for field in request.head.fields where field.isNamed(Self.timeoutName, in: bytes) {
             return GRPCTimeout.nanoseconds(bytes.extracting(field.valueRange.start..<field.valueRange.end))
         }
         return nil
-    }
-
-    private func isTimeout(_ bytes: Span<UInt8>, _ name: ByteRange) -> Bool {
-        guard name.count == Self.timeoutName.count else { return false }
-        for index in 0..<name.count where bytes[name.start + index] | 0x20 != Self.timeoutName[index] | 0x20 {
-            return false
-        }
-        return true
     }
 
     private static let timeoutName = Array("grpc-timeout".utf8)
@@ -67,10 +59,7 @@ extension GRPCStatus {
     /// The status among the fields of a section; `nil` without a known one.
     init?(of fields: some Sequence<FieldSlice>, in buffer: ByteBuffer) {
         let bytes = buffer.readableBytesUInt8Span
-        for field in fields where field.name == .other && field.nameRange.count == Self.name.count {
-            let start = field.nameRange.start
-            let isStatus = Self.name.indices.allSatisfy { bytes[start + $0] | 0x20 == Self.name[$0] | 0x20 }
-            guard isStatus else { continue }
+        for field in fields where field.isNamed(Self.name, in: bytes) {
             self.init(bytes.extracting(field.valueRange.start..<field.valueRange.end))
             return
         }
@@ -78,4 +67,16 @@ extension GRPCStatus {
     }
 
     private static let name = Array("grpc-status".utf8)
+}
+
+extension FieldSlice {
+    /// Whether a field without a ``KnownField`` has this name.
+    /// - Parameter name: In lower case.
+    fileprivate func isNamed(_ name: [UInt8], in bytes: Span<UInt8>) -> Bool {
+        guard self.name == .other, nameRange.count == name.count else { return false }
+        for index in 0..<name.count where Byte.lowerCase(bytes[nameRange.start + index]) != name[index] {
+            return false
+        }
+        return true
+    }
 }
