@@ -71,8 +71,8 @@ public struct GatewayMetrics: Sendable {
         config = ConfigMetrics(registry: registry)
     }
 
-    /// One handle per label value.
-    private static func handles<Value: CaseIterable & Hashable & RawRepresentable<String>, Handle>(
+    /// One handle per value of a label.
+    static func handles<Value: CaseIterable & Hashable & RawRepresentable<String>, Handle>(
         _ label: String, _ make: ([(String, String)]) -> Handle
     ) -> [Value: Handle] {
         Dictionary(uniqueKeysWithValues: Value.allCases.map { ($0, make([(label, $0.rawValue)])) })

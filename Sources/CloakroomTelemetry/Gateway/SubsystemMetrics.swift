@@ -91,14 +91,12 @@ public struct UpstreamCircuitMetrics: Sendable {
         healthy = registry.gauge(
             "cloakroom_upstream_healthy",
             help: "Whether a target of an upstream is used: 0 while its circuit is open.", labels: labels)
-        states = Dictionary(
-            uniqueKeysWithValues: CircuitState.allCases.map { state in
-                let handle = registry.gauge(
-                    "cloakroom_upstream_circuit_state",
-                    help: "The circuit of a target of an upstream: 1 for its current state, 0 for the others.",
-                    labels: labels + [("state", state.rawValue)])
-                return (state, handle)
-            })
+        states = GatewayMetrics.handles("state") {
+            registry.gauge(
+                "cloakroom_upstream_circuit_state",
+                help: "The circuit of a target of an upstream: 1 for its current state, 0 for the others.",
+                labels: labels + $0)
+        }
         // Handles that already exist keep their state.
         if states.values.allSatisfy({ $0.value == 0 }) { set(.closed) }
     }

@@ -33,22 +33,18 @@ public struct UpstreamMetrics: Sendable {
         queueTime = registry.histogram(
             "cloakroom_upstream_queue_seconds", help: "Time that requests waited for an upstream connection.",
             labels: labels)
-        permits = Dictionary(
-            uniqueKeysWithValues: UpstreamPermitKind.allCases.map { kind in
-                let handle = registry.gauge(
-                    "cloakroom_upstream_permits",
-                    help: "Permits for connections that event loops share, of an upstream: in use, and available.",
-                    labels: labels + [("kind", kind.rawValue)])
-                return (kind, handle)
-            })
-        rejections = Dictionary(
-            uniqueKeysWithValues: UpstreamRejectionCause.allCases.map { cause in
-                let handle = registry.counter(
-                    "cloakroom_upstream_rejected_total",
-                    help: "Requests rejected because no connection to an upstream was available, by cause.",
-                    labels: labels + [("cause", cause.rawValue)])
-                return (cause, handle)
-            })
+        permits = GatewayMetrics.handles("kind") {
+            registry.gauge(
+                "cloakroom_upstream_permits",
+                help: "Permits for connections that event loops share, of an upstream: in use, and available.",
+                labels: labels + $0)
+        }
+        rejections = GatewayMetrics.handles("cause") {
+            registry.counter(
+                "cloakroom_upstream_rejected_total",
+                help: "Requests rejected because no connection to an upstream was available, by cause.",
+                labels: labels + $0)
+        }
         var retries: [RetryKey: CounterHandle] = [:]
         for reason in RetryReason.allCases {
             for outcome in UpstreamRetryOutcome.allCases {

@@ -19,13 +19,11 @@ public struct UpstreamPeerMetrics: Sendable {
         estimate = registry.floatingPointGauge(
             "cloakroom_upstream_estimate_seconds",
             help: "Estimated time to the response head of a target; 0 if unknown.", labels: labels)
-        conditions = Dictionary(
-            uniqueKeysWithValues: TargetCondition.allCases.map { condition in
-                let handle = registry.gauge(
-                    "cloakroom_upstream_state", help: "The state of a target: 1 for its current one, 0 for the others.",
-                    labels: labels + [("state", condition.rawValue)])
-                return (condition, handle)
-            })
+        conditions = GatewayMetrics.handles("state") {
+            registry.gauge(
+                "cloakroom_upstream_state", help: "The state of a target: 1 for its current one, 0 for the others.",
+                labels: labels + $0)
+        }
         // Handles that already exist keep their state.
         if conditions.values.allSatisfy({ $0.value == 0 }) { set(.up) }
     }

@@ -11,27 +11,19 @@ public struct UpstreamTargetMetrics: Sendable {
     init(registry: PrometheusRegistry, upstream: String, target: String) {
         self.registry = registry
         let labels = [("upstream", upstream), ("target", target)]
-        ejections = Self.handles(EjectionReason.allCases) { reason in
+        ejections = GatewayMetrics.handles("reason") {
             registry.counter(
-                "cloakroom_upstream_ejections_total", help: "Ejections of a target, by reason.",
-                labels: labels + [("reason", reason.rawValue)])
+                "cloakroom_upstream_ejections_total", help: "Ejections of a target, by reason.", labels: labels + $0)
         }
-        checks = Self.handles(UpstreamCheckOutcome.allCases) { outcome in
+        checks = GatewayMetrics.handles("outcome") {
             registry.counter(
-                "cloakroom_upstream_checks_total", help: "Health checks of a target, by outcome.",
-                labels: labels + [("outcome", outcome.rawValue)])
+                "cloakroom_upstream_checks_total", help: "Health checks of a target, by outcome.", labels: labels + $0)
         }
-        connects = Self.handles(UpstreamConnectOutcome.allCases) { outcome in
+        connects = GatewayMetrics.handles("outcome") {
             registry.counter(
                 "cloakroom_upstream_connects_total", help: "Connection attempts to a target, by outcome.",
-                labels: labels + [("outcome", outcome.rawValue)])
+                labels: labels + $0)
         }
-    }
-
-    private static func handles<Value: Hashable, Handle>(
-        _ values: [Value], _ make: (Value) -> Handle
-    ) -> [Value: Handle] {
-        Dictionary(uniqueKeysWithValues: values.map { ($0, make($0)) })
     }
 
     /// Counts an ejection.
