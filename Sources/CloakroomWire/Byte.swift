@@ -125,6 +125,19 @@ public enum Byte {
         byte >= 0x30 && byte <= 0x39 ? Int(byte) - 0x30 : nil
     }
 
+    /// Returns the value of a decimal number without a sign, at most `largest`; `nil` if there is no digit or another
+    /// byte.
+    package static func number(_ digits: Span<UInt8>, atMost largest: Int) -> Int? {
+        guard digits.count > 0 else { return nil }
+        var value = 0
+        for index in 0..<digits.count {
+            guard let digit = decimal(digits[index]) else { return nil }
+            let (product, isOverflow) = value.multipliedReportingOverflow(by: 10)
+            value = isOverflow || product > largest - digit ? largest : product + digit
+        }
+        return value
+    }
+
     /// Returns the value of a hexadecimal digit.
     @inlinable @inline(__always)
     public static func hexadecimal(_ byte: UInt8) -> UInt64? {

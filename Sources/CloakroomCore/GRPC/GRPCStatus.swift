@@ -1,3 +1,5 @@
+import CloakroomWire
+
 /// The status of a gRPC call (gRPC over HTTP/2, "Responses").
 ///
 /// Folder `GRPC/`: what the gateway itself adds to gRPC calls: the status of local responses, and deadlines.
@@ -10,12 +12,7 @@ public enum GRPCStatus: Int, Sendable, CaseIterable {
     /// Parses the value of `grpc-status`.
     /// - Returns: `nil` if it is not a known status.
     public init?(_ value: Span<UInt8>) {
-        guard (1...2).contains(value.count) else { return nil }
-        var number = 0
-        for index in 0..<value.count {
-            guard (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(value[index]) else { return nil }
-            number = number * 10 + Int(value[index] - UInt8(ascii: "0"))
-        }
+        guard value.count <= 2, let number = Byte.number(value, atMost: 99) else { return nil }
         self.init(rawValue: number)
     }
 

@@ -1,18 +1,16 @@
+import CloakroomWire
+
 /// The field `grpc-timeout` (gRPC over HTTP/2, "Requests"): the time that the client waits for the whole call.
 public enum GRPCTimeout {
     /// Parses a value: 1 to 8 digits and a unit.
     /// - Returns: Nanoseconds; at most about 11,400 years fit the syntax, which are limited to `UInt64.max / 2`. `nil`
     ///   if the value is malformed.
     public static func nanoseconds(_ value: Span<UInt8>) -> UInt64? {
-        guard (2...9).contains(value.count) else { return nil }
-        var number: UInt64 = 0
-        for index in 0..<(value.count - 1) {
-            let byte = value[index]
-            guard (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) else { return nil }
-            number = number * 10 + UInt64(byte - UInt8(ascii: "0"))
-        }
-        guard let unit = unit(value[value.count - 1]) else { return nil }
-        let (product, overflow) = number.multipliedReportingOverflow(by: unit)
+        guard (2...9).contains(value.count),
+            let number = Byte.number(value.extracting(0..<(value.count - 1)), atMost: 99_999_999),
+            let unit = unit(value[value.count - 1])
+        else { return nil }
+        let (product, overflow) = UInt64(number).multipliedReportingOverflow(by: unit)
         return overflow ? .max / 2 : min(product, .max / 2)
     }
 

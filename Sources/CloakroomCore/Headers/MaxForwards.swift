@@ -25,19 +25,7 @@ public enum MaxForwards: Sendable, Equatable {
 
     /// Adds another occurrence of the field.
     mutating func add(_ range: ByteRange, _ bytes: Span<UInt8>) {
-        guard self == .absent, !range.isEmpty else {
-            self = .malformed
-            return
-        }
-        var value = 0
-        for index in range.start..<range.end {
-            let byte = bytes[index]
-            guard byte >= UInt8(ascii: "0"), byte <= UInt8(ascii: "9") else {
-                self = .malformed
-                return
-            }
-            value = min(value * 10 + Int(byte - UInt8(ascii: "0")), Self.largest)
-        }
-        self = .value(value)
+        let value = Byte.number(bytes.extracting(range.start..<range.end), atMost: Self.largest)
+        self = self == .absent ? value.map { .value($0) } ?? .malformed : .malformed
     }
 }
