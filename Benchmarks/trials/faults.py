@@ -23,18 +23,22 @@ def judge_return(lane, limit):
         lane.at_most(what, math.inf if back is None else back, limit, "s", figures, is_timing=True)
 
 
+def outage(lane, down, begin, up, end):
+    """A fault that begins and ends at these seconds of the trial. Notes when requests may suffer."""
+    lane.at(down)
+    lane.facts["down"] = lane.now()
+    begin()
+    lane.at(up)
+    end()
+    lane.facts["up"] = lane.now()
+
+
 class Killed(Trial):
     name = "1 killed"
     title = "kill -9 of one origin at 5 s, back 20 s later"
 
     def script(self, lane):
-        down, up = self.scaled(5), self.scaled(25)
-        lane.at(down)
-        lane.facts["down"] = lane.now()
-        lane.origins[0].kill()
-        lane.at(up)
-        lane.origins[0].start()
-        lane.facts["up"] = lane.now()
+        outage(lane, self.scaled(5), lane.origins[0].kill, self.scaled(25), lane.origins[0].start)
 
     def judge(self, lane, machine):
         errors = lane.records.errors()
@@ -87,13 +91,7 @@ class Frozen(Trial):
     least_seconds = 20
 
     def script(self, lane):
-        down, up = max(5, self.scaled(5)), max(13, self.scaled(25))
-        lane.at(down)
-        lane.facts["down"] = lane.now()
-        lane.origins[0].freeze()
-        lane.at(up)
-        lane.origins[0].thaw()
-        lane.facts["up"] = lane.now()
+        outage(lane, max(5, self.scaled(5)), lane.origins[0].freeze, max(13, self.scaled(25)), lane.origins[0].thaw)
 
     def judge(self, lane, machine):
         down, up = lane.facts["down"], lane.facts["up"]

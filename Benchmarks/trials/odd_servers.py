@@ -43,6 +43,8 @@ class OddServer(Trial):
     """How many requests for /odd are sent."""
     leaves_after = None
     """Seconds after which their clients leave."""
+    most_connections = None
+    """How many connections to the server there may be in all; None for any number."""
     works = 8
     """Threads that send requests for /work meanwhile."""
     fails_always = False
@@ -117,6 +119,8 @@ class OddServer(Trial):
             lane.goal("only requests for /odd may fail", set(facts["work"]) == {200}, figures)
         if violations := facts["violations"]:
             lane.goal("the protocol is kept", False, "; ".join(violations))
+        if self.most_connections:
+            lane.at_most("connections", facts["connections"], self.most_connections)
         self.judge_more(lane)
 
     def judge_more(self, lane):
@@ -160,9 +164,7 @@ class LargeHead(OddServer):
     title = "response heads of 64 KiB"
     behaviour = "large"
     odd = 40
-
-    def judge_more(self, lane):
-        lane.at_most("connections", lane.facts["connections"], 12)
+    most_connections = 12
 
 
 class Late(OddServer):
@@ -171,9 +173,7 @@ class Late(OddServer):
     behaviour = "late"
     odd = 1_000
     leaves_after = 0.01
-
-    def judge_more(self, lane):
-        lane.at_most("connections", lane.facts["connections"], 60)
+    most_connections = 60
 
 
 class Silent(OddServer):
