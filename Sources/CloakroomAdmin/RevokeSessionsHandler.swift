@@ -8,7 +8,7 @@ import Logging
 /// `POST /sessions/revoke`: ends the sessions of a user, or one session.
 ///
 /// The request has `Authorization: Bearer` with the admin token and a JSON object with exactly one member: `user`, the
-/// e-mail address entered at sign-in or the upstream's user id, or `session`, the 16 digits shown in logs. The response
+/// e-mail address or name entered at sign-in or the upstream's user id, or `session`, the 16 digits shown in logs. The response
 /// is `{"ended": n}`, or a problem document (RFC 9457). Wrong tokens are limited per address and in total: 429 with
 /// `Retry-After`. A cross-origin browser request is rejected, with or without a token.
 public struct RevokeSessionsHandler: Sendable {
@@ -19,18 +19,22 @@ public struct RevokeSessionsHandler: Sendable {
     private let token: Secret
     private let sessions: any SessionRevoking
     private let now: @Sendable () -> Timestamp
+    private let nameKind: @Sendable () -> AccountNameKind
     private let throttle = AdminTokenThrottle()
     private let rejections = RejectionLog()
 
     /// - Parameters:
     ///   - token: The admin token; an empty one rejects all requests.
     ///   - sessions: Ends the sessions.
+    ///   - nameKind: Returns the kind of the names that users sign in with.
     ///   - now: Returns the time.
     public init(
-        token: Secret, sessions: any SessionRevoking, now: @escaping @Sendable () -> Timestamp = Self.wallClock
+        token: Secret, sessions: any SessionRevoking, nameKind: @escaping @Sendable () -> AccountNameKind = { .email },
+        now: @escaping @Sendable () -> Timestamp = Self.wallClock
     ) {
         self.token = token
         self.sessions = sessions
+        self.nameKind = nameKind
         self.now = now
     }
 
@@ -83,12 +87,18 @@ public struct RevokeSessionsHandler: Sendable {
         }
     }
 
-    /// Ends the sessions of a user, identified by the address entered at sign-in or by the upstream's user id. The two
+    /// Ends the sessions of a user, identified by the address or name entered at sign-in or by the upstream's user id. The two
     /// kinds of names never coincide.
     private func revoke(_ user: String, from origin: AuditContext) async throws -> Int {
         let byID = try await sessions.revoke(userID: user, from: origin, now: now())
-        guard user.contains("@") else { return byID }
-        return byID + (try await sessions.revoke(user: AccountName(email: user), from: origin, now: now()))
+        let account: AccountName
+        switch nameKind() {
+        case .email:
+            guard user.contains("@") else { return byID }
+            account = AccountName(email: user)
+        case .text: account = AccountName(text: user)
+        }
+        return byID + (try await sessions.revoke(user: account, from: origin, now: now()))
     }
 
     /// Constant time for tokens of the right length.

@@ -30,13 +30,19 @@ struct ConfigScope {
 
     /// The sections of a mapping by name, in file order, followed by those that only flags name.
     func named(_ name: String) -> [(name: String, scope: ConfigScope)] {
+        names(name, flagDepth: 2).map { ($0, below([name, $0], isPresent: isPresent)) }
+    }
+
+    /// The names in a mapping, in file order, followed by those that only flags name.
+    /// - Parameter flagDepth: The minimum number of names after the mapping in a flag that names one.
+    private func names(_ name: String, flagDepth: Int) -> [String] {
         let path = path + [name]
         var names: [String] = []
         if case .value(let given) = reading.list(path + [YAMLProvider.names]) { names = given }
-        for flag in reading.flagPaths where flag.count > path.count + 1 && flag.starts(with: path) {
+        for flag in reading.flagPaths where flag.count >= path.count + flagDepth && flag.starts(with: path) {
             if !names.contains(flag[path.count]) { names.append(flag[path.count]) }
         }
-        return names.map { ($0, below([name, $0], isPresent: isPresent)) }
+        return names
     }
 
     /// The section at a path. A value that is not a section is an error; the section then counts as absent.
@@ -133,6 +139,17 @@ struct ConfigScope {
         let key = path + [name]
         if isPresent, reading.origin(key) == .defaultValue, !reading.invalidKeys.contains(key) {
             reading.reportMissing(key)
+        }
+    }
+
+    /// The entries of a mapping whose names are free, in file order, followed by those that only flags name. Malformed
+    /// ones are reported and omitted.
+    func entries<Value>(_ name: String, as format: ValueFormat<Value>) -> [(name: String, value: Value)] {
+        let section = section(name)
+        reading.document(section.path + ["MEMBER"]) { $0.expectation = format.expectation }
+        guard !reading.invalidKeys.contains(section.path) else { return [] }
+        return names(name, flagDepth: 1).compactMap { entry in
+            section.optional(entry, as: format).map { (entry, $0) }
         }
     }
 

@@ -27,12 +27,12 @@ struct SecretFilesProvider: StaticConfigProvider, Unprintable {
 
     /// Whether a key is a secret that can be given in a file.
     static func isSecret(_ path: [String]) -> Bool {
-        path.suffix(2) == ["apiToken", "value"] || secrets.contains(path)
+        path.suffix(2) == ["apiToken", "value"] || path.suffix(2) == ["client", "secret"] || secrets.contains(path)
     }
 
     /// Whether an environment variable contains a secret.
     static func isSecret(variable name: String) -> Bool {
-        ["_VALUE", "_TOKEN", "_SECRETS", "_PASSWORD", "_HEADERS"].contains(where: name.hasSuffix)
+        ["_VALUE", "_TOKEN", "_SECRET", "_SECRETS", "_PASSWORD", "_HEADERS"].contains(where: name.hasSuffix)
     }
 
     func value(forKey key: AbsoluteConfigKey, type: ConfigType) throws -> LookupResult {

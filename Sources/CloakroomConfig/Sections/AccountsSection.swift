@@ -4,6 +4,8 @@ import CloakroomCore
 ///
 /// - `prefix`: their path prefix; default `/auth`.
 /// - `upstream`: the upstream used for sign-in; default: the only upstream with `signIn`.
+/// - `name.member`: the member with the user name in a sign-in request; default `email`.
+/// - `name.kind`: `email` (default) or `text`.
 /// - `throttle`: whether sign-in attempts are throttled; default `true`.
 /// - `signInsPerAddress`: the maximum number of sign-in attempts from one address in 10 minutes, successful or not, 0
 ///   to 1,000,000; at most 20 of them for one account. Default 100; 0 means unlimited.
@@ -16,11 +18,12 @@ struct AccountsSection {
     init(from scope: ConfigScope, upstreams: UpstreamsSection) {
         let prefix = scope.value("prefix", as: Self.prefix, default: AccountsConfiguration().prefix)
         let (upstream, isUnambiguous) = Self.upstream(scope, upstreams)
+        let name = AccountsConfiguration.SignInName(from: scope.sectionWithDefaults("name"))
         let isThrottled = scope.value("throttle", as: .flag, default: AccountsConfiguration().isThrottled)
         let signInsPerAddress = scope.value(
             "signInsPerAddress", as: .integer(0...1_000_000), default: AccountsConfiguration().signInsPerAddress)
         configuration = AccountsConfiguration(
-            prefix: prefix, upstream: upstream, messages: scope.messages(), isThrottled: isThrottled,
+            prefix: prefix, upstream: upstream, name: name, messages: scope.messages(), isThrottled: isThrottled,
             signInsPerAddress: signInsPerAddress)
         self.isUnambiguous = isUnambiguous
     }
@@ -69,4 +72,18 @@ struct AccountsSection {
             }
             return path
         }, render: { $0 })
+}
+
+extension AccountsConfiguration.SignInName {
+    /// `accounts.name`.
+    fileprivate init(from scope: ConfigScope) {
+        let defaults = Self()
+        let member = scope.value("member", as: .memberName, default: defaults.member)
+        if member == "password" {
+            scope.report(
+                ConfigValueError("password is the member of the password", "write another name such as username"),
+                at: "member")
+        }
+        self.init(member: member, kind: scope.value("kind", as: .choice(), default: defaults.kind))
+    }
 }

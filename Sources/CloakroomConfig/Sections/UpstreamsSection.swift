@@ -96,11 +96,10 @@ extension UpstreamConfiguration {
             retry: RetryConfiguration(from: scope.sectionWithDefaults("retry")),
             preserveHost: scope.value("preserveHost", as: .flag, default: true),
             apiToken: APIToken(from: scope.section("apiToken")),
-            signIn: IdentityEndpointConfiguration(
-                from: scope.section("signIn"), credentials: .basic, canBeRejected: true),
-            refresh: IdentityEndpointConfiguration(from: scope.section("refresh"), canBeRejected: true),
-            revoke: IdentityEndpointConfiguration(from: scope.section("revoke")),
-            user: IdentityEndpointConfiguration(from: scope.section("user"), method: "GET", isUser: true),
+            signIn: IdentityEndpointConfiguration(.signIn, from: scope.section("signIn")),
+            refresh: IdentityEndpointConfiguration(.refresh, from: scope.section("refresh")),
+            revoke: IdentityEndpointConfiguration(.revoke, from: scope.section("revoke")),
+            user: IdentityEndpointConfiguration(.user, from: scope.section("user")),
             sessionSource: scope.value("sessionSource", as: .name, default: name),
             pool: PoolConfiguration(from: scope.sectionWithDefaults("pool"), protocolVersion: version))
         checkInFlight(scope)
@@ -114,45 +113,6 @@ extension UpstreamConfiguration {
                 "\(inFlight.upstream) is never reached: the pool has at most \(pool.maxConnections) connections, and"
                     + " with http1 each serves one request at a time",
                 "lower it, or raise pool.maxConnections"), at: "upstream")
-    }
-}
-
-extension IdentityEndpointConfiguration {
-    /// A token call.
-    ///
-    /// - `method`: default `POST`, for `user` `GET`.
-    /// - `path`: without a query. Required.
-    /// - `credentials`: `basic`, `bearer` or `json`; default `bearer`, for `signIn` `basic`.
-    /// - `accessToken`, `refreshToken`: member names in the response, joined by dots; default `accessToken`,
-    ///   `refreshToken`.
-    /// - `expiresIn`: the same for the lifetime in seconds; default: the `exp` claim of a JWT is used.
-    /// - `rejectedStatuses`, of `signIn` and `refresh` only: the statuses, 400 to 499, that reject the password or the
-    ///   refresh token; default 400, 401, 403, 422 for `signIn`, 401 for `refresh`.
-    /// - `id`, for `user` only: the same for the user's id, a string or an integer, which identifies the account;
-    ///   default `id`. If the response has none, the account is the name entered at sign-in.
-    /// - Returns: `nil` if the section is absent or invalid.
-    fileprivate init?(
-        from scope: ConfigScope, method: String = "POST", credentials: CredentialFormat = .bearer,
-        canBeRejected: Bool = false, isUser: Bool = false
-    ) {
-        let method = scope.value("method", as: .method, default: method)
-        if let warning = MethodRules.warning(about: method) { scope.warn(warning, at: "method") }
-        let path = scope.required("path", as: .path)
-        let credentials = scope.value("credentials", as: .choice(), default: credentials)
-        let accessToken = scope.value("accessToken", as: .members, default: "accessToken")
-        let refreshToken = scope.value("refreshToken", as: .members, default: "refreshToken")
-        let expiresIn = scope.optional("expiresIn", as: .members)
-        let rejected = canBeRejected ? scope.list("rejectedStatuses", as: .integer(400...499)) : nil
-        if let rejected, rejected.isEmpty {
-            scope.report(
-                ConfigValueError("must not be empty", "write at least one, such as 401"), at: "rejectedStatuses")
-        }
-        let userID = isUser ? scope.value("id", as: .members, default: "id") : "id"
-        guard let path else { return nil }
-        self.init(
-            method: method, path: path, credentials: credentials, accessToken: accessToken,
-            refreshToken: refreshToken, expiresIn: expiresIn, rejectedStatuses: rejected.map(Set.init),
-            userID: userID)
     }
 }
 

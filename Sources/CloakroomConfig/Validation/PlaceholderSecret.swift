@@ -55,7 +55,9 @@ enum PlaceholderRules {
         for path in reading.placeholders where isExposed || isAdminExposed && path == admin.scope.path + ["token"] {
             let suggestion =
                 path.contains("apiToken")
-                ? "write the token that the upstream issued" : "make one with openssl rand -base64 48"
+                ? "write the token that the upstream issued"
+                : path.contains("client")
+                    ? "write the secret that the upstream issued" : "make one with openssl rand -base64 48"
             reading.report(
                 ConfigValueError(
                     "must not be a published placeholder", "\(suggestion), or listen on loopback only"),

@@ -9,8 +9,9 @@ import Foundation
 /// ``throttleBytes`` in common.
 ///
 /// Every lookup by account (a user's session list, sign-out everywhere) uses this name and never the typed text. The
-/// first byte distinguishes the kinds of names, so that names of different kinds are never equal: a typed name does not
-/// begin with a control character; a user id begins with byte 2. Byte 1 is reserved for the subject of an issuer.
+/// first byte distinguishes the kinds of names, so that names of different kinds are never equal: an e-mail address does not
+/// begin with a control character; a user id begins with byte 2, a typed name that is no e-mail address with byte 3.
+/// Byte 1 is reserved for the subject of an issuer.
 public struct AccountName: Sendable, Hashable, CustomStringConvertible, CustomReflectable {
     /// The bytes that are compared and hashed.
     public let canonicalBytes: [UInt8]
@@ -27,6 +28,12 @@ public struct AccountName: Sendable, Hashable, CustomStringConvertible, CustomRe
         // Normalized before and after lowercasing, which maps composed characters and may produce decomposed ones.
         let composed = String(scalars[start..<end]).precomposedStringWithCanonicalMapping
         canonicalBytes = Array(composed.lowercased().precomposedStringWithCanonicalMapping.utf8)
+    }
+
+    /// Creates the name of an account from a typed name of kind ``AccountNameKind/text``: unchanged, because an upstream
+    /// may distinguish all spellings. Attempts to sign in are nevertheless counted for all of them together.
+    public init(text: String) {
+        canonicalBytes = [3] + Array(text.utf8)
     }
 
     /// Creates the name of an account from the upstream's user id.

@@ -1,24 +1,63 @@
+/// What users sign in with.
+public enum AccountNameKind: String, Sendable, Hashable, CaseIterable {
+    /// An e-mail address. Its case and its Unicode normalization have no meaning.
+    case email
+    /// Any name of 1 to 254 bytes without control characters. Different bytes are different names: `Jo` is not `jo`.
+    case text
+}
+
 /// Sign-in credentials. Held no longer than the sign-in call.
 public struct Credentials: Sendable, Equatable, CustomStringConvertible, CustomReflectable {
-    /// The e-mail address, unchanged.
-    public let email: String
+    /// The user name, unchanged.
+    public let name: String
+    /// The kind of the name.
+    public let kind: AccountNameKind
     /// The password.
     public let password: Secret
 
     /// Validates an e-mail address and a password.
     /// - Throws: ``CredentialsError`` which names the invalid one.
     public init(email: String, password: Secret) throws(CredentialsError) {
-        guard Self.looksLikeEmail(email) else { throw .email }
+        try self.init(name: email, kind: .email, password: password)
+    }
+
+    /// Validates a user name and a password.
+    /// - Throws: ``CredentialsError`` which names the invalid one.
+    public init(name: String, kind: AccountNameKind, password: Secret) throws(CredentialsError) {
+        switch kind {
+        case .email: guard Self.looksLikeEmail(name) else { throw .name }
+        case .text: guard Self.isName(name) else { throw .name }
+        }
         guard !password.isEmpty else { throw .password }
         guard password.bytes.allSatisfy({ $0 >= 0x20 && $0 != 0x7f }) else { throw .password }
-        self.email = email
+        self.name = name
+        self.kind = kind
         self.password = password
+    }
+
+    /// The account that the typed name identifies.
+    public var account: AccountName {
+        switch kind {
+        case .email: AccountName(email: name)
+        case .text: AccountName(text: name)
+        }
     }
 
     /// Always `<redacted>`.
     public var description: String { "<redacted>" }
     /// Has no children.
     public var customMirror: Mirror { Mirror(self, children: []) }
+
+    /// Control characters and line separators could end a field or a line; all others are the upstream's concern.
+    private static func isName(_ text: String) -> Bool {
+        guard (1...254).contains(text.utf8.count) else { return false }
+        return text.unicodeScalars.allSatisfy { scalar in
+            switch scalar.properties.generalCategory {
+            case .control, .lineSeparator, .paragraphSeparator: false
+            default: true
+            }
+        }
+    }
 
     /// One `@` with a non-empty local part and a dotted domain, at most 254 bytes (RFC 5321 §4.5.3.1.3), and no
     /// character with a special meaning in transit: controls, spaces, quotes, separators. A colon would end the name in
@@ -51,8 +90,8 @@ public struct Credentials: Sendable, Equatable, CustomStringConvertible, CustomR
 
 /// Which of the credentials is invalid.
 public enum CredentialsError: Error, Sendable, Equatable {
-    /// The e-mail address is malformed.
-    case email
+    /// The user name is malformed.
+    case name
     /// The password is empty or contains control characters.
     case password
 }

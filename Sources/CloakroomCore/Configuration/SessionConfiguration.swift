@@ -128,10 +128,26 @@ public struct CookieConfiguration: Sendable, Equatable {
 
 /// The gateway's own endpoints for sign-in and sign-out.
 public struct AccountsConfiguration: Sendable, Equatable {
+    /// What users sign in with at the gateway.
+    public struct SignInName: Sendable, Equatable {
+        /// The member of the JSON object or the form that holds the name: 1 to 64 bytes, not `password`.
+        public var member: String
+        /// The kind of the name.
+        public var kind: AccountNameKind
+
+        /// Creates a configuration of the name.
+        public init(member: String = "email", kind: AccountNameKind = .email) {
+            self.member = member
+            self.kind = kind
+        }
+    }
+
     /// The path prefix of the endpoints, without a trailing slash.
     public var prefix: String
     /// Index of the upstream that signs users in; `nil` disables the endpoints.
     public var upstream: Int?
+    /// What users sign in with.
+    public var name: SignInName
     /// Sentences for users, by problem code.
     public var messages: [ProblemCode: String]
     /// Whether sign-in attempts are throttled. Only load tests disable this.
@@ -142,11 +158,13 @@ public struct AccountsConfiguration: Sendable, Equatable {
 
     /// Creates a configuration of the endpoints.
     public init(
-        prefix: String = "/auth", upstream: Int? = 0, messages: [ProblemCode: String] = [:], isThrottled: Bool = true,
+        prefix: String = "/auth", upstream: Int? = 0, name: SignInName = SignInName(),
+        messages: [ProblemCode: String] = [:], isThrottled: Bool = true,
         signInsPerAddress: Int = 100
     ) {
         self.prefix = prefix
         self.upstream = upstream
+        self.name = name
         self.messages = messages
         self.isThrottled = isThrottled
         self.signInsPerAddress = signInsPerAddress

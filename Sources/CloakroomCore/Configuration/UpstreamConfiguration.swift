@@ -95,53 +95,6 @@ public struct APIToken: Sendable, Equatable {
     }
 }
 
-/// An identity call to an upstream: its method and path, its credential format, and the members of its response.
-public struct IdentityEndpointConfiguration: Sendable, Equatable {
-    /// The credential format.
-    public enum CredentialFormat: String, Sendable, Hashable, CaseIterable {
-        /// `Authorization: Basic`, UTF-8 (RFC 7617).
-        case basic
-        /// `Authorization: Bearer` with the token that the call refers to (RFC 6750).
-        case bearer
-        /// A JSON object: `email` and `password`, or `refreshToken`.
-        case json
-    }
-
-    /// The method, upper case.
-    public var method: String
-    /// The path, which begins with a slash.
-    public var path: String
-    /// The credential format.
-    public var credentials: CredentialFormat
-    /// The path of the access token in the JSON response, as member names joined by dots.
-    public var accessToken: String
-    /// The path of the refresh token; a response without it means that the upstream supports no refresh.
-    public var refreshToken: String
-    /// The path of the access token's lifetime in seconds; `nil` uses `exp` if the token is a JWT.
-    public var expiresIn: String?
-    /// The statuses, 400...499, that mean a rejected password or refresh token if the response has no OAuth error code;
-    /// `nil` is 400, 401, 403, 422 for a sign-in and 401 for a refresh.
-    public var rejectedStatuses: Set<Int>?
-    /// The path of the user's id in the response of a `user` call: a string or an integer. Ignored for other calls.
-    public var userID: String
-
-    /// Creates an identity call.
-    public init(
-        method: String = "POST", path: String, credentials: CredentialFormat = .bearer,
-        accessToken: String = "accessToken", refreshToken: String = "refreshToken", expiresIn: String? = nil,
-        rejectedStatuses: Set<Int>? = nil, userID: String = "id"
-    ) {
-        self.method = method
-        self.path = path
-        self.credentials = credentials
-        self.accessToken = accessToken
-        self.refreshToken = refreshToken
-        self.expiresIn = expiresIn
-        self.rejectedStatuses = rejectedStatuses
-        self.userID = userID
-    }
-}
-
 /// Limits of the connections to one upstream, across all event loops.
 public struct PoolConfiguration: Sendable, Equatable {
     /// The maximum number of connections, 1...65535.

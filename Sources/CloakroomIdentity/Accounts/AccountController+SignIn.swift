@@ -35,13 +35,14 @@ extension AccountController {
     private func verdict(on request: AccountRequest, since start: AttemptStart) async -> CredentialCheck {
         let credentials: Credentials
         do {
-            credentials = try SignInRequestParser.read(request)
+            credentials = try SignInRequestParser.read(request, name: accounts.name)
         } catch {
             note(.invalid, accountHash: nil, since: start, request)
-            return .rejected(problem(error.code))
+            let isText = error == .invalid && accounts.name.kind == .text
+            return .rejected(problem(error.code, detail: isText ? "Enter a user name and a password." : nil))
         }
         // All spellings of an account map to the same account, in the throttle and in the log.
-        let account = AccountName(email: credentials.email)
+        let account = credentials.account
         let accountHash = hashes.hash(account)
         var attempt: SignInAttempt?
         do throws(SessionStoreError) {
@@ -137,7 +138,8 @@ extension AccountController {
             AccountResponse(
                 Problem(
                     .unauthorized,
-                    detail: accounts.messages[.unauthorized] ?? "The email/password combination is invalid.",
+                    detail: accounts.messages[.unauthorized]
+                        ?? "The \(accounts.name.kind == .email ? "email" : "name")/password combination is invalid.",
                     reason: .invalidCredentials))
         case .unreachable, .busy: problem(.unreachable, status: 502)
         case .timedOut: problem(.unreachable, status: 504)

@@ -161,8 +161,12 @@ public struct AccountController: AccountEndpointHandler {
     }
 
     /// A problem response with the configured sentence, if there is one.
-    func problem(_ code: ProblemCode, status: Int? = nil, retryAfter: Int? = nil) -> AccountResponse {
-        AccountResponse(Problem(code, status: status, detail: accounts.messages[code], retryAfter: retryAfter))
+    /// - Parameter detail: The sentence instead of the code's usual one; a configured one takes precedence.
+    func problem(
+        _ code: ProblemCode, status: Int? = nil, detail: String? = nil, retryAfter: Int? = nil
+    ) -> AccountResponse {
+        AccountResponse(
+            Problem(code, status: status, detail: accounts.messages[code] ?? detail, retryAfter: retryAfter))
     }
 
     func storeFailure(_ error: SessionStoreError) -> AccountResponse {

@@ -10,12 +10,14 @@ enum TokenResponse {
 
     /// - Parameter onInvalidLifetime: Called if the response has an invalid lifetime.
     /// - Returns: `nil` for an invalid response: not JSON, no access token, or a token that is not allowed in a header
-    ///   field. The refresh token may be missing.
+    ///   field. The refresh token may be missing. With OAuth also for another token type than `bearer`, in any case (RFC
+    ///   6749 §5.1, §7.1): such a token is useless, or a danger, in `Authorization: Bearer`.
     static func read(
         _ body: [UInt8], configuration: IdentityEndpointConfiguration, now: Timestamp,
         onInvalidLifetime: () -> Void = {}
     ) -> TokenSet? {
         guard let document = JSONValue(document: body),
+            configuration.credentials != .oauth || isBearer(document),
             let accessToken = document[path: configuration.accessToken].flatMap(token)
         else { return nil }
         var refreshToken: [UInt8]?
@@ -33,6 +35,11 @@ enum TokenResponse {
         return TokenSet(
             authorization: Secret(bytes: authorization), refreshToken: refreshToken.map(Secret.init(bytes:)),
             accessTokenExpiresAt: lifetime.end, obtainedAt: now)
+    }
+
+    private static func isBearer(_ document: JSONValue) -> Bool {
+        guard case .string(let type) = document[path: "token_type"] else { return false }
+        return type.utf8.lazy.map { $0 | 0x20 }.elementsEqual("bearer".utf8)
     }
 
     private static func lifetime(
@@ -124,50 +131,5 @@ enum AccessTokenExpiry: Equatable {
         }
         base64.append(contentsOf: repeatElement(UInt8(ascii: "="), count: (4 - base64.count % 4) % 4))
         return Data(base64Encoded: Data(base64)).map(Array.init)
-    }
-}
-
-/// Classifies an upstream's unsuccessful response to an identity call.
-///
-/// Only two conditions concern the credential: the OAuth code `invalid_grant` (RFC 6749 §5.2), and a status that the
-/// call's configuration lists. All others concern the gateway's configuration or the upstream's condition, and must
-/// neither reject a password nor end a session.
-enum RejectedCall {
-    /// Statuses that reject a sign-in, unless the configuration lists others.
-    static let signInStatuses: Set<Int> = [400, 401, 403, 422]
-    /// Statuses that reject a refresh token, unless the configuration lists others.
-    static let refreshStatuses: Set<Int> = [401]
-
-    /// The kind of failure.
-    /// - Parameters:
-    ///   - body: The response's body; may have any content.
-    ///   - needsBody: Whether the status alone does not reject the credential because the body is incomplete: it might
-    ///     have named another cause.
-    ///   - rejected: The statuses that reject the credential.
-    static func kind(
-        status: Int, body: [UInt8], needsBody: Bool = false, rejected: Set<Int>
-    ) -> TokenClientError.Kind {
-        if status >= 500 { return .unreachable }
-        guard (400...499).contains(status) else { return .invalidResponse }
-        switch oauthCode(body) {
-        case "invalid_grant": return .rejected
-        case let code?:
-            if let reason = IdentityMisconfiguration(oauthCode: code) { return .misconfigured(reason) }
-        case nil: break
-        }
-        if rejected.contains(status) { return needsBody ? .invalidResponse : .rejected }
-        switch status {
-        case 408, 425, 429: return .busy
-        case 403: return .misconfigured(.forbidden)
-        case 404: return .misconfigured(.notFound)
-        default: return .misconfigured(.requestRejected)
-        }
-    }
-
-    /// The member `error` of a JSON object. Other dialects put a sentence or a code of their own there.
-    private static func oauthCode(_ body: [UInt8]) -> String? {
-        guard !body.isEmpty, case .string(let code) = JSONValue(document: body)?[path: "error"], code.utf8.count <= 64
-        else { return nil }
-        return code
     }
 }

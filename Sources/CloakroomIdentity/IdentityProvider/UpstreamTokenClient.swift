@@ -75,41 +75,40 @@ public final class UpstreamTokenClient: TokenClient {
     public func signIn(
         _ credentials: Credentials, traceparent: String?, now: Timestamp
     ) async throws(TokenClientError) -> SignInResult {
-        guard let configuration = upstream.signIn,
-            let credential = IdentityRequest.Credential.signIn(credentials, configuration: configuration)
-        else {
-            throw TokenClientError(.invalidResponse, in: .signIn)
+        guard let configuration = upstream.signIn else { throw TokenClientError(.invalidResponse, in: .signIn) }
+        // An upstream that takes Basic credentials has no user whose name contains a colon.
+        guard let request = RequestCredentials.signIn(credentials, configuration: configuration) else {
+            throw TokenClientError(.rejected, in: .signIn)
         }
-        let response = try await send(
-            configuration, credential, traceparent: traceparent, timeout: timeout, call: .signIn)
-        try check(response, rejected: configuration.rejectedStatuses ?? RejectedCall.signInStatuses, call: .signIn)
+        let response = try await send(configuration, request, traceparent: traceparent, timeout: timeout, call: .signIn)
+        try check(response, configuration, call: .signIn)
         guard
             let tokens = TokenResponse.read(
                 response.body, configuration: configuration, now: now, onInvalidLifetime: noteInvalidLifetime)
         else { throw TokenClientError(.invalidResponse, in: .signIn) }
         let document = try await firstUser(credentials, tokens: tokens, traceparent: traceparent)
-        let name = AccountName(email: credentials.email)
+        let name = credentials.account
         let account = UserIdentity.account(in: document, upstream) ?? name
         return SignInResult(tokens: tokens, user: UserProfile(json: document, account: account, name: name))
     }
 
     /// Exchanges a refresh token for new tokens. The call is sent once at most, on a connection of its own: the call
     /// may spend the refresh token, and an upstream that receives a spent one again treats it as stolen.
-    /// - Throws: ``TokenClientError``; of kind `rejected` only if the upstream responded with the OAuth code
-    ///   `invalid_grant` (RFC 6749 §5.2), or without such a code and with a status that the configuration lists, by
-    ///   default 401. A response whose body was truncated, late or too large rejects nothing: it is `invalidResponse`
+    /// - Throws: ``TokenClientError``; of kind `rejected` only if the upstream responded with a code that the configuration
+    ///   lists, by default the OAuth code `invalid_grant` (RFC 6749 §5.2), or without a known code and with a status that
+    ///   the configuration lists, by default 401; with the format `oauth` only the code counts. A response whose body was truncated, late or too large rejects nothing: it is `invalidResponse`
     ///   instead. Without a refresh call or a refresh token it is `invalidResponse`, which ends no session.
     public func refresh(
         _ tokens: TokenSet, traceparent: String?, now: Timestamp
     ) async throws(TokenClientError) -> TokenSet {
         guard let configuration = upstream.refresh, let refreshToken = tokens.refreshToken,
-            let credential = IdentityRequest.Credential.refreshToken(refreshToken, configuration: configuration)
+            let request = RequestCredentials.refresh(refreshToken, configuration: configuration)
         else {
             throw TokenClientError(.invalidResponse, in: .refresh)
         }
         let response = try await send(
-            configuration, credential, traceparent: traceparent, timeout: timeout, call: .refresh)
-        try check(response, rejected: configuration.rejectedStatuses ?? RejectedCall.refreshStatuses, call: .refresh)
+            configuration, request, traceparent: traceparent, timeout: timeout, call: .refresh)
+        try check(response, configuration, call: .refresh)
         guard
             var refreshed = TokenResponse.read(
                 response.body, configuration: configuration, now: now, onInvalidLifetime: noteInvalidLifetime)
@@ -133,14 +132,15 @@ public final class UpstreamTokenClient: TokenClient {
     ///   invalid already.
     public func revoke(_ tokens: TokenSet, traceparent: String?) async throws(TokenClientError) {
         guard let configuration = upstream.revoke, let refreshToken = tokens.refreshToken,
-            let credential = IdentityRequest.Credential.refreshToken(refreshToken, configuration: configuration)
+            let request = RequestCredentials.revocation(refreshToken, configuration: configuration)
         else { return }
         let response = try await send(
-            configuration, credential, traceparent: traceparent, timeout: min(timeout, Self.revokeTimeout),
+            configuration, request, traceparent: traceparent, timeout: min(timeout, Self.revokeTimeout),
             call: .revoke)
-        // A token that the upstream rejects is already invalid, which is the goal of the call.
-        guard response.status != 401 else { return }
-        try check(response, rejected: [], call: .revoke)
+        // A token that the upstream rejects is already invalid, which is the goal of the call. With OAuth an invalid token
+        // is 200, and 401 means that the client's own credentials are wrong (RFC 7009 §2.2).
+        guard response.status != 401 || configuration.credentials == .oauth else { return }
+        try check(response, configuration, call: .revoke)
     }
 
     private func noteInvalidLifetime() {
@@ -172,11 +172,11 @@ public final class UpstreamTokenClient: TokenClient {
     ) async throws(TokenClientError) -> [UInt8]? {
         guard let configuration = upstream.user else { return nil }
         let response = try await send(
-            configuration, .authorization(tokens.authorization), traceparent: traceparent, timeout: timeout, call: .user
+            configuration, .accessToken(tokens), traceparent: traceparent, timeout: timeout, call: .user
         )
         // The token was issued just before: a rejection contradicts the upstream's own response.
         guard response.status != 401 else { throw TokenClientError(.invalidResponse, in: .user) }
-        try check(response, rejected: [], call: .user)
+        try check(response, configuration, call: .user)
         guard let document = UserDocument.read(response.body, excluding: [tokens] + (previous.map { [$0] } ?? []))
         else {
             throw TokenClientError(.invalidResponse, in: .user)
@@ -185,12 +185,12 @@ public final class UpstreamTokenClient: TokenClient {
     }
 
     private func send(
-        _ configuration: IdentityEndpointConfiguration, _ credential: IdentityRequest.Credential, traceparent: String?,
-        timeout: Duration,
-        call: TokenClientError.Operation
+        _ configuration: IdentityEndpointConfiguration, _ credentials: RequestCredentials, traceparent: String?,
+        timeout: Duration, call: TokenClientError.Operation
     ) async throws(TokenClientError) -> IdentityTransport.Response {
         let identityCall = IdentityRequest(
-            configuration: configuration, credential: credential, apiToken: upstream.apiToken, traceparent: traceparent,
+            configuration: configuration, credentials: credentials, apiToken: upstream.apiToken,
+            traceparent: traceparent,
             isIdempotent: call != .refresh, readsErrors: call == .signIn || call == .refresh,
             isFollowUp: call == .user || call == .revoke)
         do {
@@ -200,15 +200,22 @@ public final class UpstreamTokenClient: TokenClient {
         }
     }
 
-    /// - Parameter rejected: The statuses that reject the credential.
     private func check(
-        _ response: IdentityTransport.Response, rejected: Set<Int>, call: TokenClientError.Operation
+        _ response: IdentityTransport.Response, _ configuration: IdentityEndpointConfiguration,
+        call: TokenClientError.Operation
     ) throws(TokenClientError) {
-        guard !response.isSuccess else { return }
-        // An incomplete response must not end a session.
+        let rules = RejectedCall.Rules(configuration, of: call)
+        if response.isSuccess {
+            guard configuration.success.accepts(status: response.status) else {
+                throw TokenClientError(.invalidResponse, in: call)
+            }
+            guard configuration.success.accepts(body: response.body) else {
+                throw TokenClientError(RejectedCall.kind(unsuccessful: response.body, rules: rules), in: call)
+            }
+            return
+        }
         let kind = RejectedCall.kind(
-            status: response.status, body: response.body, needsBody: call == .refresh && !response.isWhole,
-            rejected: rejected)
+            status: response.status, body: response.body, isWhole: response.isWhole, rules: rules)
         throw TokenClientError(kind, in: call, isUnjudged: response.status >= 500)
     }
 }

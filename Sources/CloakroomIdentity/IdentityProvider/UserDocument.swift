@@ -45,9 +45,10 @@ enum UserDocument {
         }
     }
 
-    /// The fallback document if the upstream returns no user data: the address used for the sign-in.
+    /// The fallback document if the upstream returns no user data: the address or the name used for the sign-in.
     static func fallback(from credentials: Credentials) -> [UInt8]? {
-        guard let document = try? JSONEncoder().encode(["email": credentials.email]) else { return nil }
+        let member = credentials.kind == .email ? "email" : "name"
+        guard let document = try? JSONEncoder().encode([member: credentials.name]) else { return nil }
         return Array(document)
     }
 }

@@ -25,38 +25,48 @@ enum SignInRequestParser {
         }
     }
 
-    static func read(_ request: AccountRequest) throws(SignInInputError) -> Credentials {
+    /// - Parameter name: The member and the kind of the user name.
+    static func read(
+        _ request: AccountRequest, name: AccountsConfiguration.SignInName = .init()
+    ) throws(SignInInputError) -> Credentials {
         if let authorization = request.authorization {
             switch BasicAuthorization.read(authorization) {
-            case .pair(let name, let password): return try credentials(email: name, password: password)
+            case .pair(let text, let password): return try credentials(text, name.kind, password)
             case .malformed: throw .malformed
             case .otherScheme: break
             }
         }
         guard !request.body.isEmpty else { throw .invalid }
         switch request.contentType.map(mediaType) {
-        case "application/json": return try json(request.body)
-        case "application/x-www-form-urlencoded": return try form(request.body)
+        case "application/json": return try json(request.body, name)
+        case "application/x-www-form-urlencoded": return try form(request.body, name)
         default: throw .unsupportedMediaType
         }
     }
 
-    private static func json(_ body: Secret) throws(SignInInputError) -> Credentials {
+    private static func json(
+        _ body: Secret, _ name: AccountsConfiguration.SignInName
+    ) throws(SignInInputError) -> Credentials {
         guard let document = JSONValue(document: body.bytes) else { throw .malformed }
-        guard case .string(let email) = document[path: "email"], case .string(let password) = document[path: "password"]
+        guard case .object(let members) = document, case .string(let text)? = members[JSONMemberName(name.member)],
+            case .string(let password)? = members["password"]
         else { throw .invalid }
-        return try credentials(email: email, password: Secret(password))
+        return try credentials(text, name.kind, Secret(password))
     }
 
-    private static func form(_ body: Secret) throws(SignInInputError) -> Credentials {
+    private static func form(
+        _ body: Secret, _ name: AccountsConfiguration.SignInName
+    ) throws(SignInInputError) -> Credentials {
         guard let fields = FormURLEncodedBody.read(body.bytes) else { throw .malformed }
-        guard let email = fields["email"], let password = fields["password"] else { throw .invalid }
-        return try credentials(email: email, password: Secret(password))
+        guard let text = fields[JSONMemberName(name.member)], let password = fields["password"] else { throw .invalid }
+        return try credentials(text, name.kind, Secret(password))
     }
 
-    private static func credentials(email: String, password: Secret) throws(SignInInputError) -> Credentials {
+    private static func credentials(
+        _ name: String, _ kind: AccountNameKind, _ password: Secret
+    ) throws(SignInInputError) -> Credentials {
         do {
-            return try Credentials(email: email, password: password)
+            return try Credentials(name: name, kind: kind, password: password)
         } catch {
             throw .invalid
         }

@@ -18,9 +18,19 @@ package enum IdentityWire {
     }
 
     /// The credentials in a sign-in request; `nil` if the request is rejected.
-    package static func signIn(body: [UInt8], contentType: String, now: Timestamp) -> Credentials? {
+    package static func signIn(
+        body: [UInt8], contentType: String, name: AccountsConfiguration.SignInName = .init(), now: Timestamp
+    ) -> Credentials? {
         try? SignInRequestParser.read(
-            AccountRequest(endpoint: .signIn, contentType: contentType, body: Secret(bytes: body), now: now))
+            AccountRequest(endpoint: .signIn, contentType: contentType, body: Secret(bytes: body), now: now),
+            name: name)
+    }
+
+    /// The body of a sign-in call to an upstream; `nil` if there is none.
+    package static func signInBody(
+        _ credentials: Credentials, configuration: IdentityEndpointConfiguration
+    ) -> [UInt8]? {
+        RequestCredentials.signIn(credentials, configuration: configuration)?.body?.content.bytes
     }
 
     /// The tokens in an upstream's response; `nil` if the response is invalid.

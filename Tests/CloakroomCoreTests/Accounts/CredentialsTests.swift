@@ -10,7 +10,7 @@ struct CredentialsTests {
             "名@例え.jp",
         ])
     func accepted(email: String) throws {
-        #expect(try Credentials(email: email, password: Secret("x")).email == email)
+        #expect(try Credentials(email: email, password: Secret("x")).name == email)
     }
 
     @Test(
@@ -26,7 +26,7 @@ struct CredentialsTests {
             "a@" + String(repeating: "b.", count: 126) + "c",
         ])
     func rejectedEmail(email: String) {
-        #expect(throws: CredentialsError.email) { try Credentials(email: email, password: Secret("x")) }
+        #expect(throws: CredentialsError.name) { try Credentials(email: email, password: Secret("x")) }
     }
 
     @Test("reject a password that is empty or contains controls", arguments: ["", "a\u{0}b", "a\r\nb", "a\u{7f}"])

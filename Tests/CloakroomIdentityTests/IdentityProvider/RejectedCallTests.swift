@@ -6,7 +6,7 @@ import Testing
 @Suite("A response that rejects an identity request")
 struct RejectedCallTests {
     private func kind(_ status: Int, _ body: String = "", rejected: Set<Int>) -> TokenClientError.Kind {
-        RejectedCall.kind(status: status, body: Array(body.utf8), rejected: rejected)
+        RejectedCall.kind(status: status, body: Array(body.utf8), rules: RejectedCall.Rules(statuses: rejected))
     }
 
     @Test(

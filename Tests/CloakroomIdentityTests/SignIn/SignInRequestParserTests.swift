@@ -31,8 +31,8 @@ struct SignInRequestParserTests {
     func precedence() throws {
         let body = #"{"email":"body@example.com","password":"x"}"#
         let both = try read(authorization: basic("basic@example.com:x"), type: "application/json", body: body)
-        #expect(both.email == "basic@example.com")
-        #expect(try read(authorization: "Bearer abc", type: "application/json", body: body).email == "body@example.com")
+        #expect(both.name == "basic@example.com")
+        #expect(try read(authorization: "Bearer abc", type: "application/json", body: body).name == "body@example.com")
     }
 
     @Test(

@@ -39,7 +39,7 @@ final class ScriptedClient: TokenClient {
     func signIn(
         _ credentials: Credentials, traceparent: String?, now: Timestamp
     ) async throws(TokenClientError) -> SignInResult {
-        journal.note("signIn \(credentials.email)")
+        journal.note("signIn \(credentials.name)")
         let result = state.withLock { state in
             state.traceparents.append(traceparent)
             return state.signIn

@@ -35,7 +35,7 @@ extension FuzzTarget {
             guard let credentials = IdentityWire.signIn(body: bytes, contentType: type, now: Timestamp(seconds: 0))
             else { continue }
             try require(type != "text/plain", "credentials of an unsupported type were accepted")
-            let email = Array(credentials.email.utf8)
+            let email = Array(credentials.name.utf8)
             try require(
                 email.count <= 254 && email.count { $0 == UInt8(ascii: "@") } == 1
                     && !email.contains { $0 <= 0x20 || $0 == 0x7f || ":;,\"\\<>".utf8.contains($0) },

@@ -1,0 +1,255 @@
+import CloakroomCore
+
+extension IdentityEndpointConfiguration {
+    /// A token call.
+    ///
+    /// - `method`: default `POST`, for `user` `GET`; with `oauth` only `POST`.
+    /// - `path`: without a query. Required.
+    /// - `credentials`: `basic`, `bearer`, `json`, `form` or `oauth`; default `bearer`, for `signIn` `basic`.
+    /// - `members`, of `json` and `form` only: the names of the members with the credentials: `name`, `password` of
+    ///   `signIn`, `refreshToken` of `refresh` and `revoke`.
+    /// - `static`: further members with fixed texts; only for calls with a body.
+    /// - `client`: the gateway's own credentials; only for calls with a body.
+    /// - `accessToken`, `refreshToken`: member names in the response, joined by dots; default `accessToken`,
+    ///   `refreshToken`, with `oauth` `access_token`, `refresh_token`.
+    /// - `expiresIn`: the same for the lifetime in seconds; default: the `exp` claim of a JWT is used, with `oauth`
+    ///   `expires_in`.
+    /// - `success`: which 2xx responses mean success; default all.
+    /// - `errorCode`, of `signIn` and `refresh` only: the path of the error code; default `error`.
+    /// - `rejectedStatuses`, of `signIn` and `refresh` only: the statuses, 400 to 499, that reject the password or the
+    ///   refresh token; default 400, 401, 403, 422 for `signIn`, 401 for `refresh`, none with `oauth`.
+    /// - `endsOn`, of `refresh` only: the error codes that end a session; default `invalid_grant`.
+    /// - `id`, for `user` only: the same for the user's id, a string or an integer, which identifies the account;
+    ///   default `id`. If the response has none, the account is the name entered at sign-in.
+    /// - Returns: `nil` if the section is absent or invalid.
+    init?(_ call: TokenCallPaths.Call.Kind, from scope: ConfigScope) {
+        let method = scope.value("method", as: .method, default: call == .user ? "GET" : "POST")
+        if let warning = MethodRules.warning(about: method) { scope.warn(warning, at: "method") }
+        let path = scope.required("path", as: .path)
+        let format = scope.value(
+            "credentials", as: .choice(), default: call == .signIn ? CredentialFormat.basic : .bearer)
+        let body = IdentityBodySection(call, format: format, from: scope)
+        let accessToken = scope.value("accessToken", as: .members, default: format.accessToken)
+        let refreshToken = scope.value("refreshToken", as: .members, default: format.refreshToken)
+        let expiresIn = scope.optional("expiresIn", as: .members)
+        let success = SuccessRule(from: scope.section("success"))
+        let canBeRejected = call == .signIn || call == .refresh
+        let errorCode = canBeRejected ? scope.value("errorCode", as: .members, default: "error") : "error"
+        let rejected = canBeRejected ? scope.list("rejectedStatuses", as: .integer(400...499)) : nil
+        if let rejected, rejected.isEmpty {
+            scope.report(
+                ConfigValueError("must not be empty", "write at least one, such as 401"), at: "rejectedStatuses")
+        }
+        let endsOn = call == .refresh ? scope.list("endsOn", as: .endingCode) : nil
+        if let endsOn, endsOn.isEmpty {
+            scope.report(
+                ConfigValueError("must not be empty", "write at least one, such as invalid_grant"), at: "endsOn")
+        }
+        let userID = call == .user ? scope.value("id", as: .members, default: "id") : "id"
+        if format == .oauth { Self.checkOAuth(call, method: method, scope) }
+        guard let path else { return nil }
+        self.init(
+            method: method, path: path, credentials: format, members: body.members, fixedMembers: body.fixedMembers,
+            client: body.client, accessToken: accessToken, refreshToken: refreshToken, expiresIn: expiresIn,
+            success: success, errorCode: errorCode, rejectedStatuses: rejected.map(Set.init),
+            endsOn: endsOn.map(Set.init), userID: userID)
+    }
+
+    private static func checkOAuth(_ call: TokenCallPaths.Call.Kind, method: String, _ scope: ConfigScope) {
+        guard call != .user else { return }
+        if method != "POST" {
+            scope.report(
+                ConfigValueError("\(method) is not supported with credentials: oauth", "write POST, or leave it out"),
+                at: "method")
+        }
+        // With a status alone, a wrong client secret would sign all users out.
+        if call == .refresh, scope.isSet("rejectedStatuses") {
+            scope.report(
+                ConfigValueError(
+                    "not supported with credentials: oauth, where the error code decides",
+                    "list the codes in endsOn; any400 is for upstreams without codes"), at: "rejectedStatuses")
+        }
+    }
+}
+
+/// The parts of a token call's section that exist only for calls with a body.
+private struct IdentityBodySection {
+    let members: IdentityEndpointConfiguration.MemberNames
+    let fixedMembers: [IdentityEndpointConfiguration.FixedMember]
+    let client: IdentityEndpointConfiguration.Client?
+
+    init(
+        _ call: TokenCallPaths.Call.Kind, format: IdentityEndpointConfiguration.CredentialFormat,
+        from scope: ConfigScope
+    ) {
+        var members = IdentityEndpointConfiguration.MemberNames()
+        guard call != .user else {
+            self.members = members
+            fixedMembers = []
+            client = nil
+            if format == .form || format == .oauth {
+                scope.report(
+                    ConfigValueError(
+                        "\(format.rawValue) is not supported: the call has the access token in Authorization",
+                        "leave it out"), at: "credentials")
+            }
+            return
+        }
+        let names = scope.section("members")
+        if call == .signIn {
+            members.name = names.value("name", as: .memberName, default: members.name)
+            members.password = names.value("password", as: .memberName, default: members.password)
+        } else {
+            members.refreshToken = names.value("refreshToken", as: .memberName, default: members.refreshToken)
+        }
+        self.members = members
+        let entries = scope.entries("static", as: .fixedValue)
+        fixedMembers = entries.map { .init(name: $0.name, value: $0.value) }
+        client = IdentityEndpointConfiguration.Client(from: scope.section("client"))
+        Self.check(format, scope)
+        let own = Self.ownNames(call, format, members) + Self.clientNames(client)
+        Self.check(own, fixedMembers.map(\.name), scope)
+    }
+
+    /// Reports sections that the format cannot use. Ignoring them would send a request without them.
+    private static func check(_ format: IdentityEndpointConfiguration.CredentialFormat, _ scope: ConfigScope) {
+        let unused = format.hasBody ? (format == .oauth ? ["members"] : []) : ["members", "static", "client"]
+        for name in unused where scope.reading.isSectionSet(scope.path + [name]) {
+            scope.report(
+                ConfigValueError(
+                    "not supported with credentials: \(format.rawValue)",
+                    format == .oauth
+                        ? "leave it out: OAuth sets these names"
+                        : "write credentials: json, form or oauth, or leave it out"
+                ), at: name, becauseOf: [scope.path + ["credentials"]])
+        }
+    }
+
+    /// Reports names that occur twice: parsers differ in which of the two values applies.
+    private static func check(_ own: [String], _ fixed: [String], _ scope: ConfigScope) {
+        if Set(own).count < own.count {
+            scope.report(
+                ConfigValueError("two of the members have the same name", "write different names"), at: "members")
+        }
+        for name in fixed {
+            if own.contains(name) {
+                scope.section("static").report(
+                    ConfigValueError("conflicts with a member that the call itself sends", "leave it out"), at: name)
+            } else if !(1...64).contains(name.utf8.count) || DiagnosticText.escaped(name) != name {
+                scope.section("static").report(
+                    ConfigValueError("must have a name of 1 to 64 bytes without control characters", "rename it"),
+                    at: name)
+            }
+        }
+    }
+
+    private static func ownNames(
+        _ call: TokenCallPaths.Call.Kind, _ format: IdentityEndpointConfiguration.CredentialFormat,
+        _ members: IdentityEndpointConfiguration.MemberNames
+    ) -> [String] {
+        switch (format, call) {
+        case (.basic, _), (.bearer, _), (_, .user): []
+        case (.oauth, .signIn): ["grant_type", "username", "password"]
+        case (.oauth, .refresh): ["grant_type", "refresh_token"]
+        case (.oauth, .revoke): ["token", "token_type_hint"]
+        case (.json, .signIn), (.form, .signIn): [members.name, members.password]
+        case (.json, _), (.form, _): [members.refreshToken]
+        }
+    }
+
+    private static func clientNames(_ client: IdentityEndpointConfiguration.Client?) -> [String] {
+        client?.authentication == .post ? ["client_id", "client_secret"] : []
+    }
+}
+
+extension IdentityEndpointConfiguration.Client {
+    /// `client` of a token call.
+    ///
+    /// - `id`: the client identifier. Required.
+    /// - `secret` or `secretFile`: the client secret. Required.
+    /// - `authentication`: `client_secret_basic` (default) or `client_secret_post`.
+    /// - Returns: `nil` if the section is absent or invalid.
+    fileprivate init?(from scope: ConfigScope) {
+        let id = scope.required("id", as: .clientID)
+        let secret = scope.secret("secret", as: .fieldValue)
+        let authentication = scope.value("authentication", as: .choice(), default: Authentication.basic)
+        guard let id, let secret else { return nil }
+        self.init(id: id, secret: secret, authentication: authentication)
+    }
+}
+
+extension IdentityEndpointConfiguration.SuccessRule {
+    /// `success` of a token call.
+    ///
+    /// - `statuses`: 200 to 299; default all.
+    /// - `member`: a member of the response, names joined by dots; default none.
+    /// - `value`: its value; default `true`.
+    fileprivate init(from scope: ConfigScope) {
+        let statuses = scope.list("statuses", as: .integer(200...299))
+        if let statuses, statuses.isEmpty {
+            scope.report(ConfigValueError("must not be empty", "write at least one, such as 200"), at: "statuses")
+        }
+        let path = scope.optional("member", as: .members)
+        let value = scope.value("value", as: .text, default: "true")
+        if scope.isSet("value"), !scope.isSet("member") {
+            scope.report(
+                ConfigValueError("not supported without member", "write the member that has this value"), at: "value",
+                becauseOf: [scope.path + ["member"]])
+        }
+        self.init(statuses: statuses.map(Set.init), member: path.map { Member(path: $0, value: value) })
+    }
+}
+
+extension ValueFormat where Value == String {
+    /// The name of a member of a request.
+    static let memberName = ValueFormat(
+        "name of a member, at most 64 bytes",
+        parse: { text throws(ConfigValueError) in
+            guard (1...64).contains(text.utf8.count), DiagnosticText.escaped(text) == text else {
+                throw ConfigValueError(
+                    "must be a name of 1 to 64 bytes without control characters", "write one such as username")
+            }
+            return text
+        }, render: { $0 })
+
+    /// The value of a static member: any text on one line, also an empty one.
+    static let fixedValue = ValueFormat(
+        "text",
+        parse: { text throws(ConfigValueError) in
+            guard DiagnosticText.escaped(text) == text else {
+                throw ConfigValueError("must be text without control characters", "write plain text on one line")
+            }
+            return text
+        }, render: { $0 })
+
+    /// A client identifier (RFC 6749 appendix A.1).
+    fileprivate static let clientID = ValueFormat(
+        "visible ASCII",
+        parse: { text throws(ConfigValueError) in
+            guard (1...255).contains(text.utf8.count), text.utf8.allSatisfy({ (0x20...0x7e).contains($0) }) else {
+                throw ConfigValueError(
+                    "must be 1 to 255 characters of visible ASCII", "write the identifier that the upstream issued")
+            }
+            return text
+        }, render: { $0 })
+
+    /// An error code that ends a session (RFC 6749 §5.2), or `any400`.
+    fileprivate static let endingCode = ValueFormat(
+        "error code, or any400",
+        parse: { text throws(ConfigValueError) in
+            guard (1...64).contains(text.utf8.count),
+                text.utf8.allSatisfy({ (0x21...0x7e).contains($0) && $0 != 0x22 && $0 != 0x5c })
+            else {
+                throw ConfigValueError(
+                    "must be an error code, not \(DiagnosticText.quoted(text))", "write one such as invalid_grant")
+            }
+            // `invalid_request` remains: some servers use it for an invalid refresh token.
+            guard !["invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_scope"].contains(text)
+            else {
+                throw ConfigValueError(
+                    "\(text) concerns the gateway's configuration: it would sign out all users",
+                    "leave it out")
+            }
+            return text
+        }, render: { $0 })
+}

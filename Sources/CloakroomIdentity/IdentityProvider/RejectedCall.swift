@@ -1,0 +1,107 @@
+import CloakroomCore
+
+/// Classifies an upstream's unsuccessful response to an identity call.
+///
+/// Only three conditions concern the credential: a code that the call lists, by default the OAuth code `invalid_grant`
+/// (RFC 6749 §5.2); a status that the call lists; and, for a sign-in, a 2xx response without the configured sign of
+/// success. All others concern the gateway's configuration or the upstream's condition, and must neither reject a
+/// password nor end a session: a wrong client secret would otherwise sign all users out.
+enum RejectedCall {
+    /// Statuses that reject a sign-in, unless the configuration lists others.
+    static let signInStatuses: Set<Int> = [400, 401, 403, 422]
+    /// Statuses that reject a refresh token, unless the configuration lists others.
+    static let refreshStatuses: Set<Int> = [401]
+    /// The statuses of OAuth's error responses (RFC 6749 §5.2).
+    fileprivate static let oauthStatuses: Set<Int> = [400, 401]
+
+    /// What rejects the credential of a call.
+    struct Rules: Sendable {
+        /// Whether the call is a sign-in: it can reject a password, and never ends a session.
+        var isSignIn = false
+        /// The statuses that reject the credential if the response has no known code.
+        var statuses: Set<Int> = []
+        /// The codes that reject it.
+        var codes: Set<String> = IdentityEndpointConfiguration.usualEndingCodes
+        /// The statuses with which ``codes`` apply; `nil` is all 4xx.
+        var codeStatuses: Set<Int>?
+        /// Whether only a complete body rejects it: an incomplete one might have named another cause.
+        var needsBody = false
+        /// The path of the code in the body.
+        var codePath = "error"
+    }
+
+    /// The kind of failure.
+    /// - Parameters:
+    ///   - body: The response's body; may have any content.
+    ///   - isWhole: Whether the body is complete.
+    static func kind(status: Int, body: [UInt8], isWhole: Bool = true, rules: Rules) -> TokenClientError.Kind {
+        if status >= 500 { return .unreachable }
+        guard (400...499).contains(status) else { return .invalidResponse }
+        if let code = code(body, at: rules.codePath) {
+            if rules.codes.contains(code), rules.codeStatuses?.contains(status) ?? true { return .rejected }
+            if let reason = IdentityMisconfiguration(oauthCode: code) { return .misconfigured(reason) }
+        }
+        if rules.statuses.contains(status) { return rules.needsBody && !isWhole ? .invalidResponse : .rejected }
+        switch status {
+        case 408, 425, 429: return .busy
+        case 403: return .misconfigured(.forbidden)
+        case 404: return .misconfigured(.notFound)
+        // A truncated error of a token endpoint says nothing about the gateway either.
+        default: return rules.codeStatuses != nil && !isWhole ? .invalidResponse : .misconfigured(.requestRejected)
+        }
+    }
+
+    /// The kind of failure of a 2xx response without the configured sign of success.
+    static func kind(unsuccessful body: [UInt8], rules: Rules) -> TokenClientError.Kind {
+        if let code = code(body, at: rules.codePath) {
+            if rules.codes.contains(code) { return .rejected }
+            if let reason = IdentityMisconfiguration(oauthCode: code) { return .misconfigured(reason) }
+        }
+        return rules.isSignIn ? .rejected : .misconfigured(.requestRejected)
+    }
+
+    /// The error code in a JSON body. Other dialects put a sentence or a code of their own there.
+    private static func code(_ body: [UInt8], at path: String) -> String? {
+        guard !body.isEmpty, case .string(let code) = JSONValue(document: body)?[path: path], code.utf8.count <= 64
+        else { return nil }
+        return code
+    }
+}
+
+extension RejectedCall.Rules {
+    /// The rules of a call. Calls other than sign-in and refresh reject nothing by their status.
+    init(_ configuration: IdentityEndpointConfiguration, of call: TokenClientError.Operation) {
+        let isOAuth = configuration.credentials == .oauth
+        codePath = configuration.errorCode
+        switch call {
+        case .signIn:
+            isSignIn = true
+            statuses = configuration.rejectedStatuses ?? (isOAuth ? [] : RejectedCall.signInStatuses)
+        case .refresh:
+            needsBody = true
+            let endsOn = configuration.endsOn ?? IdentityEndpointConfiguration.usualEndingCodes
+            codes = endsOn.subtracting([IdentityEndpointConfiguration.any400])
+            if isOAuth { codeStatuses = RejectedCall.oauthStatuses }
+            statuses = configuration.rejectedStatuses ?? (isOAuth ? [] : RejectedCall.refreshStatuses)
+            if endsOn.contains(IdentityEndpointConfiguration.any400) { statuses.formUnion(RejectedCall.oauthStatuses) }
+        case .revoke, .user:
+            break
+        }
+    }
+}
+
+extension IdentityEndpointConfiguration.SuccessRule {
+    /// Whether a 2xx status means success.
+    func accepts(status: Int) -> Bool { statuses?.contains(status) ?? true }
+
+    /// Whether the body of a 2xx response has the configured sign of success.
+    func accepts(body: [UInt8]) -> Bool {
+        guard let member else { return true }
+        switch JSONValue(document: body)?[path: member.path] {
+        case .string(let text): return text.utf8.elementsEqual(member.value.utf8)
+        case .bool(let flag): return member.value == (flag ? "true" : "false")
+        case .number(let number): return Double(member.value) == number
+        case .null, .array, .object, nil: return false
+        }
+    }
+}

@@ -1,0 +1,131 @@
+import CloakroomCore
+import FoundationEssentials
+
+/// The parts of an identity call that carry credentials: the value of `Authorization`, and the body.
+struct RequestCredentials: Sendable {
+    /// The media type of a body.
+    enum MediaType: String, Sendable {
+        case json = "application/json"
+        case form = "application/x-www-form-urlencoded"
+    }
+
+    /// The whole value of `Authorization`; `nil` sends no such field.
+    var authorization: Secret?
+    /// The body; `nil` sends none.
+    var body: (type: MediaType, content: Secret)?
+
+    /// A call with the access token.
+    static func accessToken(_ tokens: TokenSet) -> Self { Self(authorization: tokens.authorization) }
+
+    /// A sign-in call. A sign-in has no token yet, so `bearer` means `basic`.
+    /// - Returns: `nil` if the format cannot transmit the name: in Basic credentials a colon ends it (RFC 7617 §2), so
+    ///   the upstream would check another name with another password.
+    static func signIn(_ credentials: Credentials, configuration: IdentityEndpointConfiguration) -> Self? {
+        let password = String(decoding: credentials.password.bytes, as: UTF8.self)
+        switch configuration.credentials {
+        case .basic, .bearer:
+            guard !credentials.name.utf8.contains(UInt8(ascii: ":")) else { return nil }
+            let pair = Array(credentials.name.utf8) + [UInt8(ascii: ":")] + credentials.password.bytes
+            return Self(authorization: basic(pair))
+        case .json, .form:
+            let names = configuration.members
+            return members([(names.name, credentials.name), (names.password, password)], configuration)
+        case .oauth:
+            // RFC 6749 §4.3.2.
+            return members(
+                [("grant_type", "password"), ("username", credentials.name), ("password", password)], configuration)
+        }
+    }
+
+    /// A refresh call. There is no user name, so `basic` means `bearer`.
+    static func refresh(_ refreshToken: Secret, configuration: IdentityEndpointConfiguration) -> Self? {
+        let token = String(decoding: refreshToken.bytes, as: UTF8.self)
+        switch configuration.credentials {
+        case .basic, .bearer: return bearer(refreshToken)
+        case .json, .form: return members([(configuration.members.refreshToken, token)], configuration)
+        // RFC 6749 §6.
+        case .oauth: return members([("grant_type", "refresh_token"), ("refresh_token", token)], configuration)
+        }
+    }
+
+    /// A revocation of a refresh token. `basic` means `bearer`.
+    static func revocation(_ refreshToken: Secret, configuration: IdentityEndpointConfiguration) -> Self? {
+        guard configuration.credentials == .oauth else { return refresh(refreshToken, configuration: configuration) }
+        let token = String(decoding: refreshToken.bytes, as: UTF8.self)
+        // RFC 7009 §2.1.
+        return members([("token", token), ("token_type_hint", "refresh_token")], configuration)
+    }
+
+    private static func bearer(_ token: Secret) -> Self {
+        Self(authorization: Secret(bytes: TokenResponse.bearerPrefix + token.bytes))
+    }
+
+    private static func basic(_ pair: [UInt8]) -> Secret {
+        Secret("Basic " + Data(pair).base64EncodedString())
+    }
+
+    /// A body with the given members, those of the configuration, and the client's own credentials.
+    private static func members(_ own: [(String, String)], _ configuration: IdentityEndpointConfiguration) -> Self? {
+        var members = own + configuration.fixedMembers.map { ($0.name, $0.value) }
+        var authorization: Secret?
+        if let client = configuration.client {
+            let secret = String(decoding: client.secret.bytes, as: UTF8.self)
+            switch client.authentication {
+            case .basic:
+                // Both are form-encoded before they are joined (RFC 6749 §2.3.1), so a colon in the id ends nothing.
+                let pair = FormURLEncoding.encode(client.id) + ":" + FormURLEncoding.encode(secret)
+                authorization = basic(Array(pair.utf8))
+            case .post:
+                members += [("client_id", client.id), ("client_secret", secret)]
+            }
+        }
+        guard configuration.credentials == .json else {
+            let form = FormURLEncoding.encode(members)
+            return Self(authorization: authorization, body: (.form, Secret(form)))
+        }
+        guard let document = Self.json(members) else { return nil }
+        return Self(authorization: authorization, body: (.json, document))
+    }
+
+    /// A JSON object with the members in their order.
+    private static func json(_ members: [(String, String)]) -> Secret? {
+        let encoder = JSONEncoder()
+        var document: [UInt8] = [UInt8(ascii: "{")]
+        for (index, (name, value)) in members.enumerated() {
+            guard let key = try? encoder.encode(name), let text = try? encoder.encode(value) else { return nil }
+            if index > 0 { document.append(UInt8(ascii: ",")) }
+            document += Array(key) + [UInt8(ascii: ":")] + Array(text)
+        }
+        document.append(UInt8(ascii: "}"))
+        return Secret(bytes: document)
+    }
+}
+
+/// Writes forms (`application/x-www-form-urlencoded`, WHATWG URL §5.2; RFC 6749 appendix B).
+enum FormURLEncoding {
+    private static let digits = Array("0123456789ABCDEF".utf8)
+
+    /// The pairs in their order.
+    static func encode(_ pairs: [(String, String)]) -> String {
+        pairs.map { "\(encode($0.0))=\(encode($0.1))" }.joined(separator: "&")
+    }
+
+    /// One name or value: letters, digits and `*-._` unchanged, a space as `+`, all other bytes of its UTF-8 escaped.
+    static func encode(_ text: String) -> String {
+        var result: [UInt8] = []
+        result.reserveCapacity(text.utf8.count)
+        for byte in text.utf8 {
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "*"), UInt8(ascii: "-"), UInt8(ascii: "."),
+                UInt8(ascii: "_"):
+                result.append(byte)
+            case 0x20:
+                result.append(UInt8(ascii: "+"))
+            default:
+                result += [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 15)]]
+            }
+        }
+        return String(decoding: result, as: UTF8.self)
+    }
+}
