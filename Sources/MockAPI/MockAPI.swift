@@ -95,6 +95,11 @@ public struct MockAPI: Service {
             accounts: accounts, accessTokens: accessTokens, refreshTokens: refreshTokens,
             observations: observations, now: settings.now
         ).register(on: router)
+        TokenEndpointRoutes(
+            accounts: accounts, accessTokens: accessTokens, refreshTokens: refreshTokens, observations: observations,
+            client: MockClient(id: settings.clientID, secret: settings.clientSecret),
+            lifetime: settings.accessTokenLifetime, now: settings.now
+        ).register(on: router)
         let bearer = BearerAuthenticator(accounts: accounts, accessTokens: accessTokens, now: settings.now)
         try ContentRoutes(bearer: bearer).register(on: router)
         MediaRoutes(bearer: bearer).register(on: router)

@@ -11,6 +11,10 @@ public struct MockAPISettings: Sendable, Redacted {
     public var apiToken: String
     /// The users that can sign in. Default: jo@example.com with the password `secret`.
     public var users: [MockUser]
+    /// The client of `/oauth/token`. Default `mock-client`.
+    public var clientID: String
+    /// The secret of that client. Default `mock-client-secret`.
+    public var clientSecret: String
     /// The lifetime of access tokens of `POST /auth` and `POST /auth/refresh`, in whole seconds, not negative. Default
     /// 5 minutes.
     public var accessTokenLifetime: Duration
@@ -35,6 +39,8 @@ public struct MockAPISettings: Sendable, Redacted {
         port: Int = 9000,
         apiToken: String = "demo-api-token",
         users: [MockUser] = [MockUser(email: "jo@example.com", password: "secret", name: "Jo")],
+        clientID: String = "mock-client",
+        clientSecret: String = "mock-client-secret",
         accessTokenLifetime: Duration = .seconds(300),
         refreshTokenLifetime: Duration = .seconds(28_800),
         latency: Duration = .zero,
@@ -48,6 +54,8 @@ public struct MockAPISettings: Sendable, Redacted {
         self.port = port
         self.apiToken = apiToken
         self.users = users
+        self.clientID = clientID
+        self.clientSecret = clientSecret
         self.accessTokenLifetime = accessTokenLifetime
         self.refreshTokenLifetime = refreshTokenLifetime
         self.latency = latency

@@ -18,6 +18,8 @@ enum RejectedCall {
     struct Rules: Sendable {
         /// Whether the call is a sign-in: it can reject a password, and never ends a session.
         var isSignIn = false
+        /// Whether the upstream's errors have codes (RFC 6749 §5.2), so that a truncated error means nothing.
+        var isTokenEndpoint = false
         /// The statuses that reject the credential if the response has no known code.
         var statuses: Set<Int> = []
         /// The codes that reject it.
@@ -46,8 +48,7 @@ enum RejectedCall {
         case 408, 425, 429: return .busy
         case 403: return .misconfigured(.forbidden)
         case 404: return .misconfigured(.notFound)
-        // A truncated error of a token endpoint says nothing about the gateway either.
-        default: return rules.codeStatuses != nil && !isWhole ? .invalidResponse : .misconfigured(.requestRejected)
+        default: return rules.isTokenEndpoint && !isWhole ? .invalidResponse : .misconfigured(.requestRejected)
         }
     }
 
@@ -73,6 +74,7 @@ extension RejectedCall.Rules {
     init(_ configuration: IdentityEndpointConfiguration, of call: TokenClientError.Operation) {
         let isOAuth = configuration.credentials == .oauth
         codePath = configuration.errorCode
+        isTokenEndpoint = isOAuth
         switch call {
         case .signIn:
             isSignIn = true

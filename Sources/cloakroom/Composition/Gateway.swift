@@ -121,6 +121,7 @@ final class Gateway: Sendable, Unprintable {
                                 sessions: sessions.store, observer: observer,
                                 source: { current.accounts.source ?? .unknown },
                                 revoke: { current.accounts.revoke($0) }),
+                            nameKind: { current.accounts.nameKind },
                             now: { clock.now })
                     },
                     status: StatusDataSource(

@@ -16,6 +16,8 @@ struct IdentityComponents: Sendable, Unprintable {
     let refresher: any TokenRefreshing
     /// The source that issues the tokens; `nil` if the configuration has no sign-in.
     let source: SessionSource?
+    /// The kind of the names that users sign in with.
+    let nameKind: AccountNameKind
     private let parts: SharedComponents?
     private let ended = AsyncStream.makeStream(of: Never.self)
     /// How long revocations may delay the end of ``run()``: the duration of one call without a response.
@@ -38,6 +40,7 @@ struct IdentityComponents: Sendable, Unprintable {
         tracer: (any Tracer)?
     ) throws {
         source = configuration.sessionSource
+        nameKind = configuration.accounts.name.kind
         guard let source, let index = configuration.accounts.upstream else {
             accountEndpoints = DisabledAccountEndpoints()
             refresher = DisabledTokenRefresher()

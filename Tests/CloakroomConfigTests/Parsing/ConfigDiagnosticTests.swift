@@ -265,7 +265,7 @@ struct DiagnosticCase: Sendable, CustomTestStringConvertible {
         DiagnosticCase(
             "{ path: /auth }", "{ path: /auth, credentials: digest }",
             "7:41: upstreams.api.signIn.credentials: must be one of the allowed values, not \"digest\""
-                + " (write basic or bearer or json)"
+                + " (write basic or bearer or json or form or oauth)"
         ),
         DiagnosticCase(
             "    targets: [\"http://127.0.0.1:9001\"]",

@@ -124,10 +124,10 @@ import Testing
             health: { path: /health }
             tls: { caFile: a.pem, certificateFile: a.pem, keyFile: a.pem }
             apiToken: { value: demo }
-            signIn: { path: /auth }
-            refresh: { path: /auth }
-            revoke: { path: /auth }
-            user: { path: /auth }
+            signIn: { path: /auth, credentials: form, client: { id: a, secret: b }, success: { member: a } }
+            refresh: { path: /auth, credentials: form, client: { id: a, secret: b }, success: { member: a } }
+            revoke: { path: /auth, credentials: form, client: { id: a, secret: b }, success: { member: a } }
+            user: { path: /auth, success: { member: a } }
           other: { targets: ["http://two"], signIn: { path: /auth } }
         accounts: { upstream: api }
         csrf: { requireHeader: { name: X-CSRF, value: 1 } }
@@ -151,7 +151,11 @@ import Testing
         "accessToken": "other", "refreshToken": "other", "expiresIn": "other", "maxConnections": "7",
         "maxPending": "7", "pendingTimeout": "7s", "idleTimeout": "7s", "requestsPerConnection": "7",
         "connectionLifetime": "7s", "prefix": "/other", "valkey.prefix": "other", "accounts.upstream": "other",
-        "routes.0.upstream": "other", "passFields": "X-HTTP-Method-Override", "throttle": "false", "store": "sqlite",
+        "routes.0.upstream": "other", "passFields": "X-HTTP-Method-Override", "members.name": "other",
+        "members.password": "other",
+        "MEMBER": "other", "client.id": "other", "client.secret": "other", "authentication": "client_secret_post",
+        "success.statuses": "200", "success.member": "other", "success.value": "other", "errorCode": "other",
+        "endsOn": "other", "accounts.name.member": "other", "kind": "text", "throttle": "false", "store": "sqlite",
         "absoluteTimeout": "7h",
         "maxSessions": "7", "maxSessionsPerAccount": "7", "secrets": "fedcba9876543210fedcba9876543210",
         "cacheSize": "7", "sqlite.path": "b.sqlite", "addresses": "two:2", "sentinelPrimary": "other",

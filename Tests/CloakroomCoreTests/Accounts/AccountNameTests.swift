@@ -67,6 +67,32 @@ struct AccountNameTests {
         }
     }
 
+    @Test("of kind text keeps all spellings apart, and never equals an address or a user id")
+    func text() {
+        #expect(AccountName(text: "Jo") != AccountName(text: "jo"))
+        #expect(AccountName(text: " jo") != AccountName(text: "jo"))
+        #expect(AccountName(text: "\u{e9}") != AccountName(text: "e\u{301}"))
+        #expect(AccountName(text: "jo@example.com") != AccountName(email: "jo@example.com"))
+        #expect(AccountName(email: "\u{3}jo@example.com") != AccountName(text: "jo@example.com"))
+        #expect(AccountName(text: "1") != AccountName(userID: "1", source: SessionSource(upstream: "a")))
+        #expect(AccountName(text: "Jo").canonicalBytes.first == 3)
+    }
+
+    @Test("Rule 21: of kind text shares its throttle with all spellings, and a success of one resets no other")
+    func textThrottle() {
+        func keys(_ name: String) -> [ThrottleKey] {
+            SignInThrottle.keys(account: AccountName(text: name), address: "192.0.2.1", under: key)
+        }
+        let plain = keys("jo")
+        for spelling in ["Jo", "JO", "j\u{f3}"] {
+            let account = AccountName(text: spelling)
+            #expect(SignInThrottle.isFolded(account) == (spelling == "j\u{f3}"), "\(spelling)")
+            #expect(keys(spelling).contains { $0.scope == .spelling }, "\(spelling)")
+            #expect(keys(spelling).first { $0.scope == .account } == plain.first { $0.scope == .account })
+        }
+        #expect(keys("JO").first == plain.first)
+    }
+
     @Test(
         "without marks is the same for spellings that many databases treat as equal",
         arguments: [

@@ -29,6 +29,27 @@ struct CredentialsTests {
         #expect(throws: CredentialsError.name) { try Credentials(email: email, password: Secret("x")) }
     }
 
+    @Test(
+        "of kind text accept any name without control characters",
+        arguments: [
+            "jo", "Jo", " jo ", "jo@example.com", "EXAMPLE\\jo", "jo:x", "名", String(repeating: "a", count: 254),
+        ])
+    func acceptedText(name: String) throws {
+        let credentials = try Credentials(name: name, kind: .text, password: Secret("x"))
+        #expect(credentials.name == name)
+        #expect(credentials.account == AccountName(text: name))
+    }
+
+    @Test(
+        "Rule 10: of kind text reject a name that is empty, too long, or has control characters or line separators",
+        arguments: [
+            "", "jo\u{0}", "\u{1}jo", "jo\r\n", "jo\u{7f}", "jo\u{85}", "jo\u{2028}", "jo\u{2029}",
+            String(repeating: "a", count: 255), String(repeating: "é", count: 128),
+        ])
+    func rejectedText(name: String) {
+        #expect(throws: CredentialsError.name) { try Credentials(name: name, kind: .text, password: Secret("x")) }
+    }
+
     @Test("reject a password that is empty or contains controls", arguments: ["", "a\u{0}b", "a\r\nb", "a\u{7f}"])
     func rejectedPassword(password: String) {
         #expect(throws: CredentialsError.password) {

@@ -75,4 +75,141 @@ struct RejectedCallTests {
         #expect(RejectedCall.signInStatuses == [400, 401, 403, 422])
         #expect(RejectedCall.refreshStatuses == [401])
     }
+
+    // MARK: - Calls with other rules
+
+    private func kind(
+        _ status: Int, _ body: String = "", of call: TokenClientError.Operation = .refresh, isWhole: Bool = true,
+        _ configuration: IdentityEndpointConfiguration
+    ) -> TokenClientError.Kind {
+        RejectedCall.kind(
+            status: status, body: Array(body.utf8), isWhole: isWhole,
+            rules: RejectedCall.Rules(configuration, of: call))
+    }
+
+    private static let oauth = IdentityEndpointConfiguration(path: "/token", credentials: .oauth)
+
+    @Test("Rule 36: with OAuth a wrong client secret ends nothing, with any status and any list of codes")
+    func wrongClientSecretEndsNothing() {
+        for endsOn in [nil, ["invalid_grant"], ["invalid_grant", "any400"], ["any400"]] as [Set<String>?] {
+            var configuration = Self.oauth
+            configuration.endsOn = endsOn
+            for code in ["invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_scope"] {
+                for status in [400, 401, 403] {
+                    #expect(
+                        kind(status, #"{"error":"\#(code)"}"#, configuration)
+                            == .misconfigured(IdentityMisconfiguration(oauthCode: code) ?? .notFound))
+                }
+            }
+        }
+    }
+
+    @Test(
+        "Rule 36: with OAuth no response without a listed code ends a session",
+        arguments: [
+            "", "{}", "<html>", #"{"error":7}"#, #"{"error":"slow_down"}"#, #"{"error":["invalid_grant"]}"#,
+            #"{"error":"invalid_grant","error":"invalid_grant"}"#, #"{"Error":"invalid_grant"}"#,
+            #"{"error":"INVALID_GRANT"}"#, #"{"error":"any400"}"#, #"{"error":"invalid_grant""#,
+        ])
+    func oauthWithoutCode(body: String) {
+        for status in 400...499 {
+            let kind = kind(status, body, Self.oauth)
+            #expect(kind != .rejected, "\(status)")
+        }
+        #expect(kind(400, body, Self.oauth) == .misconfigured(.requestRejected))
+        #expect(kind(401, body, Self.oauth) == .misconfigured(.requestRejected))
+    }
+
+    @Test("with OAuth a listed code ends a session with 400 and 401 only")
+    func oauthCode() {
+        for status in 400...499 {
+            let isEnd = kind(status, #"{"error":"invalid_grant"}"#, Self.oauth) == .rejected
+            #expect(isEnd == [400, 401].contains(status), "\(status)")
+        }
+        var configuration = Self.oauth
+        configuration.endsOn = ["invalid_request", "token_expired"]
+        #expect(kind(400, #"{"error":"invalid_request"}"#, configuration) == .rejected)
+        #expect(kind(401, #"{"error":"token_expired"}"#, configuration) == .rejected)
+        #expect(kind(400, #"{"error":"invalid_grant"}"#, configuration) == .misconfigured(.requestRejected))
+        #expect(kind(503, #"{"error":"token_expired"}"#, configuration) == .unreachable)
+        #expect(kind(302, #"{"error":"token_expired"}"#, configuration) == .invalidResponse)
+    }
+
+    @Test("any400 ends a session with a complete 400 or 401 that names no fault of the gateway")
+    func any400() {
+        var configuration = Self.oauth
+        configuration.endsOn = ["any400"]
+        for status in [400, 401] {
+            #expect(kind(status, "", configuration) == .rejected)
+            #expect(kind(status, #"{"error":"whatever"}"#, configuration) == .rejected)
+            #expect(kind(status, "", isWhole: false, configuration) == .invalidResponse)
+        }
+        #expect(kind(403, "", configuration) == .misconfigured(.forbidden))
+        #expect(kind(403, #"{"error":"any400"}"#, configuration) == .misconfigured(.forbidden))
+        #expect(kind(429, "", configuration) == .busy)
+    }
+
+    @Test("an incomplete error of a token endpoint rejects nothing")
+    func incomplete() {
+        for call in [TokenClientError.Operation.signIn, .refresh] {
+            #expect(kind(400, "", of: call, isWhole: false, Self.oauth) == .invalidResponse)
+        }
+        #expect(
+            kind(401, "", of: .refresh, isWhole: false, IdentityEndpointConfiguration(path: "/")) == .invalidResponse)
+    }
+
+    @Test("with OAuth a sign-in is rejected by invalid_grant, and by a status only if it is listed")
+    func oauthSignIn() {
+        #expect(kind(400, #"{"error":"invalid_grant"}"#, of: .signIn, Self.oauth) == .rejected)
+        #expect(kind(403, #"{"error":"invalid_grant"}"#, of: .signIn, Self.oauth) == .rejected)
+        #expect(kind(401, #"{"error":"invalid_client"}"#, of: .signIn, Self.oauth) == .misconfigured(.invalidClient))
+        #expect(kind(403, "", of: .signIn, Self.oauth) == .misconfigured(.forbidden))
+        var configuration = Self.oauth
+        configuration.rejectedStatuses = [403]
+        #expect(kind(403, "", of: .signIn, configuration) == .rejected)
+    }
+
+    @Test("an error code is read at its configured path")
+    func codePath() {
+        let configuration = IdentityEndpointConfiguration(
+            path: "/", errorCode: "status.code", rejectedStatuses: [499], endsOn: ["expired"])
+        #expect(kind(418, #"{"status":{"code":"expired"}}"#, configuration) == .rejected)
+        #expect(kind(418, #"{"error":"expired"}"#, configuration) == .misconfigured(.requestRejected))
+    }
+
+    @Test("a 2xx response without its sign of success rejects a password, but ends a session by its code only")
+    func unsuccessful() {
+        let configuration = IdentityEndpointConfiguration(
+            path: "/", success: .init(member: .init(path: "ok")), errorCode: "code", endsOn: ["expired"])
+        func kind(_ body: String, _ call: TokenClientError.Operation) -> TokenClientError.Kind {
+            RejectedCall.kind(
+                unsuccessful: Array(body.utf8), rules: RejectedCall.Rules(configuration, of: call))
+        }
+        #expect(kind(#"{"ok":false,"code":"wrong"}"#, .signIn) == .rejected)
+        #expect(kind(#"{"ok":false,"code":"invalid_client"}"#, .signIn) == .misconfigured(.invalidClient))
+        #expect(kind(#"{"ok":false,"code":"expired"}"#, .refresh) == .rejected)
+        #expect(kind(#"{"ok":false,"code":"invalid_client"}"#, .refresh) == .misconfigured(.invalidClient))
+        for body in ["", "<html>", "{}", #"{"ok":false,"code":"other"}"#, #"{"ok":false}"#] {
+            #expect(kind(body, .refresh) == .misconfigured(.requestRejected))
+        }
+    }
+
+    @Test("the sign of success is a text, a Boolean or a number at its path")
+    func success() {
+        func accepts(_ body: String, _ path: String, _ value: String) -> Bool {
+            IdentityEndpointConfiguration.SuccessRule(member: .init(path: path, value: value))
+                .accepts(body: Array(body.utf8))
+        }
+        #expect(accepts(#"{"ok":true}"#, "ok", "true"))
+        #expect(accepts(#"{"ok":"true"}"#, "ok", "true"))
+        #expect(accepts(#"{"a":{"status":"success"}}"#, "a.status", "success"))
+        #expect(accepts(#"{"code":0}"#, "code", "0"))
+        for body in [
+            "", "{}", "[]", #"{"ok":false}"#, #"{"ok":null}"#, #"{"ok":[true]}"#, #"{"ok":1}"#, #"{"OK":true}"#,
+        ] {
+            #expect(!accepts(body, "ok", "true"), "\(body)")
+        }
+        let statuses = IdentityEndpointConfiguration.SuccessRule(statuses: [200, 201])
+        #expect(statuses.accepts(status: 201) && !statuses.accepts(status: 204) && statuses.accepts(body: []))
+    }
 }

@@ -27,6 +27,27 @@ struct TokenResponseTests {
         #expect(tokens == TokenSet(authorization: Secret("Bearer abc"), obtainedAt: now))
     }
 
+    @Test("of a token endpoint has OAuth's members, and Bearer as its type in any case: RFC 6749 §5.1")
+    func oauth() {
+        let configuration = IdentityEndpointConfiguration(path: "/token", credentials: .oauth)
+        for type in ["Bearer", "bearer", "BEARER"] {
+            let tokens = read(
+                #"{"access_token":"a","token_type":"\#(type)","expires_in":300,"refresh_token":"r"}"#, configuration)
+            #expect(
+                tokens
+                    == TokenSet(
+                        authorization: Secret("Bearer a"), refreshToken: Secret("r"),
+                        accessTokenExpiresAt: now + .seconds(300), obtainedAt: now))
+        }
+        for type in [
+            "", #","token_type":"DPoP""#, #","token_type":"mac""#, #","token_type":7"#, #","token_type":null"#,
+            #","token_type":"bearer ""#, #","token_type":"\u0042\u0045ARE""#,
+        ] {
+            #expect(read(#"{"access_token":"a"\#(type)}"#, configuration) == nil, "\(type)")
+        }
+        #expect(read(#"{"accessToken":"a","token_type":"bearer"}"#, configuration) == nil)
+    }
+
     @Test("returns the tokens from their configured members")
     func dottedPaths() {
         let configuration = IdentityEndpointConfiguration(

@@ -43,6 +43,25 @@ struct SignInRequestParserTests {
         #expect(credentials == (try Upstreams.credentials("jo@example.com", "p\"é")))
     }
 
+    @Test("has the configured member and kind of name, in JSON, in a form and in Basic credentials")
+    func otherName() throws {
+        let name = AccountsConfiguration.SignInName(member: "user.name", kind: .text)
+        func read(_ type: String?, _ body: String, _ authorization: String? = nil) -> Credentials? {
+            try? SignInRequestParser.read(
+                AccountRequest(
+                    endpoint: .signIn, authorization: authorization.map { Secret($0) }, contentType: type,
+                    body: Secret(body), now: Upstreams.now), name: name)
+        }
+        let expected = try Credentials(name: "Jo", kind: .text, password: Secret("x"))
+        #expect(read("application/json", #"{"user.name":"Jo","password":"x"}"#) == expected)
+        #expect(read(form, "user.name=Jo&password=x") == expected)
+        #expect(read(nil, "", basic("Jo:x")) == expected)
+        #expect(read("application/json", #"{"user":{"name":"Jo"},"password":"x"}"#) == nil)
+        #expect(read("application/json", #"{"email":"jo@example.com","password":"x"}"#) == nil)
+        #expect(read("application/json", #"{"user.name":"J\u0000o","password":"x"}"#) == nil)
+        #expect(read(form, "user.name=Jo&user.name=Jo&password=x") == nil)
+    }
+
     @Test("accepts a form")
     func forms() throws {
         let credentials = try read(type: form, body: "password=a+b%26%C3%A9%3D=&email=jo%40example.com&remember=1")

@@ -44,6 +44,23 @@ extension FuzzTarget {
                 !credentials.password.isEmpty && !credentials.password.bytes.contains { $0 < 0x20 || $0 == 0x7f },
                 "a password that is empty or has control characters")
         }
+        for type in ["application/x-www-form-urlencoded", "application/json"] {
+            let name = AccountsConfiguration.SignInName(kind: .text)
+            guard
+                let credentials = IdentityWire.signIn(
+                    body: bytes, contentType: type, name: name, now: Timestamp(seconds: 0))
+            else { continue }
+            try require(
+                (1...254).contains(credentials.name.utf8.count)
+                    && !credentials.name.utf8.contains { $0 < 0x20 || $0 == 0x7f },
+                "a name that is empty, too long or has control characters")
+            let configuration = IdentityEndpointConfiguration(path: "/", credentials: .form)
+            let body = IdentityWire.signInBody(credentials, configuration: configuration) ?? []
+            let password = String(decoding: credentials.password.bytes, as: UTF8.self)
+            try require(
+                IdentityWire.form(body) == ["email": credentials.name, "password": password],
+                "a form for the upstream is parsed differently")
+        }
     }
 }
 

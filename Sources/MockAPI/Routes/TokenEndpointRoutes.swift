@@ -1,0 +1,213 @@
+import FoundationEssentials
+import HTTPTypes
+import Hummingbird
+import NIOCore
+
+/// Two more dialects of the same accounts and tokens.
+///
+/// - `/oauth/token` and `/oauth/revoke`: forms with the parameters of OAuth 2.0, for the grants `password` and
+///   `refresh_token` (RFC 6749 §4.3, §6; RFC 7009). The client authenticates in the body or with `Authorization: Basic`.
+/// - `/login` and `/login/again`: forms with the members `username`, `secret`, `realm=main` and `token`. Every response
+///   is 200, with `{"ok": false, "code": …}` for an error.
+struct TokenEndpointRoutes {
+    let accounts: AccountStore
+    let accessTokens: AccessTokens
+    let refreshTokens: RefreshTokens
+    let observations: RequestRecorder
+    let client: MockClient
+    let lifetime: Duration
+    let now: @Sendable () -> Date
+
+    func register(on router: Router<BasicRequestContext>) {
+        router.post("oauth/token") { request, _ in try await token(request) }
+        router.post("oauth/revoke") { request, _ in try await revoke(request) }
+        router.post("login") { request, _ in try await login(request) }
+        router.post("login/again") { request, _ in try await loginAgain(request) }
+    }
+
+    // MARK: - OAuth
+
+    private func token(_ request: Request) async throws -> Response {
+        guard let form = try await TokenForm(request) else { return try oauthError("invalid_request") }
+        guard client.isAuthenticated(request.headers, form) else { return try unknownClient() }
+        switch form["grant_type"] {
+        case "password":
+            guard let name = form["username"], let password = form["password"] else {
+                return try oauthError("invalid_request")
+            }
+            guard let account = accounts.authenticate(BasicCredentials(email: name, password: password)) else {
+                return try oauthError("invalid_grant")
+            }
+            return try oauthTokens(account.id, refreshTokens.issue(to: account.id, now: now()))
+        case "refresh_token":
+            guard let presented = form["refresh_token"] else { return try oauthError("invalid_request") }
+            guard case .rotated(let refreshToken, let accountID) = rotate(presented) else {
+                return try oauthError("invalid_grant")
+            }
+            return try oauthTokens(accountID, refreshToken)
+        case nil: return try oauthError("invalid_request")
+        default: return try oauthError("unsupported_grant_type")
+        }
+    }
+
+    /// An unknown token is no error (RFC 7009 §2.2).
+    private func revoke(_ request: Request) async throws -> Response {
+        guard let form = try await TokenForm(request), let token = form["token"] else {
+            return try oauthError("invalid_request")
+        }
+        guard client.isAuthenticated(request.headers, form) else { return try unknownClient() }
+        _ = refreshTokens.revoke(Substring(token))
+        return Response(status: .ok)
+    }
+
+    private func oauthTokens(_ accountID: String, _ refreshToken: String) throws -> Response {
+        try JSONResponse.noStore(
+            OAuthTokens(
+                access_token: accessTokens.issue(to: accountID, now: now()), token_type: "bearer",
+                expires_in: Int(lifetime.components.seconds), refresh_token: refreshToken))
+    }
+
+    private func oauthError(_ code: String) throws -> Response {
+        var response = try JSONResponse.noStore(["error": code])
+        response.status = .badRequest
+        return response
+    }
+
+    private func unknownClient() throws -> Response {
+        var response = try oauthError("invalid_client")
+        response.status = .unauthorized
+        response.headers[.wwwAuthenticate] = JSONResponse.Challenge.basic.rawValue
+        return response
+    }
+
+    // MARK: - Responses with their own success member
+
+    private func login(_ request: Request) async throws -> Response {
+        guard let form = try await TokenForm(request), form["realm"] == "main", let name = form["username"],
+            let password = form["secret"]
+        else { return try JSONResponse.noStore(OwnError(code: "bad_request")) }
+        guard let account = accounts.authenticate(BasicCredentials(email: name, password: password)) else {
+            return try JSONResponse.noStore(OwnError(code: "wrong_password"))
+        }
+        return try ownTokens(account.id, refreshTokens.issue(to: account.id, now: now()))
+    }
+
+    private func loginAgain(_ request: Request) async throws -> Response {
+        guard let form = try await TokenForm(request), let presented = form["token"] else {
+            return try JSONResponse.noStore(OwnError(code: "bad_request"))
+        }
+        guard case .rotated(let refreshToken, let accountID) = rotate(presented) else {
+            return try JSONResponse.noStore(OwnError(code: "token_expired"))
+        }
+        return try ownTokens(accountID, refreshToken)
+    }
+
+    private func ownTokens(_ accountID: String, _ refreshToken: String) throws -> Response {
+        try JSONResponse.noStore(
+            OwnTokens(
+                session: OwnTokens.Session(
+                    key: accessTokens.issue(to: accountID, now: now()), again: refreshToken)))
+    }
+
+    private func rotate(_ token: String) -> RefreshTokenStore.Rotation {
+        let now = now()
+        let rotation = refreshTokens.rotate(Substring(token), now: now)
+        switch rotation {
+        case .rotated: observations.recordRefresh(at: now.timeIntervalSince1970)
+        case .reused: observations.recordReuse()
+        case .rejected: break
+        }
+        return rotation
+    }
+}
+
+/// The client of ``TokenEndpointRoutes``.
+struct MockClient: Sendable {
+    private let id: SecretFingerprint
+    private let secret: SecretFingerprint
+
+    init(id: String, secret: String) {
+        self.id = SecretFingerprint(of: id)
+        self.secret = SecretFingerprint(of: secret)
+    }
+
+    /// Whether the client has authenticated in exactly one of the two ways (RFC 6749 §2.3).
+    func isAuthenticated(_ fields: HTTPFields, _ form: TokenForm) -> Bool {
+        if fields.contains(.authorization) {
+            guard form["client_secret"] == nil, let pair = BasicCredentials(fields),
+                let id = TokenForm.decode(pair.email[...]), let secret = TokenForm.decode(pair.password[...])
+            else { return false }
+            return matches(id, secret)
+        }
+        guard let id = form["client_id"], let secret = form["client_secret"] else { return false }
+        return matches(id, secret)
+    }
+
+    private func matches(_ id: String, _ secret: String) -> Bool {
+        let (isID, isSecret) = (SecretFingerprint(of: id) == self.id, SecretFingerprint(of: secret) == self.secret)
+        return isID && isSecret
+    }
+}
+
+/// The parameters of a form of at most 8 KiB.
+struct TokenForm: Redacted {
+    private var values: [String: String] = [:]
+
+    /// - Returns: `nil` for another media type, an invalid escape, or a parameter that occurs twice (RFC 6749 §3.2).
+    init?(_ request: Request) async throws {
+        guard request.headers[.contentType] == "application/x-www-form-urlencoded",
+            let body = try? await request.body.collect(upTo: 8_192)
+        else { return nil }
+        for pair in String(buffer: body).split(separator: "&") {
+            let halves = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            guard halves.count == 2, let name = Self.decode(halves[0]), let value = Self.decode(halves[1]),
+                values.updateValue(value, forKey: name) == nil
+            else { return nil }
+        }
+    }
+
+    subscript(name: String) -> String? { values[name] }
+
+    /// The decoded text; `nil` for an invalid escape or invalid UTF-8.
+    static func decode(_ text: Substring) -> String? {
+        var bytes: [UInt8] = []
+        var rest = text.utf8[...]
+        while let byte = rest.popFirst() {
+            switch byte {
+            case UInt8(ascii: "+"): bytes.append(0x20)
+            case UInt8(ascii: "%"):
+                guard let high = rest.popFirst(), let low = rest.popFirst(),
+                    let value = UInt8(String(decoding: [high, low], as: UTF8.self), radix: 16)
+                else { return nil }
+                bytes.append(value)
+            default: bytes.append(byte)
+            }
+        }
+        return String(validating: bytes, as: UTF8.self)
+    }
+}
+
+/// The response of `/oauth/token` (RFC 6749 §5.1).
+private struct OAuthTokens: Encodable, Redacted {
+    let access_token: String
+    let token_type: String
+    let expires_in: Int
+    let refresh_token: String
+}
+
+/// The response of `/login`.
+private struct OwnTokens: Encodable, Redacted {
+    struct Session: Encodable {
+        let key: String
+        let again: String
+    }
+
+    let ok = true
+    let session: Session
+}
+
+/// An error of `/login`.
+private struct OwnError: Encodable {
+    let ok = false
+    let code: String
+}

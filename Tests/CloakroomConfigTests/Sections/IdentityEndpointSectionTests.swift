@@ -1,0 +1,169 @@
+import CloakroomConfig
+import CloakroomCore
+import Foundation
+import Testing
+
+@Suite("The section of an identity call")
+struct IdentityEndpointSectionTests {
+    /// The first upstream of the valid configuration with other token calls; `signIn` begins in line 7, column 5.
+    private static func fixture(_ keys: String, accounts: String = "") throws -> ConfigFixture {
+        let lines = keys.split(separator: "\n", omittingEmptySubsequences: false).joined(separator: "\n    ")
+        return try ConfigFixture(
+            ConfigFixture.good.replacingOccurrences(of: "signIn: { path: /auth }", with: lines) + accounts)
+    }
+
+    private static func upstream(_ keys: String) throws -> UpstreamConfiguration {
+        try fixture(keys).load().configuration.upstreams[0]
+    }
+
+    private static func errors(_ keys: String, accounts: String = "") throws -> [String] {
+        try fixture(keys, accounts: accounts).valueErrors()
+    }
+
+    @Test("sets names, static members in their order, a client, a success rule and error codes")
+    func everyKey() throws {
+        let upstream = try Self.upstream(
+            """
+            signIn:
+              path: /login
+              credentials: form
+              members: { name: user, password: pass }
+              static: { realm: main, app: "1", note: "" }
+              client: { id: gateway, secret: k7Tq, authentication: client_secret_post }
+              success: { statuses: [200, 201], member: result.ok, value: "yes" }
+              errorCode: result.code
+            refresh: { path: /again, credentials: json, members: { refreshToken: token }, endsOn: [expired, any400] }
+            revoke: { path: /end, credentials: form, members: { refreshToken: token }, success: { statuses: [204] } }
+            user: { path: /me, success: { member: ok } }
+            """)
+        #expect(
+            upstream.signIn
+                == IdentityEndpointConfiguration(
+                    path: "/login", credentials: .form, members: .init(name: "user", password: "pass"),
+                    fixedMembers: [
+                        .init(name: "realm", value: "main"), .init(name: "app", value: "1"),
+                        .init(name: "note", value: ""),
+                    ], client: .init(id: "gateway", secret: Secret("k7Tq"), authentication: .post),
+                    success: .init(statuses: [200, 201], member: .init(path: "result.ok", value: "yes")),
+                    errorCode: "result.code"))
+        #expect(
+            upstream.refresh
+                == IdentityEndpointConfiguration(
+                    path: "/again", credentials: .json, members: .init(refreshToken: "token"),
+                    endsOn: ["expired", "any400"]))
+        #expect(
+            upstream.revoke
+                == IdentityEndpointConfiguration(
+                    path: "/end", credentials: .form, members: .init(refreshToken: "token"),
+                    success: .init(statuses: [204])))
+        #expect(
+            upstream.user
+                == IdentityEndpointConfiguration(
+                    method: "GET", path: "/me", success: .init(member: .init(path: "ok", value: "true"))))
+    }
+
+    @Test("with oauth has the names of RFC 6749, unless others are set")
+    func oauth() throws {
+        let upstream = try Self.upstream(
+            """
+            signIn: { path: /token, credentials: oauth, static: { scope: read write }, client: { id: a, secret: k7Tq } }
+            refresh: { path: /token, credentials: oauth, client: { id: a, secret: k7Tq }, accessToken: data.token }
+            """)
+        let signIn = try #require(upstream.signIn)
+        #expect(signIn.accessToken == "access_token")
+        #expect(signIn.refreshToken == "refresh_token")
+        #expect(signIn.expiresIn == "expires_in")
+        #expect(signIn.fixedMembers == [.init(name: "scope", value: "read write")])
+        #expect(signIn.client == .init(id: "a", secret: Secret("k7Tq")))
+        #expect(upstream.refresh?.accessToken == "data.token")
+        #expect(upstream.refresh?.endsOn == nil)
+    }
+
+    @Test("takes static members and the client secret from flags, variables and files too")
+    func otherSources() throws {
+        let fixture = try Self.fixture(
+            "signIn: { path: /token, credentials: oauth, client: { id: a, secretFile: client }, static: { scope: read } }"
+        )
+        try fixture.write("k7Tq-from-file\n", to: "client")
+        let loaded = try fixture.load(
+            environment: ["CLOAKROOM_UPSTREAMS_API_SIGN_IN_STATIC_SCOPE": "write"],
+            overrides: [("upstreams.api.signIn.static.audience", "films")])
+        let signIn = try #require(loaded.configuration.upstreams[0].signIn)
+        #expect(signIn.client?.secret == Secret("k7Tq-from-file"))
+        #expect(
+            signIn.fixedMembers == [.init(name: "scope", value: "write"), .init(name: "audience", value: "films")])
+    }
+
+    @Test(
+        "reports what the credential format cannot use",
+        arguments: [
+            ("signIn: { path: /a, static: { a: b } }", "static"),
+            ("signIn: { path: /a, members: { name: b } }", "members"),
+            ("signIn: { path: /a, client: { id: a, secret: k7Tq } }", "client"),
+            ("signIn: { path: /a, credentials: oauth, members: { name: b } }", "members"),
+            ("signIn: { path: /a, credentials: oauth, method: PUT }", "method"),
+            ("signIn: { path: /a, credentials: oauth, static: { grant_type: b } }", "static.grant_type"),
+            ("signIn: { path: /a, credentials: form, static: { email: b } }", "static.email"),
+            ("signIn: { path: /a, credentials: form, members: { name: password } }", "members"),
+            ("signIn: { path: /a, credentials: form, members: { name: \"\" } }", "members.name"),
+            ("signIn: { path: /a, credentials: form, endsOn: [a] }", "endsOn"),
+            ("signIn: { path: /a, success: { value: a } }", "success.value"),
+            ("signIn: { path: /a, success: { statuses: [] } }", "success.statuses"),
+            ("signIn: { path: /a, success: { statuses: [302] } }", "success.statuses.0"),
+            ("signIn: { path: /a, credentials: form, client: { id: a } }", "client.secret"),
+            ("signIn: { path: /a, credentials: form, client: { secret: k7Tq } }", "client.id"),
+            ("signIn: { path: /a, credentials: form, static: [a] }", "static"),
+            ("signIn: { path: /a, credentials: form, static: { a: { b: c } } }", "static.a"),
+        ])
+    func mistakes(keys: String, key: String) throws {
+        let errors = try Self.errors(keys)
+        #expect(errors.count == 1, "\(errors)")
+        #expect(errors.first?.contains("upstreams.api.signIn.\(key): ") == true, "\(errors)")
+        #expect(errors.first?.hasPrefix("cloakroom.yaml:7:") == true, "\(errors)")
+    }
+
+    @Test(
+        "reports rules of a refresh that would end sessions by mistake",
+        arguments: [
+            ("endsOn: [invalid_client]", "endsOn.0"), ("endsOn: [invalid_grant, unauthorized_client]", "endsOn.1"),
+            ("endsOn: []", "endsOn"), ("endsOn: [\"a b\"]", "endsOn.0"),
+            ("credentials: oauth, rejectedStatuses: [400]", "rejectedStatuses"),
+        ])
+    func refreshMistakes(keys: String, key: String) throws {
+        let errors = try Self.errors("signIn: { path: /auth }\nrefresh: { path: /a, \(keys) }")
+        #expect(errors.count == 1, "\(errors)")
+        #expect(errors.first?.contains("upstreams.api.refresh.\(key): ") == true, "\(errors)")
+    }
+
+    @Test("reports a form for the user call, which has the access token in a field")
+    func userForm() throws {
+        for format in ["form", "oauth"] {
+            let errors = try Self.errors("signIn: { path: /auth }\nuser: { path: /me, credentials: \(format) }")
+            #expect(errors.count == 1 && errors[0].contains("upstreams.api.user.credentials: "), "\(errors)")
+        }
+    }
+
+    @Test("Rule 22: prints no client secret, neither as a value nor in an error")
+    func secrecy() throws {
+        let fixture = try Self.fixture(
+            "signIn: { path: /token, credentials: oauth, client: { id: a, secret: canary-k7Tq } }")
+        let report = fixture.report { CommandReport.printConfig($0) }
+        #expect(!report.text.contains("canary"))
+        #expect(report.text.contains("upstreams.api.signIn.client.secret"))
+        let broken = try Self.errors("signIn: { path: /token, credentials: oauth, client: { id: a, secret: canaré } }")
+        #expect(broken.count == 1 && !broken[0].contains("canar"), "\(broken)")
+    }
+
+    @Test("accounts.name has a member and a kind")
+    func accountName() throws {
+        let keys = "signIn: { path: /auth }"
+        #expect(try Self.upstream(keys).signIn != nil)
+        #expect(try ConfigFixture().load().configuration.accounts.name == .init(member: "email", kind: .email))
+        let named = try Self.fixture(keys, accounts: "accounts: { name: { member: username, kind: text } }\n").load()
+        #expect(named.configuration.accounts.name == .init(member: "username", kind: .text))
+        for (name, key) in [("member: password", "member"), ("kind: phone", "kind"), ("member: \"\"", "member")] {
+            let errors = try Self.errors(keys, accounts: "accounts: { name: { \(name) } }\n")
+            #expect(errors.count == 1 && errors[0].contains("accounts.name.\(key): "), "\(errors)")
+        }
+    }
+}
