@@ -33,6 +33,8 @@ let nioHTTP2: Target.Dependency = .product(name: "NIOHTTP2", package: "swift-nio
 let nioHPACK: Target.Dependency = .product(name: "NIOHPACK", package: "swift-nio-http2")
 let nioSSL: Target.Dependency = .product(name: "NIOSSL", package: "swift-nio-ssl")
 let crypto: Target.Dependency = .product(name: "Crypto", package: "swift-crypto")
+let cryptoExtras: Target.Dependency = .product(name: "CryptoExtras", package: "swift-crypto")
+let jwt: Target.Dependency = .product(name: "JWTKit", package: "jwt-kit")
 let x509: Target.Dependency = .product(name: "X509", package: "swift-certificates")
 let asn1: Target.Dependency = .product(name: "SwiftASN1", package: "swift-asn1")
 let log: Target.Dependency = .product(name: "Logging", package: "swift-log")
@@ -54,8 +56,12 @@ let arguments: Target.Dependency = .product(name: "ArgumentParser", package: "sw
 
 let package = Package(
     name: "cloakroom",
+    // For the library in apps; the gateway is for Linux.
+    platforms: [.macOS(.v15), .iOS(.v16), .tvOS(.v16), .watchOS(.v9), .visionOS(.v1)],
     products: [
         .executable(name: "cloakroom", targets: ["cloakroom"]),
+        // A client library for apps. It depends on Foundation only.
+        .library(name: "ThinClient", targets: ["ThinClient"]),
         // For Benchmarks/Micro only; not a stable interface.
         .library(
             name: "CloakroomModules",
@@ -82,6 +88,7 @@ let package = Package(
         .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1"),
         .package(url: "https://github.com/hummingbird-project/swift-mustache", from: "2.1.1"),
         .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
+        .package(url: "https://github.com/vapor/jwt-kit", from: "5.7.1"),
         .package(url: "https://github.com/jpsim/Yams", from: "6.2.2"),
     ],
     targets: [
@@ -106,7 +113,7 @@ let package = Package(
             "CloakroomIdentity",
             [
                 "CloakroomCore", "CloakroomTLS", "CloakroomWire", deque, nioCore, nioHTTP1, nioPosix, nioSSL,
-                asyncHTTPClient, crypto, tracing,
+                asyncHTTPClient, crypto, cryptoExtras, jwt, tracing,
             ]),
         room(
             "CloakroomProxy",
@@ -120,9 +127,12 @@ let package = Package(
         room("CloakroomConfig", ["CloakroomCore", "CloakroomWire", configuration, yams]),
         // A mock of the upstream API, for demos and tests.
         .target(
-            name: "MockAPI", dependencies: [hummingbird, httpTypes, nioCore, lifecycle, crypto, log],
+            name: "MockAPI",
+            dependencies: [
+                hummingbird, httpTypes, nioCore, nioHTTP1, lifecycle, asyncHTTPClient, crypto, cryptoExtras, log,
+            ],
             resources: [.embedInCode("Page")], swiftSettings: settings),
-        // An example client that holds no tokens; the gateway manages them.
+        // A client library that holds no tokens; the gateway manages them.
         room("ThinClient", []),
         // C code: build information, and system calls that Swift cannot make.
         .target(
@@ -176,8 +186,8 @@ let package = Package(
         tests(
             "CloakroomIdentity",
             [
-                "CloakroomCore", "CloakroomTLS", "MockAPI", "TestSupport", asyncHTTPClient, inMemoryTracing, nioCore,
-                nioPosix, tracing,
+                "CloakroomCore", "CloakroomTLS", "MockAPI", "TestSupport", asyncHTTPClient, crypto, cryptoExtras,
+                inMemoryTracing, nioCore, nioPosix, tracing,
             ]),
         tests(
             "CloakroomProxy",
@@ -194,7 +204,8 @@ let package = Package(
                 metrics, nioCore, nioHTTP1,
             ]),
         tests("CloakroomConfig", ["CloakroomCore", "TestSupport", configuration]),
-        tests("MockAPI", [asyncHTTPClient, nioCore, nioHTTP1, httpTypes, crypto, lifecycle, log]),
+        tests("ThinClient", []),
+        tests("MockAPI", [asyncHTTPClient, nioCore, nioHTTP1, httpTypes, crypto, cryptoExtras, lifecycle, log]),
         // Fuzz targets, and a test suite that runs them. Tests/Fuzzing/libfuzzer.sh runs them with libFuzzer.
         .target(
             name: "FuzzTargets",
@@ -209,7 +220,10 @@ let package = Package(
         // The wiring of the gateway, in this process.
         .testTarget(
             name: "GatewayTests",
-            dependencies: ["cloakroom", "CloakroomConfig", "CloakroomCore", "TestSupport"],
+            dependencies: [
+                "cloakroom", "CloakroomConfig", "CloakroomCore", "CloakroomIdentity", "CloakroomTelemetry",
+                "TestSupport",
+            ],
             swiftSettings: settings),
         // The built program as a process, with real sockets, servers, browsers and other clients.
         .testTarget(

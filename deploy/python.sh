@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Creates a Python virtual environment with the packages of a requirements file from PyPI and prints its `bin` folder as
-# the last line. The environment is reused until the file changes. The system's Python is not modified.
+# the last line. The environment is reused until the file changes. The system's Python is not modified. Packages in a file
+# NAME-files.txt next to NAME.txt are installed without their dependencies: only files in them are used.
 #
 # usage: deploy/python.sh REQUIREMENTS
 set -euo pipefail
@@ -11,7 +12,10 @@ requirements=${1:?usage: deploy/python.sh REQUIREMENTS}
     echo "python: file not found: $requirements" >&2
     exit 1
 }
-digest=$(sha256sum "$requirements")
+files=("$requirements")
+alone=${requirements%.txt}-files.txt
+[[ -f $alone ]] && files+=("$alone")
+digest=$(cat "${files[@]}" | sha256sum)
 folder=$PWD/.build/python-${digest:0:16}
 
 if [[ ! -e $folder/complete ]]; then
@@ -21,6 +25,9 @@ if [[ ! -e $folder/complete ]]; then
     rm -rf "$folder"
     python3 -m venv "$folder" >&2
     "$folder/bin/pip" --quiet --disable-pip-version-check install --requirement "$requirements" >&2
+    if [[ -f $alone ]]; then
+        "$folder/bin/pip" --quiet --disable-pip-version-check install --no-deps --requirement "$alone" >&2
+    fi
     touch "$folder/complete"
 fi
 echo "$folder/bin"

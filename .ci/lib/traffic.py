@@ -42,6 +42,34 @@ def visit(port):
     return user
 
 
+def log_in(port):
+    """Signs in at the OpenID Provider, as a browser does, and requests a page for which a token is exchanged. Returns the
+    request that completed the login."""
+    gateway = f"https://127.0.0.1:{port}"
+    navigation = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document", "Sec-Fetch-Site": "none"}
+    status, fields, _ = request(f"{gateway}/auth/login", headers=navigation, timeout=30)
+    if status != 303:
+        raise Failure(f"login did not begin: status {status}")
+    navigation["Cookie"] = session_cookie(fields)
+    status, fields, _ = request(fields["Location"], timeout=30)
+    callback = fields["Location"]
+    status, fields, _ = request(callback, headers=navigation, timeout=30)
+    cookies = [cookie.partition(";")[0] for cookie in fields.get_all("Set-Cookie", [])]
+    session = [cookie for cookie in cookies if "-login-" not in cookie.partition("=")[0]]
+    if status not in (200, 303) or not session:
+        raise Failure(f"login failed: status {status}")
+    request(f"{gateway}/videos/1", headers={"Cookie": session[0]}, timeout=30)
+    return callback, navigation
+
+
+def fail_login(port):
+    """Logs in twice with one callback, and sends a logout that the provider has not sent."""
+    callback, fields = log_in(port)
+    request(callback, headers=fields, timeout=30)
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    request(f"https://127.0.0.1:{port}/auth/backchannel", "POST", form, "logout_token=forged", timeout=30)
+
+
 def fail_sign_ins(port):
     """Sends sign-ins that fail. Five failures would throttle later sign-ins."""
     client = Client(port)
@@ -78,12 +106,15 @@ def exercise(processes, prometheus, ports):
     for port in ports:
         for _ in range(3):
             fail_sign_ins(port)
+    for port in ports:
+        fail_login(port)
     clients = [visit(port) for _ in range(3) for port in ports]
     request_until_scraped(prometheus, clients, 4)
     for name in ("compose", "systemd"):
         processes[name].signal(signal.SIGHUP)
     for port in ports:
         fail_sign_ins(port)
+        fail_login(port)
         leaving = visit(port)
         leaving.request("DELETE", "/auth/sessions")
         leaving.request("DELETE", "/auth")

@@ -7,10 +7,11 @@ import Logging
 
 /// `POST /sessions/revoke`: ends the sessions of a user, or one session.
 ///
-/// The request has `Authorization: Bearer` with the admin token and a JSON object with exactly one member: `user`, the
-/// e-mail address or name entered at sign-in or the upstream's user id, or `session`, the 16 digits shown in logs. The response
-/// is `{"ended": n}`, or a problem document (RFC 9457). Wrong tokens are limited per address and in total: 429 with
-/// `Retry-After`. A cross-origin browser request is rejected, with or without a token.
+/// The request has `Authorization: Bearer` with the admin token and a JSON object: `user`, the e-mail address or name
+/// entered at sign-in or the upstream's user id; `issuer` and `subject`, the account of a user at an OpenID Provider;
+/// or `session`, the 16 digits shown in logs. The response is `{"ended": n}`, or a problem document (RFC 9457). Wrong
+/// tokens are limited per address and in total: 429 with `Retry-After`. A cross-origin browser request is rejected,
+/// with or without a token.
 public struct RevokeSessionsHandler: Sendable {
     static let path = "/sessions/revoke"
     /// The maximum body size in bytes: an address of 254 bytes fits with any escaping.
@@ -74,6 +75,9 @@ public struct RevokeSessionsHandler: Sendable {
             let ended =
                 switch try RevocationRequest(json: Array(body.readableBytesView)) {
                 case .user(let text): try await revoke(text, from: origin)
+                case .account(let issuer, let subject):
+                    try await sessions.revoke(
+                        user: AccountName(issuer: issuer, subject: subject), from: origin, now: now())
                 case .session(let id): try await sessions.revoke(session: id, from: origin, now: now())
                 }
             return AdminResponse.json(.ok, ["ended": ended])
@@ -87,8 +91,9 @@ public struct RevokeSessionsHandler: Sendable {
         }
     }
 
-    /// Ends the sessions of a user, identified by the address or name entered at sign-in or by the upstream's user id. The two
-    /// kinds of names never coincide.
+    /// Ends the sessions of a user, identified by the address or name entered at sign-in or by the upstream's user id.
+    /// An address is never an id. If a name is also the id of another user, the sessions of both end: an operator who
+    /// ends too few would believe that a user is signed out.
     private func revoke(_ user: String, from origin: AuditContext) async throws -> Int {
         let byID = try await sessions.revoke(userID: user, from: origin, now: now())
         let account: AccountName
@@ -133,6 +138,8 @@ public struct RevokeSessionsHandler: Sendable {
 package enum RevocationRequest: Equatable {
     /// All sessions of an account, identified by the e-mail address entered at sign-in or the upstream's user id.
     case user(String)
+    /// All sessions of an account at an OpenID Provider. Both parts are compared byte by byte.
+    case account(issuer: String, subject: String)
     /// One session of any account.
     case session(SessionID)
 
@@ -143,32 +150,43 @@ package enum RevocationRequest: Equatable {
         let detail: String
     }
 
-    /// Parses a JSON object with exactly one member, `user` or `session`.
+    /// Parses a JSON object with `user` or `session`, or with `issuer` and `subject`, and no other member.
     package init(json: [UInt8]) throws(InputError) {
         guard let document = JSONValue(document: json) else { throw Self.notJSON }
         // Further members could request more than the endpoint does.
-        guard case .object(let members) = document, members.count == 1, let (name, value) = members.first,
-            case .string(let text) = value
-        else { throw Self.unclear }
-        switch name.text {
-        case "user":
-            guard (1...255).contains(text.utf8.count) else {
+        guard case .object(let members) = document else { throw Self.unclear }
+        func text(_ name: JSONMemberName) -> String? {
+            if case .string(let text)? = members[name] { text } else { nil }
+        }
+        if members.count == 2, let issuer = text("issuer"), let subject = text("subject") {
+            guard (1...512).contains(issuer.utf8.count), (1...255).contains(subject.utf8.count) else {
+                throw InputError(
+                    isMalformed: false, detail: "issuer and subject must be iss and sub of the user's tokens.")
+            }
+            self = .account(issuer: issuer, subject: subject)
+            return
+        }
+        guard members.count == 1 else { throw Self.unclear }
+        if let user = text("user") {
+            guard (1...255).contains(user.utf8.count) else {
                 throw InputError(
                     isMalformed: false,
                     detail: "user must be the e-mail address entered at sign-in, or the upstream's user id.")
             }
-            self = .user(text)
-        case "session":
-            guard let id = SessionID(text) else {
+            self = .user(user)
+        } else if let session = text("session") {
+            guard let id = SessionID(session) else {
                 throw InputError(isMalformed: false, detail: "session must be the 16 hexadecimal digits shown in logs.")
             }
             self = .session(id)
-        default: throw Self.unclear
+        } else {
+            throw Self.unclear
         }
     }
 
     private static let notJSON = InputError(isMalformed: true, detail: "The body is not JSON, or repeats a member.")
     private static let unclear = InputError(
         isMalformed: false,
-        detail: #"Send {"user": "e-mail or user id"} or {"session": "16 hexadecimal digits"}, nothing else."#)
+        detail: #"Send {"user": "e-mail or user id"}, {"issuer": "iss", "subject": "sub"} or "#
+            + #"{"session": "16 hexadecimal digits"}, nothing else."#)
 }

@@ -16,12 +16,16 @@ public enum SessionStoreOperation: String, Sendable, Hashable, CaseIterable {
     case lease
     /// Release the lease.
     case release
-    /// List the sessions of an account.
+    /// List the sessions of an account or of a session at a provider.
     case list
     /// Read the state of the sign-in throttle.
     case throttleRead = "throttle_read"
     /// Change the state of the sign-in throttle.
     case throttleWrite = "throttle_write"
+    /// Check a timed mark.
+    case markRead = "mark_read"
+    /// Set a timed mark.
+    case markWrite = "mark_write"
 }
 
 /// Measures the duration of each operation of another store, and whether it failed.
@@ -51,11 +55,11 @@ struct InstrumentedRecordStore<Records: SessionRecordStore>: SessionRecordStore 
         try await measured(.read) { () async throws(SessionStoreError) in try await records.read(id, now: now) }
     }
 
-    func replace(_ record: SessionRecord, fence: UInt64?, now: Timestamp) async throws(SessionStoreError)
-        -> RecordUpdateResult
-    {
+    func replace(
+        _ record: SessionRecord, keepUntil: Timestamp, fence: UInt64?, now: Timestamp
+    ) async throws(SessionStoreError) -> RecordUpdateResult {
         try await measured(.replace) { () async throws(SessionStoreError) in
-            try await records.replace(record, fence: fence, now: now)
+            try await records.replace(record, keepUntil: keepUntil, fence: fence, now: now)
         }
     }
 
@@ -88,6 +92,12 @@ struct InstrumentedRecordStore<Records: SessionRecordStore>: SessionRecordStore 
         }
     }
 
+    func records(ofProviderSession hash: UInt64, now: Timestamp) async throws(SessionStoreError) -> [SessionRecord] {
+        try await measured(.list) { () async throws(SessionStoreError) in
+            try await records.records(ofProviderSession: hash, now: now)
+        }
+    }
+
     func throttleStates(_ keys: [ThrottleKey], now: Timestamp) async throws(SessionStoreError) -> [ThrottleState?] {
         try await measured(.throttleRead) { () async throws(SessionStoreError) in
             try await records.throttleStates(keys, now: now)
@@ -99,6 +109,18 @@ struct InstrumentedRecordStore<Records: SessionRecordStore>: SessionRecordStore 
     ) async throws(SessionStoreError) -> Bool {
         try await measured(.throttleWrite) { () async throws(SessionStoreError) in
             try await records.replaceThrottleState(key, old, with: new, lifetime: lifetime, now: now)
+        }
+    }
+
+    func setMark(_ key: MarkKey, lifetime: Duration, now: Timestamp) async throws(SessionStoreError) -> Bool {
+        try await measured(.markWrite) { () async throws(SessionStoreError) in
+            try await records.setMark(key, lifetime: lifetime, now: now)
+        }
+    }
+
+    func hasMark(_ keys: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Bool {
+        try await measured(.markRead) { () async throws(SessionStoreError) in
+            try await records.hasMark(keys, now: now)
         }
     }
 

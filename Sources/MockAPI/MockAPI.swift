@@ -1,4 +1,5 @@
 import FoundationEssentials
+import HTTPTypes
 import Hummingbird
 public import Logging
 import NIOCore
@@ -100,10 +101,12 @@ public struct MockAPI: Service {
             client: MockClient(id: settings.clientID, secret: settings.clientSecret),
             lifetime: settings.accessTokenLifetime, now: settings.now
         ).register(on: router)
-        let bearer = BearerAuthenticator(accounts: accounts, accessTokens: accessTokens, now: settings.now)
+        let bearer = BearerAuthenticator(
+            accounts: accounts, accessTokens: accessTokens,
+            userField: settings.userField.flatMap { HTTPField.Name($0) }, now: settings.now)
         try ContentRoutes(bearer: bearer).register(on: router)
         MediaRoutes(bearer: bearer).register(on: router)
-        PageRoutes().register(on: router)
+        PageRoutes(identities: settings.identities).register(on: router)
         if settings.exposeObservations {
             ObservationRoutes(observations: observations).register(on: router)
             TestRoutes().register(on: router)

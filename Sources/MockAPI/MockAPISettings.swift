@@ -30,6 +30,11 @@ public struct MockAPISettings: Sendable, Redacted {
     public var signingKey: SymmetricKey
     /// Whether the `/__mock/…` paths exist: the recorded traffic and test bodies. Default false.
     public var exposeObservations: Bool
+    /// The identities of the gateway that the page links to for sign-in. Default: none.
+    public var identities: [PageIdentity] = []
+    /// A request field whose value is the id of a user that the gateway has signed in at a provider; such requests need no
+    /// access token. The gateway must remove the field from requests of clients. Default: none.
+    public var userField: String?
     /// The clock for issuing and expiring tokens. Default: the system clock.
     public var now: @Sendable () -> Date
 
@@ -64,6 +69,20 @@ public struct MockAPISettings: Sendable, Redacted {
         self.signingKey = signingKey
         self.exposeObservations = exposeObservations
         self.now = now
+    }
+}
+
+/// An identity of the gateway, as the page shows it.
+public struct PageIdentity: Sendable, Equatable {
+    /// The name in the configuration of the gateway.
+    public var name: String
+    /// The text of the link follows `Continue with`.
+    public var label: String
+
+    /// Creates an identity.
+    public init(name: String, label: String) {
+        self.name = name
+        self.label = label
     }
 }
 

@@ -38,8 +38,22 @@ extension MockAPI {
     ///
     /// - Throws: The error of `body`, or the error that prevented listening.
     public func whileServing<R: Sendable>(_ body: (RunningMockAPI) async throws -> R) async throws -> R {
+        try await TemporaryServer.run(serve) { port in
+            try await body(RunningMockAPI(api: self, port: port))
+        }
+    }
+}
+
+/// Runs a server during a test.
+enum TemporaryServer {
+    /// A server that calls its argument with the bound port and runs until a graceful shutdown.
+    typealias Serve = @Sendable (_ onListening: @escaping @Sendable (Int) async -> Void) async throws -> Void
+
+    /// Runs a server while `body` runs, then stops it.
+    /// - Throws: The error of `body`, or the error that prevented listening.
+    static func run<R: Sendable>(_ serve: @escaping Serve, body: (Int) async throws -> R) async throws -> R {
         let (ports, listening) = AsyncStream.makeStream(of: Int.self)
-        let service = ListeningMock(api: self) { listening.yield($0) }
+        let service = ListeningServer(serve: serve) { listening.yield($0) }
         var configuration = ServiceGroupConfiguration(
             services: [service], logger: Logger(label: "mock-api") { _ in SwiftLogNoOpLogHandler() })
         // Responses that take longer are aborted.
@@ -59,7 +73,7 @@ extension MockAPI {
             // would crash the process.
             let result: Result<R, any Error>
             do {
-                result = .success(try await body(RunningMockAPI(api: self, port: port)))
+                result = .success(try await body(port))
             } catch {
                 result = .failure(error)
             }
@@ -70,12 +84,12 @@ extension MockAPI {
     }
 }
 
-/// A mock that reports its address to another task.
-private struct ListeningMock: Service {
-    let api: MockAPI
+/// A server that reports its address to another task.
+private struct ListeningServer: Service {
+    let serve: TemporaryServer.Serve
     let onListening: @Sendable (Int) async -> Void
 
     func run() async throws {
-        try await api.serve(onListening)
+        try await serve(onListening)
     }
 }

@@ -18,13 +18,25 @@ public struct ClientError: Error, Equatable, Sendable {
 
         /// There is no valid session, or the credentials are wrong; see ``ClientError/reason``.
         public static let unauthorized = Code(rawValue: "unauthorized")
-        /// The e-mail address or the password is missing.
+        /// The user has to authenticate again, in a browser; see ``ClientError/login``.
+        public static let stepUp = Code(rawValue: "step_up")
+        /// The user does not have what the path requires.
+        public static let missingClaim = Code(rawValue: "missing_claim")
+        /// The path is for users who signed in elsewhere.
+        public static let wrongIdentity = Code(rawValue: "wrong_identity")
+        /// The user name or the password is missing.
         public static let invalidInput = Code(rawValue: "invalid_input")
         /// Too many sign-in attempts; see ``ClientError/retryAfter``.
         public static let throttled = Code(rawValue: "throttled")
+        /// Too many requests at the same time; see ``ClientError/retryAfter``.
+        public static let tooManyRequests = Code(rawValue: "too_many_requests")
+        /// The gateway has no capacity; see ``ClientError/retryAfter``.
+        public static let overloaded = Code(rawValue: "overloaded")
+        /// The gateway cannot read sessions. The session continues; see ``ClientError/retryAfter``.
+        public static let storeUnavailable = Code(rawValue: "store_unavailable")
         /// The gateway cannot reach the API.
         public static let unreachable = Code(rawValue: "unreachable")
-        /// The API failed.
+        /// The API failed, or the gateway rejected the request.
         public static let failedRequest = Code(rawValue: "failed_request")
         /// The response is invalid.
         public static let invalidResponse = Code(rawValue: "invalid_response")
@@ -36,14 +48,21 @@ public struct ClientError: Error, Equatable, Sendable {
 
     /// The kind of failure.
     public let code: Code
+    /// The status of the response; `nil` if there is none.
+    public var status: Int?
     /// The user-visible message of the gateway, if any.
     public var detail: String?
     /// Why there is no session: `no_session`, `expired_idle`, `revoked`…
     public var reason: String?
+    /// The path and query of the gateway to open in a browser, for ``Code/stepUp``.
+    public var login: String?
     /// The minimum delay before a retry.
     public var retryAfter: Duration?
+    /// Finds the request in the log of the gateway.
+    public var requestID: String?
 
-    init(code: Code) {
+    /// Creates an error without a response, for a ``Transport`` in tests.
+    public init(code: Code) {
         self.code = code
     }
 
@@ -52,10 +71,17 @@ public struct ClientError: Error, Equatable, Sendable {
         let isProblem = response.value(forHTTPHeaderField: "Content-Type")?.hasPrefix("application/problem+json")
         let problem = isProblem == true ? try? JSONDecoder().decode(Problem.self, from: body) : nil
         code = problem.map { Code(rawValue: $0.code) } ?? .failedRequest
+        status = response.statusCode
         detail = problem?.detail
         reason = problem?.reason
+        login = problem?.login
+        requestID = problem?.request_id
         retryAfter = response.value(forHTTPHeaderField: "Retry-After").flatMap { Int($0) }.map { .seconds($0) }
     }
+
+    /// Whether the user has no session, so that the app shows its sign-in. `false` for wrong credentials and for errors
+    /// during which the session continues.
+    public var requiresSignIn: Bool { code == .unauthorized && reason != "invalid_credentials" }
 
     /// The message to show to the user.
     public var userMessage: String {
@@ -67,5 +93,8 @@ public struct ClientError: Error, Equatable, Sendable {
         let code: String
         let detail: String
         let reason: String?
+        let login: String?
+        // swift-format-ignore: AlwaysUseLowerCamelCase
+        let request_id: String?
     }
 }

@@ -12,14 +12,21 @@ public protocol Transport: Sendable {
     func send(_ request: URLRequest) async throws -> (Data, HTTPURLResponse)
 }
 
-/// A `URLSession` with its own in-memory cookie storage: users sign in again after the app restarts, because the
-/// session cookie is not persistent.
+/// A `URLSession` that keeps cookies.
 public struct URLSessionTransport: Transport {
     private let session: URLSession
 
-    /// Creates a transport with a new session, or with an existing one that accepts cookies.
+    /// Creates a transport with a new session whose cookies are in memory, or with an existing one that accepts cookies.
     public init(_ session: URLSession = URLSession(configuration: .ephemeral)) {
         self.session = session
+    }
+
+    /// A transport whose cookies remain after the app has ended, in `HTTPCookieStorage.shared`, if the gateway sets
+    /// persistent ones: see `session.cookie.persistent` in its configuration. Responses are not cached on disk.
+    public static var keepingCookies: URLSessionTransport {
+        let configuration = URLSessionConfiguration.default
+        configuration.urlCache = nil
+        return URLSessionTransport(URLSession(configuration: configuration))
     }
 
     /// Sends a request; throws `URLError` if there is no response.

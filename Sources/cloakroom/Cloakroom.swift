@@ -12,7 +12,7 @@ struct Cloakroom: AsyncParsableCommand {
         version: version,
         subcommands: [
             Demo.self, Serve.self, CheckConfig.self, PrintConfig.self, Explain.self, Routes.self, Health.self,
-            ConfigReferenceCommand.self, MockAPICommand.self,
+            ConfigReferenceCommand.self, MockAPICommand.self, MockProviderCommand.self,
         ])
 
     static func main() async {

@@ -68,6 +68,15 @@ struct RevokeSessionsHandlerTests {
         #expect(revoking.calls.map(\.account) == [AccountName(email: "jo@example.com")])
     }
 
+    @Test("ends the sessions of a user at an OpenID Provider, by issuer and subject, neither of which is folded")
+    func revokesSubject() async throws {
+        let received = try await ask(#"{"subject":"Jo@Example.com","issuer":"https://id.example.com"}"#)
+        #expect(received.status == 200)
+        #expect(received.body == #"{"ended":2}"#)
+        let account = AccountName(issuer: "https://id.example.com", subject: "Jo@Example.com")
+        #expect(received.calls == [ScriptedRevoking.Call(account: account, peer: "127.0.0.1", now: Self.now)])
+    }
+
     @Test("ends one session by the name that logs show; an unknown name is no error")
     func revokesSession() async throws {
         let received = try await ask(
@@ -156,7 +165,13 @@ struct RevokeSessionsHandlerTests {
             (#"{"user":"jo@example.com","user":"jo@example.org"}"#, 400),
             (#"{"session":"0123456789abcdef","session":"fedcba9876543210"}"#, 400),
             (#"{"user":1,"user":"jo@example.com"}"#, 400), (#"{"session":"0123"}"#, 422),
-            (#"{"session":["0123456789abcdef"]}"#, 422),
+            (#"{"session":["0123456789abcdef"]}"#, 422), (#"{"issuer":"https://a"}"#, 422),
+            (#"{"subject":"jo@example.com"}"#, 422), (#"{"issuer":"https://a","subject":1}"#, 422),
+            (#"{"issuer":"","subject":"jo@example.com"}"#, 422), (#"{"issuer":"https://a","subject":""}"#, 422),
+            (#"{"issuer":"https://a","subject":"\#(String(repeating: "x", count: 256))"}"#, 422),
+            (#"{"issuer":"https://a","user":"jo@example.com"}"#, 422),
+            (#"{"issuer":"https://a","subject":"x","user":"jo@example.com"}"#, 422),
+            (#"{"issuer":"https://a","subject":"x","subject":"jo@example.com"}"#, 400),
         ])
     func valueErrors(body: String, status: Int) async throws {
         let received = try await ask(body)

@@ -86,7 +86,7 @@ import Testing
                         sentinelPassword: Secret("s"),
                         tls: UpstreamTLSConfiguration(caFile: directory.path + "/tls.crt", serverName: "valkey.test"),
                         prefix: "a:b", timeout: .seconds(1)),
-                    cookie: CookieConfiguration(name: "__Host-s", sameSite: .lax)))
+                    cookie: CookieConfiguration(name: "__Host-s", sameSite: .lax, persistence: .onRequest)))
         #expect(
             configuration.limits == LimitsConfiguration(head: 2_048, fields: 10, target: 1_024, body: 0, connections: 5)
         )
@@ -256,7 +256,7 @@ import Testing
           absoluteTimeout: 2m
           maxSessions: 7
           maxSessionsPerAccount: 3
-          cookie: { name: __Host-s, secure: true, sameSite: lax }
+          cookie: { name: __Host-s, secure: true, sameSite: lax, persistent: onRequest }
         routes:
           - name: all
             methods: [GET, PURGE]

@@ -32,6 +32,7 @@ import Testing
             "sentinelPasswordFile:", "headersFile:", "caFile:", "targets:", "grpc:", "resolveInterval:",
             // Only for calls with a body.
             "members:", "static:", "client:",
+            "identities:", "require:",
         ]
         // Keys below an excluded section are excluded too.
         var section: Int?

@@ -22,7 +22,7 @@ package final class ScriptedServer: Sendable {
     private struct State {
         var script: [Act]
         /// By method and path.
-        var responses: [String: String] = [:]
+        var responses: [String: [Act]] = [:]
         var requests: [String] = []
         var connectionCount = 0
     }
@@ -42,7 +42,12 @@ package final class ScriptedServer: Sendable {
     /// Sends bytes, and closes the connection, for each request with a method and a path. Other requests follow the
     /// script.
     package func respond(to request: String, with bytes: String) {
-        state.withLock { $0.responses[request] = bytes }
+        handle(request, [.bytesThenClose(bytes)])
+    }
+
+    /// Handles the requests with a method and a path by a script of their own.
+    package func handle(_ request: String, _ script: [Act]) {
+        state.withLock { $0.responses[request] = script }
     }
 
     fileprivate func accept() { state.withLock { $0.connectionCount += 1 } }
@@ -52,9 +57,13 @@ package final class ScriptedServer: Sendable {
         let line = request.split(separator: " ").prefix(2).joined(separator: " ")
         return state.withLock { state in
             state.requests.append(request)
-            if let bytes = state.responses[line] { return .bytesThenClose(bytes) }
-            return state.script.count > 1 ? state.script.removeFirst() : state.script.first ?? .close
+            if state.responses[line] != nil { return Self.next(&state.responses[line, default: []]) }
+            return Self.next(&state.script)
         }
+    }
+
+    private static func next(_ script: inout [Act]) -> Act {
+        script.count > 1 ? script.removeFirst() : script.first ?? .close
     }
 
     /// Listens on a free loopback port while `body` runs.

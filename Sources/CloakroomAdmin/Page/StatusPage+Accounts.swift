@@ -1,4 +1,56 @@
+import CloakroomCore
+
 extension StatusPage {
+    static func identities(_ document: StatusDocument) -> StatusSection {
+        let rows = document.identities.map { identity in
+            StatusRow(
+                identity.name, note: identity.issuer,
+                [
+                    state(identity), StatusCell(number: StatusFormatter.whole(UInt64(clamping: identity.keys))),
+                    StatusCell(
+                        identity.keysAgeSeconds.map { "\(StatusFormatter.duration(seconds: $0)) ago" } ?? "Never",
+                        note: identity.skippedKeys == 0 ? nil : "\(identity.skippedKeys) unusable",
+                        level: identity.keysAgeSeconds == nil ? .muted : .plain),
+                    StatusCell(number: StatusFormatter.whole(identity.loginsRecent)),
+                    StatusCell(
+                        number: StatusFormatter.whole(identity.loginsFailedRecent),
+                        level: identity.loginsFailedRecent > 0 ? .warning : .plain),
+                    StatusCell(number: StatusFormatter.whole(identity.loginsTotal)),
+                    StatusCell(number: StatusFormatter.whole(identity.logoutsTotal)), failure(identity.lastFailure),
+                ])
+        }
+        return StatusSection(
+            "identities", "Identity providers", isWide: true,
+            problems: document.identities.flatMap { identity in
+                (identity.findings ?? []).map { "\(identity.name): \($0)" }
+            },
+            tables: [
+                StatusTable(
+                    "identities-caption",
+                    "Logins of the last \(window(document)) and since start; logouts that the provider reported.",
+                    [
+                        .words("Provider"), .words("State"), .number("Keys"), .words("Fetched"), .number("Logins"),
+                        .number("Failed"), .number("Since start"), .number("Logouts"), .words("Last failure"),
+                    ], rows, empty: "No providers are configured.")
+            ])
+    }
+
+    private static func state(_ identity: StatusDocument.Identity) -> StatusCell {
+        switch IdentityStatus.Condition(rawValue: identity.state) {
+        case .up: StatusCell("Up", level: .good)
+        case .stale: StatusCell("Unreachable", note: "earlier keys are used", level: .warning)
+        case .down: StatusCell("Down", level: .bad)
+        case nil: StatusCell(identity.state)
+        }
+    }
+
+    private static func failure(_ failure: StatusDocument.Identity.Failure?) -> StatusCell {
+        guard let failure else { return StatusCell("None", level: .muted) }
+        return StatusCell(
+            prose: "\(failure.reason); \(failure.remedy)",
+            note: "\(StatusFormatter.duration(seconds: failure.secondsAgo)) ago")
+    }
+
     static func signIns(_ document: StatusDocument) -> StatusSection {
         StatusSection(
             "sign-ins", "Sign-ins",

@@ -56,11 +56,13 @@ struct StatusPage {
         self.isRefreshing = isRefreshing
         interval = Self.refreshInterval
         figures = Self.figures(document)
-        sections = [
-            Self.routes(document), Self.upstreams(document), Self.signIns(document), Self.sessions(document),
-            Self.refreshes(document), Self.store(document), Self.certificates(document), Self.config(document),
-            Self.readiness(document), Self.telemetry(document),
-        ]
+        let identities = document.identities.isEmpty ? [] : [Self.identities(document)]
+        sections =
+            [Self.routes(document), Self.upstreams(document)] + identities + [
+                Self.signIns(document), Self.sessions(document), Self.refreshes(document), Self.store(document),
+                Self.certificates(document), Self.config(document),
+                Self.readiness(document), Self.telemetry(document),
+            ]
     }
 
     /// The page; `nil` if the template is invalid, which a test excludes.
@@ -116,6 +118,7 @@ struct StatusPage {
         case .notReady: "readiness"
         case .reloadFailed: "configuration"
         case .upstream: "upstreams"
+        case .identity: "identities"
         case .certificate: "certificates"
         case .route: "routes"
         case .signIns: "sign-ins"

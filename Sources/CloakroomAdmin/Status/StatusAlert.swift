@@ -7,6 +7,7 @@ struct StatusAlert: Sendable, Equatable, Encodable {
         case notReady = "not_ready"
         case reloadFailed = "reload_failed"
         case upstream
+        case identity
         case certificate
         case route
         case signIns = "sign_ins"
@@ -37,7 +38,8 @@ extension StatusAlert {
     static func all(in document: StatusDocument) -> [StatusAlert] {
         let found =
             document.readiness.compactMap(Self.init(check:)) + reload(document.config)
-            + document.upstreams.flatMap(upstream) + store(document) + document.certificates.compactMap(certificate)
+            + document.upstreams.flatMap(upstream) + document.identities.flatMap(identity) + store(document)
+            + document.certificates.compactMap(certificate)
             + document.routes.compactMap(route) + outcomes(document) + document.telemetryDrops.compactMap(drops)
         return found.filter { $0.severity == .critical } + found.filter { $0.severity == .warning }
     }
@@ -94,6 +96,30 @@ extension StatusAlert {
                 StatusAlert(
                     kind: .upstream, severity: .warning,
                     text: "\(wait) for a connection to the upstream “\(upstream.name)”."))
+        }
+        return found
+    }
+
+    private static func identity(_ identity: StatusDocument.Identity) -> [StatusAlert] {
+        func alert(_ severity: Severity, _ text: String) -> StatusAlert {
+            StatusAlert(kind: .identity, severity: severity, text: text)
+        }
+        var found: [StatusAlert] = []
+        let cause = identity.lastFailure.map { ": \($0.reason)" } ?? ""
+        switch IdentityStatus.Condition(rawValue: identity.state) {
+        case .up, nil: break
+        case .stale:
+            found.append(
+                alert(.warning, "The provider “\(identity.name)” cannot be reached\(cause). Its earlier keys are used.")
+            )
+        case .down:
+            found.append(alert(.critical, "Users cannot sign in at the provider “\(identity.name)”\(cause)."))
+        }
+        found += (identity.findings ?? []).map { alert(.warning, "The provider “\(identity.name)”: \($0).") }
+        if identity.loginsFailedRecent > 0 {
+            let count = StatusFormatter.count(Int64(clamping: identity.loginsFailedRecent), "login")
+            found.append(
+                alert(.warning, "\(count) at the provider “\(identity.name)” failed because of a server-side error."))
         }
         return found
     }

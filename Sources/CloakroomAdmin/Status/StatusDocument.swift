@@ -28,6 +28,8 @@ struct StatusDocument: Sendable, Encodable {
     /// Ordered by request rate, highest first.
     var routes: [Route]
     var upstreams: [Upstream]
+    /// The OpenID Providers, in the order of the configuration; empty if there are none.
+    var identities: [Identity]
     var signIns: [Outcome]
     var sessions: Sessions
     var refreshes: [Outcome]
@@ -41,8 +43,8 @@ struct StatusDocument: Sendable, Encodable {
         case state
         // The member keeps its name: clients read it.
         case alerts = "concerns"
-        case generatedAt, windowSeconds, process, config, readiness, traffic, routes, upstreams, signIns, sessions
-        case refreshes, store, certificates, telemetryDrops, wireRejections
+        case generatedAt, windowSeconds, process, config, readiness, traffic, routes, upstreams, identities, signIns
+        case sessions, refreshes, store, certificates, telemetryDrops, wireRejections
     }
 
     struct Process: Sendable, Encodable {
@@ -139,6 +141,36 @@ struct StatusDocument: Sendable, Encodable {
             var at: String
             var secondsAgo: Int64
             var reason: String
+        }
+    }
+
+    /// An OpenID Provider.
+    struct Identity: Sendable, Encodable {
+        var name: String
+        var issuer: String
+        /// `up`, `stale` or `down`.
+        var state: String
+        /// Keys that can verify tokens.
+        var keys: Int
+        /// Published keys that cannot be used.
+        var skippedKeys: Int
+        /// Absent before the first fetch.
+        var keysAgeSeconds: Int64?
+        var loginsTotal: UInt64
+        var loginsRecent: UInt64
+        /// Recent logins that failed because of the provider, the store or the configuration.
+        var loginsFailedRecent: UInt64
+        /// Logouts that the provider reported.
+        var logoutsTotal: UInt64
+        /// Differences between the provider and the configuration; absent if there are none.
+        var findings: [String]?
+        var lastFailure: Failure?
+
+        struct Failure: Sendable, Encodable {
+            var at: String
+            var secondsAgo: Int64
+            var reason: String
+            var remedy: String
         }
     }
 

@@ -52,6 +52,7 @@ struct StatusReporter: Sendable {
             traffic: .init(sample.routes.total, window.change.routes.total, window),
             routes: Self.routes(sample, window),
             upstreams: Self.upstreams(source.upstreams(), reading, sample, window, now: now),
+            identities: Self.identities(source.identities(), reading, sample, window, now: now),
             signIns: Self.outcomes(
                 reading["cloakroom_sign_ins_total"].counts(by: "outcome"), window.change.signIns),
             sessions: Self.sessions(reading, store: source.store),
@@ -101,6 +102,30 @@ extension StatusReporter {
                 retryBudgetSpent: upstream.isRetryBudgetSpent,
                 staleNames: upstream.staleNames.isEmpty ? nil : upstream.staleNames,
                 targets: upstream.targets.map { .init($0, now: now) })
+        }
+    }
+
+    static func identities(
+        _ identities: [IdentityStatus], _ reading: MetricsSnapshot, _ sample: StatusSample, _ window: StatusWindow,
+        now: Timestamp
+    ) -> [StatusDocument.Identity] {
+        let logouts = reading["cloakroom_provider_logouts_total"]
+            .filter { ["success", "no_session"].contains($0.labels["outcome"]) }.counts(by: "identity")
+        return identities.map { identity in
+            let name = identity.name
+            return StatusDocument.Identity(
+                name: name, issuer: identity.issuer, state: identity.condition.rawValue, keys: identity.keys,
+                skippedKeys: identity.skippedKeys,
+                keysAgeSeconds: identity.keysFetchedAt.map { max((now - $0).components.seconds, 0) },
+                loginsTotal: sample.logins[name] ?? 0, loginsRecent: window.change.logins[name] ?? 0,
+                loginsFailedRecent: window.change.failedLogins[name] ?? 0, logoutsTotal: logouts[name] ?? 0,
+                findings: identity.findings.isEmpty ? nil : identity.findings,
+                lastFailure: identity.lastFailure.map { failure in
+                    .init(
+                        at: StatusFormatter.time(failure.time),
+                        secondsAgo: max((now - failure.time).components.seconds, 0), reason: failure.reason,
+                        remedy: failure.remedy)
+                })
         }
     }
 
@@ -248,6 +273,8 @@ public struct StatusDataSource: Sendable {
     public var config: @Sendable () -> ConfigStatus
     /// The upstreams, in the order of the configuration.
     public var upstreams: @Sendable () -> [UpstreamStatus]
+    /// The OpenID Providers, in the order of the configuration.
+    public var identities: @Sendable () -> [IdentityStatus]
     /// The certificates of all listeners.
     public var certificates: @Sendable () -> [CertificateStatus]
     /// Whether the gateway is draining.
@@ -262,11 +289,13 @@ public struct StatusDataSource: Sendable {
     /// Creates a source.
     public init(
         config: @escaping @Sendable () -> ConfigStatus, upstreams: @escaping @Sendable () -> [UpstreamStatus],
+        identities: @escaping @Sendable () -> [IdentityStatus] = { [] },
         certificates: @escaping @Sendable () -> [CertificateStatus],
         isDraining: @escaping @Sendable () -> Bool = { false }, store: String, version: String, commit: String
     ) {
         self.config = config
         self.upstreams = upstreams
+        self.identities = identities
         self.certificates = certificates
         self.isDraining = isDraining
         self.store = store

@@ -12,6 +12,10 @@ struct StatusSample: Sendable, Equatable {
     var signIns: [String: DurationStats] = [:]
     /// By outcome.
     var refreshes: [String: DurationStats] = [:]
+    /// Logins at providers, by identity.
+    var logins: [String: UInt64] = [:]
+    /// Logins that failed because of the provider, the store or the configuration, by identity.
+    var failedLogins: [String: UInt64] = [:]
     /// By operation.
     var storeOperations: [String: RequestStats] = [:]
     /// Dropped telemetry, by signal.
@@ -35,9 +39,15 @@ struct StatusSample: Sendable, Equatable {
         ) { $0["outcome"] == "error" }
         signIns = Self.durations(reading["cloakroom_sign_in_duration_seconds"], by: "outcome")
         refreshes = Self.durations(reading["cloakroom_token_refresh_duration_seconds"], by: "outcome")
+        let ended = reading["cloakroom_logins_total"]
+        logins = ended.counts(by: "identity")
+        failedLogins = ended.filter { Self.failures.contains($0.labels["outcome"] ?? "") }.counts(by: "identity")
         drops = reading["cloakroom_telemetry_dropped_total"].counts(by: "signal")
         rejections = reading["cloakroom_rejections_total"].counts(by: "reason")
     }
+
+    /// The outcomes of logins that the user did not cause.
+    private static let failures: Set<String> = ["failed", "unavailable", "misconfigured", "store_error"]
 
     /// The difference from an earlier sample.
     func subtracting(_ earlier: StatusSample) -> StatusSample {
@@ -47,6 +57,8 @@ struct StatusSample: Sendable, Equatable {
         change.signIns = signIns.changes(since: earlier.signIns) { $0.subtracting($1) }
         change.refreshes = refreshes.changes(since: earlier.refreshes) { $0.subtracting($1) }
         change.storeOperations = storeOperations.changes(since: earlier.storeOperations) { $0.subtracting($1) }
+        change.logins = logins.changes(since: earlier.logins) { $0.countSince($1) }
+        change.failedLogins = failedLogins.changes(since: earlier.failedLogins) { $0.countSince($1) }
         change.drops = drops.changes(since: earlier.drops) { $0.countSince($1) }
         change.rejections = rejections.changes(since: earlier.rejections) { $0.countSince($1) }
         return change

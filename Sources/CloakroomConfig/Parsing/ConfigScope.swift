@@ -30,16 +30,16 @@ struct ConfigScope {
 
     /// The sections of a mapping by name, in file order, followed by those that only flags name.
     func named(_ name: String) -> [(name: String, scope: ConfigScope)] {
-        names(name, flagDepth: 2).map { ($0, below([name, $0], isPresent: isPresent)) }
+        named(name, isSection: true).map { ($0, below([name, $0], isPresent: isPresent)) }
     }
 
     /// The names in a mapping, in file order, followed by those that only flags name.
-    /// - Parameter flagDepth: The minimum number of names after the mapping in a flag that names one.
-    private func names(_ name: String, flagDepth: Int) -> [String] {
+    /// - Parameter isSection: Whether the values are sections, so that a flag names a key below them.
+    func named(_ name: String, isSection: Bool) -> [String] {
         let path = path + [name]
         var names: [String] = []
         if case .value(let given) = reading.list(path + [YAMLProvider.names]) { names = given }
-        for flag in reading.flagPaths where flag.count >= path.count + flagDepth && flag.starts(with: path) {
+        for flag in reading.flagPaths where flag.count > path.count + (isSection ? 1 : 0) && flag.starts(with: path) {
             if !names.contains(flag[path.count]) { names.append(flag[path.count]) }
         }
         return names
@@ -148,7 +148,7 @@ struct ConfigScope {
         let section = section(name)
         reading.document(section.path + ["MEMBER"]) { $0.expectation = format.expectation }
         guard !reading.invalidKeys.contains(section.path) else { return [] }
-        return names(name, flagDepth: 1).compactMap { entry in
+        return named(name, isSection: false).compactMap { entry in
             section.optional(entry, as: format).map { (entry, $0) }
         }
     }

@@ -35,7 +35,8 @@ extension DocumentedKeys {
     private static let exhaustiveExample = """
         listeners: [{ tls: { additionalCertificates: [{}] } }]
         upstreams: { NAME: { targets: [{}] }, OTHER: {} }
-        routes: [{}]
+        identities: { NAME: { parameters: { NAME: x }, exchange: { NAME: {} } } }
+        routes: [{ require: { claims: { NAME: [] } } }]
 
         """
 
@@ -79,7 +80,7 @@ struct YAMLKeyComments {
             stack.removeAll { $0.indent >= indent }
             stack.append((indent, String(text[..<colon])))
             var names = stack.map(\.name)
-            if names.first == "upstreams", names.count > 1 { names[1] = "NAME" }
+            for index in names.indices.dropFirst() where Self.isMapping(names[..<index]) { names[index] = "NAME" }
             let key = names.joined(separator: ".")
             // If a list has several items, the comment of the first applies.
             if comments[key] == nil, !comment.isEmpty { comments[key] = comment.joined(separator: " ") }
@@ -87,6 +88,16 @@ struct YAMLKeyComments {
     }
 
     subscript(path: [String]) -> String? { comments[path.joined(separator: ".")] }
+
+    /// Whether the members of a section are named by the operator.
+    private static func isMapping(_ section: ArraySlice<String>) -> Bool {
+        switch Array(section) {
+        case ["upstreams"], ["identities"], ["identities", "NAME", "parameters"], ["identities", "NAME", "exchange"],
+            ["routes", "require", "claims"], ["upstreams", "NAME", "claimHeaders"]:
+            true
+        default: false
+        }
+    }
 
     private static func isNameCharacter(_ character: Character) -> Bool {
         character.isLetter || character.isNumber || character == "_" || character == "-"

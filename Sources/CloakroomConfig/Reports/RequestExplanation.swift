@@ -79,8 +79,9 @@ struct RequestExplanation {
             ("route", "\(route.name) (\(route.methods.joined(separator: ",")) \(route.pattern))"),
             (
                 "authorization",
-                route.requiresAuthorization ? "required; without a session 401 \"\(rejection)\"" : "not required"
+                route.requiresAuthorization ? "required; \(missingSession(route)) 401 \"\(rejection)\"" : "not required"
             ),
+        ] + sessions(of: route) + requirements(of: route) + [
             ("strips", stripped(by: route).joined(separator: ", ")),
             ("injects", injected(by: route, upstream).joined(separator: ", ")),
             ("upstream", "\(upstream.name) at \(targets)"),
@@ -89,18 +90,66 @@ struct RequestExplanation {
         ] + UpstreamExplanation(upstream: upstream, route: route, method: method).rows
     }
 
+    private func missingSession(_ route: Route) -> String {
+        guard route.onMissingSession == .login, method == "GET" else { return "without a session" }
+        let accounts = configuration.accounts
+        let place = accounts.usesSignInPage ? "on the sign-in page" : "at \(configuration.providers.first?.name ?? "")"
+        return "without a session a navigation signs in \(place), all else gets"
+    }
+
+    /// Whose sessions may use the route, and which token the upstream receives of them; no row without providers.
+    private func sessions(of route: Route) -> [(String, String)] {
+        guard route.usesSession, !configuration.providers.isEmpty else { return [] }
+        let isBearer = route.inject.contains(.bearer)
+        var texts: [String] = []
+        if let signIn = configuration.accounts.upstream, signIn == route.upstream {
+            texts.append("upstream \(configuration.upstreams[signIn].name)\(isBearer ? " (its own token)" : "")")
+        }
+        for identity in configuration.providers {
+            if !isBearer {
+                texts.append(identity.name)
+            } else if identity.exchanges.contains(where: { $0.upstream == route.upstream }) {
+                texts.append("\(identity.name) (an exchanged token)")
+            } else if identity.tokensFor.contains(route.upstream) {
+                texts.append("\(identity.name) (its own token)")
+            }
+        }
+        let others = route.requiresAuthorization ? "others get 403 wrong_identity" : "others count as none"
+        return [("sessions", "of \(texts.joined(separator: ", ")); \(others)")]
+    }
+
+    /// What is required of a session, one row for each part.
+    private func requirements(of route: Route) -> [(String, String)] {
+        let claims = route.require.claims.map { claim in
+            (
+                "requires",
+                "claim \(DiagnosticText.escaped(claim.name)) in"
+                    + " [\(claim.values.map(DiagnosticText.escaped).joined(separator: ", "))]; otherwise 403 missing_claim"
+            )
+        }
+        var parts: [String] = []
+        if !route.require.acr.isEmpty { parts.append("acr in [\(route.require.acr.joined(separator: ", "))]") }
+        if let age = route.require.maxAge {
+            parts.append("authentication at most \(ValueFormat<Duration>.rendered(age)) ago")
+        }
+        return claims + (parts.isEmpty ? [] : [("requires", "\(parts.joined(separator: ", ")); otherwise 401 step_up")])
+    }
+
     /// The request fields that are not forwarded.
     private func stripped(by route: Route) -> [String] {
         let tokens = Set(configuration.upstreams.compactMap(\.apiToken?.header)).sorted()
         let forwarded = "Forwarded and X-Forwarded-*"
-        return ["hop-by-hop fields", "Authorization"] + tokens + ["cookie \(configuration.session.cookie.name)"]
+        let claims = Set(configuration.claimHeaderNames).sorted()
+        return ["hop-by-hop fields", "Authorization"] + tokens + claims + [
+            "cookie \(configuration.session.cookie.name)"
+        ]
             + [
                 configuration.trustedProxies.isEmpty ? forwarded : forwarded + " unless from a trusted peer",
-                claims(route),
+                claimFields(route),
             ]
     }
 
-    private func claims(_ route: Route) -> String {
+    private func claimFields(_ route: Route) -> String {
         let exceptions = route.passFields.isEmpty ? "" : " except \(route.passFields.joined(separator: " and "))"
         return "fields that name another method, path, address or user\(exceptions)"
     }
@@ -113,6 +162,9 @@ struct RequestExplanation {
         if route.inject.contains(.bearer) {
             let condition = route.requiresAuthorization ? "" : " where there is a session"
             fields.append("Authorization: Bearer <redacted>\(condition)")
+        }
+        if route.usesSession {
+            fields += upstream.claimHeaders.map { "\($0.name): claim \(DiagnosticText.escaped($0.claim))" }
         }
         return fields.isEmpty ? ["nothing"] : fields
     }
@@ -127,6 +179,11 @@ extension AccountEndpoint {
         case .listSessions: "list the user's sessions"
         case .endOtherSessions: "end the user's other sessions"
         case .endSession: "end one of the user's sessions"
+        case .page: "show the page to sign in with"
+        case .pageSignIn: "sign in with the form of the page"
+        case .login: "begin a login at a provider"
+        case .callback: "complete a login"
+        case .backChannel: "end the sessions that a provider reports as ended"
         }
     }
 }

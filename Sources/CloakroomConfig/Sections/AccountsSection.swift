@@ -10,21 +10,32 @@ import CloakroomCore
 /// - `signInsPerAddress`: the maximum number of sign-in attempts from one address in 10 minutes, successful or not, 0
 ///   to 1,000,000; at most 20 of them for one account. Default 100; 0 means unlimited.
 /// - `messages`: user-visible messages by code; default none.
+/// - `publicURL`: the origin of the gateway as browsers see it; required with `identities`.
+/// - `identities`: names of identities and of the sign-in upstream, the default first; default all.
+/// - `login.timeout`: 1m to 30m; default 10m. `login.pending`: 1 to 5; default 3. `login.returnTo`: default `/`.
 struct AccountsSection {
     let configuration: AccountsConfiguration
     /// Whether the sign-in upstream, if any, is unambiguous. If not, an error has been reported.
     let isUnambiguous: Bool
+    let scope: ConfigScope
 
-    init(from scope: ConfigScope, upstreams: UpstreamsSection) {
+    init(from scope: ConfigScope, upstreams: UpstreamsSection, identities: IdentitiesSection) {
+        self.scope = scope
         let prefix = scope.value("prefix", as: Self.prefix, default: AccountsConfiguration().prefix)
         let (upstream, isUnambiguous) = Self.upstream(scope, upstreams)
         let name = AccountsConfiguration.SignInName(from: scope.sectionWithDefaults("name"))
         let isThrottled = scope.value("throttle", as: .flag, default: AccountsConfiguration().isThrottled)
         let signInsPerAddress = scope.value(
             "signInsPerAddress", as: .integer(0...1_000_000), default: AccountsConfiguration().signInsPerAddress)
+        let messages = scope.messages()
+        let publicURL = scope.optional("publicURL", as: .publicURL)
+        let sources = Self.sources(scope, upstream, upstreams, identities)
+        // An upstream that is not listed among the identities signs no users in.
+        let signIn = upstream.flatMap { sources.isEmpty || sources.contains(.upstream($0)) ? $0 : nil }
         configuration = AccountsConfiguration(
-            prefix: prefix, upstream: upstream, name: name, messages: scope.messages(), isThrottled: isThrottled,
-            signInsPerAddress: signInsPerAddress)
+            prefix: prefix, upstream: signIn, name: name, messages: messages, isThrottled: isThrottled,
+            signInsPerAddress: signInsPerAddress, publicURL: publicURL, identities: sources,
+            login: LoginConfiguration(from: scope.sectionWithDefaults("login")))
         self.isUnambiguous = isUnambiguous
     }
 
@@ -61,6 +72,40 @@ struct AccountsSection {
         }
     }
 
+    /// What users may sign in with. Without identities nothing is listed: the upstream alone signs users in.
+    private static func sources(
+        _ scope: ConfigScope, _ upstream: Int?, _ upstreams: UpstreamsSection, _ identities: IdentitiesSection
+    ) -> [SignInSource] {
+        let names = scope.list("identities", as: .text)
+        let providers = identities.items.indices.map(SignInSource.provider)
+        guard let names else { return providers.isEmpty ? [] : providers + (upstream.map { [.upstream($0)] } ?? []) }
+        if names.isEmpty {
+            scope.report(ConfigValueError("must not be empty", "write at least one"), at: "identities")
+        }
+        let known = identities.names + (upstream.map { [upstreams.names[$0]] } ?? [])
+        var sources: [SignInSource] = []
+        for (item, name) in names.enumerated() {
+            let source: SignInSource
+            if let index = identities.names.firstIndex(of: name) {
+                source = .provider(index)
+            } else if let upstream, upstreams.names[upstream] == name {
+                source = .upstream(upstream)
+            } else {
+                scope.report(
+                    ConfigValueError(
+                        "unknown identity \(DiagnosticText.quoted(name))",
+                        NameSuggestion.suggestion(for: name, among: known)), item: item, of: "identities")
+                continue
+            }
+            guard !sources.contains(source) else {
+                scope.report(ConfigValueError("must be unique", "keep one of them"), item: item, of: "identities")
+                continue
+            }
+            sources.append(source)
+        }
+        return sources
+    }
+
     private static let prefix = ValueFormat(
         "path",
         parse: { text throws(ConfigValueError) in
@@ -79,11 +124,22 @@ extension AccountsConfiguration.SignInName {
     fileprivate init(from scope: ConfigScope) {
         let defaults = Self()
         let member = scope.value("member", as: .memberName, default: defaults.member)
-        if member == "password" {
+        if member == "password" || member == "persistent" {
             scope.report(
-                ConfigValueError("password is the member of the password", "write another name such as username"),
+                ConfigValueError("\(member) is another member of a sign-in", "write another name such as username"),
                 at: "member")
         }
         self.init(member: member, kind: scope.value("kind", as: .choice(), default: defaults.kind))
+    }
+}
+
+extension LoginConfiguration {
+    /// `accounts.login`.
+    fileprivate init(from scope: ConfigScope) {
+        let defaults = Self()
+        self.init(
+            timeout: scope.value("timeout", as: .duration(.seconds(60) ... .seconds(1_800)), default: defaults.timeout),
+            pending: scope.value("pending", as: .integer(1...5), default: defaults.pending),
+            returnTo: scope.value("returnTo", as: .path, default: defaults.returnTo))
     }
 }

@@ -13,7 +13,9 @@ extension GatewayConfiguration {
         }
         let admin = AdminSection(from: root.sectionWithDefaults("admin"))
         let upstreams = UpstreamsSection(from: root)
-        let accounts = AccountsSection(from: root.sectionWithDefaults("accounts"), upstreams: upstreams)
+        let identities = IdentitiesSection(from: root, upstreams: upstreams)
+        let accounts = AccountsSection(
+            from: root.sectionWithDefaults("accounts"), upstreams: upstreams, identities: identities)
         let session = SessionConfiguration(from: root.sectionWithDefaults("session"))
         let crossSite = CrossSiteConfiguration(from: root)
         let routes = root.items("routes").map { RouteSection(from: $0, upstreams: upstreams) }
@@ -28,7 +30,9 @@ extension GatewayConfiguration {
             session.cookie, scope: root.sectionWithDefaults("session").sectionWithDefaults("cookie"),
             listeners: listeners)
         ListenerAddressValidation.check(listeners, admin: admin)
-        RouteValidation.check(routes, accounts: accounts, upstreams: upstreams)
+        RouteValidation.check(routes, accounts: accounts, upstreams: upstreams, identities: identities)
+        IdentityValidation.check(identities, accounts: accounts, routes: routes, session: session, crossSite: crossSite)
+        ClaimHeaderRules.check(upstreams, identities)
         RouteProtocolRules.check(routes, upstreams: upstreams, listeners: listeners)
         PlaceholderRules.check(root.reading, listeners: listeners, admin: admin)
 
@@ -40,7 +44,7 @@ extension GatewayConfiguration {
             upstreams: upstreams.configurations,
             routes: routes.compactMap(\.route), accounts: accounts.configuration, session: session,
             crossSite: crossSite, limits: limits, timeouts: timeouts, trustedProxies: trustedProxies.map(\.range),
-            logging: logging, tracing: tracing, eventLoops: eventLoops)
+            logging: logging, tracing: tracing, eventLoops: eventLoops, identities: identities.configurations)
     }
 }
 

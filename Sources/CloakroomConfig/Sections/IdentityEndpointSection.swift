@@ -135,6 +135,11 @@ private struct IdentityBodySection {
             if own.contains(name) {
                 scope.section("static").report(
                     ConfigValueError("conflicts with a member that the call itself sends", "leave it out"), at: name)
+            } else if secretNames.contains(name) {
+                scope.section("static").report(
+                    ConfigValueError(
+                        "is a secret, and static members are printed", "write client.id and client.secret instead"),
+                    at: name)
             } else if !(1...64).contains(name.utf8.count) || DiagnosticText.escaped(name) != name {
                 scope.section("static").report(
                     ConfigValueError("must have a name of 1 to 64 bytes without control characters", "rename it"),
@@ -142,6 +147,9 @@ private struct IdentityBodySection {
             }
         }
     }
+
+    /// Members that other sections have, as secrets.
+    private static let secretNames: Set<String> = ["client_secret", "client_assertion"]
 
     private static func ownNames(
         _ call: TokenCallPaths.Call.Kind, _ format: IdentityEndpointConfiguration.CredentialFormat,
@@ -218,17 +226,6 @@ extension ValueFormat where Value == String {
         parse: { text throws(ConfigValueError) in
             guard DiagnosticText.escaped(text) == text else {
                 throw ConfigValueError("must be text without control characters", "write plain text on one line")
-            }
-            return text
-        }, render: { $0 })
-
-    /// A client identifier (RFC 6749 appendix A.1).
-    fileprivate static let clientID = ValueFormat(
-        "visible ASCII",
-        parse: { text throws(ConfigValueError) in
-            guard (1...255).contains(text.utf8.count), text.utf8.allSatisfy({ (0x20...0x7e).contains($0) }) else {
-                throw ConfigValueError(
-                    "must be 1 to 255 characters of visible ASCII", "write the identifier that the upstream issued")
             }
             return text
         }, render: { $0 })

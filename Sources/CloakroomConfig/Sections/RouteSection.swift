@@ -22,6 +22,9 @@ import CloakroomCore
 /// - `retry`: whether `retry` of the upstream applies; default `true`.
 /// - `timed`: whether response times count in the estimates of the targets; default `true`.
 /// - `grpc`: whether requests are gRPC calls; requires an upstream with HTTP/2. Default `false`.
+/// - `onMissingSession`: `reject` (default) or `login`.
+/// - `require.claims`: by name, the acceptable values; `require.acr`: authentication contexts; `require.maxAge`: 1s to
+///   1d. Default none.
 ///
 /// Folder `Sections/`: one file per section: its keys, their formats, defaults and checks within the section.
 struct RouteSection {
@@ -48,6 +51,8 @@ struct RouteSection {
     private let retry: Bool
     private let timed: Bool
     let grpc: Bool
+    let onMissingSession: MissingSessionAction
+    let require: SessionRequirement
 
     init(from scope: ConfigScope, upstreams: UpstreamsSection) {
         self.scope = scope
@@ -70,6 +75,8 @@ struct RouteSection {
         retry = scope.value("retry", as: .flag, default: true)
         timed = scope.value("timed", as: .flag, default: true)
         grpc = scope.value("grpc", as: .flag, default: false)
+        onMissingSession = scope.value("onMissingSession", as: .choice(), default: .reject)
+        require = SessionRequirement(from: scope.sectionWithDefaults("require"))
         if allowsWebSocket, let methods, !methods.contains("GET") {
             scope.report(ConfigValueError("a WebSocket begins with GET", "add GET to methods"), at: "websocket")
         }
@@ -90,7 +97,8 @@ struct RouteSection {
             bodyLimit: bodyLimit, responseHeadTimeout: responseHeadTimeout, bodyIdleTimeout: bodyIdleTimeout,
             allowsWebSocket: allowsWebSocket, accessLogRatio: accessLogRatio, passFields: passFields,
             inFlight: inFlight,
-            deadline: deadline, retry: retry, timed: timed, grpc: grpc)
+            deadline: deadline, retry: retry, timed: timed, grpc: grpc, onMissingSession: onMissingSession,
+            require: require)
     }
 
     private static func upstream(_ scope: ConfigScope, _ upstreams: UpstreamsSection) -> Int? {
@@ -110,5 +118,19 @@ struct RouteSection {
             scope.report(error, at: "upstream")
             return nil
         }
+    }
+}
+
+extension SessionRequirement {
+    /// `require` of a route.
+    fileprivate init(from scope: ConfigScope) {
+        let claims = scope.lists("claims", as: .text).map { Claim($0.name, in: $0.values) }
+        let acr = scope.list("acr", as: .authenticationContext)
+        if let acr, acr.isEmpty {
+            scope.report(ConfigValueError("must not be empty", "write at least one, or leave it out"), at: "acr")
+        }
+        self.init(
+            claims: claims, acr: acr ?? [],
+            maxAge: scope.optional("maxAge", as: .duration(.seconds(1) ... .seconds(86_400))))
     }
 }

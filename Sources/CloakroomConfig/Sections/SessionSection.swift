@@ -82,12 +82,14 @@ extension CookieConfiguration {
     /// - `name`: a token; default `__Host-cloakroom`, without the prefix if `secure` is `false`.
     /// - `secure`: default `true`; `false` on loopback only.
     /// - `sameSite`: `Strict` (default) or `Lax`.
+    /// - `persistent`: `never` (default), `always` or `onRequest`.
     init(from scope: ConfigScope) {
         let defaults = CookieConfiguration()
         let isSecure = scope.value("secure", as: .flag, default: defaults.isSecure)
         let name = isSecure ? defaults.name : String(defaults.name.dropFirst(Self.hostPrefix.count))
         self.init(
             name: scope.value("name", as: .token, default: name), isSecure: isSecure,
-            sameSite: scope.value("sameSite", as: .choice(), default: defaults.sameSite))
+            sameSite: scope.value("sameSite", as: .choice(), default: defaults.sameSite),
+            persistence: scope.value("persistent", as: .choice(), default: defaults.persistence))
     }
 }

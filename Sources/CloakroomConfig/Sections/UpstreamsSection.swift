@@ -77,6 +77,7 @@ extension UpstreamConfiguration {
     ///   upstream. Default: the name of the upstream. Keep it if the upstream is renamed. Change it if the upstream
     ///   becomes another API, which ends the existing sessions.
     /// - `pool`: connection limits.
+    /// - `claimHeaders`: see ``ClaimHeadersSection``.
     init(named name: String, from scope: ConfigScope) {
         let list = UpstreamTargetsSection(from: scope)
         let targets = list.targets
@@ -101,7 +102,8 @@ extension UpstreamConfiguration {
             revoke: IdentityEndpointConfiguration(.revoke, from: scope.section("revoke")),
             user: IdentityEndpointConfiguration(.user, from: scope.section("user")),
             sessionSource: scope.value("sessionSource", as: .name, default: name),
-            pool: PoolConfiguration(from: scope.sectionWithDefaults("pool"), protocolVersion: version))
+            pool: PoolConfiguration(from: scope.sectionWithDefaults("pool"), protocolVersion: version),
+            claimHeaders: ClaimHeadersSection.headers(scope))
         checkInFlight(scope)
     }
 
@@ -210,7 +212,7 @@ extension APIToken {
 
     /// Fields that frame a message, are connection-specific or are set by the gateway. A token in one of them would
     /// break the request or replace a value of the gateway.
-    private static let reserved: Set<String> = [
+    static let reserved: Set<String> = [
         "authorization", "connection", "content-encoding", "content-length", "content-type", "cookie", "date", "expect",
         "forwarded", "host", "keep-alive", "max-forwards", "proxy-authenticate", "proxy-authorization",
         "proxy-connection", "set-cookie", "te", "traceparent", "tracestate", "trailer", "transfer-encoding", "upgrade",

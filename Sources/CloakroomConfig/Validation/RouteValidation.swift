@@ -4,14 +4,20 @@ import CloakroomCore
 ///
 /// Folder `Validation/`: rules over several sections, and which keys require a restart.
 enum RouteValidation {
-    static func check(_ routes: [RouteSection], accounts: AccountsSection, upstreams: UpstreamsSection) {
+    static func check(
+        _ routes: [RouteSection], accounts: AccountsSection, upstreams: UpstreamsSection, identities: IdentitiesSection
+    ) {
         checkNames(routes)
         checkConflicts(routes, accounts: accounts.configuration)
         WideRouteRules.check(routes, accounts: accounts.configuration, upstreams: upstreams)
         for route in routes {
             checkAPIToken(route, upstreams: upstreams)
             checkPassed(route, upstreams: upstreams)
-            if accounts.isUnambiguous { checkSession(route, accounts: accounts.configuration, upstreams: upstreams) }
+            if accounts.isUnambiguous {
+                RouteSessionRules(
+                    route: route, accounts: accounts.configuration, upstreams: upstreams, identities: identities
+                ).check()
+            }
         }
     }
 
@@ -50,44 +56,15 @@ enum RouteValidation {
 
     /// Fields that the gateway sets must not be passed from clients.
     private static func checkPassed(_ route: RouteSection, upstreams: UpstreamsSection) {
-        let headers = upstreams.tokenHeaders.map { $0.lowercased() }
-        for name in route.passFields where headers.contains(name.lowercased()) {
-            route.scope.report(
-                ConfigValueError("\(name) conflicts with the field of an API token", "leave it out"), at: "passFields")
+        let tokens = Set(upstreams.tokenHeaders.map(ClaimHeadersSection.folded))
+        let claims = Set(
+            upstreams.configurations.flatMap { $0.claimHeaders.map { ClaimHeadersSection.folded($0.name) } })
+        for name in route.passFields {
+            let folded = ClaimHeadersSection.folded(name)
+            guard tokens.contains(folded) || claims.contains(folded) else { continue }
+            let other = tokens.contains(folded) ? "the field of an API token" : "a claim header"
+            route.scope.report(ConfigValueError("\(name) conflicts with \(other)", "leave it out"), at: "passFields")
         }
-    }
-
-    /// Tokens of a session are sent only to the upstream that issued them.
-    private static func checkSession(
-        _ route: RouteSection, accounts: AccountsConfiguration, upstreams: UpstreamsSection
-    ) {
-        guard let upstream = route.upstream else { return }
-        let key: String
-        if route.inject.contains(.bearer) {
-            key = "inject"
-        } else if route.requiresAuthorization == true {
-            key = "requiresAuthorization"
-        } else {
-            return
-        }
-        guard let signIn = accounts.upstream else {
-            route.scope.report(
-                ConfigValueError("requires a session, but no upstream defines signIn", "add signIn to the upstream"),
-                at: key,
-                becauseOf: upstreams.scopes.map { $0.path + ["signIn"] })
-            return
-        }
-        guard signIn != upstream else { return }
-        let name = DiagnosticText.quoted(upstreams.names[signIn])
-        let valueError =
-            key == "inject"
-            ? ConfigValueError(
-                "bearer conflicts with the route's upstream: the tokens belong to upstream \(name)",
-                "inject it on routes to \(name) only")
-            : ConfigValueError(
-                "conflicts with the route's upstream: sessions belong to upstream \(name)",
-                "require authorization on routes to \(name) only")
-        route.scope.report(valueError, at: key)
     }
 }
 

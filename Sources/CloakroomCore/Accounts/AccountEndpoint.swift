@@ -15,11 +15,35 @@ public enum AccountEndpoint: Sendable, Hashable, CaseIterable {
     case endOtherSessions
     /// `DELETE` of `sessions/{id}` under the accounts prefix.
     case endSession
+    /// `GET` of `page` under the accounts prefix: the page to sign in with.
+    case page
+    /// `POST` to `page` under the accounts prefix: the form of that page.
+    case pageSignIn
+    /// `GET` of `login` under the accounts prefix: begins a login at a provider.
+    case login
+    /// `GET` of `callback`, or `callback/{identity}` with several identities: a browser returns from a provider.
+    case callback
+    /// `POST` to `backchannel`, or `backchannel/{identity}`: a provider reports a logout.
+    case backChannel
 
     /// The maximum size of a request body in bytes.
     public var bodyLimit: Int {
         // Sufficient for an address of 254 bytes and a long passphrase, every byte of them percent-encoded.
-        self == .signIn ? 1_024 : 0
+        switch self {
+        case .signIn: 1_024
+        case .pageSignIn: 4_096
+        case .backChannel: 16_384
+        default: 0
+        }
+    }
+
+    /// Whether browsers request the endpoint by navigating to it: with a link, a form or a redirect, none of which can
+    /// add a field to the request.
+    public var isNavigation: Bool {
+        switch self {
+        case .page, .pageSignIn, .login, .callback: true
+        default: false
+        }
     }
 }
 
@@ -43,6 +67,12 @@ public struct AccountRequest: Sendable {
     public var endpoint: AccountEndpoint
     /// The last path segment, for endpoints with a name there.
     public var name: String?
+    /// The query without its question mark.
+    public var query: [UInt8]
+    /// The cookies whose names begin with ``CookieConfiguration/loginPrefix``.
+    public var loginCookies: [ReceivedCookie]
+    /// The fields by which navigations are recognized.
+    public var fetchMetadata: FetchMetadata
     /// The value of `User-Agent`; `nil` if absent.
     public var userAgent: String?
     /// The ticket of the session cookie; `nil` unless there is exactly one well-formed ticket.
@@ -64,13 +94,18 @@ public struct AccountRequest: Sendable {
 
     /// Creates a request.
     public init(
-        endpoint: AccountEndpoint, name: String? = nil, userAgent: String? = nil, ticket: SessionTicket? = nil,
+        endpoint: AccountEndpoint, name: String? = nil, query: [UInt8] = [], loginCookies: [ReceivedCookie] = [],
+        fetchMetadata: FetchMetadata = FetchMetadata(isGET: false), userAgent: String? = nil,
+        ticket: SessionTicket? = nil,
         authorization: Secret? = nil, contentType: String? = nil,
         body: Secret = Secret(bytes: []), traceparent: String? = nil, now: Timestamp,
         wallTime: Timestamp? = nil, origin: AuditContext = AuditContext()
     ) {
         self.endpoint = endpoint
         self.name = name
+        self.query = query
+        self.loginCookies = loginCookies
+        self.fetchMetadata = fetchMetadata
         self.userAgent = userAgent
         self.ticket = ticket
         self.authorization = authorization
@@ -91,6 +126,8 @@ public struct AccountResponse: Sendable, Equatable {
         case none
         /// A JSON document, UTF-8.
         case json([UInt8])
+        /// An HTML document, UTF-8.
+        case html([UInt8])
         /// A problem document; its status takes precedence over that of the response.
         case problem(Problem)
     }

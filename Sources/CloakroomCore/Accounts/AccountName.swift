@@ -6,12 +6,13 @@ import Foundation
 ///
 /// Names that are only visually similar, or that only some databases compare as equal (`ı` and `i`, `ß` and `ss`,
 /// full-width letters), are different accounts: one must not list or end the sessions of the other. They have
-/// ``throttleBytes`` in common.
+/// ``throttleBytes`` in common, and so have names that differ in white space and invisible characters, which many
+/// upstreams remove.
 ///
 /// Every lookup by account (a user's session list, sign-out everywhere) uses this name and never the typed text. The
 /// first byte distinguishes the kinds of names, so that names of different kinds are never equal: an e-mail address does not
-/// begin with a control character; a user id begins with byte 2, a typed name that is no e-mail address with byte 3.
-/// Byte 1 is reserved for the subject of an issuer.
+/// begin with a control character; a user id begins with byte 2, a typed name that is no e-mail address with byte 3,
+/// the subject of an issuer with byte 1.
 public struct AccountName: Sendable, Hashable, CustomStringConvertible, CustomReflectable {
     /// The bytes that are compared and hashed.
     public let canonicalBytes: [UInt8]
@@ -44,6 +45,13 @@ public struct AccountName: Sendable, Hashable, CustomStringConvertible, CustomRe
         canonicalBytes = [2] + source.value.bigEndianBytes + Array(id.utf8)
     }
 
+    /// Creates the name of an account from the subject of an issuer, both unchanged: a subject is case-sensitive (OpenID
+    /// Connect Core §2).
+    public init(issuer: String, subject: String) {
+        let issuer = Array(issuer.utf8)
+        canonicalBytes = [1] + UInt64(issuer.count).bigEndianBytes + issuer + Array(subject.utf8)
+    }
+
     /// Creates a name from bytes that are already canonical.
     public init(canonicalBytes: [UInt8]) {
         self.canonicalBytes = canonicalBytes
@@ -62,12 +70,20 @@ public struct AccountName: Sendable, Hashable, CustomStringConvertible, CustomRe
 
 extension AccountName {
     /// The bytes by which sign-in attempts are counted: a typed name, case-folded and in normalization form KC (UAX
-    /// #15, NFKC_Casefold except for the characters that it ignores), as UTF-8.
+    /// #15), as UTF-8. As with NFKC_Casefold, without the characters that are ignored by default; also without format
+    /// characters and white space, which upstreams trim or do not compare.
     ///
     /// Never used to find sessions: two users may share these bytes.
     public var throttleBytes: [UInt8] {
         let text = String(decoding: canonicalBytes, as: UTF8.self).precomposedStringWithCompatibilityMapping
-        return Array(Self.folded(text).precomposedStringWithCompatibilityMapping.utf8)
+        let visible = String(String.UnicodeScalarView(text.unicodeScalars.lazy.filter(Self.isVisible)))
+        return Array(Self.folded(visible).precomposedStringWithCompatibilityMapping.utf8)
+    }
+
+    private static func isVisible(_ scalar: Unicode.Scalar) -> Bool {
+        let properties = scalar.properties
+        return !properties.isWhitespace && !properties.isDefaultIgnorableCodePoint
+            && properties.generalCategory != .format
     }
 
     /// ``throttleBytes`` in a coarser form for names that many databases treat as equal: without accents and other
@@ -103,7 +119,8 @@ extension AccountName {
 /// Each gateway secret has a key, the newest first. New entries use the newest key; existing entries may use any of
 /// them.
 public struct AccountHasher: Sendable, CustomStringConvertible, CustomReflectable {
-    private let keys: [KeyedHash]
+    /// The keys, the newest first.
+    let keys: [KeyedHash]
 
     /// Creates a hasher from its keys, the newest first.
     public init(_ newest: KeyedHash, older: [KeyedHash] = []) {

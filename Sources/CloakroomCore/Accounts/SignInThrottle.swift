@@ -4,14 +4,15 @@
 /// from all addresses. An attempt is allowed if none of the three rules delays it. Unknown accounts count like any
 /// other, because the gateway does not know which accounts exist.
 ///
-/// Accounts are counted by the typed name, case-folded and normalized: before the upstream has accepted a password, no
-/// other name is known. Many databases also accept `jö` for `jo`, so that each accent would allow five more guesses.
-/// All spellings with marks, and those that case folding or normalization form KC changes (`ı`, `ß`, full-width
-/// letters), are therefore also counted together (``ThrottleKey/Scope/spelling``), by the name without marks. A success
-/// resets failures only if the folded name is exactly the typed one (``isFolded(_:)``), and never those of that common
-/// count: an attacker whose own account is visually similar to another one, or differs from it only in an accent,
-/// cannot reset it. All spellings of a name together have twice the attempts of one, whatever their number. Spellings
-/// that only the upstream knows to be one account (an alias, dots that it ignores) are limited by the address.
+/// Accounts are counted by the typed name, case-folded, normalized and without white space and invisible characters:
+/// before the upstream has accepted a password, no other name is known. Many databases also accept `jö` for `jo`, so
+/// that each accent would allow five more guesses. All spellings with marks, and those that case folding or
+/// normalization form KC changes (`ı`, `ß`, full-width letters), are therefore also counted together
+/// (``ThrottleKey/Scope/spelling``), by the name without marks. A success resets failures only if the folded name is
+/// exactly the typed one (``isFolded(_:)``), and never those of that common count: an attacker whose own account is
+/// visually similar to another one, or differs from it only in an accent, cannot reset it. All spellings of a name
+/// together have twice the attempts of one, whatever their number. Spellings that only the upstream knows to be one
+/// account (an alias, dots that it ignores) are limited by the address.
 ///
 /// Two more rules limit all attempts, including successful ones: each sign-in makes the upstream check a password and
 /// issue tokens, so one valid password must not permit an unlimited number of them.
@@ -56,6 +57,13 @@ public enum SignInThrottle {
         return [
             makeKey(.attemptsOfAccount, [account.throttleBytes, block], key), makeKey(.attempts, [block], key),
         ]
+    }
+
+    /// Returns the keys of an attempt of a user who is not known before it succeeds, such as the callback of a login: those
+    /// of its address, first the one that counts failures.
+    public static func keys(address: String, under key: KeyedHash) -> (failures: ThrottleKey, attempts: ThrottleKey) {
+        let block = ClientAddressKey(address)?.bytes ?? Array(address.utf8)
+        return (makeKey(.address, [block], key), makeKey(.attempts, [block], key))
     }
 
     /// Whether an account is counted by exactly its own name. Otherwise its failures may belong to another account that

@@ -1,20 +1,27 @@
-/// Exchanges and revokes tokens at the upstream that signs users in.
+/// Exchanges and revokes tokens at one source of sessions: an upstream that signs users in, or an OpenID Provider.
 public protocol TokenClient: Sendable {
+    /// Whether refresh tokens can be exchanged. Without, tokens are used until they expire.
+    var supportsRefresh: Bool { get }
     /// Exchanges credentials for tokens, and fetches the user with them.
     /// - Parameter traceparent: The trace context of the calls; `nil` for none.
     func signIn(_ credentials: Credentials, traceparent: String?, now: Timestamp) async throws(TokenClientError)
         -> SignInResult
-    /// Exchanges a refresh token for new tokens. If the response contains no refresh token, the current one is kept.
+    /// Exchanges a session's refresh token for new tokens. If the response contains no refresh token, the current one is
+    /// kept.
+    /// - Returns: An update with tokens.
     /// - Throws: ``TokenClientError``; of kind `rejected` only if the upstream rejected the refresh token itself.
-    func refresh(_ tokens: TokenSet, traceparent: String?, now: Timestamp) async throws(TokenClientError)
-        -> TokenSet
-    /// Fetches the user's data.
-    /// - Parameter previous: The tokens that `tokens` replaced, which the data must not contain either; `nil` for none.
-    /// - Returns: A JSON object in UTF-8 without any of the tokens; `nil` if the upstream has no such call.
-    func user(
-        _ tokens: TokenSet, replacing previous: TokenSet?, traceparent: String?
-    ) async throws(TokenClientError) -> [UInt8]?
-    /// Revokes the tokens at the upstream. Does nothing if the upstream has no such call or there is no refresh token.
+    func refresh(_ session: Session, traceparent: String?, now: Timestamp) async throws(TokenClientError)
+        -> SessionUpdate
+    /// Fetches the user's data again. Called after a refresh, when the new tokens are saved.
+    /// - Parameters:
+    ///   - session: The session with the new tokens.
+    ///   - previous: The tokens before, which the data must not contain either.
+    /// - Returns: An update without tokens, whose data contain neither the tokens nor the previous ones; `nil` if nothing
+    ///   changes.
+    func updatedUser(
+        of session: Session, replacing previous: TokenSet, traceparent: String?
+    ) async throws(TokenClientError) -> SessionUpdate?
+    /// Revokes the tokens at the upstream. Does nothing if the upstream has no such call or there is no suitable token.
     func revoke(_ tokens: TokenSet, traceparent: String?) async throws(TokenClientError)
 }
 
@@ -54,6 +61,16 @@ public struct TokenClientError: Error, Sendable, Equatable {
     public enum Operation: String, Sendable, Hashable, CaseIterable {
         /// The exchange of credentials for tokens.
         case signIn = "sign_in"
+        /// Fetching the metadata of a provider.
+        case discovery
+        /// Fetching the keys of a provider.
+        case keys
+        /// A pushed authorization request.
+        case push
+        /// The exchange of an authorization code for tokens.
+        case code
+        /// The exchange of an access token for one of another audience (RFC 8693).
+        case exchange
         /// The exchange of a refresh token for new tokens.
         case refresh = "renew"
         /// Fetching the user.
@@ -119,6 +136,42 @@ public enum AccountEvent: Sendable, Equatable {
         public var isTransient: Bool { self == .transient || self == .misconfigured }
     }
 
+    /// The outcome of a login at a provider.
+    public enum LoginOutcome: String, Sendable, Hashable, CaseIterable {
+        /// A session was created.
+        case success
+        /// The callback is malformed.
+        case invalid
+        /// The browser has no such login: it took too long, was used before, or began in another browser.
+        case expired
+        /// The user or the provider denied it.
+        case denied
+        /// The user did not authenticate as the route requires, or is not the user of the session.
+        case stepUpFailed = "step_up_failed"
+        /// The provider reported a logout of the user while the login was in progress.
+        case loggedOut = "logged_out"
+        /// The callback or a response of the provider is rejected.
+        case failed
+        /// The provider was unavailable.
+        case unavailable
+        /// The provider rejected the gateway's own request: its configuration is wrong.
+        case misconfigured
+        /// There were too many attempts before.
+        case throttled
+        /// The session limit was reached, or the store was unavailable.
+        case storeError = "store_error"
+    }
+
+    /// A browser was redirected to a provider.
+    case loginBegan(identity: String)
+    /// A login succeeded, failed, or could not begin. The reason is a constant word or a registered error code, `nil`
+    /// for a success. The hash identifies the account of a success.
+    case login(LoginOutcome, identity: String, reason: String?, accountHash: UInt64?, duration: Duration)
+    /// A provider reported a logout, which ended these sessions. Empty if there were none, or they had ended before.
+    case providerLogout([SessionID], identity: String)
+    /// A logout token was rejected, or could not be processed and has to be sent again. The reason is a constant word.
+    case providerLogoutFailed(identity: String, reason: String)
+
     /// A user signed out.
     case signOut(SessionID)
     /// What happens to the tokens of sessions that were ended by their identifiers.
@@ -142,6 +195,22 @@ public enum AccountEvent: Sendable, Equatable {
     case revokeFailed(SessionID)
     /// A token refresh was attempted.
     case tokenRefresh(RefreshResult, SessionID, duration: Duration)
+    /// The outcome of a token exchange (RFC 8693).
+    public enum ExchangeResult: String, Sendable, Hashable, CaseIterable {
+        /// A token was issued.
+        case success
+        /// The provider rejected the access token or the target.
+        case rejected
+        /// The provider or the store was unavailable, or the response was invalid.
+        case transient
+        /// The provider rejected the gateway's own request.
+        case misconfigured
+        /// The session ended, because its tokens could not be refreshed.
+        case ended
+    }
+
+    /// A token exchange was attempted for an upstream, with its index in ``GatewayConfiguration/upstreams``.
+    case tokenExchange(ExchangeResult, SessionID, upstream: Int, duration: Duration)
     /// An identity call was rejected because the gateway's configuration does not match the upstream.
     case identityMisconfigured(IdentityMisconfiguration, in: TokenClientError.Operation)
 }

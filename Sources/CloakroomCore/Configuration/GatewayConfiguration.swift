@@ -7,6 +7,8 @@ public struct GatewayConfiguration: Sendable, Equatable {
     public var listeners: [ListenerConfiguration]
     /// The admin listener for operators; `nil` disables it.
     public var admin: AdminConfiguration?
+    /// The providers that sign users in. Empty by default.
+    public var identities: [IdentityConfiguration]
     /// The upstreams. Routes and ``accounts`` name them by index.
     public var upstreams: [UpstreamConfiguration]
     /// The routes, in the order of the file.
@@ -39,7 +41,8 @@ public struct GatewayConfiguration: Sendable, Equatable {
         crossSite: CrossSiteConfiguration = CrossSiteConfiguration(),
         limits: LimitsConfiguration = LimitsConfiguration(), timeouts: TimeoutsConfiguration = TimeoutsConfiguration(),
         trustedProxies: [CIDRBlock] = [], logging: LoggingConfiguration = LoggingConfiguration(),
-        tracing: TracingConfiguration = TracingConfiguration(), eventLoops: Int? = nil
+        tracing: TracingConfiguration = TracingConfiguration(), eventLoops: Int? = nil,
+        identities: [IdentityConfiguration] = []
     ) {
         self.listeners = listeners
         self.admin = admin
@@ -54,6 +57,7 @@ public struct GatewayConfiguration: Sendable, Equatable {
         self.logging = logging
         self.tracing = tracing
         self.eventLoops = eventLoops
+        self.identities = identities
     }
 }
 

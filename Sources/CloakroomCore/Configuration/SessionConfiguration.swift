@@ -117,12 +117,40 @@ public struct CookieConfiguration: Sendable, Equatable {
     public var isSecure: Bool
     /// The `SameSite` attribute.
     public var sameSite: SameSite
+    /// Which sign-ins set a cookie that remains after the browser is closed.
+    public var persistence: Persistence
+
+    /// Which sign-ins set a persistent cookie. Its `Max-Age` is the remaining lifetime of the session.
+    public enum Persistence: String, Sendable, Hashable, CaseIterable {
+        /// None: the cookie is deleted when the browser or the app is closed.
+        case never
+        /// All.
+        case always
+        /// Those that request it.
+        case onRequest
+    }
 
     /// Creates a cookie configuration.
-    public init(name: String = "__Host-cloakroom", isSecure: Bool = true, sameSite: SameSite = .strict) {
+    public init(
+        name: String = "__Host-cloakroom", isSecure: Bool = true, sameSite: SameSite = .strict,
+        persistence: Persistence = .never
+    ) {
         self.name = name
         self.isSecure = isSecure
         self.sameSite = sameSite
+        self.persistence = persistence
+    }
+
+    /// The `Max-Age` of the cookie of a session; `nil` for a cookie that is not persistent.
+    /// - Parameters:
+    ///   - isRequested: Whether the sign-in requests a persistent cookie.
+    ///   - end: The latest end of the session. The cookie never outlives it.
+    public func maxAge(isRequested: Bool, sessionEnd end: Timestamp, now: Timestamp) -> Duration? {
+        switch persistence {
+        case .never: nil
+        case .onRequest where !isRequested: nil
+        case .always, .onRequest: max(end - now, .zero)
+        }
     }
 }
 
@@ -155,12 +183,19 @@ public struct AccountsConfiguration: Sendable, Equatable {
     /// The maximum number of sign-in attempts from one address in 10 minutes, successful or not, 0...1,000,000; at most
     /// 20 of them for one account. 0 is unlimited. Ignored if ``isThrottled`` is `false`.
     public var signInsPerAddress: Int
+    /// The gateway's origin as browsers see it, such as `https://app.example.com`; redirect URIs are made of it. Required
+    /// with identities.
+    public var publicURL: String?
+    /// What users may sign in with, the default first. Empty if no provider is configured.
+    public var identities: [SignInSource]
+    /// How users sign in at a provider.
+    public var login: LoginConfiguration
 
     /// Creates a configuration of the endpoints.
     public init(
         prefix: String = "/auth", upstream: Int? = 0, name: SignInName = SignInName(),
-        messages: [ProblemCode: String] = [:], isThrottled: Bool = true,
-        signInsPerAddress: Int = 100
+        messages: [ProblemCode: String] = [:], isThrottled: Bool = true, signInsPerAddress: Int = 100,
+        publicURL: String? = nil, identities: [SignInSource] = [], login: LoginConfiguration = LoginConfiguration()
     ) {
         self.prefix = prefix
         self.upstream = upstream
@@ -168,5 +203,19 @@ public struct AccountsConfiguration: Sendable, Equatable {
         self.messages = messages
         self.isThrottled = isThrottled
         self.signInsPerAddress = signInsPerAddress
+        self.publicURL = publicURL
+        self.identities = identities
+        self.login = login
     }
+
+    /// Whether users can sign in at all, so that the endpoints exist.
+    public var isEnabled: Bool { upstream != nil || hasProviders }
+    /// Whether users can sign in at a provider.
+    public var hasProviders: Bool {
+        identities.contains { if case .provider = $0 { true } else { false } }
+    }
+    /// Whether users who need to sign in see a page first, because they can choose or have to enter a password.
+    public var usesSignInPage: Bool { upstream != nil || identities.count != 1 }
+    /// The path where a browser without a session signs in: that of the only provider, or the sign-in page.
+    public var signInPath: String { prefix + (usesSignInPage ? "/page" : "/login") }
 }

@@ -44,6 +44,8 @@ public struct UpstreamConfiguration: Sendable, Equatable {
     public var sessionSource: String
     /// Limits of the connection pool.
     public var pool: PoolConfiguration
+    /// The fields with claims of the user that requests of a session get, at most 32.
+    public var claimHeaders: [ClaimHeader]
 
     /// Creates an upstream.
     /// - Parameter sessionSource: `nil` is the upstream's name.
@@ -56,7 +58,7 @@ public struct UpstreamConfiguration: Sendable, Equatable {
         preserveHost: Bool = true, apiToken: APIToken? = nil, signIn: IdentityEndpointConfiguration? = nil,
         refresh: IdentityEndpointConfiguration? = nil, revoke: IdentityEndpointConfiguration? = nil,
         user: IdentityEndpointConfiguration? = nil, sessionSource: String? = nil,
-        pool: PoolConfiguration = PoolConfiguration()
+        pool: PoolConfiguration = PoolConfiguration(), claimHeaders: [ClaimHeader] = []
     ) {
         self.name = name
         self.targets = targets
@@ -78,6 +80,7 @@ public struct UpstreamConfiguration: Sendable, Equatable {
         self.user = user
         self.sessionSource = sessionSource ?? name
         self.pool = pool
+        self.claimHeaders = claimHeaders
     }
 }
 

@@ -60,12 +60,13 @@ public final class CrossSitePolicy: Sendable {
     ///   - head: The head of the request.
     ///   - summary: The result of marking the head.
     ///   - place: The origin that the request was sent to.
+    ///   - isNavigation: Whether the request is a form that a browser submits, to which no page can add a field.
     public func rejects(
         _ kind: RequestKind, _ head: borrowing RequestHead, summary: RequestHeaderPolicy.RequestHeaderSummary,
-        at place: TargetOrigin
+        at place: TargetOrigin, isNavigation: Bool = false
     ) -> Bool {
-        // A page cannot add fields to a WebSocket handshake; only the origin is checked there.
-        if kind != .tunnel, let required, !hasRequiredField(required, head) { return true }
+        // A page cannot add fields to a WebSocket handshake either; only the origin is checked there.
+        if kind != .tunnel, !isNavigation, let required, !hasRequiredField(required, head) { return true }
         guard kind != .safe else { return false }
         let bytes = head.bytes.readableBytesUInt8Span
         // A recipient that uses the other of two values would decide differently.

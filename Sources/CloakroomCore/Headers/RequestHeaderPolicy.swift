@@ -26,6 +26,8 @@ public final class RequestHeaderPolicy: Sendable {
         public var connection = ConnectionOptions()
         /// Whether a `Cookie` field contains the session cookie, so that its other cookies have to be rewritten.
         public var hasSessionCookie = false
+        /// Whether a `Cookie` field contains a login cookie, so that its other cookies have to be rewritten.
+        public var hasLoginCookie = false
         /// Whether `X-Forwarded-Proto` of a trusted peer is kept.
         public var trustsForwardedProto = false
         /// Whether `X-Forwarded-Host` of a trusted peer is kept.
@@ -95,6 +97,7 @@ public final class RequestHeaderPolicy: Sendable {
         let bytes = buffer.readableBytesUInt8Span
         var summary = RequestHeaderSummary()
         summary.hasSessionCookie = reading != .absent
+        summary.hasLoginCookie = cookie.hasLoginCookie(head)
         let hop = HopByHopFields.apply(&head.fields, bytes, minorVersion: head.minorVersion)
         summary.connection = hop.connection
         summary.acceptsTrailers = hop.acceptsTrailers
@@ -126,7 +129,7 @@ public final class RequestHeaderPolicy: Sendable {
             case .via, .forwarded, .xForwardedFor, .xForwardedPort, .xForwardedServer, .xRealIP:
                 head.fields[index].isStripped = !isTrusted
             case .cookie:
-                head.fields[index].isStripped = summary.hasSessionCookie
+                head.fields[index].isStripped = summary.hasSessionCookie || summary.hasLoginCookie
             case .expect:
                 let isKnown = summary.expectation != .unknown && ASCII.equals(bytes, field.valueRange, "100-continue")
                 summary.expectation = isKnown ? .continue : .unknown

@@ -11,10 +11,12 @@ public final class TrailerPolicy: Sendable {
     private let injected: FieldNameSet
 
     /// Creates the policy.
-    /// - Parameter injectable: The names of all fields that any route may inject, besides `Authorization`.
-    public init(injectable: [String]) {
+    /// - Parameters:
+    ///   - injectable: The names of all fields with secrets that any route may inject, besides `Authorization`.
+    ///   - claimHeaders: The names of all fields with claims.
+    public init(injectable: [String], claimHeaders: [String] = []) {
         dropped = FieldNameSet(
-            Self.names + ClaimFields.names + injectable, prefixes: Self.prefixes + ClaimFields.prefixes)
+            Self.names + ClaimFields.names + injectable + claimHeaders, prefixes: Self.prefixes + ClaimFields.prefixes)
         injected = FieldNameSet(injectable + ["Authorization"])
     }
 

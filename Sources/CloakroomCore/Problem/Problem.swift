@@ -27,9 +27,16 @@ public struct Problem: Sendable, Hashable {
         self.retryAfter = retryAfter
     }
 
-    /// The name of the status (RFC 9110 §15), which is the problem's title.
-    public var title: String {
+    /// The name of the status, which is the problem's title.
+    public var title: String { Self.title(of: status) }
+
+    /// The name of a status (RFC 9110 §15).
+    public static func title(of status: Int) -> String {
         switch status {
+        case 200: "OK"
+        case 201: "Created"
+        case 204: "No Content"
+        case 303: "See Other"
         case 400: "Bad Request"
         case 401: "Unauthorized"
         case 403: "Forbidden"
@@ -67,9 +74,11 @@ public struct ProblemDocument: Sendable, Equatable {
 
     /// Serializes a problem (RFC 9457 §3). Its type is a name that does not resolve: `urn:cloakroom:problem:` and the
     /// code.
-    public init(_ problem: Problem) {
+    /// - Parameter login: The member `login`: the path at the gateway where the user can remove the problem.
+    public init(_ problem: Problem, login: String? = nil) {
         self.problem = problem
-        prefix = Array("{\(Self.members(problem)),\"request_id\":\"".utf8)
+        let link = login.map { ",\"login\":\(JSONString.quoted($0))" } ?? ""
+        prefix = Array("{\(Self.members(problem))\(link),\"request_id\":\"".utf8)
         suffix = Array("\"}\n".utf8)
     }
 

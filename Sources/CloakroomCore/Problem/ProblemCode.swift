@@ -17,6 +17,22 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
     /// The upstream that signs users in rejected the gateway's own request: an operator has to correct the
     /// configuration (502).
     case identityMisconfigured = "identity_misconfigured"
+    /// The login was not found in this browser, took too long or was used before (400).
+    case loginExpired = "login_expired"
+    /// The user or the provider denied the login (403).
+    case loginRefused = "login_refused"
+    /// The provider's response to a login is invalid (502).
+    case loginFailed = "login_failed"
+    /// The provider cannot be reached or is temporarily unavailable (503).
+    case identityUnavailable = "identity_unavailable"
+    /// The user does not have the claims that the route requires (403).
+    case missingClaim = "missing_claim"
+    /// The session belongs to an identity that the route is not for (403).
+    case wrongIdentity = "wrong_identity"
+    /// The route requires a stronger or more recent authentication (401).
+    case stepUp = "step_up"
+    /// The user did not authenticate as the route requires (403).
+    case stepUpFailed = "step_up_failed"
     /// The request is malformed or ambiguous (400).
     case badRequest = "bad_request"
     /// A cross-site request, or the field that prevents such requests is missing (403).
@@ -55,9 +71,9 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
     /// The default status of the code.
     public var status: Int {
         switch self {
-        case .badRequest: 400
-        case .unauthorized: 401
-        case .crossSite: 403
+        case .badRequest, .loginExpired: 400
+        case .unauthorized, .stepUp: 401
+        case .crossSite, .loginRefused, .missingClaim, .wrongIdentity, .stepUpFailed: 403
         case .notFound: 404
         case .methodNotAllowed: 405
         case .requestTimeout: 408
@@ -70,8 +86,8 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
         case .headerFieldsTooLarge: 431
         case .unknown: 500
         case .notImplemented: 501
-        case .unreachable, .failedRequest, .invalidResponse, .identityMisconfigured: 502
-        case .overloaded, .storeUnavailable: 503
+        case .unreachable, .failedRequest, .invalidResponse, .identityMisconfigured, .loginFailed: 502
+        case .overloaded, .storeUnavailable, .identityUnavailable: 503
         case .versionNotSupported: 505
         }
     }
@@ -86,6 +102,14 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
         case .unknown: "Something went wrong."
         case .identityMisconfigured:
             "Signing in does not work at the moment. The operator has to correct the configuration."
+        case .loginExpired: "This sign-in took too long or was used before. Try again."
+        case .loginRefused: "You were not signed in."
+        case .loginFailed: "Signing in failed. Try again."
+        case .identityUnavailable: "Signing in is not available at the moment. Try again in a moment."
+        case .missingClaim: "You do not have permission for this."
+        case .wrongIdentity: "Sign in with another account for this."
+        case .stepUp: "You need to confirm that it is you."
+        case .stepUpFailed: "You were not signed in as this requires."
         case .badRequest: "The request is malformed."
         case .crossSite: "Cross-site request blocked."
         case .notFound: "No resource at this path."

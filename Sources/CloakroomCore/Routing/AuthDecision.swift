@@ -8,11 +8,20 @@ public enum AuthDecision: Sendable, Equatable {
     case forwardAndRefresh(UpstreamPermit, Session)
     /// The session's access token has expired: refresh the tokens, then decide again.
     case refresh(Session)
-    /// The session holds tokens of another source than the route's upstream: end it, then decide again without one. Its
-    /// tokens are not sent to any upstream.
+    /// The session holds tokens of a source that the configuration does not have: end it, then decide again without
+    /// one. Its tokens are not sent to any upstream.
     case endSession(Session)
     /// The session is not cached locally: load it, then decide again.
     case loadSession
+    /// The upstream receives another token than the session's own; see ``PendingExchange``.
+    case exchange(PendingExchange)
+    /// Respond with 403: the user does not have the claim of this name with a value that the route requires. The client
+    /// does not learn which claim it is.
+    case missingClaim(String, Session)
+    /// Respond with 403: the session belongs to an identity that may not use the route.
+    case wrongIdentity(Session)
+    /// Respond with 401, or redirect to a login: the route requires a stronger or more recent authentication.
+    case stepUp(Session)
 
     /// Decides about a request for a route. Path, headers and client do not affect the decision.
     /// - Parameters:
@@ -26,8 +35,13 @@ public enum AuthDecision: Sendable, Equatable {
     }
 
     /// Decides about a request, given only the access rules of its route.
+    ///
+    /// A session of the source in ``RouteAccess/source`` is decided about with one comparison. `rules` are read, and
+    /// counted as a reference, only for other sessions.
+    /// - Parameter rules: The rules that `route` belongs to. Without them no other session is accepted.
     public static func decide(
-        _ route: RouteAccess, at routeIndex: Int, now: Timestamp, session lookup: @autoclosure () -> SessionLookup
+        _ route: RouteAccess, at routeIndex: Int, now: Timestamp, rules: @autoclosure () -> SessionRules? = nil,
+        session lookup: @autoclosure () -> SessionLookup
     ) -> AuthDecision {
         guard route.usesSession else {
             return .forward(UpstreamPermit(route: routeIndex, inject: route.inject))
@@ -35,15 +49,11 @@ public enum AuthDecision: Sendable, Equatable {
         switch lookup() {
         case .active(let session):
             guard let permit = UpstreamPermit(route: routeIndex, of: route, session: session) else {
-                return .endSession(session)
+                return decide(route, at: routeIndex, judged: session, by: rules(), now: now)
             }
             // Only requests that include the access token need a valid one.
             guard route.inject.contains(.bearer) else { return .forward(permit) }
-            return switch session.update.urgency(at: now) {
-            case .none: .forward(permit)
-            case .background: .forwardAndRefresh(permit, session)
-            case .required: .refresh(session)
-            }
+            return due(permit, session, at: now)
         case .missing(let reason):
             guard !route.requiresAuthorization else { return .unauthorized(reason) }
             return .forward(UpstreamPermit(route: routeIndex, inject: route.inject))
@@ -51,87 +61,182 @@ public enum AuthDecision: Sendable, Equatable {
             return .loadSession
         }
     }
-}
 
-extension AuthDecision {
-    /// Creates the permit for a request whose session has just been refreshed. The tokens are used however soon they
-    /// expire: otherwise the request would loop if the upstream issued tokens that expire at once.
-    /// - Returns: `nil` if the session's tokens come from another source than the route's upstream.
-    public static func permit(
-        _ route: RouteAccess, at routeIndex: Int, refreshed session: Session
-    ) -> UpstreamPermit? {
-        UpstreamPermit(route: routeIndex, of: route, session: session)
+    @inline(__always)
+    private static func due(_ permit: UpstreamPermit, _ session: Session, at now: Timestamp) -> AuthDecision {
+        switch session.update.urgency(at: now) {
+        case .none: .forward(permit)
+        case .background: .forwardAndRefresh(permit, session)
+        case .required: .refresh(session)
+        }
+    }
+
+    /// Decides about a request whose session has just been refreshed. The tokens are used however soon they expire:
+    /// otherwise the request would loop if the upstream issued tokens that expire at once.
+    ///
+    /// The claims may have changed with the tokens, so the session is judged again.
+    public static func decide(
+        _ route: RouteAccess, at routeIndex: Int, refreshed session: Session, rules: SessionRules? = nil,
+        now: Timestamp
+    ) -> AuthDecision {
+        if let permit = UpstreamPermit(route: routeIndex, of: route, session: session) { return .forward(permit) }
+        switch decide(route, at: routeIndex, judged: session, by: rules, now: now, isRefreshed: true) {
+        case .forwardAndRefresh(let permit, _): return .forward(permit)
+        case let decision: return decision
+        }
+    }
+
+    /// Decides about a session that the rules have to judge. Not inlined, so that it costs other sessions nothing.
+    @inline(never)
+    private static func decide(
+        _ route: RouteAccess, at routeIndex: Int, judged session: Session, by rules: SessionRules?, now: Timestamp,
+        isRefreshed: Bool = false
+    ) -> AuthDecision {
+        guard let rules else { return .endSession(session) }
+        let judgement = rules.judge(session, now: now)
+        switch judgement {
+        case .unknownSource:
+            return .endSession(session)
+        case .wrongIdentity, .missingClaim, .stepUp:
+            // Where a session is optional, one that may not use the route is like none.
+            guard route.requiresAuthorization else {
+                return .forward(UpstreamPermit(route: routeIndex, inject: route.inject))
+            }
+            switch judgement {
+            case .stepUp: return .stepUp(session)
+            case .missingClaim(let name):
+                // The provider may state other claims with new tokens.
+                let isOutdated = !isRefreshed && session.update.urgency(at: now) == .required
+                return isOutdated ? .refresh(session) : .missingClaim(name, session)
+            default: return .wrongIdentity(session)
+            }
+        case .permitted(.exchanged):
+            return .exchange(
+                PendingExchange(
+                    session: session, upstream: rules.upstream, route: routeIndex, inject: route.inject,
+                    isRefreshed: isRefreshed))
+        case .permitted(.own):
+            let permit = UpstreamPermit(route: routeIndex, inject: route.inject, grant: .session(session))
+            return isRefreshed ? .forward(permit) : due(permit, session, at: now)
+        case .permitted(.none):
+            let permit = UpstreamPermit(
+                route: routeIndex, inject: route.inject.subtracting(.bearer), grant: .session(session))
+            // Requests without a token use the session's claims for as long as it lives: these are refreshed with its
+            // tokens, but no request waits for that.
+            guard rules.dependsOnClaims, session.update.urgency(at: now) != .none else { return .forward(permit) }
+            return .forwardAndRefresh(permit, session)
+        }
     }
 }
 
-/// The access rules of a route: all properties of a route that the decision needs.
-public struct RouteAccess: Sendable, Equatable {
-    /// Whether a request needs a session.
-    public var requiresAuthorization: Bool
-    /// The fields that are added to the forwarded request.
-    public var inject: Injection
-    /// The source whose tokens the route's upstream may receive: sessions of another source are not accepted.
-    public var source: SessionSource
+/// A request that is permitted once there is a token for its upstream, which the provider exchanges for the session's
+/// access token (RFC 8693). Only ``AuthDecision`` creates one.
+public struct PendingExchange: Sendable, Equatable {
+    /// The session whose access token is exchanged.
+    public let session: Session
+    /// Index of the upstream that the token has to be for.
+    public let upstream: Int
+    /// Index of the route.
+    public let route: Int
+    private let inject: Injection
+    private let isRefreshed: Bool
 
-    /// Creates access rules.
-    public init(requiresAuthorization: Bool, inject: Injection, source: SessionSource = .unknown) {
-        self.requiresAuthorization = requiresAuthorization
+    fileprivate init(session: Session, upstream: Int, route: Int, inject: Injection, isRefreshed: Bool) {
+        self.session = session
+        self.upstream = upstream
+        self.route = route
         self.inject = inject
-        self.source = source
+        self.isRefreshed = isRefreshed
     }
 
-    /// Whether the decision depends on the session.
-    public var usesSession: Bool {
-        requiresAuthorization || inject.contains(.bearer)
-    }
-}
-
-extension Route {
-    /// The access rules of the route.
-    public var access: RouteAccess {
-        RouteAccess(requiresAuthorization: requiresAuthorization, inject: inject)
+    /// Continues with the result of the search for a token.
+    /// - Parameter token: The value of `Authorization` for ``upstream``, if a valid one is cached.
+    /// - Returns: `forward`, `refresh` if the token to be exchanged has expired, or otherwise `exchange`.
+    public func decide(cached token: Secret?, now: Timestamp) -> AuthDecision {
+        if let token { return .forward(permit(with: token)) }
+        if !isRefreshed, session.update.urgency(at: now) == .required { return .refresh(session) }
+        return .exchange(self)
     }
 
-    /// Returns the access rules in a configuration whose sessions have the given source.
-    /// - Parameter source: ``GatewayConfiguration/sessionSource``. The configuration allows only routes to that upstream to use
-    ///   sessions.
-    public func access(source: SessionSource?) -> RouteAccess {
-        RouteAccess(
-            requiresAuthorization: requiresAuthorization, inject: inject, source: source ?? .unknown)
+    /// The permit with an exchanged token.
+    /// - Parameter token: The value of `Authorization`, obtained for ``session`` and ``upstream``.
+    public func permit(with token: Secret) -> UpstreamPermit {
+        UpstreamPermit(
+            route: route, inject: inject, grant: .exchanged(UpstreamPermit.Exchanged(session, authorization: token)))
     }
 
-    /// Whether the decision depends on the session.
-    public var usesSession: Bool { access.usesSession }
+    /// Sessions are equal only if they are the same object.
+    public static func == (left: Self, right: Self) -> Bool {
+        left.session === right.session && left.upstream == right.upstream && left.route == right.route
+            && left.inject == right.inject
+    }
 }
 
 /// The permission to send one request to an upstream. Only ``AuthDecision`` creates permits, and no request is
 /// forwarded without one: access control is therefore enforced by the type system.
+///
+/// A permit contains at most one token, the one that the route's upstream may receive.
 public struct UpstreamPermit: Sendable, Equatable {
+    /// What the request is permitted with. One word, as if it were an optional session: a permit is copied several times
+    /// a request.
+    fileprivate enum Grant: Sendable {
+        case none
+        case session(Session)
+        case exchanged(Exchanged)
+    }
+
+    /// A session with a token that was exchanged for its own.
+    fileprivate final class Exchanged: Sendable {
+        let session: Session
+        let authorization: Secret
+
+        init(_ session: Session, authorization: Secret) {
+            self.session = session
+            self.authorization = authorization
+        }
+    }
+
     /// Index of the route that the permit is for.
     public let route: Int
     private let inject: Injection
-    private let session: Session?
+    private let grant: Grant
 
     /// Creates a permit for a request without a session.
     fileprivate init(route: Int, inject: Injection) {
-        self.route = route
-        self.inject = inject
-        session = nil
+        self.init(route: route, inject: inject, grant: .none)
     }
 
-    /// Creates a permit with a session; there is no other way to do so.
+    @inline(__always)
+    fileprivate init(route: Int, inject: Injection, grant: Grant) {
+        self.route = route
+        self.inject = inject
+        self.grant = grant
+    }
+
+    /// Creates a permit with a session that the access rules accept by themselves.
     /// - Returns: `nil` unless the session's tokens come from the route's source.
     @inline(__always)
     fileprivate init?(route: Int, of access: RouteAccess, session: Session) {
         guard session.source == access.source else { return nil }
-        self.route = route
-        inject = access.inject
-        self.session = session
+        self.init(route: route, inject: access.inject, grant: .session(session))
+    }
+
+    private var session: Session? {
+        switch grant {
+        case .none: nil
+        case .session(let session): session
+        case .exchanged(let exchanged): exchanged.session
+        }
     }
 
     /// The value of `Authorization` to set; `nil` for none.
     public var authorization: Secret? {
-        inject.contains(.bearer) ? session?.authorization : nil
+        guard inject.contains(.bearer) else { return nil }
+        return switch grant {
+        case .none: nil
+        case .session(let session): session.authorization
+        case .exchanged(let exchanged): exchanged.authorization
+        }
     }
 
     /// Whether the upstream's API token has to be set.
@@ -150,15 +255,22 @@ public struct UpstreamPermit: Sendable, Equatable {
     /// The identifier of the session, for logs.
     public var sessionID: SessionID? { session?.id }
 
+    /// The source of the session; `nil` without one.
+    public var sessionSource: SessionSource? { session?.source }
+
     /// The latest end of the session; `nil` without one.
     public var sessionEnd: Timestamp? { session?.expiresAt }
 
-    /// The session whose access token is sent; `nil` for none.
+    /// The session whose access token, or a token exchanged for it, is sent; `nil` for none.
     public var bearerSession: Session? { inject.contains(.bearer) ? session : nil }
 
-    /// Whether route and session are the same.
+    /// The field lines with the claims of the session's user; empty without claims.
+    public func claimLines(_ headers: ClaimHeaders) -> [UInt8] { session?.claims?.fields(for: headers).lines ?? [] }
+
+    /// Whether route, session and token are the same.
     public static func == (left: UpstreamPermit, right: UpstreamPermit) -> Bool {
         left.route == right.route && left.inject == right.inject && left.session === right.session
+            && left.authorization == right.authorization
     }
 }
 
@@ -173,6 +285,11 @@ extension AuthDecision {
         case (.refresh(let one), .refresh(let other)): one === other
         case (.endSession(let one), .endSession(let other)): one === other
         case (.loadSession, .loadSession): true
+        case (.exchange(let one), .exchange(let other)): one == other
+        case (.missingClaim(let one, let session), .missingClaim(let other, let another)):
+            one == other && session === another
+        case (.wrongIdentity(let one), .wrongIdentity(let other)): one === other
+        case (.stepUp(let one), .stepUp(let other)): one === other
         default: false
         }
     }

@@ -39,6 +39,10 @@ public struct Route: Sendable, Equatable {
     /// Whether requests are gRPC calls. Requires an upstream whose ``UpstreamConfiguration/protocolVersion`` allows
     /// HTTP/2.
     public var grpc: Bool
+    /// What happens to a request without a session, if the route requires one.
+    public var onMissingSession: MissingSessionAction
+    /// What is required of the session.
+    public var require: SessionRequirement
 
     /// Creates a route.
     public init(
@@ -46,7 +50,8 @@ public struct Route: Sendable, Equatable {
         inject: Injection = [], messages: [ProblemCode: String] = [:], bodyLimit: Int? = nil,
         responseHeadTimeout: Duration? = nil, bodyIdleTimeout: Duration? = nil, allowsWebSocket: Bool = false,
         accessLogRatio: Double = 1, passFields: [String] = [], inFlight: Int = 0, deadline: Duration = .zero,
-        retry: Bool = true, timed: Bool = true, grpc: Bool = false
+        retry: Bool = true, timed: Bool = true, grpc: Bool = false, onMissingSession: MissingSessionAction = .reject,
+        require: SessionRequirement = .none
     ) {
         self.name = name
         self.methods = methods
@@ -66,6 +71,8 @@ public struct Route: Sendable, Equatable {
         self.retry = retry
         self.timed = timed
         self.grpc = grpc
+        self.onMissingSession = onMissingSession
+        self.require = require
     }
 }
 

@@ -12,7 +12,7 @@ extension RouteTable {
     /// Finds all conflicts: same path and method, or overlapping paths of which neither is more specific.
     public static func conflicts(in routes: [Route], accounts: AccountsConfiguration) -> [RouteConflict] {
         var conflicts: [RouteConflict] = []
-        let prefix = accounts.upstream == nil ? nil : try? PathPattern(accounts.prefix)
+        let prefix = !accounts.isEnabled ? nil : try? PathPattern(accounts.prefix)
         for (index, route) in routes.enumerated() {
             if let prefix, route.pattern.segments.starts(with: prefix.segments) {
                 conflicts.append(

@@ -72,17 +72,18 @@ public struct RouteTable: Sendable {
             let leaf = leafIndex(for: route.pattern.segments)
             leaves[leaf].mayMeetTokenCall = tokenCalls.mayMeet(route.pattern)
         }
-        guard accounts.upstream != nil, let prefix = try? PathPattern(accounts.prefix) else { return }
-        for (offset, endpoint) in Self.accountEndpoints.enumerated() {
+        guard accounts.isEnabled, let prefix = try? PathPattern(accounts.prefix) else { return }
+        for (offset, endpoint) in Self.accountEndpoints.enumerated() where endpoint.isPresent(accounts) {
             for method in endpoint.methods {
-                set(
-                    target: Self.firstAccountEndpoint - Int32(offset), for: method,
-                    at: prefix.segments + endpoint.segments)
+                for path in endpoint.paths {
+                    set(target: Self.firstAccountEndpoint - Int32(offset), for: method, at: prefix.segments + path)
+                }
             }
         }
         // The prefix and all paths below it belong to the gateway: a wildcard route must not forward requests to the
         // upstream's token calls.
-        for path in Set(Self.accountEndpoints.map(\.segments)) { rejectOtherMethods(prefix.segments + path) }
+        let present = Self.accountEndpoints.filter { $0.isPresent(accounts) }
+        for path in Set(present.flatMap(\.paths)) { rejectOtherMethods(prefix.segments + path) }
         reserve(prefix.segments)
     }
 
@@ -214,19 +215,33 @@ extension AccountEndpoint {
     /// The methods that the endpoint accepts.
     var methods: [String] {
         switch self {
-        case .signIn: ["POST"]
-        case .currentSession: ["GET", "HEAD"]
+        case .signIn, .pageSignIn, .backChannel: ["POST"]
+        case .currentSession, .listSessions, .page: ["GET", "HEAD"]
+        // A login is begun and completed once; HEAD would spend it.
+        case .login, .callback: ["GET"]
         case .signOut, .endOtherSessions, .endSession: ["DELETE"]
-        case .listSessions: ["GET", "HEAD"]
         }
     }
 
-    /// The path of the endpoint below the accounts prefix.
-    var segments: [PathPattern.Segment] {
+    /// The paths of the endpoint below the accounts prefix.
+    var paths: [[PathPattern.Segment]] {
         switch self {
-        case .signIn, .currentSession, .signOut: []
-        case .listSessions, .endOtherSessions: [.literal("sessions")]
-        case .endSession: [.literal("sessions"), .parameter("id")]
+        case .signIn, .currentSession, .signOut: [[]]
+        case .listSessions, .endOtherSessions: [[.literal("sessions")]]
+        case .endSession: [[.literal("sessions"), .parameter("id")]]
+        case .page, .pageSignIn: [[.literal("page")]]
+        case .login: [[.literal("login")]]
+        case .callback: [[.literal("callback")], [.literal("callback"), .parameter("identity")]]
+        case .backChannel: [[.literal("backchannel")], [.literal("backchannel"), .parameter("identity")]]
+        }
+    }
+
+    /// Whether a configuration has the endpoint.
+    func isPresent(_ accounts: AccountsConfiguration) -> Bool {
+        switch self {
+        case .signIn, .pageSignIn: accounts.upstream != nil
+        case .login, .callback, .backChannel: accounts.hasProviders
+        case .currentSession, .signOut, .listSessions, .endOtherSessions, .endSession, .page: accounts.isEnabled
         }
     }
 }

@@ -25,21 +25,43 @@ public final class Session: Sendable {
     private let tokensIssuedAt: Timestamp
     private let accessTokenExpiresAt: Timestamp
     private let packed: CompactSessionFields
+    /// A reference, so that a session without provenance is no larger than before there were any: the size of its
+    /// allocation is a multiple of 16 bytes.
+    private let provided: SharedProvenance?
     private let lastUse: Atomic<Int64>
     private let inFlight = Atomic<Int32>(0)
 
     /// Creates a session.
-    public init(
+    public convenience init(
         key: SessionKey, user: UserProfile, tokens: TokenSet, client: SessionClientInfo = SessionClientInfo(),
-        source: SessionSource = .unknown, createdAt: Timestamp, expiresAt: Timestamp, lastUsedAt: Timestamp,
-        version: UInt64 = 1
+        source: SessionSource = .unknown, provenance: SessionProvenance? = nil, createdAt: Timestamp,
+        expiresAt: Timestamp, lastUsedAt: Timestamp, version: UInt64 = 1
     ) {
+        self.init(
+            key: key, user: user, tokens: tokens, client: client, source: source,
+            provided: provenance.map(SharedProvenance.init), createdAt: createdAt, expiresAt: expiresAt,
+            lastUsedAt: lastUsedAt, version: version)
+    }
+
+    /// Creates a session that begins now.
+    public convenience init(_ new: NewSession, key: SessionKey, timeouts: SessionTimeouts, now: Timestamp) {
+        self.init(
+            key: key, user: new.user, tokens: new.tokens, client: new.client, source: new.source,
+            provenance: new.provenance, createdAt: now, expiresAt: timeouts.end(of: new, madeAt: now), lastUsedAt: now)
+    }
+
+    private init(
+        key: SessionKey, user: UserProfile, tokens: TokenSet, client: SessionClientInfo, source: SessionSource,
+        provided: SharedProvenance?, createdAt: Timestamp, expiresAt: Timestamp, lastUsedAt: Timestamp, version: UInt64
+    ) {
+        self.provided = provided
         self.key = key
         self.authorization = tokens.authorization
         self.createdAt = createdAt
         self.expiresAt = expiresAt
         self.version = version
-        self.source = source
+        // No session has the source that routes use to accept none.
+        self.source = source == .matchingNone ? .unknown : source
         update = RefreshSchedule(tokens, spread: key.word3)
         tokensIssuedAt = tokens.issuedAt
         accessTokenExpiresAt = tokens.accessTokenExpiresAt ?? Timestamp(milliseconds: .max)
@@ -63,6 +85,12 @@ public final class Session: Sendable {
 
     /// The client that signed in.
     public var client: SessionClientInfo { packed.client }
+
+    /// What the provider stated; `nil` if the user signed in with credentials.
+    public var provenance: SessionProvenance? { provided?.provenance }
+
+    /// The claims of the user; `nil` if the user signed in with credentials.
+    public var claims: SessionClaims? { provided?.claims }
 
     /// Whether there is a refresh token.
     public var isRefreshable: Bool { packed.hasRefreshToken }
@@ -107,8 +135,10 @@ public final class Session: Sendable {
         Session(
             key: key,
             user: UserProfile(json: refresh.userJSON ?? user.json, account: user.account, name: user.name),
-            tokens: refresh.tokens ?? tokens, client: client, source: source, createdAt: createdAt,
-            expiresAt: expiresAt ?? self.expiresAt, lastUsedAt: lastUsedAt, version: version + 1)
+            tokens: refresh.tokens ?? tokens, client: client, source: source,
+            provided: refresh.provenance.map(SharedProvenance.init) ?? provided, createdAt: createdAt,
+            expiresAt: expiresAt ?? self.expiresAt,
+            lastUsedAt: lastUsedAt, version: version + 1)
     }
 }
 
@@ -272,19 +302,41 @@ public struct SessionSource: Sendable, Hashable {
     /// No known source. If a route or an endpoint has a source, a session without one does not match it.
     public static let unknown = SessionSource(value: 0)
 
+    /// The source of no session: no upstream and no provider has this value.
+    static let matchingNone = SessionSource(value: .max)
+
     /// Creates the source of an upstream that signs users in with credentials.
     /// - Parameter name: ``UpstreamConfiguration/sessionSource``.
     public init(upstream name: String) {
-        // The key is constant, because names are not secret. The kind is the first byte, so that sources of another
-        // kind have other values.
-        let hash = KeyedHash(key0: 0x636c_6f61_6b72_6f6f, key1: 0x6d20_736f_7572_6365).hash([1] + Array(name.utf8))
-        value = hash == 0 ? 1 : hash
+        self.init(kind: 1, Array(name.utf8))
+    }
+
+    /// Creates the source of an OpenID Provider. An identity with another issuer is another source.
+    public init(identity name: String, issuer: String) {
+        self.init(kind: 2, UInt64(name.utf8.count).bigEndianBytes + Array(name.utf8) + Array(issuer.utf8))
+    }
+
+    /// The key is constant, because names are not secret. The kind is the first byte, so that sources of different kinds
+    /// have different values.
+    private init(kind: UInt8, _ name: [UInt8]) {
+        let hash = KeyedHash(key0: 0x636c_6f61_6b72_6f6f, key1: 0x6d20_736f_7572_6365).hash([kind] + name)
+        value = hash == 0 || hash == Self.matchingNone.value ? 1 : hash
     }
 }
 
 extension GatewayConfiguration {
-    /// The source of all sessions that are created under this configuration; `nil` if no upstream signs users in.
+    /// The source of sessions that are signed in to with credentials; `nil` if no upstream signs users in.
     public var sessionSource: SessionSource? {
         accounts.upstream.map { SessionSource(upstream: upstreams[$0].sessionSource) }
+    }
+
+    /// The sources of all sessions that are created under this configuration. A session of another source is ended.
+    public var sessionSources: [SessionSource] {
+        (sessionSource.map { [$0] } ?? []) + providers.map(\.source)
+    }
+
+    /// The identities that users may sign in with at a provider.
+    public var providers: [IdentityConfiguration] {
+        accounts.identities.compactMap { if case .provider(let index) = $0 { identities[index] } else { nil } }
     }
 }

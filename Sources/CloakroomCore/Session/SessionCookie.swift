@@ -7,12 +7,16 @@ import NIOCore
 public final class SessionCookie: Sendable {
     /// The name as bytes.
     private let name: [UInt8]
+    /// What the names of login cookies begin with; `nil` if no provider is configured.
+    private let loginPrefix: [UInt8]?
     private let configuration: CookieConfiguration
 
     /// Creates the cookie from its configuration.
-    public init(_ configuration: CookieConfiguration) {
+    /// - Parameter hasLogins: Whether there are login cookies, which no upstream may receive, set or clear.
+    public init(_ configuration: CookieConfiguration, hasLogins: Bool = false) {
         self.configuration = configuration
         self.name = Array(configuration.name.utf8)
+        loginPrefix = hasLogins ? Array(configuration.loginPrefix.utf8) : nil
     }
 
     /// The result of reading the cookie from a request.
@@ -47,7 +51,42 @@ public final class SessionCookie: Sendable {
         return reading
     }
 
-    /// Writes the cookies of a `Cookie` field other than the session cookie: `Cookie: ` before the first, `; ` before
+    /// Whether a request has a login cookie. Without providers none is searched.
+    public func hasLoginCookie(_ head: borrowing RequestHead) -> Bool {
+        guard loginPrefix != nil else { return false }
+        let bytes = head.bytes.readableBytesUInt8Span
+        for field in head.fields where field.name == .cookie {
+            var pairs = CookiePairIterator(field.valueRange)
+            while let pair = pairs.next(bytes) { if isLoginCookie(pair.name, bytes) { return true } }
+        }
+        return false
+    }
+
+    /// The login cookies of a request, at most ``maxLoginCookies``. Their values are not verified.
+    public func loginCookies(_ head: borrowing RequestHead) -> [ReceivedCookie] {
+        var cookies: [ReceivedCookie] = []
+        guard loginPrefix != nil else { return cookies }
+        let bytes = head.bytes.readableBytesUInt8Span
+        for field in head.fields where field.name == .cookie {
+            var pairs = CookiePairIterator(field.valueRange)
+            while let pair = pairs.next(bytes), cookies.count < Self.maxLoginCookies {
+                guard isLoginCookie(pair.name, bytes) else { continue }
+                let name = (pair.name.start..<pair.name.end).map { bytes[$0] }
+                // A name that could end the value of `Set-Cookie` is not cleared.
+                guard name.allSatisfy(Byte.isToken) else { continue }
+                cookies.append(
+                    ReceivedCookie(
+                        name: String(decoding: name, as: UTF8.self),
+                        value: (pair.value.start..<pair.value.end).map { bytes[$0] }))
+            }
+        }
+        return cookies
+    }
+
+    /// The maximum number of login cookies that are read from a request.
+    public static let maxLoginCookies = 64
+
+    /// Writes the cookies of a `Cookie` field other than those of the gateway: `Cookie: ` before the first, `; ` before
     /// the others, no line end.
     /// - Returns: Whether anything was written, by this call or by an earlier one as passed in `hasWritten`.
     public func writeOtherCookies(
@@ -56,7 +95,7 @@ public final class SessionCookie: Sendable {
         var hasWritten = hasWritten
         var pairs = CookiePairIterator(field.valueRange)
         while let pair = pairs.next(bytes) {
-            guard !isSessionCookie(pair, bytes) else { continue }
+            guard !isSessionCookie(pair, bytes), !isLoginCookie(pair.name, bytes) else { continue }
             if hasWritten { writer.append("; ") } else { writer.append("Cookie: ") }
             writer.append(bytes.bytes, pair.whole)
             hasWritten = true
@@ -64,7 +103,7 @@ public final class SessionCookie: Sendable {
         return hasWritten
     }
 
-    /// Whether a `Set-Cookie` value sets or clears the session cookie. Upstreams must not do either.
+    /// Whether a `Set-Cookie` value sets or clears the session cookie or a login cookie. Upstreams must not do either.
     public func setsSessionCookie(by value: Span<UInt8>) -> Bool {
         var index = 0
         // Browsers return a cookie without a name as its value alone: `=name=value` would set the session cookie.
@@ -74,14 +113,18 @@ public final class SessionCookie: Sendable {
         var end = index
         while end < value.count, value[end] != UInt8(ascii: "="), value[end] != UInt8(ascii: ";") { end += 1 }
         while end > index, value[end - 1] == 0x20 || value[end - 1] == 0x09 { end -= 1 }
+        if isLoginCookie(ByteRange(start: index, count: end - index), value) { return true }
         guard end - index == name.count else { return false }
         for offset in name.indices where value[index + offset] != name[offset] { return false }
         return true
     }
 
-    /// The `Set-Cookie` value that sends a ticket after sign-in. The cookie expires with the browser session.
-    public func setCookieValue(_ ticket: SessionTicket) -> String {
-        "\(configuration.name)=\(ticket.cookieValue)\(attributes)"
+    /// The `Set-Cookie` value that sends a ticket after sign-in.
+    /// - Parameter maxAge: The lifetime of the cookie, rounded down to seconds; `nil` for one that expires with the browser
+    ///   session. See ``CookieConfiguration/maxAge(isRequested:sessionEnd:now:)``.
+    public func setCookieValue(_ ticket: SessionTicket, maxAge: Duration? = nil) -> String {
+        let lifetime = maxAge.map { "; Max-Age=\($0.components.seconds)" } ?? ""
+        return "\(configuration.name)=\(ticket.cookieValue)\(attributes)\(lifetime)"
     }
 
     /// The `Set-Cookie` value that clears the ticket.
@@ -93,11 +136,37 @@ public final class SessionCookie: Sendable {
         "; Path=/; HttpOnly\(configuration.isSecure ? "; Secure" : ""); SameSite=\(configuration.sameSite.rawValue)"
     }
 
+    /// Names that differ only in case are other cookies (RFC 6265 §4.1.1).
+    private func isLoginCookie(_ range: ByteRange, _ bytes: Span<UInt8>) -> Bool {
+        guard let loginPrefix, range.count >= loginPrefix.count else { return false }
+        for offset in loginPrefix.indices where bytes[range.start + offset] != loginPrefix[offset] { return false }
+        return true
+    }
+
     private func isSessionCookie(_ pair: CookiePairIterator.Pair, _ bytes: Span<UInt8>) -> Bool {
         guard pair.name.count == name.count else { return false }
         for offset in name.indices where bytes[pair.name.start + offset] != name[offset] { return false }
         return true
     }
+}
+
+/// A cookie of a request. Its value is not verified.
+public struct ReceivedCookie: Sendable, Equatable, Unprintable {
+    /// The name: a token.
+    public var name: String
+    /// The value as it was sent.
+    public var value: [UInt8]
+
+    /// Creates a cookie.
+    public init(name: String, value: [UInt8]) {
+        self.name = name
+        self.value = value
+    }
+}
+
+extension CookieConfiguration {
+    /// What the names of login cookies begin with.
+    package var loginPrefix: String { name + "-login-" }
 }
 
 /// Iterates over the pairs of one `Cookie` field.

@@ -31,7 +31,7 @@ extension SessionLookupTable {
 /// Stores sessions. Every store passes the same contract tests.
 ///
 /// A store that cannot be reached throws; it never reports a session as missing.
-public protocol SessionStore: SessionLookupTable, RefreshLeaseStore, AccountSessions, ThrottleStore {
+public protocol SessionStore: SessionLookupTable, RefreshLeaseStore, AccountSessions, ThrottleStore, MarkStore {
     /// Stores a new session.
     /// - Returns: The ticket for the client, and the session.
     func create(_ new: NewSession, now: Timestamp) async throws(SessionStoreError) -> (SessionTicket, Session)
@@ -59,18 +59,24 @@ public struct NewSession: Sendable {
     public var tokens: TokenSet
     /// The client that signed in.
     public var client: SessionClientInfo
-    /// The upstream that issued the tokens.
+    /// The upstream or provider that issued the tokens.
     public var source: SessionSource
+    /// What the provider stated; `nil` if the user signed in with credentials.
+    public var provenance: SessionProvenance?
+    /// The latest end of the session, if it is earlier than the configured one; `nil` for the configured one.
+    public var endsBy: Timestamp?
 
     /// Creates the contents of a session.
     public init(
         user: UserProfile, tokens: TokenSet, client: SessionClientInfo = SessionClientInfo(),
-        source: SessionSource = .unknown
+        source: SessionSource = .unknown, provenance: SessionProvenance? = nil, endsBy: Timestamp? = nil
     ) {
         self.user = user
         self.tokens = tokens
         self.client = client
         self.source = source
+        self.provenance = provenance
+        self.endsBy = endsBy
     }
 }
 
@@ -135,11 +141,21 @@ public struct SessionUpdate: Sendable, Equatable {
     public var tokens: TokenSet?
     /// The user's data, fetched again: a JSON object in UTF-8.
     public var userJSON: [UInt8]?
+    /// What the provider stated this time, as a whole.
+    public var provenance: SessionProvenance?
+    /// The end of the provider's own session, as reported with these tokens. Replaces the earlier one: the session ends
+    /// then, or at its absolute timeout if that is earlier.
+    public var endsBy: Timestamp?
 
     /// Creates an update.
-    public init(tokens: TokenSet? = nil, userJSON: [UInt8]? = nil) {
+    public init(
+        tokens: TokenSet? = nil, userJSON: [UInt8]? = nil, provenance: SessionProvenance? = nil,
+        endsBy: Timestamp? = nil
+    ) {
         self.tokens = tokens
         self.userJSON = userJSON
+        self.provenance = provenance
+        self.endsBy = endsBy
     }
 }
 
@@ -180,6 +196,16 @@ public protocol AccountSessions: Sendable {
     /// - Returns: The sessions that were ended.
     func takeAll(of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: Timestamp)
         async throws(SessionStoreError) -> [EndedSession]
+    /// Ends the sessions of an account that were created before a time.
+    /// - Returns: The sessions that were ended.
+    func takeAll(of account: AccountName, createdBefore: Timestamp, reason: SessionEndReason, now: Timestamp)
+        async throws(SessionStoreError) -> [EndedSession]
+    /// Ends the sessions that belong to a session at a provider.
+    /// - Parameter account: The account that the sessions have to belong to; `nil` for any.
+    /// - Returns: The sessions that were ended.
+    func takeAll(
+        of session: ProviderSession, account: AccountName?, reason: SessionEndReason, now: Timestamp
+    ) async throws(SessionStoreError) -> [EndedSession]
 }
 
 extension AccountSessions {

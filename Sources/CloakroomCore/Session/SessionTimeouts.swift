@@ -43,10 +43,16 @@ public struct SessionTimeouts: Sendable, Equatable {
         return min(end, accessEnd)
     }
 
+    /// The latest end of a session that is created now, considering its tokens and what its provider permits.
+    public func end(of new: NewSession, madeAt now: Timestamp) -> Timestamp {
+        min(end(ofSessionMadeAt: now, tokens: new.tokens), new.endsBy ?? Timestamp(milliseconds: .max))
+    }
+
     /// The latest end of a session after a refresh: the end was fixed at creation, and a refresh can only bring it
-    /// forward.
+    /// forward. Only the end of the provider's own session moves with each refresh, up to the absolute timeout.
     public func end(of session: Session, refreshedWith refresh: SessionUpdate) -> Timestamp {
-        min(session.expiresAt, end(ofSessionMadeAt: session.createdAt, tokens: refresh.tokens ?? session.tokens))
+        let latest = end(ofSessionMadeAt: session.createdAt, tokens: refresh.tokens ?? session.tokens)
+        return min(refresh.endsBy ?? session.expiresAt, latest)
     }
 
     /// Whether a session has expired, according to its own times.

@@ -24,7 +24,7 @@ public struct TokenRefreshStateMachine: Sendable {
         /// Spend the refresh token of this session; then call ``refreshed(_:now:)`` or ``refreshFailed(_:now:)``.
         case refresh(Session)
         /// Save the tokens; then call ``saved(_:now:)`` or ``storeFailed(now:)``.
-        case save(TokenSet, over: Session, under: RefreshLease)
+        case save(SessionUpdate, over: Session, under: RefreshLease)
         /// End the session, whose refresh the upstream rejected; then call ``rejected(_:now:)`` or
         /// ``storeFailed(now:)``.
         case reject(Session, under: RefreshLease)
@@ -69,7 +69,7 @@ public struct TokenRefreshStateMachine: Sendable {
     /// The session as last read under the lease.
     private var current: Session?
     /// New tokens that are not saved yet, and until when to retry.
-    private var unsavedTokens: (tokens: TokenSet, until: Timestamp)?
+    private var unsavedTokens: (update: SessionUpdate, tokens: TokenSet, until: Timestamp)?
     /// Whether the upstream has rejected the refresh token.
     private var isRejected = false
     private var failures = 0
@@ -115,7 +115,7 @@ public struct TokenRefreshStateMachine: Sendable {
             if let unsavedTokens, session.tokens.isSame(as: unsavedTokens.tokens) { return finish(.refreshed(session)) }
             guard session.tokens.isSame(as: stale) else { return finish(.coalesced(session)) }
             guard let lease else { return now < waitDeadline ? askForLease(now) : finish(.leaseTimeout) }
-            if let unsavedTokens { return save(unsavedTokens.tokens, over: session, under: lease) }
+            if let unsavedTokens { return save(unsavedTokens.update, over: session, under: lease) }
             if isRejected { return reject(session, under: lease) }
             // The call must end before the lease does. A store that is this slow counts as unavailable.
             guard now + limits.call < leaseRequestedAt + limits.lease else { return finish(.storeUnavailable) }
@@ -130,11 +130,13 @@ public struct TokenRefreshStateMachine: Sendable {
         return read()
     }
 
-    /// The upstream returned new tokens.
-    public mutating func refreshed(_ tokens: TokenSet, now: Timestamp) -> Action {
-        guard phase == .refreshing, let current, let lease else { return invalidTransition() }
-        unsavedTokens = (tokens, now + limits.saveRetryPeriod)
-        return save(tokens, over: current, under: lease)
+    /// The upstream returned an update with new tokens.
+    public mutating func refreshed(_ update: SessionUpdate, now: Timestamp) -> Action {
+        guard phase == .refreshing, let current, let lease, let tokens = update.tokens else {
+            return invalidTransition()
+        }
+        unsavedTokens = (update, tokens, now + limits.saveRetryPeriod)
+        return save(update, over: current, under: lease)
     }
 
     /// The upstream returned no tokens.
@@ -195,9 +197,9 @@ public struct TokenRefreshStateMachine: Sendable {
         return .wait(limits.retryDelay)
     }
 
-    private mutating func save(_ tokens: TokenSet, over session: Session, under lease: RefreshLease) -> Action {
+    private mutating func save(_ update: SessionUpdate, over session: Session, under lease: RefreshLease) -> Action {
         phase = .saving
-        return .save(tokens, over: session, under: lease)
+        return .save(update, over: session, under: lease)
     }
 
     private mutating func reject(_ session: Session, under lease: RefreshLease) -> Action {

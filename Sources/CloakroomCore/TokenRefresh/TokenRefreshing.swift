@@ -32,6 +32,9 @@ public enum RefreshOutcome: Sendable {
     case ended(UnauthorizedReason)
     /// The upstream could not refresh the tokens now; the session continues. `status` is 502, 503 or 504.
     case unavailable(status: Int, retryAfter: Int)
+    /// The upstream rejected the gateway's own request: an operator has to correct the configuration. The session
+    /// continues.
+    case misconfigured(retryAfter: Int)
     /// The store cannot be reached; the session continues.
     case storeUnavailable(retryAfter: Int)
 }

@@ -7,13 +7,17 @@ extension AccountController {
     /// Every sign-in creates a new ticket. The session whose ticket came with the request ends only after the new
     /// session exists, so a failed sign-in changes nothing.
     func signIn(_ request: AccountRequest) async -> AccountResponse {
-        await spans.withSpan("sign_in") { span in
+        guard let source = clients.signInSource, let client = clients[source] else { return problem(.notFound) }
+        return await spans.withSpan("sign_in") { span in
             let start = AttemptStart(span: span)
-            switch await verdict(on: request, since: start) {
+            switch await verdict(on: request, with: client, since: start) {
             case .rejected(let response): return response
             case .accepted(let signedIn, let accountHash):
+                let isPersistent =
+                    session.cookie.persistence == .onRequest && SignInRequestParser.requestsPersistence(request)
                 return await createSession(
-                    signedIn, accountHash: accountHash, since: start, for: request.redacted)
+                    signedIn, source: source, accountHash: accountHash, isPersistent: isPersistent, since: start,
+                    for: request.redacted)
             }
         }
     }
@@ -32,7 +36,9 @@ extension AccountController {
 
     /// Parses the credentials, applies the throttle, and has the upstream check them. The credentials are released
     /// before the function returns.
-    private func verdict(on request: AccountRequest, since start: AttemptStart) async -> CredentialCheck {
+    private func verdict(
+        on request: AccountRequest, with client: any TokenClient, since start: AttemptStart
+    ) async -> CredentialCheck {
         let credentials: Credentials
         do {
             credentials = try SignInRequestParser.read(request, name: accounts.name)
@@ -41,7 +47,7 @@ extension AccountController {
             let isText = error == .invalid && accounts.name.kind == .text
             return .rejected(problem(error.code, detail: isText ? "Enter a user name and a password." : nil))
         }
-        // All spellings of an account map to the same account, in the throttle and in the log.
+        // All spellings of an e-mail address map to the same account, in the throttle and in the log.
         let account = credentials.account
         let accountHash = hashes.hash(account)
         var attempt: SignInAttempt?
@@ -77,59 +83,25 @@ extension AccountController {
     }
 
     private func createSession(
-        _ signedIn: SignInResult, accountHash: UInt64, since start: AttemptStart, for request: AccountRequest
+        _ signedIn: SignInResult, source: SessionSource, accountHash: UInt64, isPersistent: Bool,
+        since start: AttemptStart,
+        for request: AccountRequest
     ) async -> AccountResponse {
         do throws(SessionStoreError) {
-            let (ticket, session, replaced) = try await replaceSession(signedIn, for: request)
+            let new = newSession(user: signedIn.user, tokens: signedIn.tokens, source: source, for: request)
+            let (ticket, session, replaced) = try await issueSession(new, for: request)
             note(.success, accountHash: accountHash, since: start, request)
             // Runs before the response: the upstream has just responded, the client bounds the wait, and work that
             // outlives its request would have to be counted and awaited separately.
             if let replaced { await revoke(replaced, for: request) }
+            let now = request.now + (ContinuousClock.now - start.time)
             return AccountResponse(
-                status: 200, fields: [AccountResponse.Field("Set-Cookie", cookie.setCookieValue(ticket))],
+                status: 200, fields: [sessionCookie(ticket, of: session, isRequested: isPersistent, now: now)],
                 content: document(session))
         } catch {
             note(.storeError, accountHash: accountHash, since: start, request)
             return storeFailure(error)
         }
-    }
-
-    /// Creates the new session, then ends the session whose ticket was presented. The operation is atomic: if the store
-    /// fails half way, no second session remains and the new tokens are revoked.
-    private func replaceSession(
-        _ signedIn: SignInResult, for request: AccountRequest
-    ) async throws(SessionStoreError) -> (SessionTicket, Session, replaced: Session?) {
-        var made: SessionTicket?
-        do {
-            let userAgent = UserAgentFamily(userAgent: request.userAgent ?? "")
-            let new = NewSession(
-                user: signedIn.user, tokens: signedIn.tokens,
-                client: SessionClientInfo(peer: request.origin.peer, userAgent: userAgent), source: source)
-            let (ticket, session) = try await store.create(new, now: request.now)
-            made = ticket
-            await evictOldestSessions(for: session, request)
-            guard let presented = request.ticket else { return (ticket, session, nil) }
-            return (ticket, session, try await store.end(presented, reason: .replaced, now: request.now))
-        } catch {
-            if let made { _ = try? await store.end(made, reason: .replaced, now: request.now) }
-            // No session uses these tokens. If the upstream cannot be reached, they expire by themselves.
-            try? await client.revoke(signedIn.tokens, traceparent: request.traceparent)
-            throw error
-        }
-    }
-
-    /// Ends the oldest sessions of an account that has too many, so that one user cannot fill the store. A failure here
-    /// does not reject the sign-in; the next sign-in tries again.
-    private func evictOldestSessions(for session: Session, _ request: AccountRequest) async {
-        guard let all = try? await ownSessions(of: session, now: request.now) else { return }
-        var ended: [EndedSession] = []
-        for oldest in all.dropFirst(self.session.maxSessionsPerAccount) where oldest.id != session.id {
-            let one = try? await takeOwn(oldest.id, of: session, reason: .replaced, now: request.now)
-            if let one { ended.append(one) }
-        }
-        guard !ended.isEmpty else { return }
-        let tokens = revocations.revoke(ended)
-        observer.accountEvent(.evicted(ended.map(\.id), tokens: tokens), from: request.origin)
     }
 
     private func upstreamFailure(_ error: TokenClientError) -> AccountResponse {

@@ -7,8 +7,10 @@ enum SessionDocument {
         let times =
             #""createdAt":"\#(iso8601(session.createdAt))","expiresAt":"\#(iso8601(session.expiresAt))""#
         let idle = #""idleTimeoutSeconds":\#(idleTimeout.wholeMilliseconds / 1_000)"#
-        // The user's document is a valid JSON object; a session cannot be created without one.
-        return Array(#"{"user":"#.utf8) + session.user.json + Array(#","session":{\#(times),\#(idle)}}"#.utf8)
+        // The user's document is a valid JSON object; a session cannot be created without one. That of a provider is
+        // what is kept of its claims.
+        let user = session.provenance?.claims ?? session.user.json
+        return Array(#"{"user":"#.utf8) + user + Array(#","session":{\#(times),\#(idle)}}"#.utf8)
     }
 
     static func iso8601(_ time: Timestamp) -> String {

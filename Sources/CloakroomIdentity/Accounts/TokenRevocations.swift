@@ -9,6 +9,7 @@ import Synchronization
 /// expire by themselves.
 public final class TokenRevocations: Sendable, CustomStringConvertible, CustomReflectable {
     private struct Revocation: Sendable {
+        let client: any TokenClient
         let id: SessionID
         let tokens: TokenSet
     }
@@ -20,26 +21,22 @@ public final class TokenRevocations: Sendable, CustomStringConvertible, CustomRe
         var observers: [AsyncStream<Void>.Continuation] = []
     }
 
-    private let client: any TokenClient
+    private let clients: TokenClients
     private let observer: any AccountObserver
-    private let source: SessionSource
     private let mostAtOnce: Int
     private let mostWaiting: Int
     private let state = Mutex(State())
 
     /// Creates an empty queue.
     /// - Parameters:
-    ///   - source: The source of the tokens that `client` handles. Tokens of other sources are not passed to the
-    ///     client.
+    ///   - clients: The client of each source of sessions.
     ///   - mostAtOnce: The maximum number of concurrent calls.
     ///   - mostWaiting: The maximum number of queued sessions.
     public init(
-        client: any TokenClient, observer: any AccountObserver, source: SessionSource, mostAtOnce: Int = 4,
-        mostWaiting: Int = 10_000
+        clients: TokenClients, observer: any AccountObserver, mostAtOnce: Int = 4, mostWaiting: Int = 10_000
     ) {
-        self.client = client
+        self.clients = clients
         self.observer = observer
-        self.source = source
         self.mostAtOnce = max(1, mostAtOnce)
         self.mostWaiting = max(1, mostWaiting)
     }
@@ -49,9 +46,11 @@ public final class TokenRevocations: Sendable, CustomStringConvertible, CustomRe
     public func revoke(_ ended: [EndedSession]) -> AccountEvent.EndedTokens {
         let opened = ended.compactMap(\.opened)
         guard opened.count == ended.count else { return .notRevokedSealed }
-        let own = opened.filter { $0.source == source }
-        guard !own.isEmpty || opened.isEmpty else { return .notRevokedSourceRemoved }
-        let left = submit(own.map { Revocation(id: $0.id, tokens: $0.tokens) })
+        let revocations = opened.compactMap { session in
+            clients[session.source].map { Revocation(client: $0, id: session.id, tokens: session.tokens) }
+        }
+        guard !revocations.isEmpty || opened.isEmpty else { return .notRevokedSourceRemoved }
+        let left = submit(revocations)
         for revocation in left { observer.accountEvent(.revokeFailed(revocation.id), from: AuditContext()) }
         return .revoking
     }
@@ -104,7 +103,7 @@ public final class TokenRevocations: Sendable, CustomStringConvertible, CustomRe
     private func work() async {
         while let next = next() {
             do {
-                try await client.revoke(next.tokens, traceparent: nil)
+                try await next.client.revoke(next.tokens, traceparent: nil)
             } catch {
                 observer.accountEvent(.revokeFailed(next.id), from: AuditContext())
             }

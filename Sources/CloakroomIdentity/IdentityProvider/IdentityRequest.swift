@@ -7,7 +7,7 @@ import NIOCore
 import NIOHTTP1
 import Synchronization
 
-/// One call to the identity upstream, ready to be sent to any of its targets.
+/// One call to an identity upstream or a provider, ready to be sent to any of its targets.
 struct IdentityRequest: Sendable {
     let configuration: IdentityEndpointConfiguration
     let credentials: RequestCredentials
@@ -20,7 +20,8 @@ struct IdentityRequest: Sendable {
     /// Whether the call uses a token that another call may have issued just now, such as the user's data after a sign-in.
     var isFollowUp = false
 
-    func request(to target: IdentityTarget) -> HTTPClientRequest {
+    /// - Throws: If the client's assertion cannot be signed.
+    func request(to target: IdentityTarget) throws -> HTTPClientRequest {
         var request = HTTPClientRequest(url: target.url(configuration.path))
         request.method = HTTPMethod(rawValue: configuration.method)
         request.headers.add(name: "Host", value: target.host)
@@ -36,7 +37,10 @@ struct IdentityRequest: Sendable {
         }
         if let body = credentials.body {
             request.headers.add(name: "Content-Type", value: body.type.rawValue)
-            request.body = .bytes(ByteBuffer(bytes: body.content.bytes))
+            var content = ByteBuffer(bytes: body.content.bytes)
+            // Each time that the call is sent.
+            if let assertion = credentials.assertion { content.writeBytes(try assertion.parameters().bytes) }
+            request.body = .bytes(content)
         }
         return request
     }

@@ -21,6 +21,8 @@ struct IdentityTransport: Sendable {
         /// Whether ``body`` is complete. `false` for an error body that was too large, late or truncated; it is empty
         /// then.
         var isWhole = true
+        /// The values of `Cache-Control`, joined by commas.
+        var cacheControl: [UInt8]?
 
         var isSuccess: Bool { (200...299).contains(status) }
     }
@@ -42,6 +44,31 @@ struct IdentityTransport: Sendable {
         self.targets = targets
         self.selector = selector
         self.spans = spans
+    }
+
+    /// Closes the connections. Calls in progress and all later calls fail.
+    func shutdown() async {
+        for target in targets { await target.shutdown() }
+    }
+
+    /// The configuration that all clients of identity calls have in common: HTTP/1.1, no redirects.
+    /// - Parameters:
+    ///   - connect: The time limit of one connection.
+    ///   - maxConnections: The maximum number of connections to one target.
+    static func clientConfiguration(
+        tls: TLSConfiguration, connect: Duration, maxConnections: Int, idleTimeout: Duration
+    ) -> HTTPClient.Configuration {
+        var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow)
+        // Its spans would record whole URLs and carry a second trace context.
+        configuration.tracing.tracer = nil
+        configuration.httpVersion = .http1Only
+        configuration.tlsConfiguration = tls
+        configuration.timeout.connect = TimeAmount(connect)
+        configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = maxConnections
+        configuration.connectionPool.idleTimeout = TimeAmount(idleTimeout)
+        // If a target refuses connections, the next target is tried instead of the same one until the time limit.
+        configuration.connectionPool.retryConnectionEstablishment = false
+        return configuration
     }
 
     /// Sends a call and reads the response.
@@ -164,9 +191,9 @@ struct IdentityTransport: Sendable {
     ) async throws -> Response {
         let span = spans.startClientSpan(call, to: target, resends: attempts)
         attempts += 1
-        var request = call.request(to: target)
-        span?.inject(into: &request.headers)
         do {
+            var request = try call.request(to: target)
+            span?.inject(into: &request.headers)
             let response = try await sendOnce(
                 request, with: target.client(for: call).http, timeout: timeout, readsErrors: call.readsErrors)
             span?.end(status: response.status)
@@ -217,8 +244,11 @@ struct IdentityTransport: Sendable {
             let body = await Self.errorBody(response, within: timeout / 4)
             return Response(status: status, body: body ?? [], isWhole: body != nil)
         }
+        let cacheControl = response.headers["Cache-Control"]
         let body = try await response.body.collect(upTo: Self.bodyLimit)
-        return Response(status: status, body: Array(body.readableBytesView))
+        return Response(
+            status: status, body: Array(body.readableBytesView),
+            cacheControl: cacheControl.isEmpty ? nil : Array(cacheControl.joined(separator: ",").utf8))
     }
 
     /// Reads the body of an error response. The status is known without it, so a body that is too large, truncated or

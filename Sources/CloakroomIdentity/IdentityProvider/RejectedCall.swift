@@ -62,7 +62,7 @@ enum RejectedCall {
     }
 
     /// The error code in a JSON body. Other dialects put a sentence or a code of their own there.
-    private static func code(_ body: [UInt8], at path: String) -> String? {
+    static func code(_ body: [UInt8], at path: String = "error") -> String? {
         guard !body.isEmpty, case .string(let code) = JSONValue(document: body)?[path: path], code.utf8.count <= 64
         else { return nil }
         return code
@@ -86,7 +86,7 @@ extension RejectedCall.Rules {
             if isOAuth { codeStatuses = RejectedCall.oauthStatuses }
             statuses = configuration.rejectedStatuses ?? (isOAuth ? [] : RejectedCall.refreshStatuses)
             if endsOn.contains(IdentityEndpointConfiguration.any400) { statuses.formUnion(RejectedCall.oauthStatuses) }
-        case .revoke, .user:
+        case .revoke, .user, .discovery, .keys, .push, .code, .exchange:
             break
         }
     }

@@ -13,6 +13,8 @@ struct RequestCredentials: Sendable {
     var authorization: Secret?
     /// The body; `nil` sends none.
     var body: (type: MediaType, content: Secret)?
+    /// Adds parameters to the form that are new each time the call is sent; `nil` adds none.
+    var assertion: ClientAssertionSigner?
 
     /// A call with the access token.
     static func accessToken(_ tokens: TokenSet) -> Self { Self(authorization: tokens.authorization) }
@@ -60,27 +62,34 @@ struct RequestCredentials: Sendable {
         Self(authorization: Secret(bytes: TokenResponse.bearerPrefix + token.bytes))
     }
 
+    /// The credentials of a client (RFC 6749 §2.3.1). Both are form-encoded before they are joined, so a colon in the id
+    /// ends nothing.
+    static func basic(clientID: String, secret: Secret) -> Secret {
+        let password = FormEncoding.encode(String(decoding: secret.bytes, as: UTF8.self))
+        return basic(Array((FormEncoding.encode(clientID) + ":" + password).utf8))
+    }
+
     private static func basic(_ pair: [UInt8]) -> Secret {
         Secret("Basic " + Data(pair).base64EncodedString())
     }
 
     /// A body with the given members, those of the configuration, and the client's own credentials.
-    private static func members(_ own: [(String, String)], _ configuration: IdentityEndpointConfiguration) -> Self? {
-        var members = own + configuration.fixedMembers.map { ($0.name, $0.value) }
+    private static func members(_ own: [(name: String, value: String)], _ configuration: IdentityEndpointConfiguration)
+        -> Self?
+    {
+        var members = own + configuration.fixedMembers.map { (name: $0.name, value: $0.value) }
         var authorization: Secret?
         if let client = configuration.client {
             let secret = String(decoding: client.secret.bytes, as: UTF8.self)
             switch client.authentication {
             case .basic:
-                // Both are form-encoded before they are joined (RFC 6749 §2.3.1), so a colon in the id ends nothing.
-                let pair = FormURLEncoding.encode(client.id) + ":" + FormURLEncoding.encode(secret)
-                authorization = basic(Array(pair.utf8))
+                authorization = basic(clientID: client.id, secret: client.secret)
             case .post:
                 members += [("client_id", client.id), ("client_secret", secret)]
             }
         }
         guard configuration.credentials == .json else {
-            let form = FormURLEncoding.encode(members)
+            let form = FormEncoding.encode(members)
             return Self(authorization: authorization, body: (.form, Secret(form)))
         }
         guard let document = Self.json(members) else { return nil }
@@ -88,7 +97,7 @@ struct RequestCredentials: Sendable {
     }
 
     /// A JSON object with the members in their order.
-    private static func json(_ members: [(String, String)]) -> Secret? {
+    private static func json(_ members: [(name: String, value: String)]) -> Secret? {
         let encoder = JSONEncoder()
         var document: [UInt8] = [UInt8(ascii: "{")]
         for (index, (name, value)) in members.enumerated() {
@@ -98,34 +107,5 @@ struct RequestCredentials: Sendable {
         }
         document.append(UInt8(ascii: "}"))
         return Secret(bytes: document)
-    }
-}
-
-/// Writes forms (`application/x-www-form-urlencoded`, WHATWG URL §5.2; RFC 6749 appendix B).
-enum FormURLEncoding {
-    private static let digits = Array("0123456789ABCDEF".utf8)
-
-    /// The pairs in their order.
-    static func encode(_ pairs: [(String, String)]) -> String {
-        pairs.map { "\(encode($0.0))=\(encode($0.1))" }.joined(separator: "&")
-    }
-
-    /// One name or value: letters, digits and `*-._` unchanged, a space as `+`, all other bytes of its UTF-8 escaped.
-    static func encode(_ text: String) -> String {
-        var result: [UInt8] = []
-        result.reserveCapacity(text.utf8.count)
-        for byte in text.utf8 {
-            switch byte {
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "*"), UInt8(ascii: "-"), UInt8(ascii: "."),
-                UInt8(ascii: "_"):
-                result.append(byte)
-            case 0x20:
-                result.append(UInt8(ascii: "+"))
-            default:
-                result += [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 15)]]
-            }
-        }
-        return String(decoding: result, as: UTF8.self)
     }
 }

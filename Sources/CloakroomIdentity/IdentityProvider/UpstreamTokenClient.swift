@@ -39,18 +39,11 @@ public final class UpstreamTokenClient: TokenClient {
         eventLoopGroup: any EventLoopGroup, tls: TLSConfiguration, tracer: (any Tracer)? = nil,
         onInvalidLifetime: (@Sendable () -> Void)? = nil
     ) {
-        var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow)
-        // Its spans would record whole URLs and carry a second trace context.
-        configuration.tracing.tracer = nil
-        configuration.httpVersion = .http1Only
-        configuration.tlsConfiguration = tls
         // A target that does not respond must leave half of the time for the others.
         let share = upstream.targets.count > 1 ? timeouts.identity / 2 : timeouts.identity
-        configuration.timeout.connect = TimeAmount(min(timeouts.connect, share))
-        configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = upstream.pool.maxConnections
-        configuration.connectionPool.idleTimeout = TimeAmount(upstream.pool.idleTimeout)
-        // If a target refuses connections, the next target is tried instead of the same one until the time limit.
-        configuration.connectionPool.retryConnectionEstablishment = false
+        let configuration = IdentityTransport.clientConfiguration(
+            tls: tls, connect: min(timeouts.connect, share), maxConnections: upstream.pool.maxConnections,
+            idleTimeout: upstream.pool.idleTimeout)
         self.upstream = upstream
         self.onInvalidLifetime = onInvalidLifetime
         timeout = timeouts.identity
@@ -64,7 +57,7 @@ public final class UpstreamTokenClient: TokenClient {
 
     /// Closes the connections. Calls in progress and all later calls fail.
     public func shutdown() async {
-        for target in transport.targets { await target.shutdown() }
+        await transport.shutdown()
     }
 
     /// Whether the upstream has a refresh call. Without one, tokens are used until they expire.
@@ -92,12 +85,20 @@ public final class UpstreamTokenClient: TokenClient {
         return SignInResult(tokens: tokens, user: UserProfile(json: document, account: account, name: name))
     }
 
+    /// Exchanges a session's refresh token, as for a token set.
+    public func refresh(
+        _ session: Session, traceparent: String?, now: Timestamp
+    ) async throws(TokenClientError) -> SessionUpdate {
+        SessionUpdate(tokens: try await refresh(session.tokens, traceparent: traceparent, now: now))
+    }
+
     /// Exchanges a refresh token for new tokens. The call is sent once at most, on a connection of its own: the call
     /// may spend the refresh token, and an upstream that receives a spent one again treats it as stolen.
-    /// - Throws: ``TokenClientError``; of kind `rejected` only if the upstream responded with a code that the configuration
-    ///   lists, by default the OAuth code `invalid_grant` (RFC 6749 §5.2), or without a known code and with a status that
-    ///   the configuration lists, by default 401; with the format `oauth` only the code counts. A response whose body was truncated, late or too large rejects nothing: it is `invalidResponse`
-    ///   instead. Without a refresh call or a refresh token it is `invalidResponse`, which ends no session.
+    /// - Throws: ``TokenClientError``; of kind `rejected` only if the upstream responded with a code that the
+    ///   configuration lists, by default the OAuth code `invalid_grant` (RFC 6749 §5.2), or without a known code and
+    ///   with a status that the configuration lists, by default 401; with the format `oauth` only the code counts. A
+    ///   response whose body was truncated, late or too large rejects nothing: it is `invalidResponse` instead. Without
+    ///   a refresh call or a refresh token it is `invalidResponse`, which ends no session.
     public func refresh(
         _ tokens: TokenSet, traceparent: String?, now: Timestamp
     ) async throws(TokenClientError) -> TokenSet {
@@ -115,6 +116,15 @@ public final class UpstreamTokenClient: TokenClient {
         else { throw TokenClientError(.invalidResponse, in: .refresh) }
         refreshed.refreshToken = refreshed.refreshToken ?? refreshToken
         return refreshed
+    }
+
+    /// Fetches the user's data again, as ``user(_:replacing:traceparent:)`` does.
+    public func updatedUser(
+        of session: Session, replacing previous: TokenSet, traceparent: String?
+    ) async throws(TokenClientError) -> SessionUpdate? {
+        try await user(session.tokens, replacing: previous, traceparent: traceparent).map {
+            SessionUpdate(userJSON: $0)
+        }
     }
 
     /// Fetches the user's data, within three seconds or the configured time if that is less.
@@ -137,8 +147,8 @@ public final class UpstreamTokenClient: TokenClient {
         let response = try await send(
             configuration, request, traceparent: traceparent, timeout: min(timeout, Self.revokeTimeout),
             call: .revoke)
-        // A token that the upstream rejects is already invalid, which is the goal of the call. With OAuth an invalid token
-        // is 200, and 401 means that the client's own credentials are wrong (RFC 7009 §2.2).
+        // A token that the upstream rejects is already invalid, which is the goal of the call. With OAuth an invalid
+        // token is 200, and 401 means that the client's own credentials are wrong (RFC 7009 §2.2).
         guard response.status != 401 || configuration.credentials == .oauth else { return }
         try check(response, configuration, call: .revoke)
     }

@@ -25,9 +25,36 @@ struct SignInRateLimiter: Sendable {
         if signInsPerAddress > 0 {
             keys += SignInThrottle.attemptKeys(account: account, address: address, under: key)
         }
+        return try await admit(keys, forgetsFailures: SignInThrottle.isFolded(account), now: now)
+    }
+
+    /// Admits the callback of a login: its user is not known yet, so it is counted for its address alone, together with
+    /// sign-ins with credentials.
+    func admit(from address: String, now: Timestamp) async throws(SessionStoreError) -> Admission {
+        try await admit(keys(address), forgetsFailures: false, now: now)
+    }
+
+    /// How long a login from an address would have to wait at its callback; `nil` if it would be admitted. Counts
+    /// nothing.
+    func wait(from address: String, now: Timestamp) async throws(SessionStoreError) -> Duration? {
+        let keys = keys(address)
+        let states = try await store.throttleStates(keys, now: now)
+        return zip(keys, states).compactMap { key, state in
+            SignInThrottle.rule(key.scope, attemptsPerAddress: signInsPerAddress).wait(state, now: now)
+        }.max()
+    }
+
+    private func keys(_ address: String) -> [ThrottleKey] {
+        let keys = SignInThrottle.keys(address: address, under: key)
+        return signInsPerAddress > 0 ? [keys.failures, keys.attempts] : [keys.failures]
+    }
+
+    private func admit(
+        _ keys: [ThrottleKey], forgetsFailures: Bool, now: Timestamp
+    ) async throws(SessionStoreError) -> Admission {
         let states = try await store.throttleStates(keys, now: now)
         var attempt = SignInAttempt(
-            store: store, signInsPerAddress: signInsPerAddress, forgetsFailures: SignInThrottle.isFolded(account))
+            store: store, signInsPerAddress: signInsPerAddress, forgetsFailures: forgetsFailures)
         let waits = zip(keys, states).compactMap { attempt.rule($0.scope).wait($1, now: now) }
         if let longest = waits.max() { return .throttled(longest) }
         for (key, state) in zip(keys, states) {

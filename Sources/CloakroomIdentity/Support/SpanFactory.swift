@@ -27,8 +27,8 @@ struct SpanFactory: Sendable {
         span.attributes["http.request.method"] = call.configuration.method
         span.attributes["server.address"] = target.serverAddress
         if let port = target.serverPort { span.attributes["server.port"] = Int64(port) }
-        // The configured path, which contains no user data.
-        span.attributes["url.path"] = call.configuration.path
+        // The configured path, which contains no user data. The endpoint of a provider may have a query.
+        span.attributes["url.path"] = String(call.configuration.path.prefix { $0 != "?" })
         if resends > 0 { span.attributes["http.request.resend_count"] = Int64(resends) }
         return HTTPClientSpan(span: span, tracer: tracer)
     }

@@ -140,7 +140,7 @@ struct RefreshCoordinator {
         switch outcome {
         case .active(let refreshed): refreshed.isRefresh(of: session) ? outcome : nil
         case .ended: outcome
-        case .unavailable, .storeUnavailable: nil
+        case .unavailable, .misconfigured, .storeUnavailable: nil
         }
     }
 
@@ -305,6 +305,7 @@ struct RefreshBackoff: Sendable {
         let seconds = Int(max(1, ((until - now).wholeMilliseconds + 999) / 1_000))
         return switch outcome {
         case .unavailable(let status, _): .unavailable(status: status, retryAfter: seconds)
+        case .misconfigured: .misconfigured(retryAfter: seconds)
         case .storeUnavailable: .storeUnavailable(retryAfter: seconds)
         case .active, .ended: outcome
         }

@@ -5,10 +5,11 @@ import Tracing
 extension TokenRefresher {
     /// Runs a refresh in a task of its own.
     func start(
-        _ id: RefreshCoordinator.RefreshID, _ session: Session, ticket: SessionTicket, traceparent: String?
+        _ id: RefreshCoordinator.RefreshID, _ session: Session, with client: any TokenClient, ticket: SessionTicket,
+        traceparent: String?
     ) {
         let activeRefresh = RefreshTask(
-            refresher: self, id: id, ticket: ticket, traceparent: traceparent, startedAt: clock())
+            refresher: self, client: client, id: id, ticket: ticket, traceparent: traceparent, startedAt: clock())
         Task {
             await activeRefresh.run(session)
             let now = clock()
@@ -21,7 +22,9 @@ extension TokenRefresher {
     }
 
     /// Revokes unused tokens, on a best-effort basis.
-    func revoke(_ tokens: TokenSet, of id: SessionID, traceparent: String?) async {
+    func revoke(
+        _ tokens: TokenSet, of id: SessionID, with client: any TokenClient, traceparent: String?
+    ) async {
         do {
             try await client.revoke(tokens, traceparent: traceparent)
         } catch {
@@ -33,6 +36,7 @@ extension TokenRefresher {
 /// Runs one refresh: performs the actions of ``TokenRefreshStateMachine``, passes it the results, and handles the outcome.
 private struct RefreshTask: Sendable {
     let refresher: TokenRefresher
+    let client: any TokenClient
     let id: RefreshCoordinator.RefreshID
     let ticket: SessionTicket
     let traceparent: String?
@@ -62,7 +66,7 @@ private struct RefreshTask: Sendable {
         }
         if let lease { await store.release(lease, of: key) }
         if case .ended(_, let unused?) = result {
-            await refresher.revoke(unused, of: key.id, traceparent: traceparent)
+            await refresher.revoke(unused, of: key.id, with: client, traceparent: traceparent)
         }
     }
 
@@ -116,9 +120,8 @@ private struct RefreshTask: Sendable {
             guard !isStopping else { return activeRefresh.refreshFailed(.unreachable, now: now) }
             hasSpent = true
             return await refresh(session, in: &activeRefresh)
-        case .save(let tokens, let session, let lease):
-            let attempt = try await store.save(
-                SessionUpdate(tokens: tokens), ticket: ticket, over: session, under: lease, now: now)
+        case .save(let update, let session, let lease):
+            let attempt = try await store.save(update, ticket: ticket, over: session, under: lease, now: now)
             return activeRefresh.saved(attempt, now: now)
         case .reject(let session, let lease):
             let attempt = try await store.reject(session, under: lease, now: now)
@@ -132,9 +135,8 @@ private struct RefreshTask: Sendable {
         -> TokenRefreshStateMachine.Action
     {
         do {
-            let tokens = try await refresher.client.refresh(
-                session.tokens, traceparent: traceparent, now: refresher.clock())
-            return activeRefresh.refreshed(tokens, now: now)
+            let update = try await client.refresh(session, traceparent: traceparent, now: refresher.clock())
+            return activeRefresh.refreshed(update, now: now)
         } catch {
             return activeRefresh.refreshFailed(error.kind, now: now)
         }
@@ -151,7 +153,7 @@ private struct RefreshTask: Sendable {
         case .ended(let reason, _): complete(.ended(reason), nil)
         case .unavailable(.misconfigured(let reason)):
             refresher.observer.accountEvent(.identityMisconfigured(reason, in: .refresh), from: AuditContext())
-            complete(.unavailable(status: 502, retryAfter: 1), .misconfigured)
+            complete(.misconfigured(retryAfter: 1), .misconfigured)
         case .unavailable(.timedOut): complete(.unavailable(status: 504, retryAfter: 1), .transient)
         case .unavailable: complete(.unavailable(status: 502, retryAfter: 1), .transient)
         case .storeUnavailable:
@@ -178,15 +180,17 @@ private struct RefreshTask: Sendable {
         _ session: Session, replacing previous: TokenSet, under lease: RefreshLease
     ) async {
         guard !isStopping else { return }
-        let fetched = try? await refresher.client.user(
-            session.tokens, replacing: previous, traceparent: traceparent)
+        let fetched = try? await client.updatedUser(of: session, replacing: previous, traceparent: traceparent)
+        var update = fetched ?? SessionUpdate()
         // The stored user data is older than these tokens. It is sent to the client, so it must not contain them.
         let kept = session.user.json
-        guard let json = fetched ?? (UserDocument.contains(session.tokens, in: kept) ? UserDocument.empty : nil),
-            json != kept
-        else { return }
-        _ = try? await store.save(
-            SessionUpdate(userJSON: json), ticket: ticket, over: session, under: lease, now: now)
+        if update.userJSON == nil, UserDocument.contains(session.tokens, in: kept) {
+            update.userJSON = UserDocument.empty
+        }
+        if update.userJSON == kept { update.userJSON = nil }
+        if update.provenance == session.provenance { update.provenance = nil }
+        guard update != SessionUpdate() else { return }
+        _ = try? await store.save(update, ticket: ticket, over: session, under: lease, now: now)
     }
 }
 

@@ -2,7 +2,7 @@ public import CloakroomCore
 import Synchronization
 public import Tracing
 
-/// Refreshes the tokens of sessions at the identity upstream: at most one refresh per session at a time in this process
+/// Refreshes the tokens of sessions at the upstream or provider that issued them: at most one refresh per session at a time in this process
 /// and, through leases of the store, across all replicas.
 ///
 /// Refreshes run in tasks of their own. A cancelled request does not cancel the refresh, and ``run()`` does not return
@@ -15,7 +15,7 @@ public final class TokenRefresher: TokenRefreshing, CustomStringConvertible, Cus
     static let retryAfterStore = 1
 
     let store: any SessionStore
-    let client: any TokenClient
+    let clients: TokenClients
     let observer: any AccountObserver
     let limits: RefreshTimeouts
     let clock: @Sendable () -> Timestamp
@@ -23,32 +23,25 @@ public final class TokenRefresher: TokenRefreshing, CustomStringConvertible, Cus
     let sleep: @Sendable (Duration) async throws -> Void
     let register: Mutex<RefreshCoordinator>
     let spans: SpanFactory
-    private let supportsRefresh: Bool
-    /// The source of the tokens that `client` handles. Tokens of other sources are not passed to the client.
-    let source: SessionSource
     private let nextWaiter = Atomic<UInt64>(0)
 
     /// Creates a refresher.
     /// - Parameters:
-    ///   - supportsRefresh: Whether the upstream supports token refresh: ``UpstreamTokenClient/supportsRefresh``.
-    ///   - source: The source of the tokens that `client` handles.
+    ///   - clients: The client of each source of sessions.
     ///   - clock: The wall clock by which tokens are evaluated.
     ///   - leaseClock: A monotonic clock by which leases are evaluated. Default: `clock`.
     ///   - tracer: Creates a span `refresh` for a refresh that a sampled request started, as a child of
     ///     ``ServiceContext/current``. Requests that only wait for the refresh do not appear in it.
     ///   - sleep: Waits for a duration; throws when its task is cancelled.
     public init(
-        store: any SessionStore, client: any TokenClient, observer: any AccountObserver, supportsRefresh: Bool,
-        source: SessionSource = .unknown, limits: RefreshTimeouts, bounds: RefreshLimits = RefreshLimits(),
-        clock: @escaping @Sendable () -> Timestamp,
+        store: any SessionStore, clients: TokenClients, observer: any AccountObserver,
+        limits: RefreshTimeouts, bounds: RefreshLimits = RefreshLimits(), clock: @escaping @Sendable () -> Timestamp,
         leaseClock: (@Sendable () -> Timestamp)? = nil, tracer: (any Tracer)? = nil,
         sleep: @escaping @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0) }
     ) {
         self.store = store
-        self.client = client
+        self.clients = clients
         self.observer = observer
-        self.supportsRefresh = supportsRefresh
-        self.source = source
         self.limits = limits
         self.clock = clock
         self.leaseClock = leaseClock ?? clock
@@ -69,15 +62,15 @@ public final class TokenRefresher: TokenRefreshing, CustomStringConvertible, Cus
     public func refresh(
         _ session: Session, ticket: SessionTicket, cause: RefreshTrigger, traceparent: String?
     ) async -> RefreshOutcome {
-        // The tokens belong to another upstream. The decision about the next request ends the session.
-        guard session.source == source else { return .ended(.revoked) }
-        guard supportsRefresh, session.isRefreshable else {
-            return cause == .expired
-                ? .active(session) : await endUnrefreshableSession(session, ticket: ticket, traceparent: traceparent)
+        // The tokens belong to a source that was removed. The decision about the next request ends the session.
+        guard let client = clients[session.source] else { return .ended(.revoked) }
+        guard client.supportsRefresh, session.isRefreshable else {
+            guard cause != .expired else { return .active(session) }
+            return await endUnrefreshableSession(session, with: client, ticket: ticket, traceparent: traceparent)
         }
-        let outcome = await startRefresh(session, ticket: ticket, cause: cause, traceparent: traceparent)
+        let outcome = await startRefresh(session, with: client, ticket: ticket, cause: cause, traceparent: traceparent)
         switch outcome {
-        case .unavailable, .storeUnavailable:
+        case .unavailable, .misconfigured, .storeUnavailable:
             guard cause == .expired, let end = session.tokens.accessTokenExpiresAt, clock() < end else {
                 return outcome
             }
@@ -93,10 +86,10 @@ public final class TokenRefresher: TokenRefreshing, CustomStringConvertible, Cus
 
     /// Refreshes a session's tokens in the background. Does nothing if a refresh is in progress or in back-off.
     public func refreshInBackground(_ session: Session, ticket: SessionTicket) {
-        guard supportsRefresh, session.isRefreshable, session.source == source else { return }
+        guard let client = clients[session.source], client.supportsRefresh, session.isRefreshable else { return }
         let now = clock()
         guard let activeRefresh = register.withLock({ $0.begin(session, cause: .expired, now: now) }) else { return }
-        start(activeRefresh, session, ticket: ticket, traceparent: nil)
+        start(activeRefresh, session, with: client, ticket: ticket, traceparent: nil)
     }
 
     /// Whether refreshing rejected tokens may help.
@@ -106,12 +99,13 @@ public final class TokenRefresher: TokenRefreshing, CustomStringConvertible, Cus
     }
 
     private func startRefresh(
-        _ session: Session, ticket: SessionTicket, cause: RefreshTrigger, traceparent: String?
+        _ session: Session, with client: any TokenClient, ticket: SessionTicket, cause: RefreshTrigger,
+        traceparent: String?
     ) async -> RefreshOutcome {
         // Twice, because a refresh started by another request may have been about the tokens before these.
         for _ in 0..<2 {
             if let newer = alreadyRefreshedSession(session, ticket: ticket) { return .active(newer) }
-            switch await wait(session, ticket: ticket, cause: cause, traceparent: traceparent) {
+            switch await wait(session, with: client, ticket: ticket, cause: cause, traceparent: traceparent) {
             case .completed(.active(let same)) where same.hasTokens(of: session): continue
             case .completed(let outcome), .immediate(let outcome): return outcome
             }
@@ -128,7 +122,8 @@ public final class TokenRefresher: TokenRefreshing, CustomStringConvertible, Cus
     }
 
     private func wait(
-        _ session: Session, ticket: SessionTicket, cause: RefreshTrigger, traceparent: String?
+        _ session: Session, with client: any TokenClient, ticket: SessionTicket, cause: RefreshTrigger,
+        traceparent: String?
     ) async -> RefreshCoordinator.WaitResult {
         let number = nextWaiter.wrappingAdd(1, ordering: .relaxed).newValue
         return await withTaskCancellationHandler {
@@ -142,7 +137,7 @@ public final class TokenRefresher: TokenRefreshing, CustomStringConvertible, Cus
                 switch admission {
                 case .joinedExisting: break
                 case .started(let activeRefresh):
-                    start(activeRefresh, session, ticket: ticket, traceparent: traceparent)
+                    start(activeRefresh, session, with: client, ticket: ticket, traceparent: traceparent)
                 case .result(let outcome): waiter.resume(returning: .immediate(outcome))
                 }
             }
@@ -153,14 +148,14 @@ public final class TokenRefresher: TokenRefreshing, CustomStringConvertible, Cus
     }
 
     /// Ends a session whose tokens were rejected and cannot be refreshed.
-    private func endUnrefreshableSession(_ session: Session, ticket: SessionTicket, traceparent: String?) async
-        -> RefreshOutcome
-    {
+    private func endUnrefreshableSession(
+        _ session: Session, with client: any TokenClient, ticket: SessionTicket, traceparent: String?
+    ) async -> RefreshOutcome {
         let start = clock()
         do {
             if try await store.end(ticket, reason: .refreshRejected, now: start) != nil {
                 note(.rejected, session.key.id, since: start)
-                await revoke(session.tokens, of: session.key.id, traceparent: traceparent)
+                await revoke(session.tokens, of: session.key.id, with: client, traceparent: traceparent)
                 return .ended(.refreshRejected)
             }
             // The session has ended in the meantime, perhaps through another request with the same rejection.

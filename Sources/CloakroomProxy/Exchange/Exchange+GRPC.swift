@@ -72,7 +72,7 @@ extension GRPCStatus {
 extension FieldSlice {
     /// Whether a field without a ``KnownField`` has this name.
     /// - Parameter name: In lower case.
-    fileprivate func isNamed(_ name: [UInt8], in bytes: Span<UInt8>) -> Bool {
+    func isNamed(_ name: [UInt8], in bytes: Span<UInt8>) -> Bool {
         guard self.name == .other, nameRange.count == name.count else { return false }
         for index in 0..<name.count where Byte.lowerCase(bytes[nameRange.start + index]) != name[index] {
             return false

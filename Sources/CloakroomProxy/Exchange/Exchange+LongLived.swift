@@ -65,7 +65,8 @@ extension Exchange {
     func configurationReplaced() {
         guard tunnel != nil, let permit else { return }
         let config = snapshot.config
-        guard !context.snapshot.config.containsEquivalent(config.routes[permit.route].route, of: config) else { return }
+        let route = config.routes[permit.route]
+        guard !context.snapshot.config.containsEquivalent(route, of: config, for: permit.sessionSource) else { return }
         endTunnel(.routeChanged)
     }
 

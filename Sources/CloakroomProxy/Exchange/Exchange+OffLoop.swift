@@ -32,17 +32,22 @@ extension Exchange {
         guard let endpoint = request.accountEndpoint else { return }
         machine.suspend()
         downstream?.setDeadline(.max)
+        let config = snapshot.config
         let accountRequest = AccountRequest(
-            endpoint: endpoint, name: endpoint == .endSession ? request.lastSegment : nil,
+            endpoint: endpoint, name: request.lastSegment(after: config.accountsDepth + 1), query: request.query,
+            // Servers of providers have no cookies.
+            loginCookies: endpoint == .backChannel ? [] : config.cookie.loginCookies(request.head),
+            fetchMetadata: request.fetchMetadata,
             userAgent: request.value(of: .userAgent).map { String(decoding: $0, as: UTF8.self) },
-            ticket: request.ticket, authorization: request.value(of: .authorization).map { Secret(bytes: $0) },
+            ticket: endpoint == .backChannel ? nil : request.ticket,
+            authorization: request.value(of: .authorization).map { Secret(bytes: $0) },
             contentType: request.value(of: .contentType).map { String(decoding: $0, as: UTF8.self) },
             body: Secret(bytes: Array(replay.body.readableBytesView)),
             traceparent: telemetry.traceContext?.traceparentText,
             now: context.sessionTimestamp(at: telemetry.startedAt),
             wallTime: context.timestamp(at: telemetry.startedAt),
             origin: AuditContext(peer: clientAddress, requestID: "\(telemetry.record.requestID)"))
-        let endpoints = snapshot.config.accountEndpoints
+        let endpoints = config.accountEndpoints
         runOffLoop {
             await endpoints.respond(accountRequest)
         } resume: { [self] response in
@@ -155,17 +160,20 @@ extension Exchange {
             respond(ProblemDocument(problem), moreFieldLines: lines, now: now)
         case .json(let body):
             lines += Array("Content-Type: application/json\r\nCache-Control: no-store\r\n".utf8)
-            respond(status: response.status, title: "OK", fieldLines: lines, body: body, now: now)
+            respond(status: response.status, fieldLines: lines, body: body, now: now)
+        case .html(let body):
+            lines += Array("Content-Type: text/html; charset=utf-8\r\nCache-Control: no-store\r\n".utf8)
+            respond(status: response.status, fieldLines: lines, body: body, now: now)
         case .none:
             lines += Array("Cache-Control: no-store\r\n".utf8)
-            respond(status: response.status, title: "No Content", fieldLines: lines, body: [], now: now)
+            respond(status: response.status, fieldLines: lines, body: [], now: now)
         }
     }
 
     private static func label(of problem: Problem) -> ExchangeErrorType {
         switch problem.code {
-        case .unreachable: problem.status == 504 ? .upstreamTimeout : .upstreamUnreachable
-        case .invalidResponse: .upstreamInvalidResponse
+        case .unreachable, .identityUnavailable: problem.status == 504 ? .upstreamTimeout : .upstreamUnreachable
+        case .invalidResponse, .loginFailed: .upstreamInvalidResponse
         case .overloaded: .overloaded
         case .storeUnavailable: .storeUnavailable
         default: .internalError
@@ -202,31 +210,74 @@ extension Exchange {
     }
 
     private func refreshCompleted(_ outcome: RefreshOutcome, route index: Int, isReplay: Bool, now: UInt64) {
-        let entry = snapshot.config.routes[index]
+        let timestamp = context.timestamp(at: now)
         switch outcome {
         case .active(let session):
-            guard let permit = AuthDecision.permit(entry.access, at: index, refreshed: session) else {
-                return refreshCompleted(.ended(.revoked), route: index, isReplay: isReplay, now: now)
+            let decision = decider.decide(request, route: index, refreshed: session, now: timestamp)
+            switch decision {
+            case .forward(let permit): permitted(permit, isReplay: isReplay, now: now)
+            case .exchange(let pending, let ticket): exchange(pending, ticket: ticket, isReplay: isReplay)
+            case .endSession: refreshCompleted(.ended(.revoked), route: index, isReplay: isReplay, now: now)
+            default: execute(decision, now: now)
             }
-            if isReplay { sendReplay(permit, now: now) } else { forward(permit, now: now) }
         case .ended(let reason):
-            // Without a session the route may still be public.
-            if case .forward(let permit) = AuthDecision.decide(
-                entry.access, at: index, now: context.timestamp(at: now), session: .missing(reason))
-            {
-                return isReplay ? sendReplay(permit, now: now) : forward(permit, now: now)
-            }
-            telemetry.decided(.unauthenticated)
             // The ticket is permanently invalid, which was detected only now; no other 401 clears the cookie.
             let lines = reason == .refreshRejected ? snapshot.config.cookieClearingLine : []
-            respond(entry.unauthorized[reason], moreFieldLines: lines, now: now)
+            switch decider.decide(request, route: index, loaded: .missing(reason), now: timestamp) {
+            // Without a session the route may still be public.
+            case .forward(let permit): permitted(permit, isReplay: isReplay, now: now)
+            case .denied(var denial):
+                denial.fieldLines += lines
+                deny(denial, now: now)
+            default:
+                telemetry.decided(.unauthenticated)
+                respond(snapshot.config.routes[index].unauthorized[reason], moreFieldLines: lines, now: now)
+            }
         case .unavailable(let status, let retryAfter):
             telemetry.failed(status == 504 ? .upstreamTimeout : .upstreamUnreachable)
-            respond(entry.problem(.unreachable, status: status, retryAfter: retryAfter), now: now)
+            let route = snapshot.config.routes[index]
+            respond(route.problem(.unreachable, status: status, retryAfter: retryAfter), now: now)
+        case .misconfigured(let retryAfter):
+            telemetry.failed(.internalError)
+            let route = snapshot.config.routes[index]
+            respond(route.problem(.identityMisconfigured, retryAfter: retryAfter), now: now)
         case .storeUnavailable(let retryAfter):
             telemetry.failed(.storeUnavailable)
-            respond(entry.problem(.storeUnavailable, retryAfter: retryAfter), now: now)
+            respond(snapshot.config.routes[index].problem(.storeUnavailable, retryAfter: retryAfter), now: now)
         }
+    }
+
+    private func permitted(_ permit: UpstreamPermit, isReplay: Bool, now: UInt64) {
+        if isReplay { sendReplay(permit, now: now) } else { forward(permit, now: now) }
+    }
+
+    /// Suspends the request until there is a token for its upstream (RFC 8693).
+    /// - Parameter isReplay: Whether the upstream has rejected another token.
+    func exchange(_ pending: PendingExchange, ticket: SessionTicket, isReplay: Bool) {
+        machine.suspend()
+        downstream?.setDeadline(.max)
+        let exchanger = snapshot.config.exchanger
+        let traceparent = telemetry.traceContext?.traceparentText
+        runOffLoop {
+            await exchanger.exchange(
+                pending.session, ticket: ticket, upstream: pending.upstream, traceparent: traceparent)
+        } resume: { [self] outcome in
+            exchangeCompleted(outcome, pending, isReplay: isReplay)
+        }
+    }
+
+    private func exchangeCompleted(_ outcome: ExchangeOutcome, _ pending: PendingExchange, isReplay: Bool) {
+        guard machine.resume() == .proceed else { return }
+        let now = context.updateTime()
+        let failure: RefreshOutcome
+        switch outcome {
+        case .token(let token): return permitted(pending.permit(with: token), isReplay: isReplay, now: now)
+        case .ended(let reason): failure = .ended(reason)
+        case .unavailable(let status, let retryAfter): failure = .unavailable(status: status, retryAfter: retryAfter)
+        case .misconfigured(let retryAfter): failure = .misconfigured(retryAfter: retryAfter)
+        case .storeUnavailable(let retryAfter): failure = .storeUnavailable(retryAfter: retryAfter)
+        }
+        refreshCompleted(failure, route: pending.route, isReplay: isReplay, now: now)
     }
 
     /// The upstream rejected the session's token. The tokens are refreshed and the request is sent again if possible,

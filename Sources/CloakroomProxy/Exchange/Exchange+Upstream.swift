@@ -165,7 +165,7 @@ extension Exchange: UpstreamDelegate {
         if let upstream {
             reportHead(head, framing: framing, of: upstream)
         }
-        if head.status == 401, refreshAndReplay() { return }
+        if head.status == 401, !StepUpChallenge.isPresent(in: head), refreshAndReplay() { return }
         if retryStatus(head) { return }
         guard machine.responseStarted(), let downstream else { return }
         if replay.isKept { context.returnRequestBuffer(replay.discard()) }

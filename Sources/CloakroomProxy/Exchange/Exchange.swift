@@ -183,6 +183,8 @@ final class Exchange: Equatable {
         case .problem(let document, let decision, let allow):
             telemetry.decided(decision)
             respond(document, allow: allow, now: now)
+        case .denied(let denial):
+            deny(denial, now: now)
         case .own(let endpoint):
             telemetry.decided(.local)
             beginAccountRequest(endpoint, now: now)
@@ -190,13 +192,15 @@ final class Exchange: Equatable {
             loadSession(ticket, route: route, now: now)
         case .refresh(let session, let ticket, let route):
             refresh(session, ticket: ticket, route: route, cause: .expired)
+        case .exchange(let pending, let ticket):
+            exchange(pending, ticket: ticket, isReplay: false)
         case .endSession(let ticket, let route):
             endSession(ticket, route: route, now: now)
         case .preflight(let lines, let decision):
             telemetry.decided(decision)
-            respond(status: 204, title: "No Content", fieldLines: lines, body: [], now: now)
+            respond(status: 204, fieldLines: lines, body: [], now: now)
         case .serverOptions:
-            respond(status: 204, title: "No Content", fieldLines: Self.serverMethodsLine, body: [], now: now)
+            respond(status: 204, fieldLines: Self.serverMethodsLine, body: [], now: now)
         }
     }
 
@@ -355,9 +359,28 @@ extension Exchange {
                 date: context.date))
     }
 
+    /// Responds to a request that its session, or its absence, does not permit.
+    func deny(_ denial: Denial, now: UInt64) {
+        telemetry.decided(denial.decision)
+        if let event = denial.event {
+            context.notPermitted(event, route: snapshot.config.routes[request.routeIndex].route.name)
+        }
+        switch denial.response {
+        case .problem(let document):
+            respond(document, moreFieldLines: denial.fieldLines, now: now)
+        case .redirect(let location):
+            telemetry.rejected(denial.reason)
+            let lines = Array("Location: \(location)\r\nCache-Control: no-store\r\n".utf8)
+            respond(status: 303, fieldLines: denial.fieldLines + lines, body: [], now: now)
+        }
+    }
+
     /// Responds with the given status, field lines and body.
-    func respond(status: Int, title: String, fieldLines: [UInt8], body: [UInt8], now: UInt64) {
-        respond(LocalResponse(status: status, title: title, fieldLines: fieldLines, body: body, date: context.date))
+    func respond(status: Int, fieldLines: [UInt8], body: [UInt8], now: UInt64) {
+        respond(
+            LocalResponse(
+                status: status, title: Problem.title(of: status), fieldLines: fieldLines, body: body,
+                date: context.date))
     }
 
     func respond(_ response: LocalResponse) {

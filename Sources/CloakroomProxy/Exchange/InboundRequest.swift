@@ -103,14 +103,52 @@ struct InboundRequest {
         return TraceContext(traceparent: bytes.readableBytesUInt8Span.extracting(range.start..<range.end))
     }
 
-    /// The path segment after the last slash.
-    var lastSegment: String {
-        var path = normalizedPath
-        if !target.isPathRewritten {
-            let start = head.bytes.readerIndex + head.target.start + target.path.start
-            path = head.bytes.getBytes(at: start, length: target.path.count) ?? []
+    /// The path in its normal form.
+    private var path: [UInt8] {
+        guard !target.isPathRewritten else { return normalizedPath }
+        return target.path.isEmpty ? [UInt8(ascii: "/")] : bytes(of: target.path)
+    }
+
+    /// The query with its question mark; empty without one.
+    private var queryWithMark: [UInt8] { bytes(of: target.query) }
+
+    /// - Parameter range: A part of ``target``.
+    private func bytes(of range: ByteRange) -> [UInt8] {
+        head.bytes.getBytes(at: head.bytes.readerIndex + head.target.start + range.start, length: range.count) ?? []
+    }
+
+    /// Path and query in their normal form.
+    var normalTarget: [UInt8] { path + queryWithMark }
+
+    /// The query without its question mark.
+    var query: [UInt8] { Array(queryWithMark.dropFirst()) }
+
+    /// The path segment after the given number of segments, if it is the last one.
+    func lastSegment(after count: Int) -> String? {
+        let segments = path.split(separator: UInt8(ascii: "/"))
+        guard segments.count == count + 1, let last = segments.last else { return nil }
+        return String(decoding: last, as: UTF8.self)
+    }
+
+    /// The fields by which a navigation is recognized.
+    var fetchMetadata: FetchMetadata {
+        FetchMetadata(
+            isGET: method == .get, mode: text(of: "sec-fetch-mode"), destination: text(of: "sec-fetch-dest"),
+            purpose: text(of: "sec-purpose") ?? text(of: "purpose"), accept: text(of: "accept"))
+    }
+
+    /// The values of a field without a ``KnownField``, joined by commas (RFC 9110 §5.3); `nil` if it is absent. So a
+    /// repeated field equals none of the single values that are compared.
+    /// - Parameter name: In lower case.
+    private func text(of name: String) -> String? {
+        let name = Array(name.utf8)
+        var values: [String] = []
+        for field in head.fields where field.isNamed(name, in: head.bytes.readableBytesUInt8Span) {
+            let range = field.valueRange
+            let value = head.bytes.getBytes(at: head.bytes.readerIndex + range.start, length: range.count) ?? []
+            values.append(String(decoding: value, as: UTF8.self))
         }
-        return String(decoding: path.split(separator: UInt8(ascii: "/")).last ?? [], as: UTF8.self)
+        return values.isEmpty ? nil : values.joined(separator: ", ")
     }
 
     /// Value of a field that occurs once; `nil` if it is absent or repeated.

@@ -11,16 +11,45 @@ enum RequestDecision {
     /// The target or the authority is invalid.
     case malformed
     case problem(ProblemDocument, ExchangeDecision, allow: String?)
+    /// The session, or its absence, does not permit the request. In a box of its own, which only these requests need:
+    /// it would make the value of every decision larger.
+    indirect case denied(Denial)
     case own(AccountEndpoint)
     case loadSession(SessionTicket, route: Int)
     /// The session's tokens have expired.
     case refresh(Session, SessionTicket, route: Int)
-    /// The session's tokens were issued by a source other than the route's upstream.
+    /// The upstream receives a token that has to be exchanged for the session's own.
+    case exchange(PendingExchange, SessionTicket)
+    /// The session's tokens were issued by a source that the configuration does not have.
     case endSession(SessionTicket, route: Int)
     /// A CORS preflight: the field lines of the response.
     case preflight([UInt8], ExchangeDecision)
     /// `OPTIONS *` (RFC 9110 §9.3.7), or an `OPTIONS` request that is not forwarded.
     case serverOptions
+}
+
+/// A local response in place of forwarding a request to a route.
+struct Denial {
+    enum Response {
+        case problem(ProblemDocument)
+        /// 303 to this address (RFC 9110 §15.4.4).
+        case redirect(String)
+    }
+
+    /// What is logged about a session that may not use the route.
+    struct Event {
+        var code: ProblemCode
+        var claim: String?
+        var session: SessionID
+    }
+
+    var response: Response
+    var decision: ExchangeDecision
+    /// Why there is no session.
+    var reason: UnauthorizedReason?
+    /// Complete field lines to add.
+    var fieldLines: [UInt8] = []
+    var event: Event?
 }
 
 /// Decides what to do with a request. Evaluates the decision types in the order of the request path: target, authority,
@@ -69,7 +98,8 @@ struct RequestDecider {
             return Self.problem(.methodNotAllowed, allow: allow)
         case .accountEndpoint(let endpoint):
             request.routeIndex = config.routes.count
-            guard !isFromAnotherSite(&request, for: endpoint) else {
+            // Servers of providers send no cookie, and none of the fields that pages of the gateway can add.
+            guard endpoint == .backChannel || !isFromAnotherSite(&request, for: endpoint) else {
                 return .problem(ProblemDocument(Problem(.crossSite)), .csrfRejected, allow: nil)
             }
             return .own(endpoint)
@@ -83,8 +113,9 @@ struct RequestDecider {
             }
             let ticket = request.ticket
             let decision = AuthDecision.decide(
-                entry.access, at: index, now: now, session: ticket.map(session) ?? .missing(.noSession))
-            return requestDecision(of: decision, ticket: ticket, route: index)
+                entry.access, at: index, now: now, rules: entry.rules,
+                session: ticket.map(session) ?? .missing(.noSession))
+            return requestDecision(of: decision, request, route: index, now: now)
         }
     }
 
@@ -93,27 +124,47 @@ struct RequestDecider {
     func decide(_ request: borrowing InboundRequest, route index: Int, loaded lookup: SessionLookup, now: Timestamp)
         -> RequestDecision?
     {
-        let decision = AuthDecision.decide(config.routes[index].access, at: index, now: now, session: lookup)
+        let entry = config.routes[index]
+        let decision = AuthDecision.decide(
+            entry.access, at: index, now: now, rules: entry.rules, session: lookup)
         guard decision != .loadSession else { return nil }
-        return requestDecision(of: decision, ticket: request.ticket, route: index)
+        return requestDecision(of: decision, request, route: index, now: now)
+    }
+
+    /// Decides again on a request whose session has just been refreshed.
+    func decide(_ request: borrowing InboundRequest, route index: Int, refreshed session: Session, now: Timestamp)
+        -> RequestDecision
+    {
+        let entry = config.routes[index]
+        let decision = AuthDecision.decide(
+            entry.access, at: index, refreshed: session, rules: entry.rules, now: now)
+        return requestDecision(of: decision, request, route: index, now: now)
     }
 
     /// Maps a route's authorization decision to a request decision.
-    private func requestDecision(of decision: AuthDecision, ticket: SessionTicket?, route index: Int)
-        -> RequestDecision
-    {
+    private func requestDecision(
+        of decision: AuthDecision, _ request: borrowing InboundRequest, route index: Int, now: Timestamp
+    ) -> RequestDecision {
         switch decision {
         case .forward(let permit): return .forward(permit)
         case .forwardAndRefresh(let permit, let session):
-            return ticket.map { .forwardAndRefresh(permit, session, $0) } ?? .forward(permit)
-        case .unauthorized(let reason):
-            return .problem(config.routes[index].unauthorized[reason], .unauthenticated, allow: nil)
+            return request.ticket.map { .forwardAndRefresh(permit, session, $0) } ?? .forward(permit)
+        case .unauthorized(let reason): return unauthorized(reason, request, config.routes[index])
         case .refresh(let session):
-            if let ticket { return .refresh(session, ticket, route: index) }
+            if let ticket = request.ticket { return .refresh(session, ticket, route: index) }
         case .endSession:
-            if let ticket { return .endSession(ticket, route: index) }
+            if let ticket = request.ticket { return .endSession(ticket, route: index) }
         case .loadSession:
-            if let ticket { return .loadSession(ticket, route: index) }
+            if let ticket = request.ticket { return .loadSession(ticket, route: index) }
+        case .exchange(let pending):
+            let cached = config.exchanger.cached(pending.session, upstream: pending.upstream, now: now)
+            let next = pending.decide(cached: cached, now: now)
+            guard case .exchange = next else { return requestDecision(of: next, request, route: index, now: now) }
+            if let ticket = request.ticket { return .exchange(pending, ticket) }
+        case .missingClaim(let name, let session):
+            return forbidden(.missingClaim, claim: name, session, config.routes[index])
+        case .wrongIdentity(let session): return forbidden(.wrongIdentity, session, config.routes[index])
+        case .stepUp: return stepUp(request, config.routes[index])
         }
         assertionFailure("a session without a ticket")
         return .problem(config.routes[index].unauthorized[.noSession], .unauthenticated, allow: nil)
@@ -168,23 +219,81 @@ struct RequestDecider {
     }
 }
 
+/// Requests that their session, or its absence, does not permit.
+extension RequestDecider {
+    private func unauthorized(
+        _ reason: UnauthorizedReason, _ request: borrowing InboundRequest, _ entry: RouteRuntime
+    ) -> RequestDecision {
+        guard entry.route.onMissingSession == .login else {
+            return .problem(entry.unauthorized[reason], .unauthenticated, allow: nil)
+        }
+        let response: Denial.Response =
+            isNavigation(request, to: entry)
+            ? .redirect(config.loginLinks.signIn(returnTo: request.normalTarget))
+            : .problem(entry.unauthorized[reason])
+        return .denied(
+            Denial(response: response, decision: .unauthenticated, reason: reason, fieldLines: Self.varyLine))
+    }
+
+    /// The route requires a stronger or more recent authentication. Scripts get a challenge (RFC 9470 §3) and the path
+    /// to continue at.
+    private func stepUp(_ request: borrowing InboundRequest, _ entry: RouteRuntime) -> RequestDecision {
+        let name = entry.route.name
+        let redirects = entry.route.onMissingSession == .login
+        let vary = redirects ? Self.varyLine : []
+        if redirects, isNavigation(request, to: entry) {
+            let location = config.loginLinks.stepUp(for: name, returnTo: request.normalTarget)
+            return .denied(
+                Denial(response: .redirect(location), decision: .unauthenticated, fieldLines: vary))
+        }
+        let problem = Problem(.stepUp, detail: entry.route.messages[.stepUp])
+        let challenge = Array("WWW-Authenticate: \(entry.route.require.challenge)\r\n".utf8)
+        return .denied(
+            Denial(
+                response: .problem(ProblemDocument(problem, login: config.loginLinks.stepUp(for: name))),
+                decision: .unauthenticated, fieldLines: challenge + vary))
+    }
+
+    private func forbidden(
+        _ code: ProblemCode, claim: String? = nil, _ session: Session, _ entry: RouteRuntime
+    ) -> RequestDecision {
+        .denied(
+            Denial(
+                response: .problem(entry.problem(code)), decision: .forbidden,
+                event: Denial.Event(code: code, claim: claim, session: session.id)))
+    }
+
+    /// Whether the response may be a redirect that a browser follows and its user sees. Upgrades, gRPC calls and
+    /// HTTP/1.0 requests are never navigations, whatever their fields are.
+    private func isNavigation(_ request: borrowing InboundRequest, to entry: RouteRuntime) -> Bool {
+        request.version != .http1_0 && request.upgrade == .none && !request.summary.requestsWebSocket
+            && !entry.route.grpc && request.fetchMetadata.isNavigation
+    }
+
+    /// The response depends on whether the request is a navigation.
+    private static let varyLine = Array("Vary: \(FetchMetadata.vary)\r\n".utf8)
+}
+
 /// CSRF checks of cross-site requests, and CORS.
 extension RequestDecider {
     /// Whether a request with a session cookie is cross-site. Evaluated before the session lookup, so a rejected
     /// request does not extend the session's idle timeout.
-    private func isFromAnotherSite(_ request: inout InboundRequest) -> Bool {
+    private func isFromAnotherSite(_ request: inout InboundRequest, isNavigation: Bool = false) -> Bool {
         let kind = Self.crossSiteKind(&request)
         guard kind != .safe || config.crossSite.checksSafeRequests else { return false }
         return config.crossSite.rejects(
             kind, request.head, summary: request.summary,
-            at: CrossSitePolicy.TargetOrigin(isSecure: scheme == .https, authority: request.hostRange))
+            at: CrossSitePolicy.TargetOrigin(isSecure: scheme == .https, authority: request.hostRange),
+            isNavigation: isNavigation)
     }
 
     /// Whether a request for an account endpoint is cross-site. Sign-in changes state before a cookie exists: another
     /// site could sign the user in to a different account.
     private func isFromAnotherSite(_ request: inout InboundRequest, for endpoint: AccountEndpoint) -> Bool {
-        guard request.summary.hasSessionCookie || Self.crossSiteKind(&request) != .safe else { return false }
-        return isFromAnotherSite(&request)
+        let isSafe = Self.crossSiteKind(&request) == .safe
+        // Pages that browsers navigate to may be requested by a link on any site.
+        guard !isSafe || request.summary.hasSessionCookie && !endpoint.isNavigation else { return false }
+        return isFromAnotherSite(&request, isNavigation: endpoint.isNavigation)
     }
 
     /// Upgrades are resolved later; here a requested upgrade is enough to apply the rule for tunnels.

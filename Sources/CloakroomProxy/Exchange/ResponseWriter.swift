@@ -77,7 +77,8 @@ extension LocalResponse {
     ) {
         var lines = moreFieldLines
         lines += Array("Content-Type: application/problem+json\r\nCache-Control: no-store\r\n".utf8)
-        if document.problem.status == 401 { lines += Self.challengeLine }
+        // A step-up has a challenge of its own (RFC 9470 §3).
+        if document.problem.status == 401, document.problem.code != .stepUp { lines += Self.challengeLine }
         if let retryAfter = document.problem.retryAfter { lines += Array("Retry-After: \(retryAfter)\r\n".utf8) }
         if let allow { lines += Array("Allow: \(allow)\r\n".utf8) }
         var body = document.prefix

@@ -109,6 +109,10 @@ struct Tunnel {
     }
 
     /// The session was looked up.
+    ///
+    /// The response continues for as long as the session does, also if it no longer meets what its route requires: a
+    /// claim may change with a token refresh, and `maxAge` passes for every session. A new request is judged anew. A
+    /// session that must not be used any more is ended, by a logout or by an operator, and its responses end with it.
     /// - Parameter time: Session time of `now`.
     mutating func sessionLookedUp(_ lookup: SessionLookup, at time: Timestamp, now: UInt64) -> DeadlineAction {
         switch lookup {

@@ -21,6 +21,8 @@ final class LoopContext {
     private let logger: Logger
     /// At most 10 lines about rejected messages per 10 s and event loop, so that clients cannot fill the disk.
     private var rejectionLines = FixedWindowLimiter(limit: 10)
+    /// At most 10 lines about sessions that may not use a route.
+    private var permissionLines = FixedWindowLimiter(limit: 10)
     /// Storage for the head of the request that is being decoded.
     var requestHead = RequestHead()
     /// Response lines of upstreams, prepared for HTTP/2.
@@ -144,6 +146,16 @@ final class LoopContext {
         snapshot.config.telemetry.metrics.rejections(reason: reason).increment()
         guard rejectionLines.tryAcquire(at: now) != nil else { return }
         logger.info("malformed request rejected", metadata: ["error_type": "\(reason)", "peer": "\(peer)"])
+    }
+
+    /// Logs that a session may not use a route, at most 10 times per 10 s. Only here it is visible which claim is missing.
+    func notPermitted(_ event: Denial.Event, route: String) {
+        guard permissionLines.tryAcquire(at: now) != nil else { return }
+        var metadata: Logger.Metadata = [
+            "event": "\(event.code.rawValue)", "route": "\(route)", "session": "\(event.session)",
+        ]
+        if let claim = event.claim { metadata["claim"] = "\(claim)" }
+        logger.info("the session is not permitted", metadata: metadata)
     }
 
     /// Counts a client that was too slow, and logs it at most once a minute for each direction and cause.

@@ -31,6 +31,11 @@ public final class ConfigSnapshot: Sendable {
     let cors: CORSPolicy
     let sessions: any SessionStore
     let refresher: any TokenRefreshing
+    let exchanger: any TokenExchanging
+    /// Where browsers without a sufficient session are redirected to.
+    let loginLinks: LoginLinks
+    /// The number of segments of the accounts prefix.
+    let accountsDepth: Int
     let sessionClock: SessionClock
     let accountEndpoints: any AccountEndpointHandler
     let telemetry: GatewayTelemetry
@@ -45,6 +50,7 @@ public final class ConfigSnapshot: Sendable {
     /// - Parameters:
     ///   - sessions: The session store.
     ///   - refresher: Refreshes the tokens of sessions.
+    ///   - exchanger: Exchanges the tokens of sessions for those of an upstream. By default none can be exchanged.
     ///   - accountEndpoints: Handles requests for account endpoints.
     ///   - tracer: Creates spans of sampled requests; `nil` disables spans.
     ///   - logger: Logs why an upstream cannot be reached, at most once per 10 s and target.
@@ -55,6 +61,7 @@ public final class ConfigSnapshot: Sendable {
     /// - Throws: ``UpstreamTLSError`` if a file for TLS with an upstream is invalid.
     public init(
         configuration: GatewayConfiguration, sessions: any SessionStore, refresher: any TokenRefreshing,
+        exchanger: any TokenExchanging = NoTokenExchange(),
         accountEndpoints: any AccountEndpointHandler,
         telemetry: GatewayTelemetry, tracer: (any Tracer)?,
         logger: Logger = Logger(label: "cloakroom") { _ in SwiftLogNoOpLogHandler() },
@@ -64,22 +71,30 @@ public final class ConfigSnapshot: Sendable {
         self.configuration = configuration
         self.sessions = sessions
         self.refresher = refresher
+        self.exchanger = exchanger
+        loginLinks = LoginLinks(configuration.accounts)
+        accountsDepth = configuration.accounts.prefix.split(separator: "/").count
         self.sessionClock = sessionClock
         self.accountEndpoints = accountEndpoints
         self.telemetry = telemetry
         self.logger = logger
         self.tracer = tracer
         routeTable = RouteTable(configuration)
-        cookie = SessionCookie(configuration.session.cookie)
+        cookie = SessionCookie(configuration.session.cookie, hasLogins: !configuration.identities.isEmpty)
         cookieClearingLine = Array("Set-Cookie: \(cookie.clearCookieValue)\r\n".utf8)
         let injectable = configuration.upstreams.compactMap { $0.apiToken?.header }
-        requestPolicy = RequestHeaderPolicy(injectable: injectable, cookie: cookie)
-        trailerPolicy = TrailerPolicy(injectable: injectable)
+        let claimHeaderNames = configuration.claimHeaderNames
+        requestPolicy = RequestHeaderPolicy(injectable: injectable + claimHeaderNames, cookie: cookie)
+        trailerPolicy = TrailerPolicy(injectable: injectable, claimHeaders: claimHeaderNames)
         crossSite = CrossSitePolicy(configuration.crossSite)
-        cors = CORSPolicy(configuration.crossSite, injectable: injectable)
+        cors = CORSPolicy(configuration.crossSite, injectable: injectable + claimHeaderNames)
         responsePolicy = ResponseHeaderPolicy(injectable: injectable, cookie: cookie, handlesCORS: cors.isEnabled)
-        let source = configuration.sessionSource
-        routes = configuration.routes.map { RouteRuntime($0, configuration: configuration, source: source) }
+        // Shared by the decisions about an upstream's routes and the requests to it: sessions are rendered for an object.
+        let claimHeaders = configuration.upstreams.map { ClaimHeaders($0) }
+        routes = configuration.routes.map { route in
+            let rules = SessionRules(route, in: configuration, claimHeaders: claimHeaders[route.upstream])
+            return RouteRuntime(route, configuration: configuration, rules: rules)
+        }
         var targets: [UpstreamTarget] = []
         let shared =
             try upstreamTargets
@@ -88,8 +103,10 @@ public final class ConfigSnapshot: Sendable {
                     $0, loops: configuration.eventLoops ?? System.coreCount, timeouts: configuration.timeouts,
                     limits: configuration.limits, resolver: resolver, logger: logger)
             }
-        upstreams = zip(configuration.upstreams, shared).map { upstream, shared in
-            let entry = UpstreamRuntime(upstream, shared, firstTarget: targets.count, metrics: telemetry.metrics)
+        upstreams = zip(zip(configuration.upstreams, shared), claimHeaders).map { pair, claimHeaders in
+            let (upstream, shared) = pair
+            let entry = UpstreamRuntime(
+                upstream, shared, firstTarget: targets.count, claimHeaders: claimHeaders, metrics: telemetry.metrics)
             targets += upstream.targets.map {
                 UpstreamTarget(upstream: upstream.name, address: $0.serverAddress, port: $0.serverPort ?? 0)
             }
@@ -108,14 +125,18 @@ extension ConfigSnapshot {
 
     /// Whether these tables contain an equivalent of another configuration's route: the same access rules, upstream and
     /// credentials.
-    func containsEquivalent(_ route: Route, of others: ConfigSnapshot) -> Bool {
-        routes.contains { entry in
+    /// - Parameter source: The source of the session whose request uses the route; `nil` without a session.
+    func containsEquivalent(_ old: RouteRuntime, of others: ConfigSnapshot, for source: SessionSource?) -> Bool {
+        let route = old.route
+        return routes.contains { entry in
             var same = entry.route
             guard same.name == route.name,
                 configuration.upstreams[same.upstream] == others.configuration.upstreams[route.upstream]
             else {
                 return false
             }
+            // An identity may have been removed, or its tokens be meant for other upstreams now.
+            if let source, !entry.rules.isEquivalent(to: old.rules, for: source) { return false }
             same.upstream = route.upstream
             same.messages = route.messages
             same.accessLogRatio = route.accessLogRatio
@@ -128,7 +149,9 @@ extension ConfigSnapshot {
 /// it took 2 % of the instructions of a request.
 final class RouteRuntime: Sendable {
     let route: Route
+    /// Part of ``rules``, copied so that most decisions read nothing else.
     let access: RouteAccess
+    let rules: SessionRules
     let unauthorized: UnauthorizedProblems
     let bodyLimit: Int
     let responseHeadTimeout: UInt64
@@ -140,9 +163,10 @@ final class RouteRuntime: Sendable {
     /// Lower-case names of fields that are forwarded although the policy strips them.
     let passedFields: [[UInt8]]
 
-    init(_ route: Route, configuration: GatewayConfiguration, source: SessionSource?) {
+    init(_ route: Route, configuration: GatewayConfiguration, rules: SessionRules) {
         self.route = route
-        access = route.access(source: source)
+        self.rules = rules
+        access = rules.access
         unauthorized = UnauthorizedProblems(messages: route.messages)
         passedFields = route.passFields.map { Array($0.lowercased().utf8) }
         bodyLimit = route.bodyLimit ?? configuration.limits.body
@@ -222,6 +246,11 @@ public enum TLSFileValidator {
         for upstream in configuration.upstreams {
             guard let tls = upstream.tls else { continue }
             findings += self.findings(tls, at: ["upstreams", upstream.name, "tls"], now: now)
+        }
+        for identity in configuration.identities {
+            guard let caFile = identity.caFile else { continue }
+            findings += self.findings(
+                UpstreamTLSConfiguration(caFile: caFile), at: ["identities", identity.name, "tls"], now: now)
         }
         if configuration.tracing.exporter == .otlp, configuration.tracing.otlp.caFile != nil {
             findings += self.findings(configuration.tracing.otlp.tls, at: ["tracing", "otlp"], now: now)

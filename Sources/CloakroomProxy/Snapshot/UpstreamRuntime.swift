@@ -17,6 +17,8 @@ final class UpstreamRuntime: Sendable {
     let apiToken: Secret?
     /// The field line with its API token and line end; empty without one.
     let apiTokenLine: [UInt8]
+    /// The fields with claims of the user; `nil` if there are none.
+    let claimHeaders: ClaimHeaders?
     /// `Host` value of each target.
     let hosts: [[UInt8]]
     let activeConnections: GaugeHandle
@@ -32,9 +34,12 @@ final class UpstreamRuntime: Sendable {
     private let injectedValues: CounterHandle
     private let siteData: CounterHandle
 
-    init(_ configuration: UpstreamConfiguration, _ targets: UpstreamTargets, firstTarget: Int, metrics: GatewayMetrics)
-    {
+    init(
+        _ configuration: UpstreamConfiguration, _ targets: UpstreamTargets, firstTarget: Int,
+        claimHeaders: ClaimHeaders? = nil, metrics: GatewayMetrics
+    ) {
         self.configuration = configuration
+        self.claimHeaders = claimHeaders
         self.targets = targets
         self.firstTarget = firstTarget
         apiToken = configuration.apiToken?.value

@@ -18,7 +18,10 @@ public final class MemorySessionStore: SessionStore {
     private let shards: [MemorySessionShard]
     let accounts = AccountIndex()
     let accountHashes: AccountHasher
+    /// The sessions of sessions at providers.
+    let providerSessions = AccountIndex()
     let throttle = MemoryThrottle()
+    let marks = MemoryMarks()
     let timeouts: SessionTimeouts
     private let maxSessions: Int
     private let clock: @Sendable () -> Timestamp
@@ -97,18 +100,15 @@ public final class MemorySessionStore: SessionStore {
         _ new: NewSession, now: Timestamp
     ) async throws(SessionStoreError) -> (SessionTicket, Session) {
         guard reserveCapacity() || (sweep(now: now) > 0 && reserveCapacity()) else { throw SessionStoreError(.full) }
-        let hashes = hashes(of: new.user)
         var generator = SystemRandomNumberGenerator()
         while true {
             let ticket = SessionTicket(using: &generator)
             let key = SessionKey(ticket)
-            let session = Session(
-                key: key, user: new.user, tokens: new.tokens, client: new.client, source: new.source, createdAt: now,
-                expiresAt: timeouts.end(ofSessionMadeAt: now, tokens: new.tokens), lastUsedAt: now)
+            let session = Session(new, key: key, timeouts: timeouts, now: now)
             let deadline = timeouts.deadline(expiresAt: session.expiresAt, lastUsedAt: now)
-            for hash in hashes { accounts.add(key.id, to: hash) }
+            addToIndexes(session)
             guard shard(of: key.id).contents.withLock({ $0.insert(session, deadline: deadline) }) else {
-                for hash in hashes { accounts.remove(key.id, from: hash) }
+                removeFromIndexes(session)
                 continue
             }
             onCreated()
@@ -148,6 +148,7 @@ public final class MemorySessionStore: SessionStore {
             let now = clock()
             sweep(now: now)
             throttle.sweep(now: now)
+            marks.sweep(now: now)
             // Only cancellation ends the sleep early, which is not a failure.
             try? await Task.sleep(for: .seconds(1))
         }
@@ -206,68 +207,24 @@ public final class MemorySessionStore: SessionStore {
         return user.name == user.account ? [account] : [account, accountHashes.hash(user.name)]
     }
 
-    private func recordEnd(of session: Session, _ reason: SessionEndReason) {
+    private func addToIndexes(_ session: Session) {
+        for hash in hashes(of: session.user) { accounts.add(session.id, to: hash) }
+        if let provider = session.provenance?.session {
+            providerSessions.add(session.id, to: accountHashes.hash(provider))
+        }
+    }
+
+    private func removeFromIndexes(_ session: Session) {
         for hash in hashes(of: session.user) { accounts.remove(session.id, from: hash) }
+        if let provider = session.provenance?.session {
+            providerSessions.remove(session.id, from: accountHashes.hash(provider))
+        }
+    }
+
+    private func recordEnd(of session: Session, _ reason: SessionEndReason) {
+        removeFromIndexes(session)
         live.subtract(1, ordering: .relaxed)
         onEnded(reason)
-    }
-}
-
-extension MemorySessionStore {
-    /// The account's sessions; never throws.
-    public func sessions(of account: AccountName, now: Timestamp) async throws(SessionStoreError) -> [SessionSummary] {
-        liveSessions(of: account, now: now).map(\.summary).sorted { $0.createdAt > $1.createdAt }
-    }
-
-    /// Ends a session by its id; never throws.
-    public func take(
-        _ id: SessionID, of account: AccountName?, reason: SessionEndReason, now: Timestamp
-    ) async throws(SessionStoreError) -> EndedSession? {
-        let removal = end(id, reason: reason, now: now) { session, _ in
-            account == nil || session.user.account == account
-        }
-        guard case .ended(let session) = removal else { return nil }
-        return EndedSession(id: id, opened: session)
-    }
-
-    /// Ends the account's sessions; never throws.
-    public func takeAll(
-        of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: Timestamp
-    ) async throws(SessionStoreError) -> [EndedSession] {
-        accounts.sessions(of: accountHashes.hash(account)).compactMap { id in
-            guard id != kept else { return nil }
-            let removal = end(id, reason: reason, now: now) { session, _ in
-                session.user.account == account || session.user.name == account
-            }
-            guard case .ended(let session) = removal else { return nil }
-            return EndedSession(id: id, opened: session)
-        }
-    }
-
-    private func liveSessions(of account: AccountName, now: Timestamp) -> [Session] {
-        accounts.sessions(of: accountHashes.hash(account)).compactMap { id in
-            guard let session = shard(of: id).contents.withLock({ $0.session(named: id) }),
-                session.user.account == account,
-                timeouts.expiry(of: session, now: now) == nil
-            else { return nil }
-            return session
-        }
-    }
-}
-
-extension MemorySessionStore {
-    /// Reads states; never throws.
-    public func throttleStates(
-        _ keys: [ThrottleKey], now: Timestamp
-    ) async throws(SessionStoreError) -> [ThrottleState?] {
-        throttle.states(keys, now: now)
-    }
-
-    /// Saves a state; never throws.
-    public func replaceThrottleState(
-        _ key: ThrottleKey, _ old: ThrottleState?, with new: ThrottleState?, lifetime: Duration, now: Timestamp
-    ) async throws(SessionStoreError) -> Bool {
-        throttle.replace(key, old, with: new, lifetime: lifetime, now: now)
     }
 }
 
@@ -284,9 +241,16 @@ extension MemorySessionStore {
         _ refresh: SessionUpdate, ticket: SessionTicket, over session: Session, under lease: RefreshLease,
         now: Timestamp
     ) async throws(SessionStoreError) -> SaveResult {
-        shard(of: session.id).contents.withLock {
+        let former = session.provenance?.session
+        let latter = refresh.provenance.map(\.session) ?? former
+        // The index has the session under both hashes while it is unknown which of them is right.
+        if latter != former, let latter { providerSessions.add(session.id, to: accountHashes.hash(latter)) }
+        let result = shard(of: session.id).contents.withLock {
             $0.save(refresh, over: session, under: lease, timeouts: timeouts, now: now)
         }
+        let outdated = if case .saved = result { former } else { latter }
+        if latter != former, let outdated { providerSessions.remove(session.id, from: accountHashes.hash(outdated)) }
+        return result
     }
 
     /// Ends the session; never throws.

@@ -18,6 +18,7 @@ extension Database {
             SELECT EXISTS (SELECT 1 FROM session WHERE keep_until <= ?1)
                 OR EXISTS (SELECT 1 FROM ended WHERE keep_until <= ?1)
                 OR EXISTS (SELECT 1 FROM throttle WHERE keep_until <= ?1)
+                OR EXISTS (SELECT 1 FROM mark WHERE keep_until <= ?1)
                 OR (SELECT at FROM change ORDER BY number LIMIT 1) <= ?2
             """, [time, Self.lastOutdatedChange(now: now).milliseconds])
         return response?.integer(0) == 1
@@ -38,7 +39,7 @@ extension Database {
             if idleEnd < expiresAt { forgotten.idle += 1 } else { forgotten.absolute += 1 }
         }
         forgotten.isMore = rows.count == limit
-        for (table, key) in [("ended", "id"), ("throttle", "scope, hash")] {
+        for (table, key) in [("ended", "id"), ("throttle", "scope, hash"), ("mark", "scope, hash")] {
             try run(
                 """
                 DELETE FROM \(table) WHERE (\(key)) IN

@@ -61,9 +61,9 @@ final class SQLiteRecordStore: SessionRecordStore {
         }
     }
 
-    func replace(_ record: SessionRecord, fence: UInt64?, now: Timestamp) async throws(SessionStoreError)
-        -> RecordUpdateResult
-    {
+    func replace(
+        _ record: SessionRecord, keepUntil: Timestamp, fence: UInt64?, now: Timestamp
+    ) async throws(SessionStoreError) -> RecordUpdateResult {
         let (process, leaseTime) = (process, leaseTime)
         return try await connector.write(.full) { db in
             guard case .row(let row) = try db.session(record.key.id), row.record.key == record.key else {
@@ -71,7 +71,9 @@ final class SQLiteRecordStore: SessionRecordStore {
             }
             let isFenced = if let fence { fence != row.fence } else { row.isLeased(now: now, leaseTime(now)) }
             if isFenced { return .fenced }
-            guard row.record.version &+ 1 == record.version, try db.replace(row, with: record) else { return .changed }
+            guard row.record.version &+ 1 == record.version,
+                try db.replace(row, with: record, keepUntil: keepUntil)
+            else { return .changed }
             try db.recordChange(record.key.id, by: process, now: now)
             return .done
         }
@@ -134,6 +136,10 @@ final class SQLiteRecordStore: SessionRecordStore {
         try await connector.read { db in try db.sessions(of: account) }
     }
 
+    func records(ofProviderSession hash: UInt64, now: Timestamp) async throws(SessionStoreError) -> [SessionRecord] {
+        try await connector.read { db in try db.sessions(ofProviderSession: hash) }
+    }
+
     func throttleStates(_ keys: [ThrottleKey], now: Timestamp) async throws(SessionStoreError) -> [ThrottleState?] {
         try await connector.read { db in try keys.map { try db.throttleState($0, now: now) } }
     }
@@ -146,6 +152,14 @@ final class SQLiteRecordStore: SessionRecordStore {
             try db.setThrottleState(key, new, keepUntil: now + lifetime)
             return true
         }
+    }
+
+    func setMark(_ key: MarkKey, lifetime: Duration, now: Timestamp) async throws(SessionStoreError) -> Bool {
+        try await connector.write(.full) { db in try db.setMark(key, keepUntil: now + lifetime, now: now) }
+    }
+
+    func hasMark(_ keys: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Bool {
+        try await connector.read { db in try keys.contains { try db.hasMark($0, now: now) } }
     }
 
     /// Keeps the more recent one of two counts.

@@ -10,8 +10,24 @@ enum SQLiteSchema {
         var migrator = DatabaseMigrator()
         migrator.registerMigration("1") { try $0.execute(sql: version1) }
         migrator.registerMigration("2") { try $0.execute(sql: version2) }
+        migrator.registerMigration("3") { try $0.execute(sql: version3) }
         return migrator
     }
+
+    /// `provider` is the hash of the session at the provider; the index has no entries for sessions without one. The
+    /// release before ignores the column and keeps its values, so its processes may have the file open meanwhile.
+    private static let version3 = """
+        ALTER TABLE session ADD COLUMN provider INTEGER;
+        CREATE INDEX session_provider ON session (provider) WHERE provider IS NOT NULL;
+
+        CREATE TABLE mark (
+            scope INTEGER NOT NULL,
+            hash INTEGER NOT NULL,
+            keep_until INTEGER NOT NULL,
+            PRIMARY KEY (scope, hash)
+        ) WITHOUT ROWID;
+        CREATE INDEX mark_keep_until ON mark (keep_until);
+        """
 
     /// `name` is the hash of the typed name. `lease_end` is when the lease of the number `lease_fence` ends, in
     /// milliseconds by ``MachineClock``: `leased_until` is by the wall clock, for processes of the release before.

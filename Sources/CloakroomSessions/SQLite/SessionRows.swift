@@ -7,7 +7,7 @@ extension Database {
     private static let columns =
         """
         key, account, created_at, expires_at, last_used_at, version, client, contents, fence, leased_until, name,
-        lease_fence, lease_end
+        lease_fence, lease_end, provider
         """
 
     /// The contents of a row: the record, and the lease on it.
@@ -28,8 +28,8 @@ extension Database {
                 let leaseEnd = row.time(12)
             else { return nil }
             record = SessionRecord(
-                key: key, account: account, name: row.unsigned(10), createdAt: createdAt, expiresAt: expiresAt,
-                lastUsedAt: lastUsedAt, version: version, contents: contents, client: client)
+                key: key, account: account, name: row.unsigned(10), provider: row.unsigned(13), createdAt: createdAt,
+                expiresAt: expiresAt, lastUsedAt: lastUsedAt, version: version, contents: contents, client: client)
             self.fence = fence
             self.leasedUntil = leasedUntil
             self.leaseEnd = leaseFence == fence ? leaseEnd : nil
@@ -55,35 +55,40 @@ extension Database {
         .compactMap { SessionRow($0)?.record }
     }
 
+    func sessions(ofProviderSession hash: UInt64) throws -> [SessionRecord] {
+        try rows("SELECT \(Self.columns) FROM session WHERE provider = ?", [Int64(bitPattern: hash)])
+            .compactMap { SessionRow($0)?.record }
+    }
+
     /// - Returns: `false` if there is a row with that id.
     func insert(_ record: SessionRecord, keepUntil: Timestamp) throws -> Bool {
         try run(
             """
             INSERT OR IGNORE INTO session (id, key, account, created_at, expires_at, last_used_at, keep_until, version,
-                client, contents, name) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                client, contents, name, provider) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             [
                 record.key.id.rowID, Data(record.key.bytes), Int64(bitPattern: record.account),
                 record.createdAt.milliseconds, record.expiresAt.milliseconds, record.lastUsedAt.milliseconds,
                 keepUntil.milliseconds, Int64(bitPattern: record.version), Data(record.client), Data(record.contents),
-                record.name.map { Int64(bitPattern: $0) },
+                record.name.map { Int64(bitPattern: $0) }, record.provider.map { Int64(bitPattern: $0) },
             ])
         return changesCount == 1
     }
 
     /// - Returns: `false` unless the row still has the version and the fence that were read.
-    func replace(_ old: SessionRow, with record: SessionRecord) throws -> Bool {
+    func replace(_ old: SessionRow, with record: SessionRecord, keepUntil: Timestamp) throws -> Bool {
         try run(
             """
             UPDATE session SET account = ?, created_at = ?, expires_at = ?, last_used_at = max(last_used_at, ?),
-                version = ?, client = ?, contents = ?, name = ? WHERE id = ? AND version = ? AND fence = ?
+                keep_until = max(keep_until, ?), version = ?, client = ?, contents = ?, name = ?, provider = ? WHERE id = ? AND version = ? AND fence = ?
             """,
             [
                 Int64(bitPattern: record.account), record.createdAt.milliseconds, record.expiresAt.milliseconds,
-                record.lastUsedAt.milliseconds, Int64(bitPattern: record.version), Data(record.client),
-                Data(record.contents), record.name.map { Int64(bitPattern: $0) }, record.key.id.rowID,
-                Int64(bitPattern: old.record.version),
-                Int64(bitPattern: old.fence),
+                record.lastUsedAt.milliseconds, keepUntil.milliseconds, Int64(bitPattern: record.version),
+                Data(record.client), Data(record.contents), record.name.map { Int64(bitPattern: $0) },
+                record.provider.map { Int64(bitPattern: $0) }, record.key.id.rowID,
+                Int64(bitPattern: old.record.version), Int64(bitPattern: old.fence),
             ])
         return changesCount == 1
     }
@@ -163,5 +168,28 @@ extension Database {
         } else {
             try run("DELETE FROM throttle WHERE scope = ? AND hash = ?", [scope, hash])
         }
+    }
+}
+
+/// The rows of timed marks.
+extension Database {
+    /// - Returns: `false` if the mark exists.
+    func setMark(_ key: MarkKey, keepUntil: Timestamp, now: Timestamp) throws -> Bool {
+        // An expired mark that is not deleted yet counts as none.
+        try run(
+            """
+            INSERT INTO mark VALUES (?1, ?2, ?3)
+                ON CONFLICT (scope, hash) DO UPDATE SET keep_until = ?3 WHERE keep_until <= ?4
+            """,
+            [
+                Int64(key.scope.rawValue), Int64(bitPattern: key.hash), keepUntil.milliseconds, now.milliseconds,
+            ])
+        return changesCount == 1
+    }
+
+    func hasMark(_ key: MarkKey, now: Timestamp) throws -> Bool {
+        try row(
+            "SELECT 1 FROM mark WHERE scope = ? AND hash = ? AND keep_until > ?",
+            [Int64(key.scope.rawValue), Int64(bitPattern: key.hash), now.milliseconds]) != nil
     }
 }

@@ -99,7 +99,7 @@ extension SealedSessionStore {
             return RecordEvaluation(lookup: .active(session), kept: session)
         }
         // A reader must not block a refresh: without a fence the write yields to any lease.
-        let change = try? await records.replace(record, fence: nil, now: now)
+        let change = try? await replace(record, fence: nil, now: now)
         switch change {
         case .done?:
             table.recordChanged(session.id)

@@ -82,9 +82,7 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
         var generator = SystemRandomNumberGenerator()
         while true {
             let ticket = SessionTicket(using: &generator)
-            let session = Session(
-                key: SessionKey(ticket), user: new.user, tokens: new.tokens, client: new.client, source: new.source,
-                createdAt: now, expiresAt: timeouts.end(ofSessionMadeAt: now, tokens: new.tokens), lastUsedAt: now)
+            let session = Session(new, key: SessionKey(ticket), timeouts: timeouts, now: now)
             let record = try sealing.seal(session, ticket: ticket)
             guard try await insert(record, now: now) else { continue }
             events.onCreated()
@@ -133,83 +131,17 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
         return record
     }
 
+    /// Saves a changed record.
+    func replace(
+        _ record: SessionRecord, fence: UInt64?, now: Timestamp
+    ) async throws(SessionStoreError) -> RecordUpdateResult {
+        let keepUntil = keepUntil(record.expiresAt, record.lastUsedAt)
+        return try await records.replace(record, keepUntil: keepUntil, fence: fence, now: now)
+    }
+
     /// The time after which the record is no longer needed to report that its session has expired.
     func keepUntil(_ expiresAt: Timestamp, _ lastUsedAt: Timestamp) -> Timestamp {
         timeouts.deadline(expiresAt: expiresAt, lastUsedAt: lastUsedAt) + Records.tombstoneLifetime
-    }
-}
-
-extension SealedSessionStore {
-    func sessions(of account: AccountName, now: Timestamp) async throws(SessionStoreError) -> [SessionSummary] {
-        let hashes = sealing.secrets.accountHashes.candidateHashes(account)
-        // A user with another account who typed this name is found by the name for an operator only.
-        let live = try await records(of: account, now: now).filter {
-            hashes.contains($0.account) && expiry(of: $0, now: now) == nil
-        }
-        return live.map { record in
-            SessionSummary(
-                id: record.key.id, createdAt: record.createdAt, lastUsedAt: lastUse(of: record, now: now),
-                expiresAt: record.expiresAt, client: sealing.openClient(of: record) ?? SessionClientInfo())
-        }.sorted { $0.createdAt > $1.createdAt }
-    }
-
-    /// Ends a session by its id, without opening it: that requires its ticket.
-    func take(
-        _ id: SessionID, of account: AccountName?, reason: SessionEndReason, now: Timestamp
-    ) async throws(SessionStoreError) -> EndedSession? {
-        guard case .record(let record) = try await records.read(id, now: now) else { return nil }
-        if let account, !sealing.secrets.accountHashes.candidateHashes(account).contains(record.account) { return nil }
-        guard try await end(record, reason: reason, now: now) else { return nil }
-        return EndedSession(id: id, opened: nil)
-    }
-
-    func takeAll(
-        of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: Timestamp
-    ) async throws(SessionStoreError) -> [EndedSession] {
-        var ended: [EndedSession] = []
-        for record in try await records(of: account, now: now) where record.key.id != kept {
-            if try await end(record, reason: reason, now: now) {
-                ended.append(EndedSession(id: record.key.id, opened: nil))
-            }
-        }
-        return ended
-    }
-
-    /// - Returns: Whether there was a session to end: an expired one is removed too, with its own reason.
-    private func end(
-        _ record: SessionRecord, reason: SessionEndReason, now: Timestamp
-    ) async throws(SessionStoreError) -> Bool {
-        let expiry = expiry(of: record, now: now)
-        let removed = try await remove(record.key.id, reason: expiry?.endReason ?? reason, now: now)
-        return removed != nil && expiry == nil
-    }
-
-    /// All records of an account, or that were signed in under this name, under the hashes of all secrets.
-    private func records(
-        of account: AccountName, now: Timestamp
-    ) async throws(SessionStoreError) -> [SessionRecord] {
-        var found: [SessionRecord] = []
-        // The oldest secret first: a record that is resealed in the meantime moves towards the newest, so it is found
-        // at least once.
-        for hash in sealing.secrets.accountHashes.candidateHashes(account).reversed() {
-            for record in try await records.records(of: hash, now: now) {
-                found.removeAll { $0.key == record.key }
-                found.append(record)
-            }
-        }
-        return found
-    }
-
-    func throttleStates(
-        _ keys: [ThrottleKey], now: Timestamp
-    ) async throws(SessionStoreError) -> [ThrottleState?] {
-        try await records.throttleStates(keys, now: now)
-    }
-
-    func replaceThrottleState(
-        _ key: ThrottleKey, _ old: ThrottleState?, with new: ThrottleState?, lifetime: Duration, now: Timestamp
-    ) async throws(SessionStoreError) -> Bool {
-        try await records.replaceThrottleState(key, old, with: new, lifetime: lifetime, now: now)
     }
 }
 
@@ -228,7 +160,7 @@ extension SealedSessionStore {
         defer { table.recordChanged(session.id) }
         let refreshed = session.refreshed(with: refresh, expiresAt: timeouts.end(of: session, refreshedWith: refresh))
         let record = try sealing.seal(refreshed, ticket: ticket)
-        return switch try await records.replace(record, fence: lease.fencingToken, now: now) {
+        return switch try await replace(record, fence: lease.fencingToken, now: now) {
         case .done: .saved(refreshed)
         case .changed: .versionConflict
         case .fenced: .staleLease

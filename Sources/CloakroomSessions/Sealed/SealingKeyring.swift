@@ -61,10 +61,21 @@ public struct SealingKeyring: Sendable, CustomStringConvertible, CustomReflectab
         all.filter { $0.id == id }.map { Self.clientKey($0.clientKey, of: key, format) }
     }
 
-    /// The newest keys, for the format that is written.
-    func newestKeys(_ key: SessionKey, ticket: SessionTicket) -> (record: SymmetricKey, client: SymmetricKey) {
-        (Self.recordKey(newest.secret, ticket: ticket, .written), Self.clientKey(newest.clientKey, of: key, .written))
+    /// The newest key for the part that only the ticket opens.
+    func newestRecordKey(ticket: SessionTicket, format: SessionFormat) -> SymmetricKey {
+        Self.recordKey(newest.secret, ticket: ticket, format)
     }
+
+    /// The newest key for the client part, in the format in which it is written.
+    func newestClientKey(_ key: SessionKey) -> SymmetricKey { Self.clientKey(newest.clientKey, of: key, .two) }
+
+    /// The keys for the content of a cookie, one for each secret with that id.
+    func cookieKeys(_ id: ID, name: String) -> [SymmetricKey] {
+        all.filter { $0.id == id }.map { Self.cookieKey($0.secret, name) }
+    }
+
+    /// The newest key for the content of a cookie.
+    func newestCookieKey(name: String) -> SymmetricKey { Self.cookieKey(newest.secret, name) }
 
     /// Always `<redacted>`.
     public var description: String { "<redacted>" }
@@ -79,6 +90,8 @@ public struct SealingKeyring: Sendable, CustomStringConvertible, CustomReflectab
         case record = "cloakroom 1 record"
         case client2 = "cloakroom 2 client"
         case record2 = "cloakroom 2 record"
+        case record3 = "cloakroom 3 record"
+        case cookie = "cloakroom 1 cookie"
     }
 
     private static func key(of secret: Secret, for purpose: Purpose, count: Int) -> SymmetricKey {
@@ -91,7 +104,12 @@ public struct SealingKeyring: Sendable, CustomStringConvertible, CustomReflectab
     private static func recordKey(
         _ secret: Secret, ticket: SessionTicket, _ format: SessionFormat
     ) -> SymmetricKey {
-        let purpose = format == .one ? Purpose.record : .record2
+        let purpose: Purpose =
+            switch format {
+            case .one: .record
+            case .two: .record2
+            case .three: .record3
+            }
         var material = LengthPrefixedWriter()
         material.append(ticket.bytes)
         material.append(secret.bytes)
@@ -108,6 +126,14 @@ public struct SealingKeyring: Sendable, CustomStringConvertible, CustomReflectab
         info.append(Array(purpose.rawValue.utf8))
         info.append(session)
         return HKDF<SHA256>.deriveKey(inputKeyMaterial: key, info: info.bytes, outputByteCount: 32)
+    }
+
+    private static func cookieKey(_ secret: Secret, _ name: String) -> SymmetricKey {
+        var info = LengthPrefixedWriter()
+        info.append(Array(Purpose.cookie.rawValue.utf8))
+        info.append(Array(name.utf8))
+        return HKDF<SHA256>.deriveKey(
+            inputKeyMaterial: SymmetricKey(data: secret.bytes), info: info.bytes, outputByteCount: 32)
     }
 
     private static func accountKey(_ secret: Secret) -> KeyedHash {

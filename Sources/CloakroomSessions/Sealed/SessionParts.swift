@@ -4,26 +4,32 @@ import CloakroomCore
 enum SessionFormat: UInt8, Sendable {
     /// Written by releases that recorded neither a source nor a typed name. Read, never written.
     case one = 1
+    /// Written for sessions without provenance, and for the client part of all sessions: the release before reads it.
     case two = 2
-
-    /// The format that is written.
-    static let written = SessionFormat.two
+    /// Written for sessions with provenance. The release before does not open it and keeps the record.
+    case three = 3
 }
 
 /// The part that only the ticket opens, as bytes: see ``SessionSealer`` for the layout.
-struct SessionParts {
+struct SessionParts: Equatable {
     var user: UserProfile
     var tokens: TokenSet
     /// `nil` in format 1.
     var source: SessionSource?
+    /// In format 3 only.
+    var provenance: SessionProvenance?
     /// Whether the record has a field of a later release that this one does not understand.
     var isOfLaterRelease = false
 
-    init(user: UserProfile, tokens: TokenSet, source: SessionSource?) {
+    init(user: UserProfile, tokens: TokenSet, source: SessionSource?, provenance: SessionProvenance? = nil) {
         self.user = user
         self.tokens = tokens
         self.source = source
+        self.provenance = provenance
     }
+
+    /// The format that is written.
+    var format: SessionFormat { provenance == nil ? .two : .three }
 
     /// The bytes in the format that is written.
     var bytes: [UInt8] {
@@ -36,7 +42,7 @@ struct SessionParts {
         writer.append(user.account.canonicalBytes)
         writer.append(user.name == user.account ? [] : user.name.canonicalBytes)
         writer.append((source ?? .unknown).value)
-        writer.append([])
+        writer.append(provenance.map(Self.bytes) ?? [])
         return writer.bytes
     }
 
@@ -52,10 +58,15 @@ struct SessionParts {
             accessTokenExpiresAt: accessEnd, obtainedAt: obtainedAt)
         user = UserProfile(json: Array(json), account: AccountName(canonicalBytes: Array(account)))
         if format != .one {
-            guard let name = reader.field(), let source = reader.word(), let later = reader.field() else { return nil }
+            guard let name = reader.field(), let source = reader.word(), let last = reader.field() else { return nil }
             if !name.isEmpty { user.name = AccountName(canonicalBytes: Array(name)) }
             self.source = SessionSource(value: source)
-            isOfLaterRelease = !later.isEmpty
+            if format == .two {
+                isOfLaterRelease = !last.isEmpty
+            } else {
+                guard let provenance = Self.provenance(last) else { return nil }
+                self.provenance = provenance
+            }
         }
         guard reader.isAtEnd else { return nil }
     }
@@ -72,5 +83,64 @@ struct SessionParts {
         if field.isEmpty { return .some(nil) }
         guard field.count == 8 else { return nil }
         return Timestamp(milliseconds: Int64(bitPattern: field.reduce(0) { $0 << 8 | UInt64($1) }))
+    }
+}
+
+extension SessionParts {
+    private static func bytes(_ provenance: SessionProvenance) -> [UInt8] {
+        var writer = LengthPrefixedWriter()
+        writer.append(Array(provenance.identity.utf8))
+        writer.append(Array(provenance.issuer.utf8))
+        writer.append(Array(provenance.subject.utf8))
+        writer.append(provenance.providerSession.map { [1] + Array($0.utf8) } ?? [])
+        if let time = provenance.authenticatedAt { writer.append(time) } else { writer.append([]) }
+        writer.append(provenance.acr.map { [1] + Array($0.utf8) } ?? [])
+        writer.append(provenance.nonceHash)
+        writer.append(provenance.claims)
+        writer.append(provenance.idToken.map { [1] + $0.bytes } ?? [])
+        return writer.bytes
+    }
+
+    /// - Returns: `nil` for bytes of any other layout.
+    private static func provenance(_ bytes: ArraySlice<UInt8>) -> SessionProvenance? {
+        var reader = LengthPrefixedReader(bytes)
+        guard let identity = text(reader.field()), let issuer = text(reader.field()),
+            let subject = text(reader.field()), let providerSession = optionalText(reader.field()),
+            let authenticatedAt = time(reader.field()), let acr = optionalText(reader.field()),
+            let nonceHash = reader.field(), let claims = reader.field(), let idToken = optional(reader.field()),
+            reader.isAtEnd
+        else { return nil }
+        return SessionProvenance(
+            identity: identity, issuer: issuer, subject: subject, providerSession: providerSession,
+            authenticatedAt: authenticatedAt, acr: acr, nonceHash: Array(nonceHash), claims: Array(claims),
+            idToken: idToken.map(Secret.init(bytes:)))
+    }
+
+    private static func text(_ field: ArraySlice<UInt8>?) -> String? {
+        field.flatMap { String(validating: $0, as: UTF8.self) }
+    }
+
+    /// An optional field: the outer `nil` means that the field is malformed.
+    private static func optionalText(_ field: ArraySlice<UInt8>?) -> String?? {
+        guard let bytes = optional(field) else { return nil }
+        guard let bytes else { return .some(nil) }
+        return String(validating: bytes, as: UTF8.self).map { .some($0) }
+    }
+}
+
+/// Entry point for fuzzing the parser of opened records.
+public enum SessionRecordFuzzing {
+    /// Parses the contents of a record in each format.
+    /// - Returns: The formats in which they can be parsed. If a session is not the same after it was written and parsed
+    ///   again, the negated format.
+    public static func read(_ bytes: [UInt8]) -> [Int] {
+        [SessionFormat.one, .two, .three].compactMap { format in
+            guard let parts = SessionParts(bytes, format) else { return nil }
+            var written = parts
+            // Neither is written: the source is unknown instead, and a later release has written the other.
+            written.source = parts.source ?? .unknown
+            written.isOfLaterRelease = false
+            return SessionParts(parts.bytes, parts.format) == written ? Int(format.rawValue) : -Int(format.rawValue)
+        }
     }
 }

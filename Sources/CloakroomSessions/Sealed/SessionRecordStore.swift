@@ -13,6 +13,8 @@ struct SessionRecord: Sendable, Equatable {
     /// A keyed hash of the name that was typed at sign-in, equal to the account's if that is the account; `nil` in
     /// records of format 1.
     var name: UInt64?
+    /// A keyed hash of the session at the provider, for ending its sessions; `nil` if there is none.
+    var provider: UInt64?
     var createdAt: Timestamp
     var expiresAt: Timestamp
     /// Written at most once a minute; see ``SessionRecordStore/touch(_:)``.
@@ -50,7 +52,7 @@ enum RecordLookup: Sendable, Equatable {
 /// Each method throws ``SessionStoreError`` of kind `unavailable` if its result is unknown. All are atomic among
 /// threads, processes and machines. The caller checks for expiry; stores may delete a record after the `keepUntil` that
 /// was passed with it last.
-protocol SessionRecordStore: ThrottleStore {
+protocol SessionRecordStore: ThrottleStore, MarkStore {
     /// Inserts a new record.
     /// - Returns: `false` if there is one with the same id.
     func insert(_ record: SessionRecord, keepUntil: Timestamp, now: Timestamp) async throws(SessionStoreError) -> Bool
@@ -59,10 +61,12 @@ protocol SessionRecordStore: ThrottleStore {
     /// Saves a changed record, except ``SessionRecord/lastUsedAt``: the later one is kept.
     /// - Parameters:
     ///   - record: Its version is the replaced version plus 1.
+    ///   - keepUntil: The record may be deleted after this, and not before an earlier `keepUntil`.
     ///   - fence: The number of the lease under which the record is saved, which has to be the latest. `nil` saves
     ///     without a lease, and fails if there is one.
-    func replace(_ record: SessionRecord, fence: UInt64?, now: Timestamp) async throws(SessionStoreError)
-        -> RecordUpdateResult
+    func replace(
+        _ record: SessionRecord, keepUntil: Timestamp, fence: UInt64?, now: Timestamp
+    ) async throws(SessionStoreError) -> RecordUpdateResult
     /// Removes a record, and keeps the reason for ``tombstoneLifetime``.
     /// - Parameter condition: The required version and latest fence; `nil` removes the record in any case.
     /// - Returns: The record, if there was one.
@@ -78,6 +82,8 @@ protocol SessionRecordStore: ThrottleStore {
     func release(_ id: SessionID, fence: UInt64) async throws(SessionStoreError)
     /// All records whose account or name has this hash, in any order, including expired ones that are not deleted yet.
     func records(of account: UInt64, now: Timestamp) async throws(SessionStoreError) -> [SessionRecord]
+    /// All records whose session at the provider has this hash, as ``records(of:now:)`` returns them.
+    func records(ofProviderSession hash: UInt64, now: Timestamp) async throws(SessionStoreError) -> [SessionRecord]
     /// The number of records, as far as it is known.
     var count: Int { get }
     /// Stays connected, reports changes, and deletes expired records (calling ``RecordChangeDelegate/expired(_:)``), until its

@@ -4,18 +4,24 @@ import Crypto
 /// Seals sessions for a store outside the process, and opens them again, only with AES-256-GCM (NIST SP 800-38D).
 ///
 /// A sealed part is, in this order:
-/// - the format, one byte: 2, or 1 of a release before sources were recorded;
+/// - the format, one byte: 3 for the contents of a session with provenance; 2 for all other contents and all client
+///   parts; 1 of a release before sources were recorded;
 /// - the id of the secret, 4 bytes;
 /// - the nonce, 12 random bytes; the ciphertext; the tag, 16 bytes.
 ///
 /// A record's contents are fields, each after its length (four bytes in network order), in this order: the value of
 /// `Authorization`; the refresh token, with a byte 1 before it, or empty for none; the expiry of the access token,
 /// eight bytes, or empty for unknown; the issue time of the tokens, eight bytes; the user's JSON; the account's
-/// canonical name. Format 2 adds: the canonical name that was typed at sign-in, or empty if it is the account's; the
-/// session's source, eight bytes; and one field that is empty here and reserved for identity data of a later release. A
-/// record with a non-empty reserved field is opened by that release only. A record's client part holds: the family of
-/// the user agent, one byte; the peer's address. Times are milliseconds since the epoch in network order. Another
-/// layout is another format: a release reads the formats of the one before it.
+/// canonical name. Formats 2 and 3 add: the canonical name that was typed at sign-in, or empty if it is the account's;
+/// the session's source, eight bytes; and the provenance, which is empty in format 2. A record of format 2 where it is
+/// not empty is of a later release. The provenance is itself fields: the name of the identity; issuer; subject; the
+/// provider's session; the time of authentication, eight bytes, or empty for unknown; `acr`; the hash of the nonce; the
+/// claims, JSON; the ID token. The provider's session, `acr` and the ID token have a byte 1 before them, or are empty
+/// for none. A record's client part holds: the family of the user agent, one byte; the peer's address. Times are
+/// milliseconds since the epoch in network order. Another layout is another format: a release reads the formats of the
+/// one before it.
+///
+/// A release does not open a record of a later format, and leaves it in the store: other gateways can open it.
 struct SessionSealer: Sendable {
     let secrets: SealingKeyring
     /// The source of sessions in records of format 1, which have none.
@@ -36,12 +42,18 @@ struct SessionSealer: Sendable {
     func seal(_ session: Session, ticket: SessionTicket) throws(SessionStoreError) -> SessionRecord {
         var record = SessionRecord(
             key: session.key, account: secrets.accountHashes.hash(session.user.account),
-            name: secrets.accountHashes.hash(session.user.name), createdAt: session.createdAt,
+            name: secrets.accountHashes.hash(session.user.name),
+            provider: session.provenance?.session.map(secrets.accountHashes.hash), createdAt: session.createdAt,
             expiresAt: session.expiresAt, lastUsedAt: session.lastUsedAt, version: session.version, contents: [],
             client: [])
-        let keys = secrets.newestKeys(session.key, ticket: ticket)
-        record.contents = try seal(Self.contents(of: session), keys.record, Self.contentsBinding(record, .written))
-        record.client = try seal(Self.bytes(of: session.client), keys.client, Self.clientBinding(record, .written))
+        let parts = SessionParts(
+            user: session.user, tokens: session.tokens, source: session.source, provenance: session.provenance)
+        record.contents = try seal(
+            parts.bytes, parts.format, secrets.newestRecordKey(ticket: ticket, format: parts.format),
+            Self.contentsBinding(record, parts.format))
+        record.client = try seal(
+            Self.bytes(of: session.client), .two, secrets.newestClientKey(session.key),
+            Self.clientBinding(record, .two))
         return record
     }
 
@@ -56,7 +68,8 @@ struct SessionSealer: Sendable {
         guard !parts.isOfLaterRelease else { return .foreign }
         let session = Session(
             key: record.key, user: parts.user, tokens: parts.tokens, client: client,
-            source: parts.source ?? unsourced, createdAt: record.createdAt, expiresAt: record.expiresAt,
+            source: parts.source ?? unsourced, provenance: parts.provenance, createdAt: record.createdAt,
+            expiresAt: record.expiresAt,
             lastUsedAt: record.lastUsedAt, version: record.version)
         return .opened(session, isCurrent: part.secret == secrets.newestID)
     }
@@ -100,11 +113,11 @@ extension SessionSealer {
     }
 
     private func seal(
-        _ bytes: [UInt8], _ key: SymmetricKey, _ binding: [UInt8]
+        _ bytes: [UInt8], _ format: SessionFormat, _ key: SymmetricKey, _ binding: [UInt8]
     ) throws(SessionStoreError) -> [UInt8] {
         do {
             let box = try AES.GCM.seal(bytes, using: key, nonce: AES.GCM.Nonce(), authenticating: binding)
-            let head = [SessionFormat.written.rawValue] + secrets.newestID.bytes
+            let head = [format.rawValue] + secrets.newestID.bytes
             return head + Array(box.nonce) + Array(box.ciphertext) + Array(box.tag)
         } catch {
             throw SessionStoreError(.unavailable)
@@ -134,6 +147,7 @@ extension SessionSealer {
         writer.append(record.createdAt)
         writer.append(record.expiresAt)
         writer.append(record.version)
+        if format == .three { writer.append(record.provider?.bigEndianBytes ?? []) }
         return writer.bytes
     }
 
@@ -147,10 +161,6 @@ extension SessionSealer {
 }
 
 extension SessionSealer {
-    private static func contents(of session: Session) -> [UInt8] {
-        SessionParts(user: session.user, tokens: session.tokens, source: session.source).bytes
-    }
-
     private static func bytes(of client: SessionClientInfo) -> [UInt8] {
         var writer = LengthPrefixedWriter()
         writer.append([client.userAgent.rawValue])

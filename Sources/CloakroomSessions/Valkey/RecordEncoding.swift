@@ -1,13 +1,15 @@
 import CloakroomCore
 import NIOCore
 
-/// The encoding of a record as the fields of a hash; `n`, the hash of the typed name, is optional. Numbers are decimal;
+/// The encoding of a record as the fields of a hash; `n`, the hash of the typed name, and `p`, the hash of the
+/// session at the provider, are optional. Numbers are decimal;
 /// `k` is 32 bytes, `d` and `o` are sealed. Fields that a later release adds are ignored and preserved.
 enum RecordEncoding {
     /// Fields and values of everything but the time of use and the fence.
     static func parts(_ record: SessionRecord) -> [ValkeyCommand.Part] {
         let name: [ValkeyCommand.Part] = record.name.map { ["n", .text(String($0))] } ?? []
-        return name + [
+        let provider: [ValkeyCommand.Part] = record.provider.map { ["p", .text(String($0))] } ?? []
+        return name + provider + [
             "k", .bytes(record.key.bytes), "a", .text(String(record.account)),
             "c", .integer(record.createdAt.milliseconds), "e", .integer(record.expiresAt.milliseconds),
             "v", .text(String(record.version)), "d", .bytes(record.contents), "o", .bytes(record.client),
@@ -30,9 +32,9 @@ enum RecordEncoding {
         else { return nil }
         return SessionRecord(
             key: key, account: account, name: number(fields["n"], UInt64.self),
-            createdAt: Timestamp(milliseconds: createdAt), expiresAt: Timestamp(milliseconds: expiresAt),
-            lastUsedAt: Timestamp(milliseconds: lastUsedAt), version: version, contents: Array(buffer: contents),
-            client: Array(buffer: client))
+            provider: number(fields["p"], UInt64.self), createdAt: Timestamp(milliseconds: createdAt),
+            expiresAt: Timestamp(milliseconds: expiresAt), lastUsedAt: Timestamp(milliseconds: lastUsedAt),
+            version: version, contents: Array(buffer: contents), client: Array(buffer: client))
     }
 
     private static func number<Number: FixedWidthInteger>(_ text: ByteBuffer?, _: Number.Type) -> Number? {
@@ -55,6 +57,16 @@ struct ValkeyKeys: Sendable {
     /// The index of an account's sessions, which is in another slot than the sessions.
     func sessions(of account: UInt64) -> String { "\(prefix):{a\(SessionID(account))}:sessions" }
 
+    /// The index of the sessions of a session at a provider.
+    func sessions(ofProviderSession hash: UInt64) -> String { "\(prefix):{p\(SessionID(hash))}:sessions" }
+
+    /// The names of all indexes with a record.
+    func indexes(of record: SessionRecord) -> [String] {
+        record.indexHashes.map(sessions(of:)) + (record.provider.map { [sessions(ofProviderSession: $0)] } ?? [])
+    }
+
+    func mark(_ key: MarkKey) -> String { "\(prefix):{m\(key.scope.rawValue)\(SessionID(key.hash))}:mark" }
+
     func throttle(_ key: ThrottleKey) -> String {
         "\(prefix):{t\(key.scope.rawValue)\(SessionID(key.hash))}:throttle"
     }
@@ -71,7 +83,7 @@ struct ValkeyKeys: Sendable {
 
 /// Forwards the server's invalidations of keys that were read here to the session cache.
 ///
-/// Invalidations of leases, reasons and the throttle's keys arrive as well, because the server tracks every read. They
+/// Invalidations of leases, reasons, marks and the throttle's keys arrive as well, because the server tracks every read. They
 /// are ignored: these values are not cached.
 struct InvalidationForwarder: ValkeyPushDelegate {
     let keys: ValkeyKeys

@@ -18,7 +18,8 @@ enum SessionScripts {
         return 1
         """)
 
-    /// KEYS: record, lease. ARGV: fence or empty, version to replace, key, time of use, then fields and values.
+    /// KEYS: record, lease. ARGV: fence or empty, version to replace, key, time of use, milliseconds to keep the
+    /// record, then fields and values.
     /// - Returns: The result.
     static let replace = ValkeyScript(
         """
@@ -29,8 +30,9 @@ enum SessionScripts {
           if redis.call('EXISTS', KEYS[2]) == 1 then return 'fenced' end
         elseif (kept[1] or '0') ~= ARGV[1] then return 'fenced' end
         if kept[2] ~= ARGV[2] then return 'changed' end
-        redis.call('HSET', KEYS[1], unpack(ARGV, 5))
+        redis.call('HSET', KEYS[1], unpack(ARGV, 6))
         if (tonumber(kept[3]) or 0) < tonumber(ARGV[4]) then redis.call('HSET', KEYS[1], 'u', ARGV[4]) end
+        if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[5]) then redis.call('PEXPIRE', KEYS[1], ARGV[5]) end
         redis.call('HEXISTS', KEYS[1], 'v')
         return 'done'
         """)
@@ -87,8 +89,8 @@ enum SessionScripts {
         return redis.call('DEL', KEYS[1])
         """)
 
-    /// KEYS: the index of an account: ids of its sessions, ordered by when the server will have deleted them. ARGV: an
-    /// id, milliseconds until then.
+    /// KEYS: the index of an account or of a session at a provider: ids of its sessions, ordered by when the server will
+    /// have deleted them. ARGV: an id, milliseconds until then.
     ///
     /// Times are by the server's clock, like the expiry of records. Expired ids are removed only here: an id without a
     /// record may be one whose record is about to be written.

@@ -60,8 +60,8 @@ struct ValkeyRecordStore: SessionRecordStore {
         let response = try await run(SessionScripts.insert, [keys.session(record.key.id)], arguments, full: true)
         if response == .integer(1) { return true }
         // The id belongs to a session of another account, so it must not be in this account's index.
-        for hash in record.indexHashes {
-            _ = try await ask(ValkeyCommand("ZREM", .text(keys.sessions(of: hash)), .text("\(record.key.id)")))
+        for index in keys.indexes(of: record) {
+            _ = try await ask(ValkeyCommand("ZREM", .text(index), .text("\(record.key.id)")))
         }
         return false
     }
@@ -78,9 +78,9 @@ struct ValkeyRecordStore: SessionRecordStore {
         }
     }
 
-    func replace(_ record: SessionRecord, fence: UInt64?, now: Timestamp) async throws(SessionStoreError)
-        -> RecordUpdateResult
-    {
+    func replace(
+        _ record: SessionRecord, keepUntil: Timestamp, fence: UInt64?, now: Timestamp
+    ) async throws(SessionStoreError) -> RecordUpdateResult {
         let id = record.key.id
         // The account's hash may be a new one, under a new secret. The index is again written first.
         try await index(record, now: now)
@@ -88,6 +88,7 @@ struct ValkeyRecordStore: SessionRecordStore {
             [
                 .text(fence.map(String.init) ?? ""), .text(String(record.version &- 1)),
                 .bytes(record.key.bytes), .integer(record.lastUsedAt.milliseconds),
+                .integer(Self.time(keepUntil - now + Self.tombstoneLifetime)),
             ] + RecordEncoding.parts(record)
         let response = try await run(SessionScripts.replace, [keys.session(id), keys.lease(id)], arguments)
         switch response.text {
@@ -114,8 +115,8 @@ struct ValkeyRecordStore: SessionRecordStore {
             return .notFound
         }
         // The id in the index is harmless now, so the response does not wait for its removal.
-        for hash in record.indexHashes {
-            _ = try? await ask(ValkeyCommand("ZREM", .text(keys.sessions(of: hash)), .text("\(id)")))
+        for index in keys.indexes(of: record) {
+            _ = try? await ask(ValkeyCommand("ZREM", .text(index), .text("\(id)")))
         }
         return .removed(record)
     }
@@ -146,7 +147,15 @@ struct ValkeyRecordStore: SessionRecordStore {
     }
 
     func records(of account: UInt64, now: Timestamp) async throws(SessionStoreError) -> [SessionRecord] {
-        let names = try await ask(ValkeyCommand("ZRANGE", .text(keys.sessions(of: account)), "0", "-1"))
+        try await records(in: keys.sessions(of: account))
+    }
+
+    func records(ofProviderSession hash: UInt64, now: Timestamp) async throws(SessionStoreError) -> [SessionRecord] {
+        try await records(in: keys.sessions(ofProviderSession: hash))
+    }
+
+    private func records(in index: String) async throws(SessionStoreError) -> [SessionRecord] {
+        let names = try await ask(ValkeyCommand("ZRANGE", .text(index), "0", "-1"))
         var rest = (names.elements ?? []).compactMap { $0.text.flatMap { SessionID($0) } }[...]
         var records: [SessionRecord] = []
         while !rest.isEmpty {
@@ -155,7 +164,7 @@ struct ValkeyRecordStore: SessionRecordStore {
             let replies = await link.send(ids.map { ValkeyCommand("HGETALL", .text(keys.session($0))) })
             for (id, reply) in zip(ids, replies) {
                 // The index may still contain an id whose record has another hash by now.
-                guard case .record(let record) = try Self.record(reply, id), record.indexHashes.contains(account)
+                guard case .record(let record) = try Self.record(reply, id), keys.indexes(of: record).contains(index)
                 else { continue }
                 records.append(record)
             }
@@ -169,10 +178,9 @@ struct ValkeyRecordStore: SessionRecordStore {
 
     private func index(_ record: SessionRecord, now: Timestamp, full: Bool = false) async throws(SessionStoreError) {
         let time = Self.time(record.expiresAt - now + Self.tombstoneLifetime + Self.indexMargin)
-        for hash in record.indexHashes {
+        for index in keys.indexes(of: record) {
             _ = try await run(
-                SessionScripts.index, [keys.sessions(of: hash)], [.text("\(record.key.id)"), .integer(time)], full: full
-            )
+                SessionScripts.index, [index], [.text("\(record.key.id)"), .integer(time)], full: full)
         }
     }
 
@@ -253,6 +261,23 @@ extension ValkeyRecordStore {
             SessionScripts.throttle, [keys.throttle(key)],
             [.text(old?.stored ?? ""), .text(new?.stored ?? ""), .integer(Self.time(lifetime))])
         return response == .integer(1)
+    }
+}
+
+extension ValkeyRecordStore {
+    func setMark(_ key: MarkKey, lifetime: Duration, now: Timestamp) async throws(SessionStoreError) -> Bool {
+        // The reply is null if the key exists.
+        let command = ValkeyCommand("SET", .text(keys.mark(key)), "1", "NX", "PX", .integer(Self.time(lifetime)))
+        return try await ask(command) != .null
+    }
+
+    func hasMark(_ names: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Bool {
+        var hasMark = false
+        // One command each: they are in different slots.
+        for reply in await link.send(names.map { ValkeyCommand("EXISTS", .text(keys.mark($0))) }) {
+            if try Self.value(reply) == .integer(1) { hasMark = true }
+        }
+        return hasMark
     }
 }
 

@@ -117,12 +117,12 @@ struct AccessLogSampling {
         }
     }
 
-    /// Whether an exchange is logged. Failures and requests rejected as forged are always logged, because
+    /// Whether an exchange is logged. Failures and requests rejected as forged or forbidden are always logged, because
     /// operators search for them. Requests without a session are sampled: they dominate a flood of requests and
     /// occur daily because of expired sessions.
     func shouldLog(_ record: borrowing ExchangeRecord) -> Bool {
         guard thresholds.indices.contains(record.routeIndex) else { return true }
         return record.requestID.low & 0xffff_ffff < thresholds[record.routeIndex] || record.errorType != nil
-            || record.status >= 500 || record.decision == .csrfRejected
+            || record.status >= 500 || record.decision == .csrfRejected || record.decision == .forbidden
     }
 }

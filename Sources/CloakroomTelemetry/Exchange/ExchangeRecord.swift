@@ -97,6 +97,8 @@ public enum ExchangeDecision: UInt8, Sendable, CaseIterable {
     case forwarded, `public`
     /// Rejected: no session, or a forged cross-site request.
     case unauthenticated, csrfRejected
+    /// Rejected: the session may not use the route.
+    case forbidden
     /// Handled by an endpoint of the gateway itself.
     case local
     /// No decision: no matching route, or a bad request.
@@ -109,6 +111,7 @@ public enum ExchangeDecision: UInt8, Sendable, CaseIterable {
         case .public: "public"
         case .unauthenticated: "unauthenticated"
         case .csrfRejected: "csrf_rejected"
+        case .forbidden: "forbidden"
         case .local: "local"
         case .undecided: "undecided"
         }
@@ -117,7 +120,7 @@ public enum ExchangeDecision: UInt8, Sendable, CaseIterable {
     /// Whether the decision is counted in `cloakroom_auth_decisions_total`.
     var isAuthDecision: Bool {
         switch self {
-        case .forwarded, .public, .unauthenticated, .csrfRejected: true
+        case .forwarded, .public, .unauthenticated, .csrfRejected, .forbidden: true
         case .local, .undecided: false
         }
     }

@@ -20,6 +20,8 @@ public struct GatewayMetrics: Sendable {
 
     /// `cloakroom_slow_clients_total` and `cloakroom_client_cap_total`.
     public let clientLimits: ClientLimitMetrics
+    /// The metrics of OpenID Providers.
+    public let identities: IdentityMetricsTable
 
     private let sessionsCreated: CounterHandle
     private let sessionsEnded: [SessionEndReason: CounterHandle]
@@ -41,6 +43,7 @@ public struct GatewayMetrics: Sendable {
         droppedTraces = registry.counter(
             PrometheusRegistry.droppedName, help: PrometheusRegistry.droppedHelp, labels: [("signal", "traces")])
         clientLimits = ClientLimitMetrics(registry: registry)
+        identities = IdentityMetricsTable(registry: registry)
         sessionsCreated = registry.counter("cloakroom_sessions_created_total", help: "Sessions created by sign-in.")
         sessionsEnded = Self.handles("reason") {
             registry.counter("cloakroom_sessions_ended_total", help: "Ended sessions, by reason.", labels: $0)
@@ -95,6 +98,17 @@ extension GatewayMetrics {
     public func recordRefresh(_ result: AccountEvent.RefreshResult, durationNanoseconds: UInt64) {
         refreshes[result]?.increment()
         refreshDurations[result]?.record(nanoseconds: durationNanoseconds)
+    }
+
+    /// Records a token exchange for an upstream.
+    public func recordExchange(
+        _ result: AccountEvent.ExchangeResult, upstream: String, durationNanoseconds: UInt64
+    ) {
+        let handle = registry.histogram(
+            "cloakroom_token_exchange_duration_seconds",
+            help: "Duration of token exchanges for an upstream, by outcome.",
+            labels: [("upstream", upstream), ("outcome", result.rawValue)])
+        handle.record(nanoseconds: durationNanoseconds)
     }
 
     /// Records a 401 of the gateway.
@@ -293,6 +307,8 @@ public enum SignOutKind: String, Sendable, CaseIterable {
     case everywhere
     /// An operator.
     case admin
+    /// An OpenID Provider.
+    case provider
 }
 
 /// The state of an upstream connection: the label `state`.

@@ -10,12 +10,19 @@ public struct AuditLog: Sendable {
     static let maxListedProblems = 20
     static let problemLimit = 500
 
-    private let logger: Logger
+    let logger: Logger
+    /// Limits the lines about logout requests, which any client can send.
+    let rejectedLogouts = LogRateLimiter()
+    let failedExchanges = LogRateLimiter()
     private let failures = LogRateLimiter()
     /// One limiter per call: clients can cause sign-in failures, which must not suppress lines about failed token
     /// refreshes.
-    private let misconfigurations = Dictionary(
-        uniqueKeysWithValues: TokenClientError.Operation.allCases.map { ($0, LogRateLimiter()) })
+    private let misconfigurations = Self.limiters
+    /// As ``misconfigurations``, for responses of providers that are rejected.
+    let rejectedResponses = Self.limiters
+    private static var limiters: [TokenClientError.Operation: LogRateLimiter] {
+        Dictionary(uniqueKeysWithValues: TokenClientError.Operation.allCases.map { ($0, LogRateLimiter()) })
+    }
 
     /// - Parameter logger: Its handler determines the output. Lines have level `notice`, temporary failures `warning`,
     ///   a rejected configuration `error`.
@@ -134,7 +141,7 @@ public struct AuditLog: Sendable {
         logger.error("configuration reload rejected, previous configuration kept", metadata: values)
     }
 
-    private func write(
+    func write(
         _ message: Logger.Message, _ values: Logger.Metadata, _ origin: AuditContext, level: Logger.Level = .notice
     ) {
         var metadata = values
@@ -144,7 +151,7 @@ public struct AuditLog: Sendable {
         logger.log(level: level, message, metadata: metadata)
     }
 
-    private static func list(_ sessions: [SessionID], _ tokens: AccountEvent.EndedTokens) -> Logger.Metadata {
+    static func list(_ sessions: [SessionID], _ tokens: AccountEvent.EndedTokens) -> Logger.Metadata {
         [
             "tokens": "\(tokens.rawValue)",
             "count": "\(sessions.count)",
@@ -152,7 +159,7 @@ public struct AuditLog: Sendable {
         ]
     }
 
-    private static func hex(_ value: UInt64) -> String {
+    static func hex(_ value: UInt64) -> String {
         var text = LineBuffer(reserving: 16)
         text.appendHex(value)
         return text.text

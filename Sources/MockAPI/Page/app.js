@@ -148,7 +148,9 @@ async function countDown(problem, message) {
 element("sign-out").addEventListener("click", async function signOut() {
   hush();
   try {
-    await call("DELETE", "/auth", { sentence: "You could not be signed out." });
+    const continuation = await call("DELETE", "/auth", { sentence: "You could not be signed out." });
+    // A session of an identity provider ends there too.
+    if (continuation?.next) return location.assign(continuation.next);
     wanted = null;
     signedOut();
     say("You are signed out.");

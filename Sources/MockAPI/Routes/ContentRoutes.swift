@@ -33,10 +33,29 @@ struct ContentRoutes {
 
 /// A web page that uses the API through a gateway: `/`, `/app.js` and `/app.css`.
 struct PageRoutes {
+    /// What the page links to for sign-in.
+    let identities: [PageIdentity]
+
     func register(on router: Router<BasicRequestContext>) {
-        serve(PackageResources.index_html, at: "/", as: "text/html; charset=utf-8", on: router)
+        serve(Self.page(identities), at: "/", as: "text/html; charset=utf-8", on: router)
         serve(PackageResources.app_js, at: "/app.js", as: "text/javascript; charset=utf-8", on: router)
         serve(PackageResources.app_css, at: "/app.css", as: "text/css; charset=utf-8", on: router)
+    }
+
+    /// The page with links to `/auth/login`: navigations, because scripts cannot follow a redirect to a provider.
+    static func page(_ identities: [PageIdentity]) -> [UInt8] {
+        let items = identities.map { identity in
+            let link = "/auth/login?identity=\(FormText.encode(identity.name))&amp;returnTo=%2F"
+            return "<li><a href=\"\(link)\">Continue with \(escaped(identity.label))</a></li>"
+        }
+        let list = items.isEmpty ? "" : "<ul id=\"identities\">\(items.joined())</ul>"
+        return Array(
+            String(decoding: PackageResources.index_html, as: UTF8.self)
+                .replacing("<!-- identities -->", with: list).utf8)
+    }
+
+    private static func escaped(_ text: String) -> String {
+        text.replacing("&", with: "&amp;").replacing("<", with: "&lt;")
     }
 
     private func serve(

@@ -151,22 +151,28 @@ struct MockClient: Sendable {
 
 /// The parameters of a form of at most 8 KiB.
 struct TokenForm: Redacted {
-    private var values: [String: String] = [:]
+    /// The values by name.
+    private(set) var parameters: [String: String] = [:]
 
     /// - Returns: `nil` for another media type, an invalid escape, or a parameter that occurs twice (RFC 6749 §3.2).
     init?(_ request: Request) async throws {
         guard request.headers[.contentType] == "application/x-www-form-urlencoded",
             let body = try? await request.body.collect(upTo: 8_192)
         else { return nil }
-        for pair in String(buffer: body).split(separator: "&") {
+        self.init(text: String(buffer: body))
+    }
+
+    /// - Returns: `nil` for an invalid escape, or a parameter that occurs twice.
+    init?(text: String) {
+        for pair in text.split(separator: "&") {
             let halves = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
             guard halves.count == 2, let name = Self.decode(halves[0]), let value = Self.decode(halves[1]),
-                values.updateValue(value, forKey: name) == nil
+                parameters.updateValue(value, forKey: name) == nil
             else { return nil }
         }
     }
 
-    subscript(name: String) -> String? { values[name] }
+    subscript(name: String) -> String? { parameters[name] }
 
     /// The decoded text; `nil` for an invalid escape or invalid UTF-8.
     static func decode(_ text: Substring) -> String? {

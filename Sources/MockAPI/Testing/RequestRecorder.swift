@@ -147,9 +147,7 @@ public struct RecordedRequest: Sendable, Hashable, Codable {
 }
 
 /// Records every request before it is processed.
-struct RecordingMiddleware: RouterMiddleware {
-    typealias Context = BasicRequestContext
-
+struct RecordingMiddleware<Context: RequestContext>: RouterMiddleware {
     let observations: RequestRecorder
     let control: ObservationEndpoint
 
@@ -177,7 +175,7 @@ extension RecordedRequest {
 struct ObservationRoutes {
     let observations: RequestRecorder
 
-    func register(on router: Router<BasicRequestContext>) {
+    func register(on router: Router<some RequestContext>) {
         router.get("__mock/requests") { _, _ in try JSONResponse.noStore(observations.snapshot()) }
         router.delete("__mock/requests") { _, _ -> Response in
             observations.reset()

@@ -27,7 +27,7 @@ struct CheckConfig: ParsableCommand {
         var sources = options.sources
         sources.isOffline = offline
         let report = CommandReport.checkConfig(sources, isStrict: strict) { configuration in
-            TLSFileChecks.findings(in: configuration)
+            ReferencedFileChecks.findings(in: configuration)
                 + UpstreamCapacityRules.findings(
                     in: configuration, loops: configuration.eventLoops ?? System.coreCount)
         }

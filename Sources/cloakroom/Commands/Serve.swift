@@ -59,7 +59,7 @@ struct Serve: AsyncParsableCommand {
         // All start errors are reported together, before any service starts.
         let found = running.config.problems(
             ListenerCheck.findings(in: configuration, sharesListeners: takeOver)
-                + TLSFileChecks.findings(in: configuration))
+                + ReferencedFileChecks.findings(in: configuration))
         let errors = found.filter { $0.severity == .error }
         guard errors.isEmpty else { throw try CommandFailure.exit(errors) }
         let telemetry = GatewayTelemetry(settings: TelemetrySettings(configuration))

@@ -6,6 +6,8 @@ import CloakroomTelemetry
 struct AccountEventRecorder: AccountObserver {
     let metrics: GatewayMetrics
     let audit: AuditLog
+    /// The names of the upstreams of a configuration; empty for events without an upstream.
+    var upstreams: [String] = []
 
     func accountEvent(_ event: AccountEvent, from origin: AuditContext) {
         switch event {
@@ -32,6 +34,29 @@ struct AccountEventRecorder: AccountObserver {
             case .rejected: audit.refreshRejected(session, origin: origin)
             case .transient, .leaseTimeout, .misconfigured:
                 audit.refreshFailed(result, session, origin: origin, now: .now)
+            }
+        case .loginBegan(let identity):
+            metrics.identities[identity].recordLoginBegun()
+        case .login(let outcome, let identity, let reason, let accountHash, let duration):
+            metrics.identities.recordLogin(
+                outcome, identity: identity, durationNanoseconds: duration.wholeNanoseconds)
+            audit.login(outcome, identity: identity, reason: reason, user: accountHash, origin: origin)
+        case .providerLogout(let sessions, let identity):
+            metrics.identities[identity].recordLogout(sessions.isEmpty ? .noSession : .success)
+            if !sessions.isEmpty { metrics.recordSignOut(.provider) }
+            audit.providerLogout(sessions, identity: identity, origin: origin)
+        case .providerLogoutFailed(let identity, let reason):
+            let outcome: ProviderLogoutOutcome = reason.hasSuffix("_unavailable") ? .unavailable : .rejected
+            metrics.identities[identity].recordLogout(outcome)
+            audit.providerLogoutFailed(
+                identity: identity, outcome: outcome, reason: reason, origin: origin, now: .now)
+        case .tokenExchange(let result, let session, let upstream, let duration):
+            // An index of the configuration that this recorder is of.
+            guard upstreams.indices.contains(upstream) else { return }
+            let name = upstreams[upstream]
+            metrics.recordExchange(result, upstream: name, durationNanoseconds: duration.wholeNanoseconds)
+            if result != .success {
+                audit.exchangeFailed(result, session, upstream: name, origin: origin, now: .now)
             }
         case .identityMisconfigured(let reason, let call):
             audit.identityMisconfigured(reason, call: call, origin: origin, now: .now)

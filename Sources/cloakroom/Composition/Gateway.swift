@@ -44,7 +44,7 @@ final class Gateway: Sendable, Unprintable {
         {
             try ConfigSnapshot(
                 configuration: configuration, sessions: sessions.store, refresher: accounts.refresher,
-                accountEndpoints: accounts.accountEndpoints,
+                exchanger: accounts.exchanger, accountEndpoints: accounts.accountEndpoints,
                 telemetry: telemetry, tracer: tracer, logger: logger, sessionClock: clock, upstreamTargets: targets)
         }
     }
@@ -98,7 +98,10 @@ final class Gateway: Sendable, Unprintable {
         }
         self.server = server
         let circuits = CircuitMetricsUpdater(telemetry.metrics)
-        telemetry.registry.onScrape { circuits.show(server.upstreamStatus()) }
+        telemetry.registry.onScrape {
+            circuits.show(server.upstreamStatus())
+            telemetry.metrics.identities.show(current.accounts.identityStatus, now: .now)
+        }
 
         // In start order: each service needs only those before it. See ``run(beside:)``.
         var services: [any Service] = [
@@ -126,7 +129,8 @@ final class Gateway: Sendable, Unprintable {
                     },
                     status: StatusDataSource(
                         config: configStatus, upstreams: { server.upstreamStatus() },
-                        certificates: { server.certificates() }, isDraining: { server.isDraining },
+                        identities: { current.accounts.identityStatus }, certificates: { server.certificates() },
+                        isDraining: { server.isDraining },
                         store: configuration.session.store.rawValue, version: Cloakroom.version,
                         commit: Cloakroom.commit),
                     now: { .now }, logger: logger

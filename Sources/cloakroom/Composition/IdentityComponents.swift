@@ -14,7 +14,8 @@ import Tracing
 struct IdentityComponents: Sendable, Unprintable {
     let accountEndpoints: any AccountEndpointHandler
     let refresher: any TokenRefreshing
-    /// The source that issues the tokens; `nil` if the configuration has no sign-in.
+    let exchanger: any TokenExchanging
+    /// The source of the sessions that users sign in to with credentials; `nil` if the configuration has no such upstream.
     let source: SessionSource?
     /// The kind of the names that users sign in with.
     let nameKind: AccountNameKind
@@ -26,13 +27,21 @@ struct IdentityComponents: Sendable, Unprintable {
     private static let reloadRevocationBound = Duration.seconds(60)
 
     private struct SharedComponents {
-        let client: UpstreamTokenClient
+        let client: UpstreamTokenClient?
+        let providers: [RunningProvider]
         let refresher: TokenRefresher
         let revocations: TokenRevocations
     }
 
+    /// A provider and what is recorded about it.
+    private struct RunningProvider {
+        let provider: OpenIDProvider
+        let monitor: ProviderMonitor
+    }
+
     /// - Parameter targets: The targets of each upstream in the configuration, shared with proxied requests.
-    /// - Throws: ``UpstreamTLSError`` if a file for TLS with the upstream is invalid.
+    /// - Throws: ``UpstreamTLSError`` if a file for TLS with the upstream is invalid; ``ConfigFindingError`` if the key
+    ///   file of an identity is.
     init(
         _ configuration: GatewayConfiguration, targets: [UpstreamTargets], sessions: SessionStoreSetup,
         observer: AccountEventRecorder,
@@ -41,31 +50,74 @@ struct IdentityComponents: Sendable, Unprintable {
     ) throws {
         source = configuration.sessionSource
         nameKind = configuration.accounts.name.kind
-        guard let source, let index = configuration.accounts.upstream else {
+        guard configuration.accounts.isEnabled else {
             accountEndpoints = DisabledAccountEndpoints()
             refresher = DisabledTokenRefresher()
+            exchanger = NoTokenExchange()
             parts = nil
             return
         }
+        let providers = try Self.providers(configuration, observer: observer, tracer: tracer)
+        let client = try Self.signInClient(configuration, targets: targets, observer: observer, tracer: tracer)
+        let clients = TokenClients(
+            signIn: client.flatMap { client in configuration.sessionSource.map { ($0, client) } },
+            others: Dictionary(providers.map { ($0.provider.source, $0.provider) }) { first, _ in first })
+        let sessionRefresher = TokenRefresher(
+            store: sessions.store, clients: clients, observer: observer,
+            limits: RefreshTimeouts(configuration.timeouts), clock: { .now }, leaseClock: { leaseClock.now },
+            tracer: tracer)
+        let revocations = TokenRevocations(clients: clients, observer: observer)
+        let routes = RouteTable(configuration)
+        accountEndpoints = AccountController(
+            store: sessions.store, clients: clients, observer: observer, session: configuration.session,
+            accounts: configuration.accounts,
+            accounts: sessions.accounts, revocations: revocations,
+            logins: ProviderLogins(
+                providers.map(\.provider), configuration, routes: routes, sealing: sessions.cookies),
+            page: SignInPage(configuration, routes: routes), tracer: tracer)
+        refresher = sessionRefresher
+        var exchangeObserver = observer
+        exchangeObserver.upstreams = configuration.upstreams.map(\.name)
+        exchanger = ExchangedTokens(
+            providers: providers.map(\.provider), refresher: sessionRefresher, observer: exchangeObserver,
+            clock: { .now })
+        parts = SharedComponents(
+            client: client, providers: providers, refresher: sessionRefresher, revocations: revocations)
+    }
+
+    /// The client of the upstream that signs users in; `nil` if there is none.
+    private static func signInClient(
+        _ configuration: GatewayConfiguration, targets: [UpstreamTargets], observer: AccountEventRecorder,
+        tracer: (any Tracer)?
+    ) throws -> UpstreamTokenClient? {
+        guard let index = configuration.accounts.upstream else { return nil }
         let upstream = configuration.upstreams[index]
-        let client = UpstreamTokenClient(
+        return UpstreamTokenClient(
             upstream, targets: targets[index], timeouts: configuration.timeouts,
             eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
             tls: try UpstreamTLS.configuration(upstream.tls), tracer: tracer,
             onInvalidLifetime: { [name = upstream.name] in observer.audit.tokenLifetimeInvalid(upstream: name) })
-        let sessionRefresher = TokenRefresher(
-            store: sessions.store, client: client, observer: observer, supportsRefresh: client.supportsRefresh,
-            source: source,
-            limits: RefreshTimeouts(configuration.timeouts), clock: { .now }, leaseClock: { leaseClock.now },
-            tracer: tracer)
-        let revocations = TokenRevocations(client: client, observer: observer, source: source)
-        accountEndpoints = AccountController(
-            store: sessions.store, client: client, observer: observer, session: configuration.session,
-            accounts: configuration.accounts,
-            accounts: sessions.accounts, source: source, revocations: revocations, tracer: tracer)
-        refresher = sessionRefresher
-        parts = SharedComponents(client: client, refresher: sessionRefresher, revocations: revocations)
     }
+
+    /// The providers that users may sign in with, the default first.
+    private static func providers(
+        _ configuration: GatewayConfiguration, observer: AccountEventRecorder, tracer: (any Tracer)?
+    ) throws -> [RunningProvider] {
+        // Required with identities.
+        guard let publicURL = configuration.accounts.publicURL else { return [] }
+        return try configuration.providers.map { identity in
+            let monitor = ProviderMonitor(
+                identity, metrics: observer.metrics.identities[identity.name], audit: observer.audit, now: { .now })
+            let provider = try OpenIDProvider(
+                identity, publicURL: publicURL, timeouts: configuration.timeouts,
+                eventLoopGroup: MultiThreadedEventLoopGroup.singleton, tracer: tracer, clock: { .now }
+            ) { monitor.record($0) }
+            return RunningProvider(provider: provider, monitor: monitor)
+        }
+    }
+
+    /// The state of the providers, in the order of `accounts.identities`.
+    var identityStatus: [IdentityStatus] { parts?.providers.map(\.monitor.status) ?? [] }
 
     /// Revokes the tokens of ended sessions at the upstream, in the background.
     func revoke(_ ended: [EndedSession]) -> AccountEvent.EndedTokens {
@@ -81,9 +133,15 @@ struct IdentityComponents: Sendable, Unprintable {
     /// is lost if its refresh token was used and the new one was not saved.
     func run() async {
         await withTaskGroup(of: Void.self) { group in
-            if let refresher = parts?.refresher { group.addTask { await refresher.run() } }
-            group.addTask { for await _ in ended.stream {} }
-            await group.next()
+            if let parts {
+                group.addTask { await parts.refresher.run() }
+                for running in parts.providers {
+                    group.addTask { await running.provider.run() }
+                    group.addTask { await running.monitor.run(running.provider) }
+                }
+            }
+            // Ends on cancellation too.
+            for await _ in ended.stream {}
             group.cancelAll()
         }
         // After a reload, pending revocations are still sent. Shutdown of the process cancels this task and thereby
@@ -95,7 +153,8 @@ struct IdentityComponents: Sendable, Unprintable {
 
     /// Closes the connections for sign-ins. Also to be called for an instance that was never applied.
     func shutdown() async {
-        await parts?.client.shutdown()
+        await parts?.client?.shutdown()
+        for running in parts?.providers ?? [] { await running.provider.shutdown() }
     }
 }
 

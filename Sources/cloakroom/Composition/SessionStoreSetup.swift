@@ -15,6 +15,8 @@ import Tracing
 struct SessionStoreSetup {
     let store: any SessionStore
     let accounts: AccountHasher
+    /// Seals the cookies of logins. One for the process: without configured secrets its key is random.
+    let cookies: CookieSealer
 
     /// Creates the store; ``SessionStoreService`` runs it.
     /// - Parameter unsourced: The source assumed for stored sessions without one: the source at the start of this
@@ -43,6 +45,8 @@ struct SessionStoreSetup {
         let store = made.store
         self.store = store
         accounts = made.accounts
+        var random = SystemRandomNumberGenerator()
+        cookies = CookieSealer(configuration.secrets, using: &random)
         // Counting the sessions of a shared server would be too expensive.
         let active = configuration.store == .valkey ? nil : metrics.sessionsActive()
         telemetry.registry.onScrape {

@@ -27,7 +27,26 @@ struct Demo: AsyncParsableCommand {
     @Option(help: "The API's port, 0 for a free one.")
     var apiPort = 9_000
 
+    @Option(
+        help: ArgumentHelp(
+            "The issuer of an OpenID Provider that users can sign in with too. Its client has the redirect URI"
+                + " https://localhost:PORT/auth/callback.", valueName: "URL"))
+    var issuer: String?
+
+    @Option(help: "The name of the provider, as the page shows it.")
+    var identity = "provider"
+
+    @Option(help: "The id of the client at the provider.")
+    var clientID = "cloakroom"
+
+    @Option(help: "A file that contains the secret of the client, with an optional trailing line break.")
+    var clientSecretFile: String?
+
     func validate() throws {
+        if issuer != nil {
+            guard clientSecretFile != nil else { throw ValidationError("--issuer requires --client-secret-file") }
+            guard port != 0 else { throw ValidationError("--issuer requires a --port that the provider knows") }
+        }
         for (name, value) in [
             ("--port", port), ("--clear-port", clearPort), ("--admin-port", adminPort), ("--api-port", apiPort),
         ] where !(0...65_535).contains(value) {
@@ -37,17 +56,32 @@ struct Demo: AsyncParsableCommand {
 
     func run() async throws {
         CoreDumps.disable()
+        let provider = try provider()
         try await CommandFailure.report {
             let certificate = try DemoCertificate()
             defer { certificate.remove() }
-            try await run(certificate)
+            try await run(certificate, provider)
         }
     }
 
-    private func run(_ certificate: DemoCertificate) async throws {
+    private func provider() throws -> DemoProvider? {
+        guard let issuer, let clientSecretFile else { return nil }
+        guard let text = try? String(contentsOfFile: clientSecretFile, encoding: .utf8) else {
+            throw ValidationError("--client-secret-file: \(clientSecretFile) cannot be read")
+        }
+        return DemoProvider(
+            name: identity, issuer: issuer, clientID: clientID,
+            clientSecret: Secret(text.trimmingCharacters(in: .newlines)))
+    }
+
+    private func run(_ certificate: DemoCertificate, _ provider: DemoProvider?) async throws {
         var settings = MockAPISettings()
         settings.port = apiPort
         settings.exposeObservations = true
+        if let provider {
+            settings.identities = [PageIdentity(name: provider.name, label: provider.name)]
+            settings.userField = DemoConfiguration.userField
+        }
         let apiToken = settings.apiToken
         let listening = AsyncStream.makeStream(of: Int.self)
         var quiet = Logger(label: "mock-api")
@@ -67,9 +101,9 @@ struct Demo: AsyncParsableCommand {
             }
             let configuration = try DemoConfiguration(
                 port: port, clearPort: clearPort, adminPort: adminPort, apiPort: apiPort, apiToken: apiToken,
-                certificateFile: certificate.certificateFile, keyFile: certificate.keyFile
+                certificateFile: certificate.certificateFile, keyFile: certificate.keyFile, provider: provider
             ).configuration()
-            let banner = DemoBanner(apiPort: apiPort)
+            let banner = DemoBanner(apiPort: apiPort, provider: provider)
             let telemetry = GatewayTelemetry(settings: TelemetrySettings(configuration))
             let ended: Result<Void, any Error>
             do {
@@ -93,11 +127,13 @@ struct Demo: AsyncParsableCommand {
 /// Prints the addresses of all listeners and example commands once all listeners have started.
 actor DemoBanner {
     private let apiPort: Int
+    private let provider: DemoProvider?
     private var listeners: [GatewayServer.BoundListener] = []
     private var adminPort: Int?
 
-    init(apiPort: Int) {
+    init(apiPort: Int, provider: DemoProvider?) {
         self.apiPort = apiPort
+        self.provider = provider
     }
 
     func gatewayListens(_ listeners: [GatewayServer.BoundListener]) {
@@ -115,6 +151,16 @@ actor DemoBanner {
             let clear = listeners.first(where: { !$0.isTLS })?.address.port
         else { return }
         let gateway = "https://localhost:\(tls)"
+        let login = provider.map {
+            """
+
+                Or sign in at the provider \($0.name), \($0.issuer):
+
+                  \(gateway)/auth/page      all ways to sign in
+                  \(gateway)/videos/1       a navigation without a session continues there
+
+            """
+        }
         let text = """
 
             Cloakroom is running. It is reachable from this machine only; all data is lost when it ends (Ctrl-C).
@@ -132,7 +178,7 @@ actor DemoBanner {
               curl -sk -c cookies.txt -X POST -u jo@example.com:secret \(gateway)/auth
               curl -sk -b cookies.txt \(gateway)/videos/1
               curl -sk -b cookies.txt -X DELETE \(gateway)/auth
-
+            \(login ?? "")
 
             """
         try? FileHandle.standardOutput.write(contentsOf: Data(text.utf8))

@@ -13,9 +13,15 @@ struct DemoConfiguration {
     let apiToken: String
     let certificateFile: String
     let keyFile: String
+    /// A provider that users can sign in with, besides the password at the API; `nil` for none.
+    let provider: DemoProvider?
+
+    /// The field in which the mock API receives the user of a provider.
+    static let userField = "X-User"
 
     func configuration() throws -> GatewayConfiguration {
         let loopback = "127.0.0.1"
+        let identities = provider.map { [$0.identity] } ?? []
         return GatewayConfiguration(
             listeners: [
                 ListenerConfiguration(
@@ -26,21 +32,26 @@ struct DemoConfiguration {
             admin: AdminConfiguration(address: HostAndPort(host: loopback, port: adminPort)),
             upstreams: [upstream],
             routes: try routes(),
-            accounts: AccountsConfiguration(messages: [
-                .unreachable: "You need a network connection to sign in.",
-                .unauthorized: "The email/password combination is invalid.",
-            ]),
-            logging: LoggingConfiguration(level: "notice"))
+            accounts: AccountsConfiguration(
+                messages: [
+                    .unreachable: "You need a network connection to sign in.",
+                    .unauthorized: "The email/password combination is invalid.",
+                ],
+                publicURL: provider.map { _ in "https://localhost:\(port)" },
+                identities: identities.isEmpty ? [] : [.provider(0), .upstream(0)]),
+            logging: LoggingConfiguration(level: "notice"), identities: identities)
     }
 
     private var upstream: UpstreamConfiguration {
-        UpstreamConfiguration(
+        var upstream = UpstreamConfiguration(
             name: "api", targets: [UpstreamTargetConfiguration(HostAndPort(host: "127.0.0.1", port: apiPort))],
             apiToken: APIToken(value: Secret(apiToken)),
             signIn: IdentityEndpointConfiguration(path: "/auth", credentials: .basic),
             refresh: IdentityEndpointConfiguration(path: "/auth/refresh"),
             revoke: IdentityEndpointConfiguration(path: "/auth/revoke"),
             user: IdentityEndpointConfiguration(method: "GET", path: "/user"))
+        if provider != nil { upstream.claimHeaders = [ClaimHeader(Self.userField, claim: "sub")] }
+        return upstream
     }
 
     private func routes() throws -> [Route] {
@@ -73,7 +84,22 @@ struct DemoConfiguration {
     private func protected(_ name: String, _ path: String, messages: [ProblemCode: String] = [:]) throws -> Route {
         Route(
             name: name, methods: ["GET"], pattern: try PathPattern(path), requiresAuthorization: true,
-            inject: [.apiToken, .bearer], messages: messages)
+            inject: [.apiToken, .bearer], messages: messages, onMissingSession: provider == nil ? .reject : .login)
+    }
+}
+
+/// The registration of the demo at an OpenID Provider.
+struct DemoProvider {
+    let name: String
+    let issuer: String
+    let clientID: String
+    let clientSecret: Secret
+
+    /// The mock API receives the token; it is for the user of the claim header only to see how that works.
+    var identity: IdentityConfiguration {
+        IdentityConfiguration(
+            name: name, issuer: issuer,
+            client: IdentityClientConfiguration(id: clientID, authentication: .basic(clientSecret)), tokensFor: [0])
     }
 }
 

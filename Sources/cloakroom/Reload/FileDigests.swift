@@ -52,13 +52,17 @@ struct ConfigFileSnapshot: Sendable, Unprintable {
 }
 
 extension LoadedConfig {
-    /// The files whose change triggers a reload: configuration, secrets, and TLS files of upstreams. TLS files of
-    /// listeners are not included; the listeners monitor them.
+    /// The files whose change triggers a reload: configuration, secrets, TLS files of upstreams and identities, and key
+    /// files of identities. TLS files of listeners are not included; the listeners monitor them.
     var watchedFiles: Set<String> {
         var files = Set(self.files)
         for tls in configuration.upstreams.compactMap(\.tls) {
             let certificate = tls.clientCertificate
             files.formUnion([tls.caFile, certificate?.certificateFile, certificate?.keyFile].compactMap(\.self))
+        }
+        for identity in configuration.identities {
+            if case .privateKey(let key) = identity.client.authentication { files.insert(key.keyFile) }
+            if let caFile = identity.caFile { files.insert(caFile) }
         }
         return files
     }

@@ -23,7 +23,9 @@ struct ReloadService: Service, Unprintable {
     ///   - onOutcome: Is called with each outcome, once for each change of the files and for each signal.
     init(
         sources: ConfigSources, running: ConfigFileSnapshot, state: ReloadState, triggers: AsyncStream<ReloadTrigger>,
-        check: @escaping @Sendable (GatewayConfiguration) -> [ConfigFinding] = { TLSFileChecks.findings(in: $0) },
+        check: @escaping @Sendable (GatewayConfiguration) -> [ConfigFinding] = {
+            ReferencedFileChecks.findings(in: $0)
+        },
         now: @escaping @Sendable () -> Timestamp = { .now },
         apply: @escaping @Sendable (GatewayConfiguration) async throws -> Void,
         onOutcome: @escaping @Sendable (ReloadOutcome) -> Void

@@ -1,5 +1,6 @@
 import CloakroomConfig
 import CloakroomCore
+import CloakroomIdentity
 import CloakroomProxy
 
 /// Performs reloads; holds the current configuration and the result of the last attempt.
@@ -115,11 +116,11 @@ struct Reloader: Unprintable {
     }
 }
 
-/// The configuration checks that need file access: the files for TLS.
-enum TLSFileChecks {
+/// The configuration checks that need file access: the files for TLS and the keys of clients at providers.
+enum ReferencedFileChecks {
     /// - Returns: Errors for invalid files, warnings for certificates that are not valid at the current time.
     static func findings(in configuration: GatewayConfiguration) -> [ConfigFinding] {
-        TLSFileValidator.findings(in: configuration, now: .now)
+        TLSFileValidator.findings(in: configuration, now: .now) + ClientKeyValidator.findings(in: configuration)
     }
 }
 

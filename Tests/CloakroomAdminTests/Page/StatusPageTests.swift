@@ -56,6 +56,28 @@ struct StatusPageTests {
         }
     }
 
+    @Test("Providers have a section of their own, which is absent without providers")
+    func identities() throws {
+        var made = made
+        #expect(!(try html(made)).contains("Identity providers"))
+        made.identities = [
+            IdentityStatus(
+                name: "company", issuer: "https://id.test/realm", condition: .down, keys: 3, skippedKeys: 1,
+                keysFetchedAt: SampleStatus.now - .seconds(90), findings: ["it signs with HS256 (change it)"],
+                lastFailure: .init(
+                    time: SampleStatus.now - .seconds(7), reason: "the metadata names another issuer",
+                    remedy: "copy issuer"))
+        ]
+        let html = try html(made)
+        for text in [
+            "Identity providers", "https://id.test/realm", ">Down", "1 unusable", "1\u{202F}min 30\u{202F}s ago",
+            "company: it signs with HS256 (change it)", "the metadata names another issuer; copy issuer",
+            "7\u{202F}s ago", "href=\"#identities\"",
+        ] {
+            #expect(html.contains(text), "\(text)")
+        }
+    }
+
     @Test("No external text becomes markup, in text or in an attribute")
     func escaping() throws {
         var made = made
@@ -72,6 +94,11 @@ struct StatusPageTests {
                         address: hostile, circuit: .open,
                         lastFailure: .init(time: SampleStatus.now, reason: hostile))
                 ])
+        ]
+        made.identities = [
+            IdentityStatus(
+                name: hostile, issuer: hostile, findings: [hostile],
+                lastFailure: .init(time: SampleStatus.now, reason: hostile, remedy: hostile))
         ]
         made.certificates = [
             CertificateStatus(listener: hostile, file: hostile, names: [hostile], notAfter: SampleStatus.now)

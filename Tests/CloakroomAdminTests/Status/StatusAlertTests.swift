@@ -59,6 +59,38 @@ struct StatusAlertTests {
                 ])
     }
 
+    @Test("A provider causes an alert for its condition, its mismatches and its failed logins")
+    func identity() {
+        var made = made
+        func texts(_ identity: IdentityStatus) -> [String] {
+            made.identities = [identity]
+            return made.document().alerts.map { "\($0.kind) \($0.severity): \($0.text)" }
+        }
+        var company = IdentityStatus(name: "company", issuer: "https://id.test", condition: .up)
+        company.lastFailure = .init(time: SampleStatus.now, reason: "the keys cannot be fetched", remedy: "check")
+        #expect(texts(company) == [])
+        company.condition = .stale
+        #expect(
+            texts(company) == [
+                "identity warning: The provider “company” cannot be reached: the keys cannot be fetched."
+                    + " Its earlier keys are used."
+            ])
+        company.condition = .down
+        company.findings = ["it does not support PKCE with S256 (enable it)"]
+        #expect(
+            texts(company) == [
+                "identity critical: Users cannot sign in at the provider “company”: the keys cannot be fetched.",
+                "identity warning: The provider “company”: it does not support PKCE with S256 (enable it).",
+            ])
+        for outcome in ["success", "denied", "expired", "failed", "store_error"] {
+            made.count("cloakroom_logins_total", [("identity", "company"), ("outcome", outcome)], 1)
+        }
+        #expect(
+            texts(IdentityStatus(name: "company", issuer: "https://id.test", condition: .up)) == [
+                "identity warning: 2 logins at the provider “company” failed because of a server-side error."
+            ])
+    }
+
     @Test("A successful reload causes no alert")
     func reload() {
         var made = made

@@ -129,6 +129,37 @@ struct StatusReporterTests {
         #expect(made.document().upstreams.first?.health == health)
     }
 
+    @Test("A provider has its condition, keys and last failure, and the numbers of its logins and logouts")
+    func identities() throws {
+        var made = made
+        made.identities = [
+            IdentityStatus(
+                name: "company", issuer: "https://id.test", condition: .stale, keys: 2, skippedKeys: 1,
+                keysFetchedAt: SampleStatus.now - .seconds(90),
+                lastFailure: .init(time: SampleStatus.now - .seconds(7), reason: "r", remedy: "m")),
+            IdentityStatus(name: "other", issuer: "https://other.test"),
+        ]
+        for (identity, outcome, count) in [
+            ("company", "success", 5), ("company", "unavailable", 2), ("company", "denied", 1), ("other", "success", 4),
+        ] {
+            made.count("cloakroom_logins_total", [("identity", identity), ("outcome", outcome)], Int64(count))
+        }
+        for (outcome, count) in [("success", 3), ("no_session", 2), ("rejected", 100)] {
+            made.count(
+                "cloakroom_provider_logouts_total", [("identity", "company"), ("outcome", outcome)], Int64(count))
+        }
+        let identities = made.document().identities
+        let company = try #require(identities.first)
+        #expect(identities.map(\.name) == ["company", "other"])
+        #expect(identities.map(\.state) == ["stale", "down"])
+        #expect(identities.map(\.keysAgeSeconds) == [90, nil])
+        #expect((company.keys, company.skippedKeys) == (2, 1))
+        #expect((company.loginsTotal, company.loginsRecent, company.loginsFailedRecent) == (8, 8, 2))
+        #expect(company.logoutsTotal == 5)
+        #expect(company.lastFailure?.secondsAgo == 7)
+        #expect(company.findings == nil)
+    }
+
     @Test("Sessions that only the store's server could count are not counted")
     func sessions() {
         made.gauge("cloakroom_sessions_active", [], 12)
@@ -174,7 +205,7 @@ struct StatusReporterTests {
         #expect(
             Set(document.keys) == [
                 "state", "concerns", "generated_at", "window_seconds", "process", "config", "readiness", "traffic",
-                "routes", "upstreams", "sign_ins", "sessions", "refreshes", "store", "certificates",
+                "routes", "upstreams", "identities", "sign_ins", "sessions", "refreshes", "store", "certificates",
                 "telemetry_drops", "wire_rejections",
             ])
         let process = try #require(document["process"] as? [String: Any])

@@ -9,6 +9,7 @@ struct SampleStatus: Sendable {
 
     var config = ConfigStatus(file: "cloakroom.yaml", hash: "0123456789ab", loadedAt: now - .seconds(600))
     var upstreams = [UpstreamStatus(name: "api", targets: [.init(address: "http://10.0.0.1:80", circuit: .closed)])]
+    var identities: [IdentityStatus] = []
     var certificates: [CertificateStatus] = []
     var isDraining = false
     var store = "memory"
@@ -16,9 +17,9 @@ struct SampleStatus: Sendable {
 
     var source: StatusDataSource {
         let isDraining = isDraining
-        let (config, upstreams, certificates) = (config, upstreams, certificates)
+        let (config, upstreams, identities, certificates) = (config, upstreams, identities, certificates)
         return StatusDataSource(
-            config: { config }, upstreams: { upstreams }, certificates: { certificates },
+            config: { config }, upstreams: { upstreams }, identities: { identities }, certificates: { certificates },
             isDraining: { isDraining }, store: store, version: "1.2.3", commit: "abcdef0")
     }
 

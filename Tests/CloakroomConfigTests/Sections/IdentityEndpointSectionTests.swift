@@ -104,6 +104,10 @@ struct IdentityEndpointSectionTests {
             ("signIn: { path: /a, credentials: oauth, method: PUT }", "method"),
             ("signIn: { path: /a, credentials: oauth, static: { grant_type: b } }", "static.grant_type"),
             ("signIn: { path: /a, credentials: form, static: { email: b } }", "static.email"),
+            ("signIn: { path: /a, credentials: oauth, static: { client_secret: k7Tq } }", "static.client_secret"),
+            ("signIn: { path: /a, credentials: json, static: { client_assertion: k7Tq } }", "static.client_assertion"),
+            ("signIn: { path: /a, credentials: form, static: { \"a\\u0001b\": c } }", "static.a\\u{1}b"),
+            ("signIn: { path: /a, credentials: form, static: { a: \"b\\r\\nc\" } }", "static.a"),
             ("signIn: { path: /a, credentials: form, members: { name: password } }", "members"),
             ("signIn: { path: /a, credentials: form, members: { name: \"\" } }", "members.name"),
             ("signIn: { path: /a, credentials: form, endsOn: [a] }", "endsOn"),
@@ -120,6 +124,25 @@ struct IdentityEndpointSectionTests {
         #expect(errors.count == 1, "\(errors)")
         #expect(errors.first?.contains("upstreams.api.signIn.\(key): ") == true, "\(errors)")
         #expect(errors.first?.hasPrefix("cloakroom.yaml:7:") == true, "\(errors)")
+    }
+
+    @Test("takes names of members with any visible characters")
+    func names() throws {
+        let upstream = try Self.upstream(
+            """
+            signIn:
+              path: /a
+              credentials: form
+              members: { name: "user[name]", password: "user[pass word]" }
+              static: { "user.realm": a, "a&b=c": "d&e=f", "n\u{e4}me": "%00+" }
+            """)
+        let signIn = try #require(upstream.signIn)
+        #expect(signIn.members == .init(name: "user[name]", password: "user[pass word]"))
+        #expect(
+            signIn.fixedMembers == [
+                .init(name: "user.realm", value: "a"), .init(name: "a&b=c", value: "d&e=f"),
+                .init(name: "n\u{e4}me", value: "%00+"),
+            ])
     }
 
     @Test(

@@ -16,7 +16,31 @@ struct VariableReferenceTests {
             "session.valkey.sentinelPassword"
         ),
         ({ ConfigFixture.good + "tracing: { otlp: { headers: ['x-key=\($0)'] } }\n" }, "tracing.otlp.headers"),
+        ({ call("signIn", $0) }, "upstreams.api.signIn.client.secret"),
+        ({ call("refresh", $0) }, "upstreams.api.refresh.client.secret"),
+        ({ call("revoke", $0) }, "upstreams.api.revoke.client.secret"),
+        ({ identity($0) }, "identities.company.client.secret"),
     ]
+
+    /// The configuration with a token call that has a client.
+    private static func call(_ name: String, _ secret: String) -> String {
+        let call = "\(name): { path: /token, credentials: oauth, client: { id: gateway, secret: '\(secret)' } }"
+        let signIn = "signIn: { path: /auth }"
+        return good(signIn, name == "signIn" ? call : "\(signIn)\n    \(call)")
+    }
+
+    private static func identity(_ secret: String) -> String {
+        ConfigFixture.good
+            + """
+            accounts: { publicURL: "http://127.0.0.1:8080" }
+            identities:
+              company:
+                issuer: http://127.0.0.1:9
+                client: { id: gateway, secret: '\(secret)' }
+                tokensFor: [api]
+
+            """
+    }
 
     private static func good(_ piece: String, _ other: String) -> String {
         ConfigFixture.good.replacingOccurrences(of: piece, with: other)
@@ -98,6 +122,20 @@ struct VariableReferenceTests {
                 $0.contains("upstreams.api.apiToken.value: must not be a published placeholder")
                     && !$0.contains(secret)
             }, "\(lines)")
+    }
+
+    @Test(
+        "Rule 42: a placeholder as client secret is rejected if other machines can connect, and the error names its issuer",
+        arguments: ["signIn", "refresh", "revoke"])
+    func clientSecret(call: String) throws {
+        let lines = try exposed(Self.call(call, "your-secret")).valueErrors()
+        #expect(lines.count == 2, "\(lines)")
+        #expect(
+            lines.contains {
+                $0.contains("upstreams.api.\(call).client.secret: must not be a published placeholder")
+                    && $0.contains("that the upstream issued") && !$0.contains("your-secret")
+            }, "\(lines)")
+        #expect(try ConfigFixture(Self.call(call, "your-secret")).valueErrors() == [])
     }
 
     @Test(

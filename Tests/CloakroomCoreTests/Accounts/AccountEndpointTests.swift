@@ -21,10 +21,22 @@ struct AccountEndpointTests {
         }
     }
 
-    @Test("accept a body only for sign-in, large enough for an address and a passphrase with every byte escaped")
+    @Test("accept a body only where one is needed: large enough for an address and a passphrase, every byte escaped")
     func bodyLimits() {
+        let limits: [AccountEndpoint: Int] = [.signIn: 1_024, .pageSignIn: 4_096, .backChannel: 16_384]
         for endpoint in AccountEndpoint.allCases {
-            #expect(endpoint.bodyLimit == (endpoint == .signIn ? 1_024 : 0), "\(endpoint)")
+            #expect(endpoint.bodyLimit == limits[endpoint, default: 0], "\(endpoint)")
         }
+    }
+
+    @Test("A browser without a session goes to the only provider, and to the page if there is a choice or a password")
+    func signInPath() {
+        func path(_ upstream: Int?, _ identities: [SignInSource]) -> String {
+            AccountsConfiguration(prefix: "/a", upstream: upstream, identities: identities).signInPath
+        }
+        #expect(path(nil, [.provider(0)]) == "/a/login")
+        #expect(path(nil, [.provider(1), .provider(0)]) == "/a/page")
+        #expect(path(0, [.provider(0), .upstream(0)]) == "/a/page")
+        #expect(path(0, []) == "/a/page")
     }
 }

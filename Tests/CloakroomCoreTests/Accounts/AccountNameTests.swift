@@ -94,6 +94,25 @@ struct AccountNameTests {
     }
 
     @Test(
+        "Rule 21: of kind text shares its throttle with names that differ in white space and invisible characters",
+        arguments: [
+            " jo", "jo ", "j o", "jo\u{a0}", "\u{3000}jo", "j\u{200b}o", "jo\u{ad}", "\u{feff}jo", "jo\u{2060}",
+            "j\u{202e}o", "jo\u{fe0f}", "jo\u{3164}", "j\u{34f}o", "\u{ff2a}\u{200d}o", "jo\u{e0020}",
+        ])
+    func invisible(name: String) throws {
+        let account = try Credentials(name: name, kind: .text, password: Secret("x")).account
+        let plain = AccountName(text: "jo")
+        #expect(account != plain)
+        #expect(account.throttleBytes == plain.throttleBytes)
+        #expect(account.throttleBytesWithoutMarks == plain.throttleBytesWithoutMarks)
+        // A user with such a name of their own resets nothing of the plain one.
+        #expect(!SignInThrottle.isFolded(account) && SignInThrottle.isFolded(plain))
+        #expect(
+            SignInThrottle.keys(account: account, address: "192.0.2.1", under: key)
+                .contains { $0.scope == .spelling })
+    }
+
+    @Test(
         "without marks is the same for spellings that many databases treat as equal",
         arguments: [
             ("j\u{f6}@example.com", "jo@example.com"), ("jo\u{308}@example.com", "jo@example.com"),

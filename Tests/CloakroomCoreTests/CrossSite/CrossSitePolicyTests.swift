@@ -10,14 +10,32 @@ struct CrossSitePolicyTests {
     /// Whether a request with these field lines is rejected. By default it is sent to a TLS listener.
     private func rejects(
         _ kind: CrossSitePolicy.RequestKind, _ fields: [String], host: String = "api.example.com",
-        isSecure: Bool = true, isTrusted: Bool = false, configuration: CrossSiteConfiguration = configuration
+        isSecure: Bool = true, isTrusted: Bool = false, configuration: CrossSiteConfiguration = configuration,
+        isNavigation: Bool = false
     ) throws -> Bool {
         var head = try RequestHead.with(lines: ["Host: \(host)"] + fields)
         let authority = try #require(head.fields.first).valueRange
         let summary = RequestHeaderPolicy(injectable: ["X-API-TOKEN"], cookie: SessionCookie(CookieConfiguration()))
             .apply(&head, isTrusted: isTrusted)
         return CrossSitePolicy(configuration)
-            .rejects(kind, head, summary: summary, at: .init(isSecure: isSecure, authority: authority))
+            .rejects(
+                kind, head, summary: summary, at: .init(isSecure: isSecure, authority: authority),
+                isNavigation: isNavigation)
+    }
+
+    @Test("A form that a browser submits needs no required field, but the same origin as everything else")
+    func forms() throws {
+        let configuration = CrossSiteConfiguration(requiredField: .init(name: "X-CSRF", value: "1"))
+        func rejects(_ fields: [String]) throws -> Bool {
+            try self.rejects(.unsafe, fields, configuration: configuration, isNavigation: true)
+        }
+        #expect(try !rejects(["Sec-Fetch-Site: same-origin"]))
+        #expect(try !rejects(["Origin: https://api.example.com"]))
+        #expect(try rejects(["Sec-Fetch-Site: cross-site", "X-CSRF: 1"]))
+        #expect(try rejects(["Sec-Fetch-Site: same-site"]))
+        #expect(try rejects(["Origin: https://evil.test"]))
+        #expect(try rejects(["Origin: null"]))
+        #expect(try self.rejects(.unsafe, ["Sec-Fetch-Site: same-origin"], configuration: configuration))
     }
 
     /// Whether an unsafe request with these field lines is rejected.

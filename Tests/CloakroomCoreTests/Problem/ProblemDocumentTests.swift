@@ -29,6 +29,16 @@ struct ProblemDocumentTests {
         #expect(try members(Problem(.unauthorized, reason: reason))["reason"] as? String == reason.rawValue)
     }
 
+    @Test("A document can name the path where the user removes the problem")
+    func login() throws {
+        let document = ProblemDocument(Problem(.stepUp), login: "/auth/login?for=\"a\"")
+        let bytes = document.prefix + Array("0123".utf8) + document.suffix
+        let members = try #require(try JSONSerialization.jsonObject(with: Data(bytes)) as? [String: Any])
+        #expect(members["login"] as? String == "/auth/login?for=\"a\"")
+        #expect(members["request_id"] as? String == "0123")
+        #expect(members.count == 7)
+    }
+
     @Test("Status, sentence and retry time can be set")
     func given() throws {
         let problem = Problem(.unreachable, status: 504, detail: "Later.", retryAfter: 7)

@@ -128,16 +128,17 @@ struct AuthDecisionTests {
             for source in [b, .unknown] {
                 for end in accessEnds {
                     let session = session(accessEnds: end, source: source)
-                    let access = route.access(source: a)
+                    let access = RouteAccess(
+                        requiresAuthorization: requiresAuthorization, inject: inject, source: a)
                     #expect(
                         AuthDecision.decide(access, at: 0, now: now, session: .active(session)) == .endSession(session))
-                    #expect(AuthDecision.permit(access, at: 0, refreshed: session) == nil)
+                    #expect(
+                        AuthDecision.decide(access, at: 0, refreshed: session, now: now) == .endSession(session))
                 }
             }
             let own = session(source: a)
-            #expect(
-                try permit(AuthDecision.decide(route.access(source: a), at: 0, now: now, session: .active(own)))
-                    .hasSession)
+            let access = RouteAccess(requiresAuthorization: requiresAuthorization, inject: inject, source: a)
+            #expect(try permit(AuthDecision.decide(access, at: 0, now: now, session: .active(own))).hasSession)
         }
     }
 
@@ -153,7 +154,7 @@ struct AuthDecisionTests {
     func afterRefresh() throws {
         let over = session("at once over", accessEnds: Timestamp(seconds: 1))
         let access = try route([.bearer], requiresAuthorization: true).access
-        let permit = try #require(AuthDecision.permit(access, at: 3, refreshed: over))
+        let permit = try permit(AuthDecision.decide(access, at: 3, refreshed: over, now: now))
         #expect(permit.authorization == over.authorization)
         #expect(permit.route == 3)
     }

@@ -102,6 +102,25 @@ struct SessionCookieTests {
         #expect(loopback.clearCookieValue == "sid=; Path=/; HttpOnly; SameSite=Lax; Max-Age=0")
     }
 
+    @Test("is persistent only where configured and requested, and never outlives its session")
+    func persistence() throws {
+        let now = Timestamp(seconds: 1_000)
+        func maxAge(_ persistence: CookieConfiguration.Persistence, isRequested: Bool, end: Timestamp) -> Duration? {
+            CookieConfiguration(persistence: persistence).maxAge(isRequested: isRequested, sessionEnd: end, now: now)
+        }
+        let end = now + .seconds(60)
+        for isRequested in [false, true] {
+            #expect(maxAge(.never, isRequested: isRequested, end: end) == nil)
+            #expect(maxAge(.always, isRequested: isRequested, end: end) == .seconds(60))
+            #expect(maxAge(.onRequest, isRequested: isRequested, end: end) == (isRequested ? .seconds(60) : nil))
+        }
+        // A session that has ended removes its cookie.
+        #expect(maxAge(.always, isRequested: true, end: Timestamp(seconds: 999)) == .zero)
+        #expect(maxAge(.always, isRequested: true, end: Timestamp(milliseconds: .max)).map { $0 > .zero } == true)
+        let value = cookie.setCookieValue(try ticket(Self.valueB), maxAge: .milliseconds(59_999))
+        #expect(value.hasSuffix("; Path=/; HttpOnly; Secure; SameSite=Strict; Max-Age=59"))
+    }
+
     @Test("Rules 29 and 52: is recognized in a Set-Cookie field of an upstream")
     func recognisesItself() throws {
         let ticket = try ticket(Self.valueA)

@@ -80,6 +80,22 @@ struct SessionTimeoutsTests {
         #expect(end(tokens(refresh: false, accessEnd: 120)) == start + .seconds(120))
     }
 
+    @Test("follow what the provider permits at a refresh, up to the absolute timeout")
+    func endOfProvider() {
+        let tokens = TokenSet(authorization: Secret("Bearer a"), refreshToken: Secret("r"), obtainedAt: start)
+        let session = Session(
+            key: SessionKey(1, 2, 3, 4), user: UserProfile(json: [], account: AccountName(email: "jo@example.com")),
+            tokens: tokens, createdAt: start, expiresAt: start + .seconds(100), lastUsedAt: start)
+        func end(_ seconds: Int64?) -> Timestamp {
+            timeouts.end(
+                of: session, refreshedWith: SessionUpdate(tokens: tokens, endsBy: seconds.map { start + .seconds($0) }))
+        }
+        #expect(end(nil) == start + .seconds(100))
+        #expect(end(50) == start + .seconds(50))
+        #expect(end(200) == start + .seconds(200))
+        #expect(end(4_000) == start + .seconds(3_600))
+    }
+
     @Test(
         "record at most one use per minute or tenth of the idle timeout, whichever is less",
         arguments: [(900, 60_000), (600, 60_000), (300, 30_000), (1, 100)] as [(Int64, Int64)])

@@ -49,7 +49,9 @@ struct RefreshScenario {
     @discardableResult
     mutating func waited() -> String { events { $0.waited(now: $1) } }
     @discardableResult
-    mutating func refreshed(_ tokens: String) -> String { events { $0.refreshed(Self.tokens(tokens), now: $1) } }
+    mutating func refreshed(_ tokens: String) -> String {
+        events { $0.refreshed(SessionUpdate(tokens: Self.tokens(tokens)), now: $1) }
+    }
     @discardableResult
     mutating func notRefreshed(_ kind: TokenClientError.Kind) -> String { events { $0.refreshFailed(kind, now: $1) } }
     @discardableResult
@@ -76,8 +78,8 @@ struct RefreshScenario {
         case .read: "read"
         case .wait(let pause): "wait \(pause.wholeMilliseconds)"
         case .refresh(let session): "refresh \(name(session.tokens))"
-        case .save(let tokens, let over, let lease):
-            "save \(name(tokens)) over \(over.version) under \(lease.fencingToken)"
+        case .save(let update, let over, let lease):
+            "save \(update.tokens.map(name) ?? "nothing") over \(over.version) under \(lease.fencingToken)"
         case .reject(let session, let lease): "reject \(session.version) under \(lease.fencingToken)"
         case .finish(let result, let lease): text(result) + (lease.map { ", release \($0.fencingToken)" } ?? "")
         }

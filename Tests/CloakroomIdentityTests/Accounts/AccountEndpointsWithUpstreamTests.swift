@@ -18,7 +18,8 @@ struct AccountEndpointsWithUpstreamTests {
                 let store = ScriptedStore(CallRecorder())
                 let observer = RecordingObserver()
                 let endpoints = AccountController(
-                    store: store, client: client, observer: observer, session: SessionConfiguration(),
+                    store: store, clients: TokenClients(signIn: (.unknown, client)), observer: observer,
+                    session: SessionConfiguration(),
                     accounts: AccountsConfiguration(), accounts: AccountHasher(Upstreams.accountKey))
                 return try await body(mock, endpoints, store, observer)
             }
@@ -90,7 +91,8 @@ struct AccountEndpointsWithUpstreamTests {
     private func statuses(_ port: Int, timeout: Duration) async throws -> [Int] {
         try await Upstreams.withClient(Upstreams.configuration(port: port), timeout: timeout) { client in
             let endpoints = AccountController(
-                store: ScriptedStore(CallRecorder()), client: client, observer: RecordingObserver(),
+                store: ScriptedStore(CallRecorder()), clients: TokenClients(signIn: (.unknown, client)),
+                observer: RecordingObserver(),
                 session: SessionConfiguration(), accounts: AccountsConfiguration(),
                 accounts: AccountHasher(Upstreams.accountKey))
             var request = signIn()
@@ -129,7 +131,8 @@ struct AccountEndpointsWithUpstreamTests {
             let (ticket, _) = try await store.create(
                 NewSession(user: signedIn.user, tokens: signedIn.tokens), now: now)
             let endpoints = AccountController(
-                store: store, client: client, observer: RecordingObserver(), session: SessionConfiguration(),
+                store: store, clients: TokenClients(signIn: (.unknown, client)), observer: RecordingObserver(),
+                session: SessionConfiguration(),
                 accounts: AccountsConfiguration(), accounts: AccountHasher(Upstreams.accountKey))
             var request = signIn()
             request.ticket = ticket

@@ -7,7 +7,8 @@ struct SessionRevokerTests {
     private let subject = AccountControllerFixture()
     private let origin = AuditContext(peer: "127.0.0.1")
     private var revoker: SessionRevoker {
-        let revocations = TokenRevocations(client: subject.client, observer: subject.observer, source: .unknown)
+        let revocations = TokenRevocations(
+            clients: TokenClients(signIn: (.unknown, subject.client)), observer: subject.observer)
         return SessionRevoker(
             sessions: subject.store, observer: subject.observer, source: { SessionSource(upstream: "api") },
             revoke: { revocations.revoke($0) })

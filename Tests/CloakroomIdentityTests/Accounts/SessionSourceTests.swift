@@ -62,7 +62,8 @@ struct SessionSourceTests {
 
     @Test("Rules 34 and 40: are not revoked at this upstream if ended by name, and the event reports this")
     func revocations() async throws {
-        let revocations = TokenRevocations(client: subject.client, observer: subject.observer, source: .unknown)
+        let revocations = TokenRevocations(
+            clients: TokenClients(signIn: (.unknown, subject.client)), observer: subject.observer)
         let (ticket, own) = try await subject.session()
         let foreignTicket = try await session()
         guard

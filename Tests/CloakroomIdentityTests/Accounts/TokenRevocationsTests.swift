@@ -15,6 +15,7 @@ struct TokenRevocationsTests {
             var isOpen = false
         }
 
+        let supportsRefresh = true
         private let state = Mutex(State())
         var most: Int { state.withLock { $0.most } }
         var running: Int { state.withLock { $0.running } }
@@ -52,14 +53,14 @@ struct TokenRevocationsTests {
         }
 
         func refresh(
-            _ tokens: TokenSet, traceparent: String?, now: Timestamp
-        ) async throws(TokenClientError) -> TokenSet {
+            _ session: Session, traceparent: String?, now: Timestamp
+        ) async throws(TokenClientError) -> SessionUpdate {
             throw TokenClientError(.unreachable, in: .refresh)
         }
 
-        func user(
-            _ tokens: TokenSet, replacing previous: TokenSet?, traceparent: String?
-        ) async throws(TokenClientError) -> [UInt8]? { nil }
+        func updatedUser(
+            of session: Session, replacing previous: TokenSet, traceparent: String?
+        ) async throws(TokenClientError) -> SessionUpdate? { nil }
     }
 
     private let client = SlowClient()
@@ -77,7 +78,7 @@ struct TokenRevocationsTests {
     @Test("Rule 40: runs with limited concurrency and a bounded queue; overflow is reported, and no caller waits")
     func bounds() async {
         let revocations = TokenRevocations(
-            client: client, observer: observer, source: .unknown, mostAtOnce: 2, mostWaiting: 5)
+            clients: TokenClients(signIn: (.unknown, client)), observer: observer, mostAtOnce: 2, mostWaiting: 5)
         #expect(revocations.revoke((0..<8).map(ended)) == .revoking)
         await until { client.running == 2 }
         #expect(observer.all == (5..<8).map { .revokeFailed(SessionID($0)) })
@@ -89,7 +90,7 @@ struct TokenRevocationsTests {
 
     @Test("Rule 40: shuts down in bounded time despite a call without a response, and accepts nothing afterwards")
     func finish() async {
-        let revocations = TokenRevocations(client: client, observer: observer, source: .unknown)
+        let revocations = TokenRevocations(clients: TokenClients(signIn: (.unknown, client)), observer: observer)
         _ = revocations.revoke([ended(1)])
         await until { client.running == 1 }
         await revocations.finish(within: .milliseconds(20))
@@ -101,7 +102,7 @@ struct TokenRevocationsTests {
     @Test("Rule 40: processes the pending revocations at a reload, and accepts nothing afterwards")
     func drain() async {
         let revocations = TokenRevocations(
-            client: client, observer: observer, source: .unknown, mostAtOnce: 2, mostWaiting: 100)
+            clients: TokenClients(signIn: (.unknown, client)), observer: observer, mostAtOnce: 2, mostWaiting: 100)
         _ = revocations.revoke((0..<100).map(ended))
         await until { client.running == 2 }
         async let drained: Void = revocations.drain(within: .seconds(30))
@@ -114,7 +115,7 @@ struct TokenRevocationsTests {
 
     @Test("Rule 40: a stop ends the wait for revocations pending at a reload")
     func cancelledDrain() async {
-        let revocations = TokenRevocations(client: client, observer: observer, source: .unknown)
+        let revocations = TokenRevocations(clients: TokenClients(signIn: (.unknown, client)), observer: observer)
         _ = revocations.revoke([ended(1)])
         await until { client.running == 1 }
         let start = ContinuousClock.now
@@ -127,7 +128,7 @@ struct TokenRevocationsTests {
 
     @Test("Rule 40: if one of several sessions cannot be opened, none is reported as revoked")
     func mixed() {
-        let revocations = TokenRevocations(client: client, observer: observer, source: .unknown)
+        let revocations = TokenRevocations(clients: TokenClients(signIn: (.unknown, client)), observer: observer)
         #expect(revocations.revoke([ended(1), EndedSession(id: SessionID(2), opened: nil)]) == .notRevokedSealed)
         client.open()
     }

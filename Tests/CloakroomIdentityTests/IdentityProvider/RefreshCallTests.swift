@@ -168,6 +168,13 @@ struct RefreshCallTests {
             .bytesThenClose("HTTP/1.1 401 Unauthorized\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"err\r\n"),
         ] {
             #expect(try await refresh([act], timeout: .seconds(2)).kind == .invalidResponse)
+            for credentials in [IdentityEndpointConfiguration.CredentialFormat.bearer, .oauth] {
+                let call = try await refresh([act], timeout: .seconds(2)) {
+                    $0.refresh = IdentityEndpointConfiguration(
+                        path: "/auth/refresh", credentials: credentials, endsOn: ["any400"])
+                }
+                #expect(call.kind == .invalidResponse)
+            }
         }
     }
 

@@ -19,16 +19,17 @@ struct AccountControllerFixture {
     init(
         messages: [ProblemCode: String] = [:], cookie: CookieConfiguration = CookieConfiguration(),
         isThrottled: Bool = true,
-        signInsPerAddress: Int = 100, maxSessionsPerAccount: Int = 100, tracer: (any Tracer)? = nil
+        signInsPerAddress: Int = 100, maxSessionsPerAccount: Int = 100, page: SignInPage? = nil,
+        tracer: (any Tracer)? = nil
     ) {
         store = ScriptedStore(journal)
         client = ScriptedClient(journal, signIn: .success(Self.signedIn("1")))
         endpoints = AccountController(
-            store: store, client: client, observer: observer,
+            store: store, clients: TokenClients(signIn: (.unknown, client)), observer: observer,
             session: SessionConfiguration(maxSessionsPerAccount: maxSessionsPerAccount, cookie: cookie),
             accounts: AccountsConfiguration(
                 messages: messages, isThrottled: isThrottled, signInsPerAddress: signInsPerAddress),
-            accounts: AccountHasher(Upstreams.accountKey), tracer: tracer)
+            accounts: AccountHasher(Upstreams.accountKey), page: page, tracer: tracer)
     }
 
     static func signedIn(_ number: String, account: AccountName = account) -> SignInResult {
@@ -118,6 +119,6 @@ extension AccountResponse {
     /// All parts of the response that reach a client, as text.
     var everything: String {
         let problem = problem.map { "\($0.title) \($0.detail) \($0)" } ?? ""
-        return "\(status) " + fields.map { "\($0.name): \($0.value)\n" }.joined() + (json ?? "") + problem
+        return "\(status) " + fields.map { "\($0.name): \($0.value)\n" }.joined() + (json ?? html ?? "") + problem
     }
 }

@@ -9,13 +9,14 @@ struct RefresherFixture {
 
     let time = ManualTime()
     let store = ScriptedStore(CallRecorder())
-    let client = RotatingClient()
+    let client: RotatingClient
     let observer = RecordingObserver()
     let refresher: TokenRefresher
 
     init(supportsRefresh: Bool = true, bounds: RefreshLimits = RefreshLimits(), tracer: (any Tracer)? = nil) {
+        client = RotatingClient(supportsRefresh: supportsRefresh)
         refresher = TokenRefresher(
-            store: store, client: client, observer: observer, supportsRefresh: supportsRefresh, limits: Self.limits,
+            store: store, clients: TokenClients(signIn: (.unknown, client)), observer: observer, limits: Self.limits,
             bounds: bounds, clock: { [time] in time.now }, tracer: tracer,
             sleep: { [time] in try await time.sleep(for: $0) })
     }
@@ -61,5 +62,7 @@ extension RefreshOutcome {
     var unavailable: [Int]? {
         if case .unavailable(let status, let retryAfter) = self { [status, retryAfter] } else { nil }
     }
+    /// The seconds of ``RefreshOutcome/misconfigured(retryAfter:)``.
+    var misconfigured: Int? { if case .misconfigured(let retryAfter) = self { retryAfter } else { nil } }
     var storeRetryAfter: Int? { if case .storeUnavailable(let retryAfter) = self { retryAfter } else { nil } }
 }

@@ -8,6 +8,8 @@ final class RotatingClient: TokenClient {
         var held: [CheckedContinuation<Void, Never>] = []
         var failures: [TokenClientError.Kind] = []
         var user: Result<[UInt8]?, TokenClientError> = .success(nil)
+        var provenance: SessionProvenance?
+        var userProvenance: SessionProvenance?
         var life: Duration? = .seconds(300)
         var given = 0
         var refreshed: [Secret?] = []
@@ -19,6 +21,9 @@ final class RotatingClient: TokenClient {
     }
 
     private let state = Mutex(State())
+    let supportsRefresh: Bool
+
+    init(supportsRefresh: Bool = true) { self.supportsRefresh = supportsRefresh }
 
     /// The refresh tokens that were presented.
     var refreshed: [Secret?] { state.withLock { $0.refreshed } }
@@ -45,16 +50,20 @@ final class RotatingClient: TokenClient {
     func fail(_ kinds: TokenClientError.Kind...) { state.withLock { $0.failures += kinds } }
     /// Sets the lifetime of the access tokens issued from now on.
     func giveLife(_ life: Duration?) { state.withLock { $0.life = life } }
+    /// Sets what refreshes state from now on.
+    func state(provenance: SessionProvenance) { state.withLock { $0.provenance = provenance } }
+    /// Sets what the provider states about the user from now on, after a refresh.
+    func state(user provenance: SessionProvenance?) { state.withLock { $0.userProvenance = provenance } }
     func respondWithUser(_ result: Result<[UInt8]?, TokenClientError>) { state.withLock { $0.user = result } }
     /// Called while the user is being fetched.
     func onUser(_ body: @escaping @Sendable () async -> Void) { state.withLock { $0.onUser = body } }
 
     func refresh(
-        _ tokens: TokenSet, traceparent: String?, now: Timestamp
-    ) async throws(TokenClientError) -> TokenSet {
+        _ session: Session, traceparent: String?, now: Timestamp
+    ) async throws(TokenClientError) -> SessionUpdate {
         await withCheckedContinuation { continuation in
             let goesOn = state.withLock { state in
-                state.refreshed.append(tokens.refreshToken)
+                state.refreshed.append(session.tokens.refreshToken)
                 state.traceparents.append(traceparent)
                 if state.isHeld { state.held.append(continuation) }
                 return !state.isHeld
@@ -65,24 +74,27 @@ final class RotatingClient: TokenClient {
         if let failure { throw TokenClientError(failure, in: .refresh) }
         return state.withLock { state in
             state.given += 1
-            return TokenSet(
-                authorization: Secret("Bearer canary-renewed-\(state.given)"),
-                refreshToken: Secret("canary-successor-\(state.given)"),
-                accessTokenExpiresAt: state.life.map { now + $0 }, obtainedAt: now)
+            return SessionUpdate(
+                tokens: TokenSet(
+                    authorization: Secret("Bearer canary-renewed-\(state.given)"),
+                    refreshToken: Secret("canary-successor-\(state.given)"),
+                    accessTokenExpiresAt: state.life.map { now + $0 }, obtainedAt: now),
+                provenance: state.provenance)
         }
     }
 
-    func user(
-        _ tokens: TokenSet, replacing previous: TokenSet?, traceparent: String?
-    ) async throws(TokenClientError) -> [UInt8]? {
-        let (result, onUser) = state.withLock { state in
+    func updatedUser(
+        of session: Session, replacing previous: TokenSet, traceparent: String?
+    ) async throws(TokenClientError) -> SessionUpdate? {
+        let (result, onUser, provenance) = state.withLock { state in
             state.userCalls += 1
-            state.replaced.append(previous?.refreshToken)
+            state.replaced.append(previous.refreshToken)
             state.traceparents.append(traceparent)
-            return (state.user, state.onUser)
+            return (state.user, state.onUser, state.userProvenance)
         }
         await onUser?()
-        return try result.get()
+        if let provenance { return SessionUpdate(provenance: provenance) }
+        return try result.get().map { SessionUpdate(userJSON: $0) }
     }
 
     func revoke(_ tokens: TokenSet, traceparent: String?) async throws(TokenClientError) {

@@ -19,6 +19,7 @@ final class ScriptedClient: TokenClient {
         var traceparents: [String?] = []
     }
 
+    let supportsRefresh = true
     private let state: Mutex<State>
     private let journal: CallRecorder
 
@@ -48,25 +49,25 @@ final class ScriptedClient: TokenClient {
     }
 
     func refresh(
-        _ tokens: TokenSet, traceparent: String?, now: Timestamp
-    ) async throws(TokenClientError) -> TokenSet {
-        journal.note("refresh \(String(decoding: tokens.refreshToken?.bytes ?? [], as: UTF8.self))")
+        _ session: Session, traceparent: String?, now: Timestamp
+    ) async throws(TokenClientError) -> SessionUpdate {
+        journal.note("refresh \(String(decoding: session.tokens.refreshToken?.bytes ?? [], as: UTF8.self))")
         let result = state.withLock { state in
             state.traceparents.append(traceparent)
             return state.refresh
         }
-        return try result.get()
+        return SessionUpdate(tokens: try result.get())
     }
 
-    func user(
-        _ tokens: TokenSet, replacing previous: TokenSet?, traceparent: String?
-    ) async throws(TokenClientError) -> [UInt8]? {
+    func updatedUser(
+        of session: Session, replacing previous: TokenSet, traceparent: String?
+    ) async throws(TokenClientError) -> SessionUpdate? {
         journal.note("user")
         let result = state.withLock { state in
             state.traceparents.append(traceparent)
             return state.user
         }
-        return try result.get()
+        return try result.get().map { SessionUpdate(userJSON: $0) }
     }
 
     func revoke(_ tokens: TokenSet, traceparent: String?) async throws(TokenClientError) {
@@ -86,8 +87,13 @@ final class RecordingObserver: AccountObserver {
     var all: [AccountEvent] {
         events.withLock { events in
             events.map { event in
-                guard case .signIn(let outcome, let hash, _) = event else { return event }
-                return .signIn(outcome: outcome, accountHash: hash, duration: .zero)
+                switch event {
+                case .signIn(let outcome, let hash, _):
+                    .signIn(outcome: outcome, accountHash: hash, duration: .zero)
+                case .login(let outcome, let identity, let reason, let hash, _):
+                    .login(outcome, identity: identity, reason: reason, accountHash: hash, duration: .zero)
+                default: event
+                }
             }
         }
     }

@@ -5,7 +5,7 @@ import Synchronization
 /// absolute one.
 final class ScriptedStore: SessionStore {
     enum Operation: Hashable, Sendable {
-        case create, load, end, list, endAll, lease, save, reject, throttle
+        case create, load, end, list, endAll, lease, save, reject, throttle, mark
     }
 
     private struct State {
@@ -15,6 +15,7 @@ final class ScriptedStore: SessionStore {
         var fences: [SessionKey: UInt64] = [:]
         var throttle: [ThrottleKey: ThrottleState] = [:]
         var lifetimes: [Duration] = []
+        var marks: [MarkKey: Timestamp] = [:]
         var failures: [Operation: SessionStoreError.Kind] = [:]
         var isRemote = false
         /// Whether the tokens of sessions that are ended by name stay sealed.
@@ -83,9 +84,11 @@ final class ScriptedStore: SessionStore {
         try check(.create)
         var generator = SystemRandomNumberGenerator()
         let ticket = SessionTicket(using: &generator)
+        let end = now + .seconds(8 * 3_600)
         let session = Session(
             key: SessionKey(generator.next(), 0, 0, 0), user: new.user, tokens: new.tokens, client: new.client,
-            source: new.source, createdAt: now, expiresAt: now + .seconds(8 * 3_600), lastUsedAt: now)
+            source: new.source, provenance: new.provenance, createdAt: now, expiresAt: min(end, new.endsBy ?? end),
+            lastUsedAt: now)
         state.withLock { $0.sessions[ticket] = session }
         journal.note("create")
         return (ticket, session)
@@ -122,6 +125,25 @@ final class ScriptedStore: SessionStore {
         try check(.endAll)
         return end(reason) {
             ($1.user.account == account || $1.user.name == account) && $1.id != kept && $1.expiresAt > now
+        }.map(ended)
+    }
+
+    func takeAll(
+        of account: AccountName, createdBefore: Timestamp, reason: SessionEndReason, now: Timestamp
+    ) async throws(SessionStoreError) -> [EndedSession] {
+        try check(.endAll)
+        return end(reason) {
+            ($1.user.account == account || $1.user.name == account) && $1.createdAt < createdBefore
+                && $1.expiresAt > now
+        }.map(ended)
+    }
+
+    func takeAll(
+        of session: ProviderSession, account: AccountName?, reason: SessionEndReason, now: Timestamp
+    ) async throws(SessionStoreError) -> [EndedSession] {
+        try check(.endAll)
+        return end(reason) {
+            $1.provenance?.session == session && (account == nil || $1.user.account == account) && $1.expiresAt > now
         }.map(ended)
     }
 
@@ -201,6 +223,22 @@ final class ScriptedStore: SessionStore {
             if new != nil { state.lifetimes.append(lifetime) }
             return true
         }
+    }
+
+    // MARK: - Marks
+
+    func setMark(_ key: MarkKey, lifetime: Duration, now: Timestamp) async throws(SessionStoreError) -> Bool {
+        try check(.mark)
+        return state.withLock { state in
+            if let end = state.marks[key], now < end { return false }
+            state.marks[key] = now + lifetime
+            return true
+        }
+    }
+
+    func hasMark(_ keys: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Bool {
+        try check(.mark)
+        return state.withLock { state in keys.contains { state.marks[$0].map { now < $0 } ?? false } }
     }
 
     // MARK: -

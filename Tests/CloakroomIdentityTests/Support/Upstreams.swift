@@ -4,7 +4,7 @@ import CloakroomTLS
 import NIOPosix
 import Tracing
 
-extension TokenClient {
+extension UpstreamTokenClient {
     /// Fetches the user's data without replaced tokens.
     func user(_ tokens: TokenSet, traceparent: String?) async throws(TokenClientError) -> [UInt8]? {
         try await user(tokens, replacing: nil, traceparent: traceparent)

@@ -102,6 +102,14 @@ struct RefreshBackoffTests {
         #expect(coolOff.result(at: now + .seconds(4)) == nil)
     }
 
+    @Test("keeps the kind of the failure")
+    func kind() {
+        var coolOff = RefreshBackoff()
+        coolOff.note(.misconfigured(retryAfter: 1), spread: 0, now: now)
+        coolOff.note(.misconfigured(retryAfter: 1), spread: 0, now: now)
+        #expect(coolOff.result(at: now)?.misconfigured == 2)
+    }
+
     @Test("does not grow with store failures, which have their own retries")
     func store() {
         var coolOff = RefreshBackoff()

@@ -143,7 +143,7 @@ struct TokenRefreshWaitingTests {
         let (ticket, session) = try await test.session()
         let hold = RotatingClient()
         hold.hold()
-        test.client.onUser { _ = try? await hold.refresh(session.tokens, traceparent: nil, now: session.createdAt) }
+        test.client.onUser { _ = try? await hold.refresh(session, traceparent: nil, now: session.createdAt) }
         let first = try #require(await test.refresh(session, ticket).session)
         await until { hold.refreshed.count == 1 }
         // The refresh is still fetching the user. A request with the old tokens gets the new ones, and no second

@@ -92,10 +92,10 @@ struct TokenRefresherTests {
         let (ticket, session) = try await test.session()
         for seconds in [1, 2, 4] {
             test.client.fail(.misconfigured(reason))
-            #expect(await test.refresh(session, ticket).unavailable == [502, seconds])
+            #expect(await test.refresh(session, ticket).misconfigured == seconds)
             await test.settle()
             // No request is sent to the upstream before that.
-            #expect(await test.refresh(session, ticket).unavailable == [502, seconds])
+            #expect(await test.refresh(session, ticket).misconfigured == seconds)
             test.time.advance(by: .seconds(seconds))
         }
         #expect(test.client.refreshed.count == 3)
@@ -260,7 +260,7 @@ struct TokenRefresherTests {
     @Test("waits for another replica's refresh and uses its result")
     func replicas() async throws {
         let other = TokenRefresher(
-            store: test.store, client: test.client, observer: test.observer, supportsRefresh: true,
+            store: test.store, clients: TokenClients(signIn: (.unknown, test.client)), observer: test.observer,
             limits: RefresherFixture.limits, clock: { [time = test.time] in time.now },
             sleep: { [time = test.time] in try await time.sleep(for: $0) })
         let (ticket, session) = try await test.session()

@@ -58,8 +58,7 @@ struct TokenRefresherWithUpstreamTests {
             try await Upstreams.withClient(Upstreams.configuration(port: mock.port), timeout: timeout) { client in
                 let store = ScriptedStore(CallRecorder())
                 let refresher = TokenRefresher(
-                    store: store, client: client, observer: RecordingObserver(),
-                    supportsRefresh: client.supportsRefresh,
+                    store: store, clients: TokenClients(signIn: (.unknown, client)), observer: RecordingObserver(),
                     limits: RefreshTimeouts(TimeoutsConfiguration(identity: timeout)), clock: { Self.now })
                 let result = try await body(Room(mock: mock, client: client, store: store, refresher: refresher))
                 await refresher.shutdown()

@@ -76,7 +76,8 @@ struct AccountSpansTests {
             try await Upstreams.withClient(Upstreams.configuration(port: mock.port), tracer: spans.tracer) { client in
                 let tested = AccountControllerFixture(tracer: spans.tracer)
                 let endpoints = AccountController(
-                    store: tested.store, client: client, observer: tested.observer, session: SessionConfiguration(),
+                    store: tested.store, clients: TokenClients(signIn: (.unknown, client)), observer: tested.observer,
+                    session: SessionConfiguration(),
                     accounts: AccountsConfiguration(), accounts: AccountHasher(Upstreams.accountKey),
                     tracer: spans.tracer)
                 var request = AccountRequest(

@@ -206,7 +206,7 @@ struct CrossSiteTests {
         try await setup.run { gateway in
             let client = try await gateway.client()
             let paths = [
-                ("POST", "/auth"), ("DELETE", "/auth"), ("DELETE", "/auth/sessions"),
+                ("POST", "/auth"), ("POST", "/auth/page"), ("DELETE", "/auth"), ("DELETE", "/auth/sessions"),
                 ("DELETE", "/auth/sessions/0123456789abcdef"),
             ]
             for (method, path) in paths {
@@ -225,10 +225,10 @@ struct CrossSiteTests {
                 #expect(try await client.exchange(Self.ask(method, path, [Self.ours])).status == 200)
                 #expect(try await client.exchange(Self.ask(method, path, [])).status == 200)
             }
-            for path in ["/auth", "/auth/sessions"] {
+            for path in ["/auth", "/auth/sessions", "/auth/page"] {
                 #expect(try await client.exchange(Ask.get(path, cookie, Self.evil)).status == 200)
             }
-            #expect(asked.withLock { $0.count } == 10)
+            #expect(asked.withLock { $0.count } == 13)
         }
     }
 
@@ -243,7 +243,7 @@ struct CrossSiteTests {
             for request in [
                 Ask.get("/private/a", cookie), Ask.get("/private/a", cookie, "X-CSRF: 2"),
                 Ask.post("/private/a", cookie), Ask.get("/auth", cookie), Ask.post("/auth"),
-                Ask.post("/private/a", cookie, "X-CSRF: 1", Self.evil),
+                Ask.post("/private/a", cookie, "X-CSRF: 1", Self.evil), Ask.post("/auth/page", Self.evil),
             ] {
                 let response = try await client.exchange(request)
                 #expect(response.status == 403)
@@ -254,6 +254,8 @@ struct CrossSiteTests {
                 Ask.get("/private/a", cookie, "x-csrf: 1"), Ask.post("/private/a", cookie, "X-CSRF: 1", Self.ours),
                 Ask.get("/auth", cookie, "X-CSRF: 1"), Ask.get("/auth"), Ask.post("/auth", "X-CSRF: 1"),
                 Ask.get("/public/a", cookie),
+                // The sign-in page: neither a link nor a form can send the field.
+                Ask.get("/auth/page", cookie), Ask.post("/auth/page", cookie, Self.ours),
             ] {
                 #expect(try await client.exchange(request).status == 200)
             }

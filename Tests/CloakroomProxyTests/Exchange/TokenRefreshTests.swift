@@ -48,6 +48,23 @@ struct TokenRefreshTests {
         }
     }
 
+    @Test(
+        "Identity rule 25: a 401 that demands another authentication is passed to the client (RFC 9470 §4)")
+    func stepUpOfUpstreamIsNoRefresh() async throws {
+        let pair = Self.pair()
+        let challenge = #"Bearer error="insufficient_user_authentication", acr_values="urn:example:mfa", max_age="600""#
+        let stepUp = "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: \(challenge)\r\nContent-Length: 2\r\n\r\nno"
+        let (setup, refresher) = Self.setup([.request, .send(stepUp)], [.request, .send(Reply.ok)], pair: pair)
+        try await setup.run { gateway in
+            let client = try await gateway.client()
+            let response = try await client.exchange(Ask.get("/private/a", FakeSessions.cookie(pair.ticket)))
+            #expect(response.status == 401)
+            #expect(response["WWW-Authenticate"] == challenge)
+            #expect(gateway.upstream.requests.count == 1)
+            #expect(refresher.calls.isEmpty)
+        }
+    }
+
     @Test("A second consecutive 401 is passed to the client: a request is replayed at most once")
     func rejectedTwice() async throws {
         let pair = Self.pair()
@@ -254,6 +271,23 @@ struct TokenRefreshTests {
             #expect(response.status == status)
             #expect(response.code == "unreachable")
             #expect(response["Retry-After"] == "7")
+            #expect(response.values("Set-Cookie").isEmpty)
+        }
+    }
+
+    @Test("A refresh that the upstream rejects for the gateway's own fault is 502 with Retry-After, and never 401")
+    func misconfigured() async throws {
+        let pair = Self.pair()
+        let sessions = FakeSessions()
+        sessions.add((pair.ticket, pair.stale))
+        let setup = GatewaySetup([.request, .send(Self.rejected)]).with(\.sessions, sessions)
+            .with(\.refresher, FakeRefresher { _, _ in .misconfigured(retryAfter: 3) })
+        try await setup.run { gateway in
+            let client = try await gateway.client()
+            let response = try await client.exchange(Ask.get("/private/a", FakeSessions.cookie(pair.ticket)))
+            #expect(response.status == 502)
+            #expect(response.code == "identity_misconfigured")
+            #expect(response["Retry-After"] == "3")
             #expect(response.values("Set-Cookie").isEmpty)
         }
     }

@@ -153,6 +153,22 @@ extension FakeSessions {
         []
     }
 
+    func takeAll(of account: AccountName, createdBefore: Timestamp, reason: SessionEndReason, now: Timestamp)
+        async throws(SessionStoreError) -> [EndedSession]
+    {
+        []
+    }
+
+    func takeAll(of session: ProviderSession, account: AccountName?, reason: SessionEndReason, now: Timestamp)
+        async throws(SessionStoreError) -> [EndedSession]
+    {
+        []
+    }
+
+    func setMark(_ key: MarkKey, lifetime: Duration, now: Timestamp) async throws(SessionStoreError) -> Bool { true }
+
+    func hasMark(_ keys: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Bool { false }
+
     func throttleStates(_ keys: [ThrottleKey], now: Timestamp) async throws(SessionStoreError) -> [ThrottleState?] {
         keys.map { _ in nil }
     }

@@ -63,6 +63,7 @@ struct RunningGateway: Sendable {
 struct GatewaySetup: Sendable {
     var sessions = FakeSessions()
     var refresher: any TokenRefreshing = FakeRefresher()
+    var exchanger: any TokenExchanging = NoTokenExchange()
     var endpoints: any AccountEndpointHandler = FakeEndpoints()
     var settings: TelemetrySettings
     var tracer: (any Tracer)?
@@ -148,7 +149,8 @@ struct GatewaySetup: Sendable {
         -> ConfigSnapshot
     {
         try ConfigSnapshot(
-            configuration: configuration, sessions: sessions, refresher: refresher, accountEndpoints: endpoints,
+            configuration: configuration, sessions: sessions, refresher: refresher, exchanger: exchanger,
+            accountEndpoints: endpoints,
             telemetry: telemetry, tracer: tracer, logger: logger, resolver: resolver)
     }
 

@@ -120,6 +120,22 @@ struct SQLiteRecordStoreTests {
         #expect(try await store.remove(record.key.id, reason: .revoked, condition: nil, now: start) == .notFound)
     }
 
+    @Test("are kept as long as their last replacement asks for")
+    func replacementExtends() async throws {
+        let directory = try SQLiteTestDirectory(now: SampleRecord.end)
+        let store = directory.store()
+        for number in 1...2 as ClosedRange<UInt64> { _ = try await store.insert(SampleRecord.record(number)) }
+        let next = SampleRecord.record(1, version: 2)
+        let longer = SampleRecord.end + .seconds(60)
+        #expect(try await store.replace(next, keepUntil: longer, fence: nil, now: start) == .done)
+        let last = SampleRecord.record(1, version: 3)
+        #expect(try await store.replace(last, keepUntil: start, fence: nil, now: start) == .done)
+        try await store.whileRunning { _ in
+            try await eventually("the other one is deleted") { store.count == 1 }
+            #expect(try await store.read(last) == .record(last))
+        }
+    }
+
     private func insert(_ numbers: Range<Int>, into store: SQLiteRecordStore) async throws {
         try await withThrowingTaskGroup(of: Bool.self) { group in
             for number in numbers {

@@ -24,6 +24,25 @@ struct ResealedSessionTests: SealedStoreSuite {
         #expect(ended.count == 2)
     }
 
+    @Test("finds the sessions of a provider under all secrets, and keeps their provenance when it reseals them")
+    func rotationOfProviders() async throws {
+        let old = store(secrets: SealingKeyring(Sample.olderSecret))
+        let both = store(secrets: SealingKeyring(Sample.secret, older: [Sample.olderSecret]))
+        let (ticket, made) = try await old.create(Sample.new(Sample.provenance(1)), now: start)
+        let (silent, _) = try await old.create(Sample.new(Sample.provenance(1)), now: start)
+        let before = server.record(made.id)?.provider
+        #expect(try await both.lookup(ticket, at: start).session?.provenance == Sample.provenance(1))
+        #expect(server.record(made.id)?.version == 2)
+        #expect(server.record(made.id)?.provider != before)
+        let new = store(secrets: SealingKeyring(Sample.secret))
+        #expect(try await new.lookup(ticket, at: start).session?.provenance == Sample.provenance(1))
+        let session = ProviderSession(issuer: Sample.issuer, id: "sid-1")
+        let account = Sample.provenance(1).account
+        let ended = try await both.takeAll(of: session, account: account, reason: .revoked, now: start)
+        #expect(ended.count == 2)
+        for ticket in [ticket, silent] { #expect(try await both.lookup(ticket, at: start).reason == .revoked) }
+    }
+
     @Test("does not conflict with a token refresh when it reseals")
     func rotationUnderLease() async throws {
         let old = store(secrets: SealingKeyring(Sample.olderSecret))

@@ -118,6 +118,103 @@ struct SessionFormatTests {
         }
     }
 
+    private static let contents3 =
+        "030d9ed032f251641333d45cfe8807d60cd726b5e9c59dff669a1093b873e1f75492d7bf3dcd86fb62a35fab76d89b57"
+        + "078aad60f42d9e941a1121771a49826f0d790113af2671dcc875575c77f7ce58f622b03d5efea4382f666a5638a9bc03"
+        + "15c3fb7e5a5a4c3d4b27bf878a7688b77cb60fea96fb1ec1c93b419281e2ec1bfc06b1ce293ca724e9ceae73144803ff"
+        + "19004cff20b71ff6aeacf80c806fbca27bc434100f6be43ff90ca07f1cad835be4eb2f23924d5cb250f7fbf5061f4450"
+        + "aa94dffd3849bb420c97d0543c3a91bf229d9171ce4e616340796ac298d9ff0563b6ce98d4847ae97840eab614a5d201"
+        + "35fc4ce6c283b9bf794bfb97ef306af143fe0b0537f34b6f13389b33af6645e5fe8c9266ef58ffb93ad55997840719c6"
+        + "7fc1be01c92f3d19be2194ee5cde0b394503b384ef37ef7866acff0ad29392de9b19697ebe13899fe85846e3"
+    private static let client3 =
+        "020d9ed0323c2bf4a86bfc4b0a24cbf2a508f69f2ad26fbdfc96b0c32ff51e876b0eb1b2db5e88ef196b47d83502782c"
+        + "753563"
+
+    /// What the provider stated about the user of the record of format 3.
+    private static let provenance = SessionProvenance(
+        identity: "company", issuer: "https://id.example.com", subject: "Jo", providerSession: "sid",
+        authenticatedAt: start - .seconds(5), acr: "urn:example:mfa", nonceHash: (0..<32).map { UInt8($0) },
+        claims: Array(#"{"groups":["staff"]}"#.utf8), idToken: Secret("header.payload.signature"))
+
+    /// A session of format 3, of a user who signed in at a provider.
+    private static func record3(_ ticket: SessionTicket) -> SessionRecord {
+        var record = record(ticket)
+        let account: UInt64 = 7_284_671_035_947_806_694
+        (record.account, record.name, record.provider) = (account, account, 5_456_854_996_307_929_691)
+        (record.contents, record.client) = (bytes(contents3), bytes(client3))
+        return record
+    }
+
+    @Test("of format 3 open, with their provenance")
+    func format3() throws {
+        let ticket = try Self.ticket()
+        let secrets = try #require(SealingKeyring([Self.secret]))
+        let record = Self.record3(ticket)
+        guard
+            case .opened(let session, isCurrent: true) = SessionSealer(secrets: secrets).open(record, ticket: ticket)
+        else {
+            Issue.record("the record does not open")
+            return
+        }
+        let provenance = Self.provenance
+        #expect(session.provenance == provenance)
+        #expect(session.source == SessionSource(identity: "company", issuer: "https://id.example.com"))
+        #expect(session.user.json == Array(#"{"name":"Jo"}"#.utf8))
+        #expect(session.user.account == provenance.account)
+        #expect(session.user.name == provenance.account)
+        #expect(
+            session.tokens
+                == TokenSet(
+                    authorization: Secret("Bearer access"), refreshToken: Secret("refresh"),
+                    accessTokenExpiresAt: Self.start + .seconds(300), obtainedAt: Self.start))
+        #expect(session.client == SessionClientInfo(peer: "192.0.2.7", userAgent: .firefox))
+        #expect(secrets.accountHashes.candidateHashes(provenance.account) == [record.account])
+        #expect(secrets.accountHashes.candidateHashes(try #require(provenance.session)) == [record.provider])
+    }
+
+    @Test("of format 2 have the bytes that the release before wrote")
+    func writtenBytes() throws {
+        let parts = SessionParts(
+            user: UserProfile(json: Array("{}".utf8), account: AccountName(canonicalBytes: [97])),
+            tokens: TokenSet(
+                authorization: Secret("Bearer a"), refreshToken: Secret("r"),
+                accessTokenExpiresAt: Timestamp(milliseconds: 1), obtainedAt: Timestamp(milliseconds: 2)),
+            source: SessionSource(value: 3))
+        #expect(parts.format == .two)
+        let written =
+            "00000008" + "4265617265722061" + "00000002" + "0172" + "00000008" + "0000000000000001" + "00000008"
+            + "0000000000000002" + "00000002" + "7b7d" + "00000001" + "61" + "00000000" + "00000008"
+            + "0000000000000003"
+            + "00000000"
+        #expect(parts.bytes == Self.bytes(written))
+    }
+
+    @Test("of format 3 have their provenance: every truncation of it is rejected, and so is an extension")
+    func provenanceLayout() throws {
+        let user = UserProfile(json: [], account: Self.provenance.account)
+        let tokens = TokenSet(authorization: Secret("Bearer a"), obtainedAt: Self.start)
+        let source = SessionSource(value: 3)
+        let made = SessionParts(user: user, tokens: tokens, source: source, provenance: Self.provenance)
+        #expect(made.format == .three)
+        let whole = made.bytes
+        let opened = try #require(SessionParts(whole, .three))
+        #expect(opened.provenance == Self.provenance)
+        #expect(opened.user == user && opened.tokens == tokens && opened.source == source)
+        #expect(SessionParts(whole, .two)?.isOfLaterRelease == true)
+        // The provenance is the last field: it is cut and extended together with its length.
+        let start = SessionParts(user: user, tokens: tokens, source: source).bytes.count
+        let provenance = Array(whole[start...])
+        func read(_ last: [UInt8]) -> SessionParts? {
+            SessionParts(
+                Array(whole[..<(start - 4)]) + Array(UInt64(last.count).bigEndianBytes.suffix(4)) + last, .three)
+        }
+        #expect(read(provenance)?.provenance == Self.provenance)
+        for count in 0..<provenance.count { #expect(read(Array(provenance.prefix(count))) == nil, "\(count)") }
+        #expect(read(provenance + [0]) == nil)
+        #expect(read(provenance + [0, 0, 0, 0]) == nil)
+        for count in 0..<whole.count { #expect(SessionParts(Array(whole.prefix(count)), .three) == nil, "\(count)") }
+    }
+
     @Test("of format 2 with a value in the field reserved for later releases are kept for those")
     func laterField() throws {
         let parts = SessionParts(
@@ -137,7 +234,7 @@ struct SessionFormatTests {
         let ticket = try Self.ticket()
         let secrets = try #require(SealingKeyring([Self.secret]))
         var record = Self.record(ticket)
-        record.contents[0] = 3
+        record.contents[0] = 4
         guard case .foreign = SessionSealer(secrets: secrets).open(record, ticket: ticket) else {
             Issue.record("the record is not recognized as another release's")
             return

@@ -14,10 +14,13 @@ struct SessionSealerTests {
         ticket = SessionTicket(using: &generator)
     }
 
-    private func session(_ tokens: TokenSet = Sample.tokens(1), client: SessionClientInfo = Sample.client) -> Session {
+    private func session(
+        _ tokens: TokenSet = Sample.tokens(1), client: SessionClientInfo = Sample.client,
+        provenance: SessionProvenance? = nil
+    ) -> Session {
         Session(
             key: SessionKey(ticket), user: Sample.user(1), tokens: tokens, client: client, source: Sample.source,
-            createdAt: Sample.start, expiresAt: Sample.start + .seconds(60),
+            provenance: provenance, createdAt: Sample.start, expiresAt: Sample.start + .seconds(60),
             lastUsedAt: Sample.start + .seconds(5), version: 3)
     }
 
@@ -59,6 +62,44 @@ struct SessionSealerTests {
         }
     }
 
+    @Test("opens to the provenance of a session, in a format of its own")
+    func provenance() throws {
+        var statement = Sample.provenance(1)
+        for _ in 0..<2 {
+            let record = try sealing.seal(session(provenance: statement), ticket: ticket)
+            #expect(record.contents[0] == 3)
+            #expect(record.client[0] == 2)
+            #expect(record.provider == statement.session.map(sealing.secrets.accountHashes.hash))
+            let found = try opened(record)
+            #expect(found.provenance == statement)
+            #expect(found.tokens == Sample.tokens(1))
+            #expect(found.user == Sample.user(1))
+            #expect(found.source == Sample.source)
+            #expect(found.client == Sample.client)
+            statement.providerSession = nil
+        }
+        let plain = try sealing.seal(session(), ticket: ticket)
+        #expect(plain.contents[0] == 2)
+        #expect(plain.client[0] == 2)
+        #expect(plain.provider == nil)
+        #expect(try opened(plain).provenance == nil)
+    }
+
+    @Test("of provenance opens as no other format")
+    func formatIsBound() throws {
+        for statement in [nil, Sample.provenance(1)] {
+            let record = try sealing.seal(session(provenance: statement), ticket: ticket)
+            for format in [1, 2, 3] as [UInt8] where format != record.contents[0] {
+                var changed = record
+                changed.contents[0] = format
+                guard case .unreadable = sealing.open(changed, ticket: ticket) else {
+                    Issue.record("format \(record.contents[0]) opens as \(format)")
+                    continue
+                }
+            }
+        }
+    }
+
     @Test("Rule 13: is an AEAD with a new nonce each time: no two records are alike")
     func freshNonces() throws {
         let sealed = try (0..<50).map { _ in try sealing.seal(session(), ticket: ticket) }
@@ -70,7 +111,7 @@ struct SessionSealerTests {
 
     @Test("Rule 13: does not open with any one bit changed, in the contents or the client")
     func everyBit() throws {
-        let record = try sealing.seal(session(), ticket: ticket)
+        let record = try sealing.seal(session(provenance: Sample.provenance(1)), ticket: ticket)
         for part in [\SessionRecord.contents, \SessionRecord.client] {
             for index in record[keyPath: part].indices {
                 for bit in 0..<8 {
@@ -118,6 +159,20 @@ struct SessionSealerTests {
             change(&changed)
             #expect(isUnreadable(changed))
         }
+        let provided = try sealing.seal(session(provenance: Sample.provenance(1)), ticket: ticket)
+        let moves: [(inout SessionRecord) -> Void] = [
+            { $0.provider = ($0.provider ?? 0) ^ 1 }, { $0.provider = nil }, { $0.account ^= 1 }, { $0.name = nil },
+        ]
+        for change in moves {
+            var changed = provided
+            change(&changed)
+            #expect(isUnreadable(changed))
+        }
+        let withoutSession = try sealing.seal(session(provenance: Sample.provenance(1, sid: nil)), ticket: ticket)
+        var changed = withoutSession
+        changed.provider = 0
+        #expect(isUnreadable(changed))
+        #expect(!isUnreadable(withoutSession))
         var touched = record
         touched.lastUsedAt = touched.lastUsedAt + .seconds(60)
         #expect(try opened(touched).lastUsedAt == touched.lastUsedAt)
@@ -198,7 +253,11 @@ struct SessionSealerTests {
             tokens: TokenSet(
                 authorization: Secret("Bearer \(canary)-access"), refreshToken: Secret("\(canary)-refresh"),
                 obtainedAt: Sample.start),
-            client: SessionClientInfo(peer: "192.0.2.99", userAgent: .curl))
+            client: SessionClientInfo(peer: "192.0.2.99", userAgent: .curl),
+            provenance: SessionProvenance(
+                identity: "\(canary)-identity", issuer: "https://\(canary).example.com", subject: "\(canary)-subject",
+                providerSession: "\(canary)-sid", acr: "\(canary)-acr", nonceHash: Array("\(canary)-nonce".utf8),
+                claims: Array(#"{"a":"\#(canary)"}"#.utf8), idToken: Secret("\(canary)-id-token")))
         let (ticket, session) = try await store.create(new, now: Sample.start)
         let lease = try #require(try await store.lease(session.key, for: .seconds(30), now: Sample.start).lease)
         let refresh = SessionUpdate(

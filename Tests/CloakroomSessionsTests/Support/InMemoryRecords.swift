@@ -16,6 +16,7 @@ final class RecordServer: Sendable {
         var foreign: Set<SessionID> = []
         var ended: [SessionID: (reason: SessionEndReason, at: Timestamp)] = [:]
         var throttle: [ThrottleKey: (state: ThrottleState, forgetAt: Timestamp)] = [:]
+        var marks: [MarkKey: Timestamp] = [:]
         var listeners: [ObjectIdentifier: any RecordChangeDelegate] = [:]
         var readCount = 0
         var replaceCount = 0
@@ -57,7 +58,7 @@ final class RecordServer: Sendable {
         contents.withLock { contents in
             contents.kept.values.flatMap { kept in
                 kept.record.contents + kept.record.client + Array("\(kept)".utf8)
-            } + Array("\(contents.ended)\(contents.throttle)".utf8)
+            } + Array("\(contents.ended)\(contents.throttle)\(contents.marks)".utf8)
         }
     }
 
@@ -143,7 +144,7 @@ final class InMemoryRecords: SessionRecordStore {
     }
 
     func replace(
-        _ record: SessionRecord, fence: UInt64?, now: Timestamp
+        _ record: SessionRecord, keepUntil: Timestamp, fence: UInt64?, now: Timestamp
     ) async throws(SessionStoreError) -> RecordUpdateResult {
         try ask()
         let change = server.change(record.key.id, by: self) {
@@ -222,6 +223,11 @@ final class InMemoryRecords: SessionRecordStore {
         return server.contents.withLock { $0.kept.values.map(\.record).filter { $0.indexHashes.contains(account) } }
     }
 
+    func records(ofProviderSession hash: UInt64, now: Timestamp) async throws(SessionStoreError) -> [SessionRecord] {
+        try ask()
+        return server.contents.withLock { $0.kept.values.map(\.record).filter { $0.provider == hash } }
+    }
+
     func throttleStates(_ keys: [ThrottleKey], now: Timestamp) async throws(SessionStoreError) -> [ThrottleState?] {
         try ask()
         return server.contents.withLock { contents in
@@ -244,6 +250,24 @@ final class InMemoryRecords: SessionRecordStore {
         }
     }
 
+    func setMark(_ key: MarkKey, lifetime: Duration, now: Timestamp) async throws(SessionStoreError) -> Bool {
+        try ask()
+        let isNew = server.contents.withLock { contents in
+            if let end = contents.marks[key], now < end { return false }
+            contents.marks[key] = now + lifetime
+            return true
+        }
+        try response()
+        return isNew
+    }
+
+    func hasMark(_ keys: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Bool {
+        try ask()
+        return server.contents.withLock { contents in
+            keys.contains { contents.marks[$0].map { now < $0 } ?? false }
+        }
+    }
+
     func run(_ changes: any RecordChangeDelegate, idleTimeout: Duration) async {
         self.changes.withLock { $0 = changes }
         setLink(isUp: true)
@@ -254,5 +278,14 @@ final class InMemoryRecords: SessionRecordStore {
             ender.finish()
         }
         setLink(isUp: false)
+    }
+}
+
+extension SessionRecordStore {
+    /// Saves a changed record without extending the time for which it is kept.
+    func replace(
+        _ record: SessionRecord, fence: UInt64?, now: Timestamp
+    ) async throws(SessionStoreError) -> RecordUpdateResult {
+        try await replace(record, keepUntil: now, fence: fence, now: now)
     }
 }

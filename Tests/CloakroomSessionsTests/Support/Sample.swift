@@ -35,6 +35,28 @@ enum Sample {
     }
 }
 
+/// Sessions that were signed in to at a provider.
+extension Sample {
+    static let issuer = "https://id.example.com"
+
+    static func provenance(
+        _ number: Int = 0, identity: String = "company", issuer: String = Sample.issuer, sid: String? = "sid-1"
+    ) -> SessionProvenance {
+        SessionProvenance(
+            identity: identity, issuer: issuer, subject: "Subject-\(number)", providerSession: sid,
+            authenticatedAt: start - .seconds(60), acr: "urn:example:mfa",
+            nonceHash: (0..<32).map { UInt8($0) }, claims: Array(#"{"groups":["staff"]}"#.utf8),
+            idToken: Secret("header.payload.signature"))
+    }
+
+    static func new(_ provenance: SessionProvenance, endsBy: Timestamp? = nil) -> NewSession {
+        NewSession(
+            user: UserProfile(json: Array(#"{"sub":"1"}"#.utf8), account: provenance.account), tokens: tokens(),
+            client: client, source: SessionSource(identity: provenance.identity, issuer: provenance.issuer),
+            provenance: provenance, endsBy: endsBy)
+    }
+}
+
 extension SessionLookup {
     /// The session, if there is an active one.
     var session: Session? {

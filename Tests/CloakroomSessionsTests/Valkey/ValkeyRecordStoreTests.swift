@@ -309,6 +309,8 @@ struct ValkeyRecordStoreTests {
         #expect(keys.lease(SessionID(255)) == "app:x:{00000000000000ff}:lease")
         #expect(keys.ended(SessionID(255)) == "app:x:{00000000000000ff}:ended")
         #expect(keys.sessions(of: 255) == "app:x:{a00000000000000ff}:sessions")
+        #expect(keys.sessions(ofProviderSession: 255) == "app:x:{p00000000000000ff}:sessions")
+        #expect(keys.mark(MarkKey(.logoutToken, hash: 255)) == "app:x:{m200000000000000ff}:mark")
         #expect(keys.throttle(ThrottleKey(.address, hash: 255)) == "app:x:{t200000000000000ff}:throttle")
         #expect(keys.session(named: ByteBuffer(string: keys.session(SessionID(255)))) == SessionID(255))
         for other in [

@@ -50,13 +50,13 @@ struct AccessLogSamplingTests {
         #expect(!sampling.shouldLog(record(route: 0, id: 9, status: 499)))
     }
 
-    @Test("Forged requests are logged with any ratio, those without a session by the ratio")
+    @Test("Forged and forbidden requests are logged with any ratio, those without a session by the ratio")
     func rejections() {
         let sampling = AccessLogSampling(ratios: [0])
         let told = ExchangeDecision.allCases.filter { decision in
             sampling.shouldLog(record(route: 0, id: 9, status: 403, decision: decision))
         }
-        #expect(told == [.csrfRejected])
+        #expect(told == [.csrfRejected, .forbidden])
         #expect(!sampling.shouldLog(record(route: 0, id: 9, status: 401, decision: .unauthenticated)))
     }
 

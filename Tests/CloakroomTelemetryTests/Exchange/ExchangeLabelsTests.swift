@@ -16,7 +16,7 @@ struct ExchangeLabelsTests {
     @Test("Labels are those that the metrics document lists")
     func decisions() {
         let counted = ExchangeDecision.allCases.filter(\.isAuthDecision).map(\.label.description)
-        #expect(counted == ["forwarded", "public", "unauthenticated", "csrf_rejected"])
+        #expect(counted == ["forwarded", "public", "unauthenticated", "csrf_rejected", "forbidden"])
         #expect(HTTPProtocolVersion.allCases.map(\.name.description) == ["1.0", "1.1", "2"])
         #expect(Set(ExchangeErrorType.allCases.map(\.label.description)).count == ExchangeErrorType.allCases.count)
     }

@@ -218,6 +218,49 @@ struct AuditLogTests {
         #expect(objects[3]["upstream"] as? String == "api")
     }
 
+    @Test("Events of providers have their stable names, and lines that any client can cause are limited")
+    func providers() async throws {
+        let pipe = try LinePipe()
+        let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: CounterHandle())
+        let audit = AuditLog(
+            logger: Logger(label: "audit") { GatewayLogHandler(label: $0, format: .json, writer: writer) })
+        let origin = AuditContext(peer: "192.0.2.1", requestID: "00000000000000000000000000000abc")
+        audit.login(.success, identity: "company", reason: nil, user: 0xfeed, origin: origin)
+        audit.login(.failed, identity: "company", reason: "wrong_nonce", user: nil, origin: origin)
+        audit.providerLogout((0..<40).map { SessionID($0) }, identity: "company", origin: origin)
+        for second: Int64 in [100, 105, 110] {
+            audit.providerLogoutFailed(
+                identity: "company", outcome: .rejected, reason: "wrong_issuer", origin: origin,
+                now: Timestamp(seconds: second))
+            audit.providerResponseRejected(
+                identity: "company", call: .refresh, reason: "other_subject", hint: "h", now: Timestamp(seconds: second)
+            )
+        }
+        let failure = IdentityStatus.Failure(time: Timestamp(seconds: 1), reason: "r", remedy: "m")
+        audit.providerFetchFailed(identity: "company", document: .keys, failure: failure)
+        audit.providerFetched(identity: "company", document: .keys)
+        audit.providerMismatch(identity: "company", reason: "r", hint: "m")
+        writer.shutdown()
+        let objects = try await pipe.objects()
+        #expect(
+            objects.map { $0["event"] as? String } == [
+                "login", "login", "provider_logout", "provider_logout_failed", "provider_response_rejected",
+                "provider_logout_failed", "provider_response_rejected", "provider_down", "provider_up",
+                "provider_mismatch",
+            ])
+        #expect(objects.allSatisfy { $0["identity"] as? String == "company" })
+        #expect(objects[0]["user"] as? String == "000000000000feed")
+        #expect(objects[0]["reason"] == nil)
+        #expect(objects[1]["reason"] as? String == "wrong_nonce")
+        #expect(objects[1]["peer"] as? String == "192.0.2.1")
+        #expect(objects[2]["count"] as? String == "40")
+        #expect((objects[2]["sessions"] as? [String])?.count == 32)
+        #expect(objects[5]["suppressed"] as? String == "1")
+        #expect(objects[6]["suppressed"] as? String == "1")
+        #expect(objects[7]["hint"] as? String == "m")
+        #expect(objects.map { $0["level"] as? String }[7...] == ["warning", "notice", "error"])
+    }
+
     @Test("Transiently failed refreshes are logged once per 10 s, with the number of suppressed lines")
     func failedRefreshes() async throws {
         let pipe = try LinePipe()

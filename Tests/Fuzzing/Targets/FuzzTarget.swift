@@ -33,9 +33,10 @@ public struct FuzzTarget: Sendable, CustomStringConvertible {
     /// All targets.
     public static let all: [FuzzTarget] = [
         .requests, .responses, .chunks, .cookies, .requestTargets, .proxyHeaders, .webSockets, .config,
-        .serverReplies, .json, .signIns, .tokenResponses, .userDocuments, .collectorResponses, .retryAfter, .accept,
+        .serverReplies, .json, .signIns, .callbacks, .tokenResponses, .userDocuments, .collectorResponses, .retryAfter,
+        .accept,
         .revocations, .forwardedFor, .traceContexts, .origins, .headerBlocks, .huffman,
-        .http2Connections, .http2Frames,
+        .http2Connections, .http2Frames, .signedTokens, .keySets, .tokenClaims, .sessionRecords,
     ]
 
     /// The target with a name.

@@ -7,6 +7,9 @@ struct Call {
         /// The second save of a refresh, for the user profile.
         case userSave(Int)
         case request(Int)
+        case callback(Int)
+        /// A logout of a provider, with the number of the attempt to deliver it.
+        case logout(Int, attempt: Int)
         case none
     }
 
@@ -22,6 +25,12 @@ struct Call {
         case refresh(pair: Int)
         case resource(session: Int, pair: Int)
         case revoke(session: Int)
+        case setMark(Mark)
+        case hasMark(Mark)
+        case redeem(session: Int)
+        case create(session: Int, TokenSet)
+        /// Ends the sessions of a session at the provider.
+        case endProviderSession(Int)
     }
 
     let replica: Int
@@ -49,6 +58,8 @@ enum TestResponse {
     case save(SaveResult)
     case reject(RejectResult)
     case done
+    /// Whether a mark was set, or exists.
+    case mark(Bool)
     case unavailable
     case tokens(pair: Int)
     case rejected

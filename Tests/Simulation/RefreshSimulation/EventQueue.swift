@@ -24,6 +24,12 @@ enum Event {
     case carryOut(flight: Int)
     /// The user profile has been fetched and is to be saved under the lease of the refresh.
     case userFetched(flight: Int)
+    /// A provider sends the browser of a login back to a replica.
+    case callback(login: Int, replica: Int)
+    /// A provider reports a logout to a replica.
+    case logout(logout: Int, replica: Int)
+    /// The provider stops waiting for the response to an attempt.
+    case logoutTimeout(logout: Int, attempt: Int)
     /// A replica resumes after a pause.
     case resume(replica: Int)
     /// A replica restarts after a crash.

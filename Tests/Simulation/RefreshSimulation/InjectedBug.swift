@@ -25,4 +25,20 @@ public enum InjectedBug: String, Sendable, CaseIterable {
     case stopsSavingEarly = "givesUpSaving"
     /// A refresh of a session that has ended does not return its unused new tokens.
     case forgetsUnusedTokens
+    /// A refresh drops what the provider stated when the user signed in.
+    case forgetsProvenance
+    /// A callback continues although its login has been used.
+    case repeatsLogins
+    /// A callback checks whether the provider has ended its session before it creates one, and not afterwards.
+    case checksLogoutBeforeCreating
+    /// A logout leaves no mark for callbacks that it overtakes.
+    case noLogoutMark
+    /// A logout is marked after sessions were ended, and not before.
+    case marksLogoutAfterEnding
+    /// A logout token is marked as processed before sessions were ended.
+    case marksTokenBeforeEnding
+    /// Each replica has marks of its own.
+    case separateMarks
+    /// A logout is acknowledged although the store is unavailable.
+    case acknowledgesWithoutStore
 }

@@ -10,11 +10,14 @@ struct ModelStore {
         var endReason: SessionEndReason?
         var endedAt: Int64 = 0
         var lastUse: Int64 = 0
+        /// `nil` until a callback creates the session.
+        var createdAt: Int64? = 0
     }
 
     enum Reseal { case done, changed, leased, gone }
 
     private(set) var records: [Record] = []
+    private var marks: Set<[Int]> = []
     private let mutant: InjectedBug?
     private let forgetsLeases: Bool
     private let idle: Int64
@@ -33,8 +36,8 @@ struct ModelStore {
 
     /// Whether a session is active; ends the session if it has expired.
     mutating func isAlive(_ index: Int, now: Int64) -> Bool {
-        guard records[index].endReason == nil else { return false }
-        if now >= absolute {
+        guard let createdAt = records[index].createdAt, records[index].endReason == nil else { return false }
+        if now >= createdAt + absolute {
             end(index, .expiredAbsolute, now: now)
         } else if now >= records[index].lastUse + idle {
             end(index, .expiredIdle, now: now)
@@ -66,7 +69,7 @@ struct ModelStore {
             if forgetsLeases, now >= records[index].leaseEnd { return .staleLease }
         }
         guard version == records[index].session.version || mutant == .noCompareAndSet else { return .versionConflict }
-        records[index].session = records[index].session.refreshed(with: refresh)
+        records[index].session = refreshed(records[index].session, with: refresh)
         return .saved(records[index].session)
     }
 
@@ -99,9 +102,50 @@ struct ModelStore {
     /// - Returns: Whether the session was active.
     @discardableResult
     mutating func end(_ index: Int, _ reason: SessionEndReason, now: Int64) -> Bool {
-        guard records[index].endReason == nil else { return false }
+        guard records[index].createdAt != nil, records[index].endReason == nil else { return false }
         records[index].endReason = reason
         records[index].endedAt = now
         return true
+    }
+}
+
+/// Sessions that are created during a run, and the provider's view of them.
+extension ModelStore {
+    /// Keeps a place for a session that does not exist yet.
+    mutating func reserve(_ session: Session) {
+        records.append(Record(session: session, createdAt: nil))
+    }
+
+    /// Creates a session in its place, once: a message that is delivered twice has no second effect.
+    mutating func create(_ index: Int, _ session: Session, now: Int64) {
+        guard records[index].createdAt == nil else { return }
+        records[index].session = session
+        records[index].createdAt = now
+        records[index].lastUse = now
+    }
+
+    /// - Returns: The sessions that were ended.
+    mutating func endSessions(of provider: ProviderSession, now: Int64) -> [Int] {
+        records.indices.filter { index in
+            records[index].session.provenance?.session == provider && isAlive(index, now: now)
+                && end(index, .revoked, now: now)
+        }
+    }
+
+    /// - Returns: Whether this call set the mark.
+    mutating func setMark(_ mark: Mark, replica: Int) -> Bool { marks.insert(name(of: mark, replica)).inserted }
+
+    func hasMark(_ mark: Mark, replica: Int) -> Bool { marks.contains(name(of: mark, replica)) }
+
+    private func name(of mark: Mark, _ replica: Int) -> [Int] {
+        mark.numbers + (mutant == .separateMarks ? [replica] : [])
+    }
+
+    private func refreshed(_ session: Session, with refresh: SessionUpdate) -> Session {
+        let next = session.refreshed(with: refresh)
+        guard mutant == .forgetsProvenance else { return next }
+        return Session(
+            key: next.key, user: next.user, tokens: next.tokens, createdAt: next.createdAt, expiresAt: next.expiresAt,
+            lastUsedAt: next.lastUsedAt, version: next.version)
     }
 }

@@ -16,7 +16,7 @@ struct ModelUpstream {
     }
 
     struct Family {
-        /// The latest pair.
+        /// The latest pair; -1 for none yet.
         var current: Int
         var isRevoked = false
     }
@@ -47,6 +47,18 @@ struct ModelUpstream {
         let session = families.count
         families.append(Family(current: 0))
         return issue(session, parent: -1, call: -1, now: now)
+    }
+
+    /// Begins the family of a session whose code is not redeemed yet.
+    mutating func reserve() { families.append(Family(current: -1)) }
+
+    /// Redeems the code of a login, once: a second attempt revokes the tokens (RFC 6749 §4.1.2).
+    mutating func redeem(_ session: Int, call: Int, now: Int64) -> Int? {
+        guard families[session].current < 0, !families[session].isRevoked else {
+            families[session].isRevoked = true
+            return nil
+        }
+        return issue(session, parent: -1, call: call, now: now)
     }
 
     mutating func refresh(_ pair: Int, call: Int, now: Int64) -> Verdict {

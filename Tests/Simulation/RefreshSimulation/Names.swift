@@ -25,6 +25,17 @@ enum Names {
         return Int(bytes[1]) << 8 | Int(bytes[2])
     }
 
+    /// What a provider states about the user of a login.
+    static func provenance(_ login: SimulatedLogin) -> SessionProvenance {
+        SessionProvenance(
+            identity: "company", issuer: "https://id.example.com", subject: "\(login.session)",
+            providerSession: "\(login.sid)", nonceHash: [], claims: [])
+    }
+
+    static func providerSession(_ sid: Int) -> ProviderSession {
+        ProviderSession(issuer: "https://id.example.com", id: "\(sid)")
+    }
+
     static func pair(_ session: Session) -> Int { pair(session.authorization) }
 }
 
@@ -35,8 +46,8 @@ func describe(_ action: TokenRefreshStateMachine.Action) -> String {
     case .read: "read"
     case .wait(let pause): "wait \(pause.wholeMilliseconds) ms"
     case .refresh(let session): "spend p\(Names.pair(session)) (v\(session.version))"
-    case .save(let tokens, let over, let lease):
-        "save p\(Names.pair(tokens.refreshToken)) over v\(over.version), fence \(lease.fencingToken)"
+    case .save(let update, let over, let lease):
+        "save p\(Names.pair(update.tokens?.refreshToken)) over v\(over.version), fence \(lease.fencingToken)"
     case .reject(let session, let lease): "reject v\(session.version), fence \(lease.fencingToken)"
     case .finish(let result, let lease):
         "finish, \(describe(result))" + (lease.map { ", release fence \($0.fencingToken)" } ?? "")
@@ -70,6 +81,11 @@ func describe(_ body: Call.Body) -> String {
     case .refresh(let pair): "refresh p\(pair)"
     case .resource(let session, let pair): "resource for s\(session) with p\(pair)"
     case .revoke(let session): "revoke s\(session)"
+    case .setMark(let mark): "mark \(mark)"
+    case .hasMark(let mark): "check mark \(mark)"
+    case .redeem(let session): "redeem the code of s\(session)"
+    case .create(let session, let tokens): "create s\(session) with p\(Names.pair(tokens.refreshToken))"
+    case .endProviderSession(let sid): "end sessions of sid \(sid)"
     }
 }
 
@@ -81,6 +97,7 @@ func describe(_ response: TestResponse) -> String {
     case .save(let attempt): "\(attempt)"
     case .reject(let attempt): "\(attempt)"
     case .done: "done"
+    case .mark(let isMarked): "\(isMarked)"
     case .unavailable: "unavailable"
     case .tokens(let pair): "p\(pair)"
     case .rejected: "refused"

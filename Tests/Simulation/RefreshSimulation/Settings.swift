@@ -35,6 +35,13 @@ struct Settings {
     let reseal, userSave: Int
     let disturbances: [(at: Int64, what: FaultInjection)]
     let skews: [Int64]
+    /// The logins during a run, each with a session of its own after the first ones.
+    let logins: [SimulatedLogin]
+    /// The logouts that a provider reports.
+    let logouts: [SimulatedLogout]
+
+    /// The number of sessions, including those of logins.
+    var allSessions: Int { sessions + logins.count }
 
     init(_ random: inout SeededGenerator) {
         replicas = 1 + random.below(4)
@@ -83,6 +90,33 @@ struct Settings {
         configuration(100, upTo: 1) { .upstreamRevokes(session: $0.below(sessions)) }
         disturbances = configured
         skews = random.chance(400) ? (0..<replicas).map { _ in random.between(-150, 150) } : []
+        (logins, logouts) = Self.logins(&random, sessions: sessions, until: calmAt)
+    }
+
+    private static func logins(
+        _ random: inout SeededGenerator, sessions: Int, until calmAt: Int64
+    ) -> ([SimulatedLogin], [SimulatedLogout]) {
+        guard random.chance(500) else { return ([], []) }
+        var logins: [SimulatedLogin] = []
+        let count = 1 + random.below(3)
+        // Several apps may share a session at their provider.
+        let isShared = random.chance(300)
+        let time = random.between(500, calmAt)
+        for number in 0..<count {
+            let at = isShared ? time + random.between(0, 500) : random.between(500, calmAt)
+            var callbacks = [at]
+            // The user reloads the page, or a browser restores it.
+            if random.chance(300) { callbacks.append(at + random.between(0, random.chance(500) ? 50 : 3_000)) }
+            logins.append(SimulatedLogin(session: sessions + number, sid: isShared ? 0 : number, callbacks: callbacks))
+        }
+        var logouts: [SimulatedLogout] = []
+        for login in logins where login.sid == login.session - sessions && random.chance(700) {
+            let at = login.callbacks[0]
+            // Near the callback, or after some refreshes.
+            let delay = random.chance(700) ? random.between(-50, 150) : random.between(150, 15_000)
+            logouts.append(SimulatedLogout(sid: login.sid, at: max(0, at + delay)))
+        }
+        return (logins, logouts)
     }
 
     /// The same parameters without faults.

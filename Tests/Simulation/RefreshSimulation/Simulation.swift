@@ -1,7 +1,7 @@
 import CloakroomCore
 
-/// One run of token refreshes under faults: replicas that execute ``TokenRefreshStateMachine``, clients, a store, and an upstream
-/// that accepts each refresh token once.
+/// One run of token refreshes, logins and logouts under faults: replicas that execute ``TokenRefreshStateMachine`` and
+/// the steps of callbacks and logouts, clients, a store, and an upstream that accepts each refresh token once.
 ///
 /// A run is determined by its seed: the same seed gives the same run in any process.
 public struct Simulation: Sendable {
@@ -45,6 +45,7 @@ public enum SimulationEvent: Int, Sendable, CaseIterable {
     case callTimeout, upstreamFailure, spentButFailed, leaseRanOut, leaseForgotten
     case tokenReused, pairReissued, upstreamRevoked
     // Actions of other parties.
+    case signedIn, loginUsed, loginFailed, logoutOvertook, loggedOut, logoutAcknowledged, logoutResent
     case resealed, resealRejected, signedOut, signedOutEverywhere, expiredIdle, expiredAbsolute, userSaved
     // Results of the steps of a refresh.
     case leaseTaken, leaseGone, saveChanged, saveFenced, saveGone, rejectChanged, rejectGone
@@ -91,6 +92,10 @@ public enum Invariant: String, Sendable, CaseIterable {
     case tokensNeverCrossSessions = "tokensStayHome"
     /// No request is served with an ended session once the replica has received the notice.
     case endedIsEnded
+    /// No login sends its code twice, and no two of its callbacks sign in.
+    case loginOnce
+    /// No session that a client has received is active once the gateway has acknowledged the logout of its provider.
+    case logoutWins
     /// After faults have stopped, all active sessions are served, and no request or refresh hangs.
     case progress
 }

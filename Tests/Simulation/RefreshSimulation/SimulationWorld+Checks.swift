@@ -77,8 +77,9 @@ extension SimulationWorld {
     func checkUnauthorized(_ index: Int) {
         let request = requests[index]
         guard store.isAlive(request.session, now: now) else { return }
+        let createdAt = store.records[request.session].createdAt ?? 0
         // A clock that is slightly fast ends a session slightly early.
-        if let absolute = settings.absolute, now + 200 >= absolute { return }
+        if let absolute = settings.absolute, now + 200 >= createdAt + absolute { return }
         violate(.endsWithCause, "request \(index) gets a 401, and s\(request.session) is active")
     }
 
@@ -125,6 +126,7 @@ extension SimulationWorld {
                 violate(.progress, "s\(request.session) at r\(request.replica) is \(request.state) without faults")
             }
         }
-        for session in 0..<settings.sessions { checkKept(session) }
+        for session in 0..<settings.allSessions { checkKept(session) }
+        checkLogouts()
     }
 }

@@ -63,11 +63,11 @@ extension SimulationWorld {
         case .refresh(let current):
             refreshes[index].spent = Names.pair(current)
             sendUpstream(.refresh(pair: Names.pair(current)), from: replica, owner: owner)
-        case .save(let tokens, let over, let lease):
+        case .save(let update, let over, let lease):
             sendToStore(
                 .save(
-                    session, SessionUpdate(tokens: tokens), over: over.version, fence: lease.fencingToken,
-                    pair: Names.pair(tokens.refreshToken)),
+                    session, update, over: over.version, fence: lease.fencingToken,
+                    pair: Names.pair(update.tokens?.refreshToken)),
                 from: replica, owner: owner)
         case .reject(let current, let lease):
             sendToStore(
@@ -115,7 +115,7 @@ extension SimulationWorld {
             refreshes[index].pairAt = clock
             let wall = wallClock(refreshes[index].replica)
             let tokens = Names.tokens(pair, end: wall + .milliseconds(upstream.accessLife), obtainedAt: wall)
-            decided(index, refreshes[index].machine.refreshed(tokens, now: clock))
+            decided(index, refreshes[index].machine.refreshed(SessionUpdate(tokens: tokens), now: clock))
         case .rejected:
             refreshes[index].wasRejected = true
             decided(index, refreshes[index].machine.refreshFailed(.rejected, now: clock))
@@ -130,7 +130,7 @@ extension SimulationWorld {
             } else {
                 decided(index, refreshes[index].machine.storeFailed(now: clock))
             }
-        case .done:
+        case .done, .mark:
             break
         }
     }

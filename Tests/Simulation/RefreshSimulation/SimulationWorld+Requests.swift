@@ -6,7 +6,9 @@ extension SimulationWorld {
     func request(from client: Int) {
         let next = now + random.between(settings.requestInterval / 2, settings.requestInterval * 3 / 2)
         if !isCalm || next < settings.calmAt + 3_000 { queue.push(.request(client: client), at: next) }
-        let session = client % settings.sessions
+        // Each login has a client of its own.
+        let session =
+            client < settings.clients ? client % settings.sessions : settings.sessions + client - settings.clients
         let replica = random.below(settings.replicas)
         handle(.arrive(session: session, replica: replica, isProbe: false))
         // Web pages send several requests at once.
@@ -16,6 +18,8 @@ extension SimulationWorld {
     }
 
     func startRequest(_ session: Int, at replica: Int, isProbe: Bool) {
+        // A client without a cookie sends none.
+        if session >= settings.sessions, !logins[session - settings.sessions].isSignedIn { return }
         requests.append(
             Request(
                 session: session, replica: replica, life: replicas[replica].life, isProbe: isProbe, startedAt: now))

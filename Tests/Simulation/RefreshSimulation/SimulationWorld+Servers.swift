@@ -56,7 +56,9 @@ extension SimulationWorld {
                 sendUpstream(.revoke(session: session), from: replica, owner: .none)
             }
             return .done
-        case .refresh, .resource, .revoke:
+        case .setMark, .hasMark, .create, .endProviderSession:
+            return responseToLogin(body, from: replica)
+        case .refresh, .resource, .revoke, .redeem:
             return .failed
         }
     }
@@ -116,6 +118,8 @@ extension SimulationWorld {
         case .refresh(let flight): notify(flight, response)
         case .userSave(let flight): userSaved(flight, response)
         case .request(let request): responded(request, response)
+        case .callback(let callback): proceed(callback, response)
+        case .logout(let logout, let attempt): proceed(logout, attempt, response)
         case .none: break
         }
     }
@@ -135,6 +139,7 @@ extension SimulationWorld {
         case .refresh(let pair): refresh(pair, call)
         case .resource(let session, let pair): resource(session, pair, call)
         case .revoke(let session): upstream.revoke(session)
+        case .redeem(let session): redeem(session, call)
         default: break
         }
     }

@@ -18,6 +18,9 @@ final class SimulationWorld {
     var responses: [TestResponse] = []
     var refreshes: [Refresh] = []
     var requests: [Request] = []
+    var logins: [SimulatedLogin]
+    var logouts: [SimulatedLogout]
+    var callbacks: [Callback] = []
     /// For each session, the pair that must be in the store, directly or as an ancestor of the stored pair; -1 for none
     /// yet.
     var keepers: [Int]
@@ -36,8 +39,10 @@ final class SimulationWorld {
         trace = isTraced ? [] : nil
         store = ModelStore(settings, mutant: mutant)
         upstream = ModelUpstream(settings)
-        replicas = (0..<settings.replicas).map { [settings] _ in Replica(sessions: settings.sessions) }
-        keepers = Array(repeating: -1, count: settings.sessions)
+        replicas = (0..<settings.replicas).map { [settings] _ in Replica(sessions: settings.allSessions) }
+        keepers = Array(repeating: -1, count: settings.allSessions)
+        logins = settings.logins
+        logouts = settings.logouts
     }
 
     /// Runs until no event is left or an invariant is violated.
@@ -68,13 +73,14 @@ final class SimulationWorld {
                     key: Names.key(index), user: user, tokens: tokens, createdAt: start,
                     expiresAt: start + .milliseconds(settings.absolute ?? 86_400_000), lastUsedAt: start))
         }
+        beginLogins()
         for client in 0..<settings.clients {
             queue.push(.request(client: client), at: random.between(0, settings.requestInterval))
         }
         for (time, what) in settings.disturbances { queue.push(.disturbance(what), at: time) }
         queue.push(.calm, at: settings.calmAt)
         // By then leases have expired, back-off periods are over, and received tokens have been saved.
-        for session in 0..<settings.sessions {
+        for session in 0..<settings.allSessions {
             for replica in 0..<settings.replicas {
                 let time = settings.calmAt + 45_000 + Int64(replica) * 200 + random.between(0, 400)
                 queue.push(.arrive(session: session, replica: replica, isProbe: true), at: time)
@@ -99,6 +105,9 @@ final class SimulationWorld {
         case .wake(let flight): woke(flight)
         case .carryOut(let flight): if !refreshes[flight].isDead { carryOut(flight) }
         case .userFetched(let flight): saveUser(flight)
+        case .callback(let login, let replica): beginCallback(of: login, at: replica)
+        case .logout(let logout, let replica): beginLogout(logout, at: replica)
+        case .logoutTimeout(let logout, let attempt): logoutTimedOut(logout, attempt)
         case .resume(let replica): resume(replica)
         case .restart(let replica, let life): restart(replica, life)
         case .linkDown(let replica, let link): linkDown(replica, link)
@@ -116,8 +125,9 @@ final class SimulationWorld {
         case .storeReply(let call, _), .upstreamReply(let call, _), .callTimeout(let call): calls[call].replica
         case .notice(let replica, _), .linkDown(let replica, _): replica
         case .wake(let flight), .carryOut(let flight), .userFetched(let flight): refreshes[flight].replica
-        case .arrive(_, let replica, _): replica
-        case .request, .atStore, .atUpstream, .resume, .restart, .linkUp, .storeUp, .disturbance, .calm: nil
+        case .arrive(_, let replica, _), .callback(_, let replica), .logout(_, let replica): replica
+        case .logoutTimeout, .request, .atStore, .atUpstream, .resume, .restart, .linkUp, .storeUp, .disturbance, .calm:
+            nil
         }
     }
 

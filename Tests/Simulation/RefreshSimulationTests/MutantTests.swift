@@ -18,6 +18,14 @@ struct MutantTests {
         (.refreshesByWallClock, .spentOnce),
         (.stopsSavingEarly, .resultPersisted),
         (.forgetsUnusedTokens, .tokensNeverCrossSessions),
+        (.forgetsProvenance, .logoutWins),
+        (.repeatsLogins, .loginOnce),
+        (.checksLogoutBeforeCreating, .logoutWins),
+        (.noLogoutMark, .logoutWins),
+        (.marksLogoutAfterEnding, .logoutWins),
+        (.marksTokenBeforeEnding, .logoutWins),
+        (.separateMarks, .loginOnce),
+        (.acknowledgesWithoutStore, .logoutWins),
     ]
 
     @Test("Each mutant violates its invariant within 2,000 seeds", arguments: table)

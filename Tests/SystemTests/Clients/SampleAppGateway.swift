@@ -15,16 +15,19 @@ struct SampleAppGateway {
     /// Serves while `body` runs.
     /// - Parameters:
     /// - api: The address of the API, if it differs from that of the page.
+    /// - provider: An OpenID Provider that signs users in too, as the identity `company`. The route `metadata`, whose upstream
+    ///   it is, sends navigations without a session to sign in.
     /// - set: Overrides of the configuration, as `key=value`.
     static func running<R: Sendable>(
-        before settings: MockAPISettings = .withTwoUsers, api: String? = nil, set: [String] = [],
-        body: (SampleAppGateway, RunningMockAPI) async throws -> R
+        before settings: MockAPISettings = .withTwoUsers, api: String? = nil, provider: RunningMockProvider? = nil,
+        set: [String] = [], body: (SampleAppGateway, RunningMockAPI) async throws -> R
     ) async throws -> R {
         let certificate = try DemoCertificate()
         defer { certificate.remove() }
         return try await MockAPI.withServer(settings) { mock in
             let directory = try TemporaryDirectory()
-            let yaml = configuration(page: mock.baseURL, api: api ?? mock.baseURL, certificate: certificate)
+            var yaml = configuration(page: mock.baseURL, api: api ?? mock.baseURL, certificate: certificate)
+            if let provider { yaml = try await adding(provider, to: yaml) }
             try directory.write(yaml, to: "cloakroom.yaml")
             let arguments =
                 ["serve", "--config", directory.path(of: "cloakroom.yaml")] + set.flatMap { ["--set", $0] }
@@ -38,6 +41,45 @@ struct SampleAppGateway {
                 return try await body(gateway, mock)
             }
         }
+    }
+
+    /// Redirect URIs contain the port of the gateway, so it is selected before the gateway starts.
+    private static func adding(_ provider: RunningMockProvider, to yaml: String) async throws -> String {
+        let port = try await SessionStoreFixture.freePort()
+        let settings = provider.settings
+        return yaml.replacing("address: 127.0.0.1:0\n    tls:", with: "address: 127.0.0.1:\(port)\n    tls:")
+            .replacing(
+                "accounts:\n",
+                with: """
+                    identities:
+                      company:
+                        issuer: \(provider.issuer)
+                        label: Example Company
+                        client: { id: \(settings.clientID), secret: \(settings.clientSecret) }
+                        tokensFor: [api]
+                    accounts:
+                      publicURL: https://localhost:\(port)
+
+                    """
+            )
+            .replacing(
+                "upstreams:\n",
+                with: """
+                    upstreams:
+                      provider:
+                        targets: ["\(provider.issuer)"]
+
+                    """
+            )
+                + """
+                  - name: metadata
+                    methods: [GET]
+                    path: /.well-known/openid-configuration
+                    upstream: provider
+                    requiresAuthorization: true
+                    onMissingSession: login
+
+                """
     }
 
     private static func configuration(page: String, api: String, certificate: DemoCertificate) -> String {

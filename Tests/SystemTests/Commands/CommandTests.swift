@@ -166,4 +166,24 @@ struct CommandTests {
             #expect(ending == ChildProgram.Ending(status: 0))
         }
     }
+
+    @Test("mock-provider prints its issuer, is controlled only if the option is set, and exits with 0 on SIGTERM")
+    func mockProvider() async throws {
+        let program = try Executables.cloakroom()
+        for isControlled in [false, true] {
+            let arguments = ["mock-provider", "--port", "0"] + (isControlled ? ["--expose-control"] : [])
+            try await ChildProgram.running(program, arguments) { program in
+                let issuer = try await program.waits(for: "its issuer") { program in
+                    program.lines.first { $0.hasPrefix("mock provider") }?.split(separator: " ").last.map(String.init)
+                }
+                let client = WebClient(issuer)
+                let document = try await client.get("/.well-known/openid-configuration")
+                #expect(document.status == 200 && document.body.contains(#""issuer":"\#(issuer)""#))
+                let script = try await client.send("PUT", "/__mock/script", body: #"{"subject":"mia"}"#)
+                #expect(script.status == (isControlled ? 200 : 404))
+                program.send(SIGTERM)
+                #expect(try await program.ending(within: .seconds(20)) == ChildProgram.Ending(status: 0))
+            }
+        }
+    }
 }

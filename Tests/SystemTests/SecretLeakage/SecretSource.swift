@@ -19,10 +19,12 @@ struct SecretKey: Sendable {
             else { continue }
             let quoted = variables.split(separator: "`").map(String.init)
             let variable = quoted.count > 1 ? quoted[1] : ""
+            let entry = name.hasPrefix("identities.") ? "company" : "api"
             keys.append(
                 SecretKey(
-                    name: name.replacing(".NAME.", with: ".api.").replacing(".N.", with: ".0."),
-                    variable: variable.replacing("_NAME_", with: "_API_").replacing("_N_", with: "_0_"),
+                    name: name.replacing(".NAME.", with: ".\(entry).").replacing(".N.", with: ".0."),
+                    variable: variable.replacing("_NAME_", with: "_\(entry.uppercased())_").replacing(
+                        "_N_", with: "_0_"),
                     isList: value.hasPrefix("- Value: list")))
         }
         return keys
@@ -83,12 +85,19 @@ struct CanaryConfiguration {
     }
 
     private static func base(_ upstream: String) -> [String: Any] {
-        [
+        // The client secrets of the three calls differ, and the API knows that of the sign-in only: revocations fail.
+        func call(_ path: String) -> [String: Any] {
+            ["path": path, "credentials": "oauth", "client": ["id": "mock-client"]]
+        }
+        return [
             "listeners": [["address": "127.0.0.1:0"]], "admin": ["address": "127.0.0.1:0"],
+            "accounts": ["publicURL": "http://127.0.0.1:1"],
+            // The provider does not exist either.
+            "identities": ["company": ["issuer": "http://127.0.0.1:1", "client": ["id": "gateway"]]],
             "upstreams": [
                 "api": [
-                    "targets": [upstream], "signIn": ["path": "/auth"], "refresh": ["path": "/auth/refresh"],
-                    "revoke": ["path": "/auth/revoke"], "user": ["path": "/user"],
+                    "targets": [upstream], "signIn": call("/oauth/token"), "refresh": call("/oauth/token"),
+                    "revoke": call("/oauth/revoke"), "user": ["path": "/user"],
                 ]
             ],
             "session": [

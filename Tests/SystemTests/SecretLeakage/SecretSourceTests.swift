@@ -28,7 +28,9 @@ struct SecretSourceTests {
         #expect(
             Set(names).isSuperset(of: [
                 "admin.token", "upstreams.api.apiToken.value", "session.secrets", "session.valkey.password",
-                "session.valkey.sentinelPassword", "tracing.otlp.headers",
+                "session.valkey.sentinelPassword", "tracing.otlp.headers", "upstreams.api.signIn.client.secret",
+                "upstreams.api.refresh.client.secret", "upstreams.api.revoke.client.secret",
+                "identities.company.client.secret",
             ]), "\(names)")
     }
 
@@ -37,10 +39,10 @@ struct SecretSourceTests {
         arguments: SecretSource.allCases)
     func canaries(_ source: SecretSource) async throws {
         let keys = try await Self.keys()
-        let token = try CanaryConfiguration(source, keys: keys, upstream: "http://127.0.0.1:9").marker(
-            "upstreams.api.apiToken.value")
+        let markers = try CanaryConfiguration(source, keys: keys, upstream: "http://127.0.0.1:9")
         var settings = MockAPISettings.withTwoUsers
-        settings.apiToken = token
+        settings.apiToken = markers.marker("upstreams.api.apiToken.value")
+        settings.clientSecret = markers.marker("upstreams.api.signIn.client.secret")
         try await MockAPI.withServer(settings) { mock in
             let canary = try CanaryConfiguration(source, keys: keys, upstream: mock.baseURL)
             try await commands(canary)
@@ -98,6 +100,8 @@ struct SecretSourceTests {
             #expect(try await client.signIn(password: "wrong").status == 401)
             #expect(try await client.signIn().status == 200)
             #expect(try await client.get("/videos/1").status == 200)
+            #expect(try await client.send("DELETE", "/auth").status == 204)
+            _ = try await program.waits(for: "a failed revocation") { $0.output.contains("revoke_failed") ? true : nil }
             let right = [
                 ("Authorization", "Bearer \(canary.marker("admin.token"))"), ("Content-Type", "application/json"),
             ]

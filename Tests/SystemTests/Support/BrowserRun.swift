@@ -32,6 +32,8 @@ struct BrowserRun: Decodable {
         let httpOnly: Bool
         let secure: Bool
         let sameSite: String
+        /// Seconds; `nil` for a cookie that the browser deletes when it is closed.
+        var lifetime: Double?
     }
 
     struct ConsoleLine: Decodable {

@@ -8,10 +8,11 @@ struct BrowserSession {
     /// The time limit of one step in seconds, loading and waiting included.
     private let stepLimit = 20
     /// The time limit of all steps in seconds.
-    private let wholeLimit = 90
+    private let wholeLimit: Int
 
-    init(acceptsAnyCertificate: Bool = false) {
+    init(acceptsAnyCertificate: Bool = false, wholeLimit: Int = 90) {
         self.acceptsAnyCertificate = acceptsAnyCertificate
+        self.wholeLimit = wholeLimit
     }
 
     /// Runs the steps in order.

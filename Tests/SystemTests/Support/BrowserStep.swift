@@ -8,6 +8,14 @@ enum BrowserStep: Encodable {
     case scheme(Scheme)
     /// Opens an address and waits until the page is loaded.
     case open(String)
+    case back
+    case reload
+    /// Closes the browser and opens it again with the same profile.
+    case restart
+    /// Opens tabs at the same moment. Each has to show the text; one that shows the link instead is continued with it. With
+    /// a button to confirm, it is clicked once all tabs show it, in the newest tab first. Adds a ``Tabs`` to
+    /// ``BrowserRun/values``.
+    case tabs(Int, String, confirm: String?, text: String, link: String, cookiePrefix: String)
     case click(String)
     /// Replaces the contents of a field.
     case type(String, into: String)
@@ -20,12 +28,22 @@ enum BrowserStep: Encodable {
     case waitUntilGone(String)
     /// Runs the body of a function; its result, a string, is added to ``BrowserRun/values``.
     case evaluate(String)
+    /// Runs axe-core on the page; what it finds, one a line, is added to ``BrowserRun/values``.
+    case axe
     case deleteCookies
     /// Records the state of the page under a name of ``BrowserRun/snapshots``.
     case snapshot(String)
 
     enum Scheme: String, Encodable, CaseIterable {
         case light, dark
+    }
+
+    /// What happened in several tabs.
+    struct Tabs: Decodable {
+        /// The maximum number of cookies with the prefix.
+        let most: Int
+        /// The number of tabs that were continued with the link.
+        let continued: Int
     }
 
     private struct Key: CodingKey {
@@ -47,12 +65,29 @@ enum BrowserStep: Encodable {
         let into: String
     }
 
+    private struct TabOrder: Encodable {
+        let count: Int
+        let address: String
+        let confirm: String
+        let text: String
+        let link: String
+        let cookiePrefix: String
+    }
+
     func encode(to encoder: any Encoder) throws {
         var step = encoder.container(keyedBy: Key.self)
         switch self {
         case .size(let width, let height): try step.encode(Size(width: width, height: height), forKey: Key("size"))
         case .scheme(let scheme): try step.encode(scheme, forKey: Key("scheme"))
         case .open(let address): try step.encode(address, forKey: Key("open"))
+        case .back: try step.encode(true, forKey: Key("back"))
+        case .reload: try step.encode(true, forKey: Key("reload"))
+        case .restart: try step.encode(true, forKey: Key("restart"))
+        case .tabs(let count, let address, let confirm, let text, let link, let prefix):
+            let order = TabOrder(
+                count: count, address: address, confirm: confirm ?? "", text: text, link: link, cookiePrefix: prefix)
+            try step.encode(order, forKey: Key("tabs"))
+        case .axe: try step.encode(true, forKey: Key("axe"))
         case .click(let selector): try step.encode(selector, forKey: Key("click"))
         case .type(let text, let field): try step.encode(Typing(text: text, into: field), forKey: Key("type"))
         case .press(let key): try step.encode(key, forKey: Key("press"))

@@ -14,6 +14,13 @@ struct GatewayYAML {
     var hasChat = false
     /// Whether there is a public route for uploads, `/upload`.
     var hasUpload = false
+    /// The identity calls of the upstream.
+    var calls = [
+        "signIn: { path: /auth }", "refresh: { path: /auth/refresh }", "revoke: { path: /auth/revoke }",
+        "user: { path: /user }",
+    ]
+    /// The section `accounts` as one line; empty for none.
+    var accounts = ""
     var address = "127.0.0.1:0"
     var adminAddress = "127.0.0.1:0"
 
@@ -27,10 +34,8 @@ struct GatewayYAML {
           api:
             targets: ["\(upstream)"]
             apiToken: { \(apiTokenFile.map { "valueFile: \($0)" } ?? "value: \(apiToken)") }
-            signIn: { path: /auth }
-            refresh: { path: /auth/refresh }
-            revoke: { path: /auth/revoke }
-            user: { path: /user }
+            \(calls.joined(separator: "\n    "))
+        \(accounts)
         session:
           cookie: { secure: false }
         routes:

@@ -8,8 +8,10 @@ takes screenshots. A step that fails ends the script; the results up to it are p
 """
 
 import base64
+import importlib.util
 import json
 import os
+import pathlib
 import signal
 import sys
 import time
@@ -93,13 +95,31 @@ return {
 """
 
 
+# Runs axe-core. A finding that needs a person's judgement ("incomplete") is reported too.
+AXE = """
+const done = arguments[0];
+const list = findings => findings.map(finding =>
+    finding.id + ': ' + finding.nodes.map(node => node.html.slice(0, 120)).join(' | '));
+axe.run(document, { resultTypes: ['violations', 'incomplete'] })
+    .then(result => done([...list(result.violations), ...list(result.incomplete)].join('\\n')), error => done(String(error)));
+"""
+
+
 class StepFailed(Exception):
     pass
 
 
 class Browser:
     def __init__(self, script):
+        self.script = script
         self.limit = script.get("limit", 20)
+        self.driver = self.launch()
+        self.snapshots = {}
+        self.values = []
+        self.console = []
+
+    def launch(self):
+        script = self.script
         options = Options()
         options.binary_location = script["browser"]
         for flag in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu",
@@ -108,11 +128,9 @@ class Browser:
             options.add_argument(flag)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
         options.accept_insecure_certs = script.get("acceptsAnyCertificate", False)
-        self.driver = webdriver.Chrome(options=options, service=Service(script["driver"]))
-        self.driver.set_page_load_timeout(self.limit)
-        self.snapshots = {}
-        self.values = []
-        self.console = []
+        driver = webdriver.Chrome(options=options, service=Service(script["driver"]))
+        driver.set_page_load_timeout(self.limit)
+        return driver
 
     def run(self, step):
         (kind, value), = step.items()
@@ -130,6 +148,62 @@ class Browser:
 
     def step_open(self, value):
         self.driver.get(value)
+
+    def step_back(self, _):
+        self.driver.back()
+
+    def step_reload(self, _):
+        self.driver.refresh()
+
+    def step_restart(self, _):
+        self.read_console()
+        self.driver.quit()
+        self.driver = self.launch()
+
+    def step_tabs(self, value):
+        """Opens tabs and waits until each shows the text; tabs that show the link are continued with it. With a button to
+        confirm, it is clicked once all tabs show it, in the newest tab first."""
+        text, link, confirm, prefix = value["text"], value["link"], value["confirm"], value["cookiePrefix"]
+        first = self.driver.current_window_handle
+        self.driver.execute_script(
+            "for (let i = 0; i < arguments[0]; i++) window.open(arguments[1]);", value["count"], value["address"])
+        state = {"most": 0, "continued": 0}
+
+        def wait_for(what, look):
+            def count_and_look():
+                cookies = self.driver.execute_cdp_cmd("Network.getAllCookies", {})["cookies"]
+                state["most"] = max(state["most"], sum(cookie["name"].startswith(prefix) for cookie in cookies))
+                return look()
+
+            return self.wait(what, count_and_look)
+
+        def shows_text():
+            return text in self.driver.find_element(By.TAG_NAME, "body").text
+
+        wait_for("the tabs are open", lambda: len(self.driver.window_handles) > value["count"])
+        tabs = [handle for handle in self.driver.window_handles if handle != first]
+        for handle in tabs if confirm else []:
+            self.driver.switch_to.window(handle)
+            wait_for(f"a tab shows {confirm}", lambda: self.shown(confirm))
+        for handle in reversed(tabs):
+            self.driver.switch_to.window(handle)
+            is_continued = False
+            for _ in range(5):
+                wait_for(f"a tab shows {text!r}", lambda: shows_text() or self.shown(link) or confirm and self.shown(confirm))
+                if shows_text():
+                    break
+                links = self.shown(link)
+                is_continued = is_continued or bool(links)
+                element = (links or self.shown(confirm))[0]
+                element.click()
+                wait_for("the next page", lambda: self.is_stale(element))
+            if not shows_text():
+                raise StepFailed(f"a tab does not show {text!r}")
+            state["continued"] += is_continued
+            self.read_console()
+            self.driver.close()
+        self.driver.switch_to.window(first)
+        self.values.append(json.dumps(state))
 
     def step_click(self, value):
         self.found(value).click()
@@ -154,6 +228,14 @@ class Browser:
     def step_evaluate(self, value):
         self.values.append(self.driver.execute_script(value))
 
+    def step_axe(self, _):
+        package = importlib.util.find_spec("axe_playwright_python")
+        if package is None:
+            raise StepFailed("no axe-core: deploy/python.sh Tests/requirements.txt installs it")
+        source = pathlib.Path(package.origin).parent / "axe.min.js"
+        self.driver.execute_script(source.read_text(encoding="utf-8"))
+        self.values.append(self.driver.execute_async_script(AXE))
+
     def step_deleteCookies(self, _):
         self.driver.delete_all_cookies()
 
@@ -161,7 +243,9 @@ class Browser:
         facts = self.driver.execute_script(FACTS)
         facts["cookies"] = [
             {"name": cookie["name"], "httpOnly": cookie["httpOnly"], "secure": cookie["secure"],
-             "sameSite": cookie.get("sameSite", "")} for cookie in self.driver.get_cookies()]
+             "sameSite": cookie.get("sameSite", ""),
+             "lifetime": cookie["expiry"] - time.time() if "expiry" in cookie else None}
+            for cookie in self.driver.get_cookies()]
         self.snapshots[value] = facts
 
     def step_screenshot(self, value):
@@ -173,6 +257,14 @@ class Browser:
         shot = self.driver.execute_cdp_cmd("Page.captureScreenshot", order)
         with open(value["path"], "wb") as file:
             file.write(base64.b64decode(shot["data"]))
+
+    @staticmethod
+    def is_stale(element):
+        try:
+            element.is_enabled()
+            return False
+        except WebDriverException:
+            return True
 
     def shown(self, selector):
         return [element for element in self.driver.find_elements(By.CSS_SELECTOR, selector) if element.is_displayed()]
@@ -195,9 +287,12 @@ class Browser:
                 raise StepFailed(f"not within the time limit: {what}; text of the page:\n{text[:2000]}")
             time.sleep(0.02)
 
-    def answer(self, error):
+    def read_console(self):
         for line in self.driver.get_log("browser"):
             self.console.append({"level": line["level"], "source": line.get("source", ""), "text": line["message"]})
+
+    def answer(self, error):
+        self.read_console()
         return {"snapshots": self.snapshots, "values": self.values, "console": self.console, "error": error}
 
 

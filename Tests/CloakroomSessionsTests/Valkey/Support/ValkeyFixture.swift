@@ -59,10 +59,10 @@ struct RunningRecords: SessionRecordStore {
         try await records.read(id, now: now)
     }
 
-    func replace(_ record: SessionRecord, fence: UInt64?, now: Timestamp) async throws(SessionStoreError)
-        -> RecordUpdateResult
-    {
-        try await records.replace(record, fence: fence, now: now)
+    func replace(
+        _ record: SessionRecord, keepUntil: Timestamp, fence: UInt64?, now: Timestamp
+    ) async throws(SessionStoreError) -> RecordUpdateResult {
+        try await records.replace(record, keepUntil: keepUntil, fence: fence, now: now)
     }
 
     func remove(
@@ -85,6 +85,18 @@ struct RunningRecords: SessionRecordStore {
 
     func records(of account: UInt64, now: Timestamp) async throws(SessionStoreError) -> [SessionRecord] {
         try await records.records(of: account, now: now)
+    }
+
+    func records(ofProviderSession hash: UInt64, now: Timestamp) async throws(SessionStoreError) -> [SessionRecord] {
+        try await records.records(ofProviderSession: hash, now: now)
+    }
+
+    func setMark(_ key: MarkKey, lifetime: Duration, now: Timestamp) async throws(SessionStoreError) -> Bool {
+        try await records.setMark(key, lifetime: lifetime, now: now)
+    }
+
+    func hasMark(_ keys: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Bool {
+        try await records.hasMark(keys, now: now)
     }
 
     func throttleStates(_ keys: [ThrottleKey], now: Timestamp) async throws(SessionStoreError) -> [ThrottleState?] {

@@ -1,31 +1,31 @@
-public import Foundation
+import Foundation
 
 /// A signed-in user.
-public struct User: Decodable, Equatable, Sendable {
+struct User: Decodable, Equatable, Sendable {
     /// The id of the user in the API.
-    public let id: String
+    let id: String
     /// The e-mail address for sign-in.
-    public let email: String
+    let email: String
     /// The display name.
-    public let name: String
+    let name: String
 }
 
 /// An episode of the course.
-public struct Episode: Decodable, Equatable, Sendable, Identifiable {
+struct Episode: Decodable, Equatable, Sendable, Identifiable {
     /// Unique in the list.
-    public let id: Int
+    let id: Int
     /// The position in the course, from 1.
-    public let number: Int
+    let number: Int
     /// The title.
-    public let title: String
+    let title: String
     /// A one-sentence summary.
-    public let excerpt: String
+    let excerpt: String
     /// A public picture.
-    public private(set) var imageURL: URL
+    private(set) var imageURL: URL
     /// The id for ``EpisodesClient/video(id:)``.
-    public let videoID: Int
+    let videoID: Int
     /// The time of publication.
-    public let publishedAt: Date
+    let publishedAt: Date
 
     func resolved(against gateway: URL) -> Episode {
         var episode = self
@@ -35,13 +35,13 @@ public struct Episode: Decodable, Equatable, Sendable, Identifiable {
 }
 
 /// The video of an episode.
-public struct Video: Decodable, Equatable, Sendable {
+struct Video: Decodable, Equatable, Sendable {
     /// The duration in seconds.
-    public let duration: Int
+    let duration: Int
     /// The poster image.
-    public private(set) var imageURL: URL
+    private(set) var imageURL: URL
     /// The video file. If the URL is on the gateway, it requires the same cookie.
-    public private(set) var videoURL: URL
+    private(set) var videoURL: URL
 
     func resolved(against gateway: URL) -> Video {
         var video = self

@@ -1,0 +1,186 @@
+import CloakroomCore
+import CloakroomWire
+
+extension ValueFormat where Value == String {
+    /// An issuer: an endpoint without a query (OpenID Connect Discovery §3).
+    static let issuer = ValueFormat(
+        "https URL, or http URL on loopback, without a query",
+        parse: { text throws(ConfigValueError) in
+            let url = try ValueFormat<String>.endpoint.parse(text)
+            guard !url.contains("?") else {
+                throw ConfigValueError("must be a URL without a query", "write one such as https://id.example.com")
+            }
+            guard !url.hasSuffix("/.well-known/openid-configuration") else {
+                throw ConfigValueError(
+                    "must be the issuer, not its discovery document",
+                    "write \(url.dropLast("/.well-known/openid-configuration".count))")
+            }
+            return url
+        }, render: { $0 })
+
+    /// A URL of a server that receives secrets.
+    static let endpoint = ValueFormat(
+        "https URL, or http URL on loopback",
+        parse: { text throws(ConfigValueError) in
+            let example = "write one such as https://id.example.com"
+            // Text that may contain a password is not printed.
+            guard !text.contains("@") else {
+                throw ConfigValueError("must be a URL without user and password", example)
+            }
+            guard EndpointURL(text) == nil else { return text }
+            if text.hasPrefix("http://") {
+                throw ConfigValueError("must be an https URL: tokens would be sent unencrypted", example)
+            }
+            throw ConfigValueError("must be an https URL, not \(DiagnosticText.quoted(text))", example)
+        }, render: { $0 })
+
+    /// The gateway's own origin: `https`, or `http` on loopback.
+    static let publicURL = ValueFormat(
+        "origin such as `https://app.example.com`; http on loopback only",
+        parse: { text throws(ConfigValueError) in
+            let origin = try ValueFormat<String>.origin.parse(text)
+            guard EndpointURL(origin) != nil else {
+                throw ConfigValueError(
+                    "must be an https origin: codes would be sent unencrypted",
+                    "write one such as https://app.example.com")
+            }
+            return origin
+        }, render: { $0 })
+
+    /// A client id (RFC 6749 Appendix A.1), without spaces.
+    static let clientID = ValueFormat(
+        "visible ASCII",
+        parse: { text throws(ConfigValueError) in
+            guard !text.isEmpty, text.utf8.count <= 255, text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
+                throw ConfigValueError(
+                    "must be visible ASCII, at most 255 bytes, not \(DiagnosticText.quoted(text))",
+                    "write the id that the provider issued")
+            }
+            return text
+        }, render: { $0 })
+
+    /// One scope (RFC 6749 §3.3).
+    static let scope = ValueFormat(
+        "scope",
+        parse: { text throws(ConfigValueError) in
+            guard isScope(text) else {
+                throw ConfigValueError(
+                    "must be a scope, not \(DiagnosticText.quoted(text))", "write one such as email, without spaces")
+            }
+            return text
+        }, render: { $0 })
+
+    /// Scopes separated by spaces.
+    static let scopes = ValueFormat(
+        "scopes, separated by spaces",
+        parse: { text throws(ConfigValueError) in
+            guard text.split(separator: " ", omittingEmptySubsequences: false).allSatisfy({ isScope($0) }) else {
+                throw ConfigValueError(
+                    "must be scopes separated by one space, not \(DiagnosticText.quoted(text))",
+                    "write such as read write")
+            }
+            return text
+        }, render: { $0 })
+
+    /// An authentication context. It is written in quotation marks into a header field (RFC 9470 §3).
+    static let authenticationContext = ValueFormat(
+        "visible ASCII without quotation marks and backslashes, at most 255 bytes",
+        parse: { text throws(ConfigValueError) in
+            guard isScope(text), text.utf8.count <= 255 else {
+                throw ConfigValueError(
+                    "must be an authentication context, not \(DiagnosticText.quoted(text))",
+                    "write one such as urn:example:mfa")
+            }
+            return text
+        }, render: { $0 })
+
+    /// A name for the sign-in page.
+    static let label = ValueFormat(
+        "text",
+        parse: { text throws(ConfigValueError) in
+            let label = try ValueFormat<String>.text.parse(text)
+            guard label.utf8.count <= 64 else {
+                throw ConfigValueError("must be at most 64 bytes long", "write the short name that users know")
+            }
+            return label
+        }, render: { $0 })
+
+    /// The name of a claim: not a member that refers to other documents (OpenID Connect Core §5.6.2).
+    static let claimName = ValueFormat(
+        "name of a claim",
+        parse: { text throws(ConfigValueError) in
+            let name = try ValueFormat<String>.text.parse(text)
+            guard name.utf8.count <= 255 else {
+                throw ConfigValueError("must be at most 255 bytes long", "write the name of one claim")
+            }
+            guard name != "_claim_names", name != "_claim_sources" else {
+                throw ConfigValueError("\(name) is not supported: claims elsewhere are not fetched", "leave it out")
+            }
+            return name
+        }, render: { $0 })
+
+    /// An error code of a token endpoint (RFC 6749 §5.2), or `any400`. Codes that a wrong client secret causes must not
+    /// end sessions: one mistake would sign out all users.
+    static let errorCode = ValueFormat(
+        "error code, or `any400`",
+        parse: { text throws(ConfigValueError) in
+            guard isScope(text), text.utf8.count <= 64 else {
+                throw ConfigValueError(
+                    "must be an error code, not \(DiagnosticText.quoted(text))", "write one such as invalid_grant")
+            }
+            guard text != "invalid_client", text != "unauthorized_client" else {
+                throw ConfigValueError(
+                    "\(text) is not supported: a wrong client secret would sign out all users", "leave it out")
+            }
+            return text
+        }, render: { $0 })
+
+    /// `NQCHAR` (RFC 6749 Appendix A): visible ASCII without `"` and `\`.
+    private static func isScope(_ text: some StringProtocol) -> Bool {
+        !text.isEmpty && text.utf8.allSatisfy { (0x21...0x7e).contains($0) && $0 != 0x22 && $0 != 0x5c }
+    }
+}
+
+extension ValueFormat where Value == SignatureAlgorithm {
+    /// An algorithm for ID tokens. Case-sensitive, as in tokens.
+    static let signatureAlgorithm = algorithm(among: SignatureAlgorithm.allCases)
+    /// An algorithm for assertions.
+    static let assertionAlgorithm = algorithm(among: SignatureAlgorithm.assertions)
+
+    private static func algorithm(among choices: [SignatureAlgorithm]) -> Self {
+        ValueFormat(
+            choices.map { "`\($0.rawValue)`" }.joined(separator: ", "),
+            parse: { text throws(ConfigValueError) in
+                let remedy = "write " + choices.map(\.rawValue).joined(separator: " or ")
+                if let algorithm = SignatureAlgorithm(rawValue: text), choices.contains(algorithm) { return algorithm }
+                let lower = text.lowercased()
+                if lower == "none" || lower.hasPrefix("hs") {
+                    throw ConfigValueError(
+                        "\(DiagnosticText.quoted(text)) is not supported: it needs no private key", remedy)
+                }
+                throw ConfigValueError("must be one of the allowed values, not \(DiagnosticText.quoted(text))", remedy)
+            }, render: { $0.rawValue })
+    }
+}
+
+extension ConfigScope {
+    /// The values of a mapping by name.
+    func pairs<Value>(_ name: String, as format: ValueFormat<Value>) -> [(name: String, value: Value)] {
+        let section = sectionWithDefaults(name)
+        return named(name, isSection: false).compactMap { key in
+            section.optional(key, as: format).map { (key, $0) }
+        }
+    }
+
+    /// The lists of a mapping by name.
+    func lists<Value>(_ name: String, as format: ValueFormat<Value>) -> [(name: String, values: [Value])] {
+        let section = sectionWithDefaults(name)
+        return named(name, isSection: false).compactMap { key in
+            guard let values = section.list(key, as: format) else { return nil }
+            if values.isEmpty {
+                section.report(ConfigValueError("must not be empty", "write at least one"), at: key)
+            }
+            return (key, values)
+        }
+    }
+}

@@ -1,0 +1,152 @@
+import CloakroomCore
+import CloakroomWire
+
+/// `claimHeaders` of an upstream: by the name of a field, the name of a claim, or a section of `claim` and `join`. At
+/// most 32; default none.
+enum ClaimHeadersSection {
+    /// The maximum number of fields of an upstream.
+    static let most = 32
+
+    /// - Parameter scope: The upstream.
+    static func headers(_ scope: ConfigScope) -> [ClaimHeader] {
+        let section = scope.section("claimHeaders")
+        // For the reference: a value or a section, by any name.
+        scope.reading.document(section.path + ["NAME"]) { $0.expectation = claim.expectation }
+        scope.reading.document(section.path + ["NAME", "claim"]) {
+            $0.expectation = claim.expectation
+            $0.isRequired = true
+        }
+        scope.reading.document(section.path + ["NAME", "join"]) { $0.expectation = separator.expectation }
+        guard !scope.reading.invalidKeys.contains(section.path) else { return [] }
+        let names = scope.named("claimHeaders", isSection: false)
+        if names.count > most {
+            scope.report(
+                ConfigValueError("must be at most \(most) fields, not \(names.count)", "remove some"),
+                at: "claimHeaders")
+        }
+        var seen: [String: String] = [:]
+        return names.compactMap { name in
+            do throws(ConfigValueError) {
+                try check(name, &seen)
+            } catch {
+                section.report(error, at: name)
+            }
+            guard section.holdsSection(name) else {
+                return section.optional(name, as: claim).map { ClaimHeader(name, claim: $0) }
+            }
+            let header = section.sectionWithDefaults(name)
+            let separator = header.optional("join", as: separator)
+            return header.required("claim", as: claim).map { ClaimHeader(name, claim: $0, separator: separator) }
+        }
+    }
+
+    /// Upstreams that map field names to variables (CGI) treat hyphen, underscore and dot alike.
+    static func folded(_ name: String) -> String {
+        String(
+            decoding: name.utf8.map { Byte.isAlphanumeric($0) ? Byte.lowerCase($0) : UInt8(ascii: "-") }, as: UTF8.self)
+    }
+
+    /// - Parameter seen: The names so far, by their folded form.
+    private static func check(_ name: String, _ seen: inout [String: String]) throws(ConfigValueError) {
+        guard (try? ValueFormat<String>.token.parse(name)) != nil, name.utf8.count <= 255 else {
+            throw ConfigValueError(
+                "must be the name of a field, not \(DiagnosticText.quoted(name))",
+                "write letters, digits and hyphens, such as X-User")
+        }
+        let folded = folded(name)
+        guard !reserved.contains(folded), !reservedPrefixes.contains(where: folded.hasPrefix) else {
+            throw ConfigValueError(
+                "\(name) is not supported: the field has another meaning", "write another name such as X-User")
+        }
+        if let other = seen.updateValue(name, forKey: folded) {
+            throw ConfigValueError(
+                "conflicts with \(other), which upstreams may treat as the same field", "keep one of the two")
+        }
+    }
+
+    /// Fields that frame a message, end at this hop, select content, or are set or read by the gateway.
+    private static let reserved = APIToken.reserved.union(
+        KnownField.allCases.map(\.text) + ["http2-settings", "range", "referer", "cookie2", "x-csrf-token"])
+    private static let reservedPrefixes = ["accept", "access-control-", "content-", "if-", "proxy-", "sec-", "grpc-"]
+
+    private static let claim = ValueFormat<String>.claimName
+
+    /// Not a digit of a percent-encoded byte, so that a list can be separated again.
+    private static let separator = ValueFormat(
+        "punctuation character other than `%`",
+        parse: { text throws(ConfigValueError) in
+            guard text.utf8.count == 1, let byte = text.utf8.first, (0x21...0x7e).contains(byte),
+                !Byte.isAlphanumeric(byte), byte != UInt8(ascii: "%")
+            else {
+                throw ConfigValueError(
+                    "must be one punctuation character other than %, not \(DiagnosticText.quoted(text))",
+                    "write one such as \",\"")
+            }
+            return byte
+        }, render: { String(Unicode.Scalar($0)) })
+}
+
+extension ConfigScope {
+    /// Whether a key has a section in the file, or flags set keys below it.
+    fileprivate func holdsSection(_ name: String) -> Bool {
+        let key = path + [name]
+        switch reading.tree[key]?.shape {
+        case .section?, .empty?: return true
+        case .scalar?, .list?: return false
+        case nil: return reading.flagPaths.contains { $0.count > key.count && $0.starts(with: key) }
+        }
+    }
+}
+
+extension Byte {
+    fileprivate static func isAlphanumeric(_ byte: UInt8) -> Bool {
+        switch lowerCase(byte) {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "0")...UInt8(ascii: "9"): true
+        default: false
+        }
+    }
+}
+
+/// Validates claim headers against the fields of API tokens, and their claims against those that identities keep.
+enum ClaimHeaderRules {
+    static func check(_ upstreams: UpstreamsSection, _ identities: IdentitiesSection) {
+        let tokens = Dictionary(
+            upstreams.tokenHeaders.map { (ClaimHeadersSection.folded($0), $0) }, uniquingKeysWith: { first, _ in first }
+        )
+        for (upstream, scope) in zip(upstreams.configurations, upstreams.scopes) where !upstream.claimHeaders.isEmpty {
+            let section = scope.section("claimHeaders")
+            for header in upstream.claimHeaders {
+                if let token = tokens[ClaimHeadersSection.folded(header.name)] {
+                    section.report(
+                        ConfigValueError("conflicts with \(token), the field of an API token", "write another name"),
+                        at: header.name)
+                }
+                if !identities.items.isEmpty, !identities.keeps(header.claim) {
+                    section.report(
+                        ConfigValueError(
+                            "requires a claim that no identity keeps: the field would never be sent",
+                            "add \(DiagnosticText.escaped(header.claim)) to keep.claims of an identity"),
+                        at: header.name)
+                }
+            }
+            if identities.items.isEmpty {
+                scope.warn(
+                    ConfigValueError(
+                        "has no effect without identities: other sessions have no claims",
+                        "leave it out, or add identities"), at: "claimHeaders")
+            }
+        }
+    }
+}
+
+extension IdentityConfiguration {
+    /// Whether sessions may have a claim: it is kept, or every ID token has it.
+    func keeps(_ claim: String) -> Bool { claim == "sub" || claim == "iss" || keep.claims.contains(claim) }
+}
+
+extension IdentitiesSection {
+    /// Whether sessions of an identity may have a claim. An invalid identity could keep it.
+    func keeps(_ claim: String) -> Bool {
+        configurations.count < items.count || configurations.contains { $0.keeps(claim) }
+    }
+}

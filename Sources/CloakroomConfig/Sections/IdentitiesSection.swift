@@ -1,0 +1,265 @@
+import CloakroomCore
+import CloakroomWire
+
+/// `identities`: a mapping from names to OpenID Providers, at most 16; default none.
+struct IdentitiesSection {
+    /// The maximum number of identities.
+    static let most = 16
+
+    /// An identity. It has no configuration if a required key is missing or malformed.
+    struct Item {
+        let name: String
+        let scope: ConfigScope
+        let configuration: IdentityConfiguration?
+    }
+
+    /// In the order of the file.
+    let items: [Item]
+
+    var names: [String] { items.map(\.name) }
+    /// Empty if one of them is invalid, which is reported.
+    var configurations: [IdentityConfiguration] { items.compactMap(\.configuration) }
+
+    init(from root: ConfigScope, upstreams: UpstreamsSection) {
+        let named = root.named("identities")
+        items = named.map { name, scope in
+            Self.check(name, scope)
+            return Item(
+                name: name, scope: scope,
+                configuration: IdentityConfiguration(named: name, from: scope, upstreams: upstreams))
+        }
+        if named.count > Self.most {
+            root.report(
+                ConfigValueError("must be at most \(Self.most) identities, not \(named.count)", "remove some"),
+                at: "identities")
+        }
+        checkVariables(root)
+        checkIssuers()
+        checkKeys()
+        // An upstream that signs users in is an identity too.
+        for item in items where upstreams.names.contains(item.name) {
+            Self.report(
+                ConfigValueError("conflicts with the upstream of this name", "rename one of them"), at: item.scope)
+        }
+    }
+
+    /// Variable names preserve neither case nor punctuation.
+    private func checkVariables(_ root: ConfigScope) {
+        var variables: [String: String] = [:]
+        for item in items {
+            guard let other = variables.updateValue(item.name, forKey: root.reading.variable([item.name])) else {
+                continue
+            }
+            Self.report(
+                ConfigValueError(
+                    "conflicts with identity \(DiagnosticText.quoted(other)), which differs only in case or punctuation",
+                    "rename one"), at: item.scope)
+        }
+    }
+
+    /// Two registrations at one provider have the same accounts, but sessions of one are not valid for the other.
+    private func checkIssuers() {
+        for (index, item) in items.enumerated() {
+            guard let issuer = item.configuration?.issuer,
+                let other = items[..<index].first(where: { $0.configuration?.issuer == issuer })
+            else { continue }
+            item.scope.warn(
+                ConfigValueError(
+                    "identity \(DiagnosticText.quoted(other.name)) has the same issuer",
+                    "use one identity, unless they are different registrations"), at: "issuer")
+        }
+    }
+
+    /// An assertion for a token endpoint can be replayed by the provider of that endpoint at another one, if both accept
+    /// the key and one of them chooses the URL (the notice of the OpenID Foundation of January 2025 about audiences of
+    /// client assertions).
+    private func checkKeys() {
+        for item in items {
+            guard case .privateKey(let key)? = item.configuration?.client.authentication, key.audience == .tokenEndpoint
+            else { continue }
+            let other = items.first { other in
+                guard other.name != item.name,
+                    case .privateKey(let theirs)? = other.configuration?.client.authentication
+                else { return false }
+                return theirs.keyFile == key.keyFile
+            }
+            guard let other else { continue }
+            item.scope.sectionWithDefaults("client").report(
+                ConfigValueError(
+                    "tokenEndpoint conflicts with identity \(DiagnosticText.quoted(other.name)), which has the same key",
+                    "write issuer, or use a key for each identity"), at: "assertionAudience")
+        }
+    }
+
+    private static func check(_ name: String, _ scope: ConfigScope) {
+        do throws(ConfigValueError) {
+            _ = try ValueFormat<String>.name.parse(name)
+            guard !name.contains(".") else {
+                throw ConfigValueError(
+                    "must be a name without dots, not \(DiagnosticText.quoted(name))", "write a hyphen instead")
+            }
+        } catch {
+            report(error, at: scope)
+        }
+    }
+
+    private static func report(_ valueError: ConfigValueError, at scope: ConfigScope) {
+        let origin = scope.reading.tree[scope.path].map { ValueSource.file($0.key) } ?? .flag
+        scope.reading.add(valueError, key: scope.path, origin: origin)
+    }
+}
+
+extension IdentityConfiguration {
+    /// One identity.
+    ///
+    /// - `issuer`: an https URL, or http on loopback, without a query. Required.
+    /// - `label`: at most 64 bytes; default the name.
+    /// - `client`: see ``IdentityClientConfiguration``.
+    /// - `scopes`: with `openid`; default openid, profile, email.
+    /// - `parameters`: names and values; default none.
+    /// - `pushed`: `auto` (default), `always` or `never`.
+    /// - `algorithms`: default RS256, PS256, ES256, EdDSA.
+    /// - `clockSkew`: 0s to 5m; default 30s.
+    /// - `user`: `idToken` (default) or `userInfo`.
+    /// - `keep.claims`: at most 32; `keep.bytes`: 0 to 16KiB; default 4KiB.
+    /// - `tokensFor`: names of upstreams; default none.
+    /// - `exchange`: by upstream `audience` or `resource`, and `scope`; default none.
+    /// - `endsOn`: error codes; default invalid_grant.
+    /// - `logout.provider`, `logout.hint`: default `true`; `logout.returnTo`: default `/`.
+    /// - `backChannel.enabled`: default `true`; `backChannel.maximumAge`: 10s to 10m; default 2m.
+    /// - `tls.caFile`: PEM file with the trusted certificates, instead of those of the system.
+    fileprivate init?(named name: String, from scope: ConfigScope, upstreams: UpstreamsSection) {
+        let issuer = scope.required("issuer", as: .issuer)
+        let label = scope.optional("label", as: .label)
+        let client = IdentityClientConfiguration(from: scope.sectionWithDefaults("client"))
+        let scopes = Self.scopes(scope)
+        let parameters = Self.parameters(scope)
+        let pushed = scope.value("pushed", as: .choice(), default: PushedRequests.auto)
+        let algorithms = Self.algorithms(scope)
+        let skew = scope.value("clockSkew", as: .duration(.zero ... .seconds(300)), default: .seconds(30))
+        let source = scope.value("user", as: .choice(), default: UserSource.idToken)
+        let keep = KeptClaims(from: scope.sectionWithDefaults("keep"))
+        let tokensFor = Self.tokensFor(scope, upstreams)
+        let exchanges = Self.exchanges(scope, upstreams, tokensFor)
+        let endsOn = scope.list("endsOn", as: .errorCode) ?? ["invalid_grant"]
+        if scope.isSet("endsOn"), endsOn.isEmpty {
+            scope.report(
+                ConfigValueError(
+                    "must not be empty: no session would end", "write at least one, such as invalid_grant"),
+                at: "endsOn")
+        }
+        let logout = Logout(from: scope.sectionWithDefaults("logout"))
+        let channel = scope.sectionWithDefaults("backChannel")
+        let backChannel = BackChannel(
+            isEnabled: channel.value("enabled", as: .flag, default: true),
+            maximumAge: channel.value(
+                "maximumAge", as: .duration(.seconds(10) ... .seconds(600)), default: .seconds(120)))
+        let tls = scope.sectionWithDefaults("tls")
+        let caFile = tls.optional("caFile", as: tls.pemFile(.certificate))
+        guard let issuer, let client else { return nil }
+        self.init(
+            name: name, issuer: issuer, client: client, scopes: scopes, parameters: parameters, pushed: pushed,
+            algorithms: algorithms, clockSkew: skew, userSource: source, keep: keep, tokensFor: tokensFor,
+            exchanges: exchanges, endsOn: endsOn, logout: logout, backChannel: backChannel, label: label,
+            caFile: caFile)
+    }
+
+    private static func scopes(_ scope: ConfigScope) -> [String] {
+        let scopes = scope.list("scopes", as: .scope) ?? ["openid", "profile", "email"]
+        if !scopes.contains("openid"), !scope.isInvalid("scopes") {
+            scope.report(
+                ConfigValueError("must contain openid: without it there is no ID token", "add openid"), at: "scopes")
+        }
+        return scopes
+    }
+
+    private static func parameters(_ scope: ConfigScope) -> [Parameter] {
+        scope.pairs("parameters", as: .text).compactMap { name, value in
+            guard !ReservedParameters.names.contains(name.lowercased()) else {
+                scope.sectionWithDefaults("parameters").report(
+                    ConfigValueError("\(name) is not supported: the gateway sets it", "leave it out"), at: name)
+                return nil
+            }
+            return Parameter(name, value)
+        }
+    }
+
+    private static func algorithms(_ scope: ConfigScope) -> [SignatureAlgorithm] {
+        let algorithms = scope.list("algorithms", as: .signatureAlgorithm) ?? SignatureAlgorithm.defaults
+        if algorithms.isEmpty {
+            scope.report(ConfigValueError("must not be empty", "write at least one, such as RS256"), at: "algorithms")
+        }
+        return algorithms
+    }
+
+    private static func tokensFor(_ scope: ConfigScope, _ upstreams: UpstreamsSection) -> [Int] {
+        var indices: [Int] = []
+        for (item, name) in (scope.list("tokensFor", as: .text) ?? []).enumerated() {
+            do {
+                let index = try upstreams.index(of: name)
+                if !indices.contains(index) { indices.append(index) }
+            } catch {
+                scope.report(error, item: item, of: "tokensFor")
+            }
+        }
+        return indices
+    }
+
+    private static func exchanges(
+        _ scope: ConfigScope, _ upstreams: UpstreamsSection, _ tokensFor: [Int]
+    ) -> [Exchange] {
+        scope.named("exchange").compactMap { name, scope -> Exchange? in
+            let audience = scope.optional("audience", as: .text)
+            let resource = scope.optional("resource", as: .endpoint)
+            let requested = scope.optional("scope", as: .scopes)
+            guard audience != nil || resource != nil else {
+                if !scope.isInvalid("audience"), !scope.isInvalid("resource") {
+                    scope.reading.reportMissing(
+                        scope.path + ["audience"],
+                        ConfigValueError("required key missing: audience or resource", "write one of them"))
+                }
+                return nil
+            }
+            do throws(ConfigValueError) {
+                let index = try upstreams.index(of: name)
+                if tokensFor.contains(index) {
+                    scope.report(
+                        ConfigValueError(
+                            "conflicts with tokensFor, which sends the token itself to this upstream",
+                            "keep one of the two"), at: audience == nil ? "resource" : "audience")
+                }
+                return Exchange(upstream: index, audience: audience, resource: resource, scope: requested)
+            } catch {
+                scope.report(error, at: audience == nil ? "resource" : "audience")
+                return nil
+            }
+        }
+    }
+}
+
+extension IdentityConfiguration.KeptClaims {
+    fileprivate init(from scope: ConfigScope) {
+        let defaults = Self()
+        let claims = scope.list("claims", as: .claimName)
+        if let claims, claims.count > 32 {
+            scope.report(
+                ConfigValueError("must be at most 32 claims, not \(claims.count)", "keep those that are needed"),
+                at: "claims")
+        }
+        self.init(
+            claims: claims ?? defaults.claims,
+            bytes: scope.value("bytes", as: ByteSize.size(0...16_384), default: defaults.bytes))
+    }
+}
+
+extension IdentityConfiguration.Logout {
+    fileprivate init(from scope: ConfigScope) {
+        self.init(
+            isEnabled: scope.value("provider", as: .flag, default: true),
+            sendsHint: scope.value("hint", as: .flag, default: true),
+            returnTo: scope.value("returnTo", as: .path, default: "/"))
+        if !isEnabled, scope.isSet("hint"), sendsHint {
+            scope.warn(ConfigValueError("has no effect with provider: false", "leave it out"), at: "hint")
+        }
+    }
+}

@@ -1,0 +1,79 @@
+import CloakroomCore
+
+/// Names of parameters of the authorization request that the gateway sets itself.
+enum ReservedParameters {
+    static let names: Set<String> = [
+        "response_type", "response_mode", "client_id", "client_secret", "client_assertion", "client_assertion_type",
+        "redirect_uri", "scope", "state", "nonce", "code_challenge", "code_challenge_method", "acr_values", "max_age",
+        "request", "request_uri", "id_token_hint", "claims",
+    ]
+}
+
+extension IdentityClientConfiguration {
+    private enum Method: String, CaseIterable {
+        case client_secret_basic, client_secret_post, private_key_jwt, none
+    }
+
+    /// `client` of an identity.
+    ///
+    /// - `id`: visible ASCII. Required.
+    /// - `authentication`: `client_secret_basic` (default), `client_secret_post` or `private_key_jwt`.
+    /// - `secret` or `secretFile`: required for the two methods with a secret.
+    /// - `keyFile`: a PEM file; required for `private_key_jwt`. With `keyID` and `algorithm` (default ES256).
+    /// - `assertionAudience`: `issuer` (default) or `tokenEndpoint`.
+    init?(from scope: ConfigScope) {
+        let id = scope.required("id", as: .clientID)
+        let method = scope.value("authentication", as: Self.methods, default: .client_secret_basic)
+        let secret = scope.secret("secret", as: .password, isRequired: false)
+        let keyFile = scope.optional("keyFile", as: scope.pemFile(.privateKey))
+        if let keyFile { scope.warnIfReadableByOthers(keyFile, at: "keyFile") }
+        let keyID = scope.optional("keyID", as: .text)
+        let algorithm = scope.value("algorithm", as: .assertionAlgorithm, default: .es256)
+        let audience = scope.value("assertionAudience", as: .choice(), default: AssertionAudience.issuer)
+        let usesKey = method == .private_key_jwt
+        for name in usesKey ? ["secret", "secretFile"] : ["keyFile", "keyID", "algorithm", "assertionAudience"]
+        where scope.isSetExplicitly(name) && !scope.isInvalid("authentication") {
+            scope.report(
+                ConfigValueError(
+                    "conflicts with authentication \(method.rawValue)",
+                    usesKey ? "leave it out" : "leave it out, or write authentication: private_key_jwt"), at: name)
+        }
+        Self.reportMissing(usesKey ? "keyFile" : "secret", scope, method)
+        guard let id else { return nil }
+        if usesKey {
+            guard let keyFile else { return nil }
+            self.init(
+                id: id,
+                authentication: .privateKey(
+                    AssertionKey(keyFile: keyFile, keyID: keyID, algorithm: algorithm, audience: audience)))
+        } else {
+            guard let secret else { return nil }
+            self.init(id: id, authentication: method == .client_secret_post ? .post(secret) : .basic(secret))
+        }
+    }
+
+    private static func reportMissing(_ name: String, _ scope: ConfigScope, _ method: Method) {
+        guard scope.isPresent, !scope.isInvalid("authentication"), !scope.isSet(name), !scope.isSet(name + "File"),
+            !scope.isInvalid(name), !scope.isInvalid(name + "File")
+        else { return }
+        scope.reading.reportMissing(
+            scope.path + [name],
+            ConfigValueError(
+                "required key missing: the authentication is \(method.rawValue)",
+                name == "keyFile" ? "name a PEM file" : "name a file that holds it in secretFile"))
+    }
+
+    private static let methods = ValueFormat<Method>(
+        "`client_secret_basic`, `client_secret_post`, `private_key_jwt`",
+        parse: { text throws(ConfigValueError) in
+            let remedy = "write client_secret_basic or client_secret_post or private_key_jwt"
+            guard let method = Method(rawValue: text) else {
+                throw ConfigValueError(
+                    "must be one of the allowed values, not \(DiagnosticText.quoted(text))", remedy)
+            }
+            guard method != .none else {
+                throw ConfigValueError("none is not supported: the gateway is a confidential client", remedy)
+            }
+            return method
+        }, render: { $0.rawValue })
+}

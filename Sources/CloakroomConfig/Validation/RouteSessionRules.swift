@@ -1,0 +1,98 @@
+import CloakroomCore
+
+/// Checks that some session can use a route: tokens are sent only to the upstreams that they are meant for, and only
+/// providers state claims.
+struct RouteSessionRules {
+    let route: RouteSection
+    let accounts: AccountsConfiguration
+    let upstreams: UpstreamsSection
+    let identities: IdentitiesSection
+
+    func check() {
+        guard let upstream = route.upstream else { return }
+        let key: String
+        if route.inject.contains(.bearer) {
+            key = "inject"
+        } else if route.requiresAuthorization == true {
+            key = "requiresAuthorization"
+        } else {
+            return
+        }
+        // An invalid identity is reported; what it could be used for is unknown.
+        guard let providers = providers(for: upstream) else { return }
+        guard accounts.upstream == upstream || !providers.isEmpty else { return reportNone(key, upstream) }
+        checkRequirement(upstream, providers)
+    }
+
+    /// The providers whose sessions may use the route; `nil` if one of them is invalid.
+    private func providers(for upstream: Int) -> [IdentityConfiguration]? {
+        var found: [IdentityConfiguration] = []
+        for case .provider(let index) in accounts.identities {
+            guard let identity = identities.items[index].configuration else { return nil }
+            let isServed =
+                !route.inject.contains(.bearer) || identity.tokensFor.contains(upstream)
+                || identity.exchanges.contains { $0.upstream == upstream }
+            if isServed { found.append(identity) }
+        }
+        return found
+    }
+
+    /// Reports that no session can use the route.
+    private func reportNone(_ key: String, _ upstream: Int) {
+        let isBearer = key == "inject"
+        let provider = accounts.identities.lazy.compactMap { source -> String? in
+            if case .provider(let index) = source { identities.names[index] } else { nil }
+        }.first
+        if let provider {
+            // Without bearer every provider is sufficient.
+            route.scope.report(
+                ConfigValueError(
+                    "bearer requires an identity whose tokens are for the route's upstream",
+                    "add \(upstreams.names[upstream]) to identities.\(provider).tokensFor, or an exchange for it"),
+                at: key, becauseOf: [["identities"], ["accounts", "identities"]])
+            return
+        }
+        guard let signIn = accounts.upstream else {
+            route.scope.report(
+                ConfigValueError(
+                    "requires a session, but no upstream defines signIn",
+                    identities.items.isEmpty
+                        ? "add signIn to the upstream" : "list an identity in accounts.identities"),
+                at: key, becauseOf: upstreams.scopes.map { $0.path + ["signIn"] } + [["identities"]])
+            return
+        }
+        let name = DiagnosticText.quoted(upstreams.names[signIn])
+        let more = identities.items.isEmpty ? "" : ", or list an identity in accounts.identities"
+        route.scope.report(
+            isBearer
+                ? ConfigValueError(
+                    "bearer conflicts with the route's upstream: the tokens belong to upstream \(name)",
+                    "inject it on routes to \(name) only\(more)")
+                : ConfigValueError(
+                    "conflicts with the route's upstream: sessions belong to upstream \(name)",
+                    "require authorization on routes to \(name) only\(more)"), at: key)
+    }
+
+    /// Requirements that no session can meet.
+    private func checkRequirement(_ upstream: Int, _ providers: [IdentityConfiguration]) {
+        guard !identities.items.isEmpty, let key = IdentityValidation.requirement(of: route) else { return }
+        let require = route.scope.sectionWithDefaults("require")
+        guard !providers.isEmpty else {
+            require.report(
+                ConfigValueError(
+                    "is never met: the route accepts only sessions of upstream"
+                        + " \(DiagnosticText.quoted(upstreams.names[upstream])), which have no claims",
+                    "add \(upstreams.names[upstream]) to tokensFor or exchange of an identity"),
+                at: key, becauseOf: [["identities"], ["accounts", "identities"]])
+            return
+        }
+        for claim in route.require.claims where !providers.contains(where: { $0.keeps(claim.name) }) {
+            require.sectionWithDefaults("claims").report(
+                ConfigValueError(
+                    "requires a claim that no identity keeps: no session could use the route",
+                    "add \(DiagnosticText.escaped(claim.name)) to keep.claims of"
+                        + " \(providers.map { "identities.\($0.name)" }.joined(separator: " or "))"),
+                at: claim.name)
+        }
+    }
+}

@@ -1,0 +1,277 @@
+/// An OpenID Provider that signs users in. Every session belongs to one identity, by name.
+public struct IdentityConfiguration: Sendable, Equatable {
+    /// Whether authorization requests are pushed (RFC 9126).
+    public enum PushedRequests: String, Sendable, Hashable, CaseIterable {
+        /// If the provider has the endpoint.
+        case auto
+        /// Always; without the endpoint logins fail.
+        case always
+        /// Never.
+        case never
+    }
+
+    /// Where the claims of a user come from.
+    public enum UserSource: String, Sendable, Hashable, CaseIterable {
+        /// The ID token.
+        case idToken
+        /// The userinfo endpoint (OpenID Connect Core §5.3), at sign-in and after each token refresh.
+        case userInfo
+    }
+
+    /// The claims that a session keeps.
+    public struct KeptClaims: Sendable, Equatable {
+        /// The names of the claims, at most 32.
+        public var claims: [String]
+        /// The maximum size of all claims as JSON in bytes, 0...16,384; a user with larger claims cannot sign in.
+        public var bytes: Int
+
+        /// Creates the setting.
+        public init(
+            claims: [String] = ["name", "preferred_username", "email", "email_verified", "groups"], bytes: Int = 4_096
+        ) {
+            self.claims = claims
+            self.bytes = bytes
+        }
+    }
+
+    /// A token exchange for one upstream (RFC 8693).
+    public struct Exchange: Sendable, Equatable {
+        /// Index of the upstream in ``GatewayConfiguration/upstreams``.
+        public var upstream: Int
+        /// The logical name of the target service; `nil` if ``resource`` is used.
+        public var audience: String?
+        /// The URI of the target service; `nil` if ``audience`` is used.
+        public var resource: String?
+        /// The requested scope; `nil` for the provider's default.
+        public var scope: String?
+
+        /// Creates an exchange.
+        public init(upstream: Int, audience: String? = nil, resource: String? = nil, scope: String? = nil) {
+            self.upstream = upstream
+            self.audience = audience
+            self.resource = resource
+            self.scope = scope
+        }
+    }
+
+    /// The logout at the provider (OpenID Connect RP-Initiated Logout 1.0).
+    public struct Logout: Sendable, Equatable {
+        /// Whether a sign-out continues at the provider.
+        public var isEnabled: Bool
+        /// Whether the ID token is kept for `id_token_hint`: about 1 KB for each session.
+        public var sendsHint: Bool
+        /// The path at the gateway where the provider sends the browser afterwards.
+        public var returnTo: String
+
+        /// Creates the setting.
+        public init(isEnabled: Bool = true, sendsHint: Bool = true, returnTo: String = "/") {
+            self.isEnabled = isEnabled
+            self.sendsHint = sendsHint
+            self.returnTo = returnTo
+        }
+    }
+
+    /// Logouts that the provider reports (OpenID Connect Back-Channel Logout 1.0).
+    public struct BackChannel: Sendable, Equatable {
+        /// Whether the endpoint exists.
+        public var isEnabled: Bool
+        /// The maximum age of a logout token, 10 s to 10 min.
+        public var maximumAge: Duration
+
+        /// Creates the setting.
+        public init(isEnabled: Bool = true, maximumAge: Duration = .seconds(120)) {
+            self.isEnabled = isEnabled
+            self.maximumAge = maximumAge
+        }
+    }
+
+    /// A configured parameter of the authorization request.
+    public struct Parameter: Sendable, Equatable {
+        /// The name.
+        public var name: String
+        /// The value.
+        public var value: String
+
+        /// Creates a parameter.
+        public init(_ name: String, _ value: String) {
+            self.name = name
+            self.value = value
+        }
+    }
+
+    /// The name, unique among identities and upstreams that sign users in.
+    public var name: String
+    /// The name that users see on the sign-in page; ``name`` by default.
+    public var label: String
+    /// The issuer, compared by bytes (OpenID Connect Discovery §4.3).
+    public var issuer: String
+    /// The registration of the gateway at the provider.
+    public var client: IdentityClientConfiguration
+    /// The requested scopes; `openid` is among them.
+    public var scopes: [String]
+    /// More parameters of the authorization request.
+    public var parameters: [Parameter]
+    /// Whether authorization requests are pushed.
+    public var pushed: PushedRequests
+    /// The algorithms with which the provider may sign tokens. At least one.
+    public var algorithms: [SignatureAlgorithm]
+    /// The permitted difference of the clocks, 0 s to 5 min.
+    public var clockSkew: Duration
+    /// Where the claims come from.
+    public var userSource: UserSource
+    /// The claims that sessions keep.
+    public var keep: KeptClaims
+    /// Indices of the upstreams that receive the access token if a route injects `bearer`.
+    public var tokensFor: [Int]
+    /// Token exchanges, at most one for each upstream.
+    public var exchanges: [Exchange]
+    /// The error codes of a token refresh that end the session (RFC 6749 §5.2); `any400` is every response 400 or 401.
+    public var endsOn: [String]
+    /// The logout at the provider.
+    public var logout: Logout
+    /// Logouts that the provider reports.
+    public var backChannel: BackChannel
+    /// PEM file of the trust roots for connections to the provider; `nil` uses the system's trust roots.
+    public var caFile: String?
+
+    /// Creates an identity. Parameters with a default may be omitted.
+    public init(
+        name: String, issuer: String, client: IdentityClientConfiguration,
+        scopes: [String] = ["openid", "profile", "email"], parameters: [Parameter] = [],
+        pushed: PushedRequests = .auto, algorithms: [SignatureAlgorithm] = SignatureAlgorithm.defaults,
+        clockSkew: Duration = .seconds(30), userSource: UserSource = .idToken, keep: KeptClaims = KeptClaims(),
+        tokensFor: [Int] = [], exchanges: [Exchange] = [], endsOn: [String] = ["invalid_grant"],
+        logout: Logout = Logout(), backChannel: BackChannel = BackChannel(), label: String? = nil,
+        caFile: String? = nil
+    ) {
+        self.name = name
+        self.label = label ?? name
+        self.issuer = issuer
+        self.client = client
+        self.scopes = scopes
+        self.parameters = parameters
+        self.pushed = pushed
+        self.algorithms = algorithms
+        self.clockSkew = clockSkew
+        self.userSource = userSource
+        self.keep = keep
+        self.tokensFor = tokensFor
+        self.exchanges = exchanges
+        self.endsOn = endsOn
+        self.logout = logout
+        self.backChannel = backChannel
+        self.caFile = caFile
+    }
+
+    /// The source of the sessions that are signed in to at the provider.
+    public var source: SessionSource { SessionSource(identity: name, issuer: issuer) }
+}
+
+/// The registration of the gateway at a provider: a confidential client (RFC 6749 §2.1).
+public struct IdentityClientConfiguration: Sendable, Equatable {
+    /// What the assertion of a client names as its audience.
+    public enum AssertionAudience: String, Sendable, Hashable, CaseIterable {
+        /// The issuer: no other provider accepts the assertion.
+        case issuer
+        /// The token endpoint, which some providers require.
+        case tokenEndpoint
+    }
+
+    /// A private key for assertions (RFC 7523).
+    public struct AssertionKey: Sendable, Equatable {
+        /// The path of the PEM file.
+        public var keyFile: String
+        /// The `kid` in the header of assertions; `nil` for none.
+        public var keyID: String?
+        /// The algorithm; it fits the key.
+        public var algorithm: SignatureAlgorithm
+        /// The audience of assertions.
+        public var audience: AssertionAudience
+
+        /// Creates a key.
+        public init(
+            keyFile: String, keyID: String? = nil, algorithm: SignatureAlgorithm = .es256,
+            audience: AssertionAudience = .issuer
+        ) {
+            self.keyFile = keyFile
+            self.keyID = keyID
+            self.algorithm = algorithm
+            self.audience = audience
+        }
+    }
+
+    /// How the gateway authenticates to the provider (OpenID Connect Core §9).
+    public enum Authentication: Sendable, Equatable {
+        /// The secret in `Authorization: Basic`.
+        case basic(Secret)
+        /// The secret in the form.
+        case post(Secret)
+        /// An assertion, signed with a private key.
+        case privateKey(AssertionKey)
+
+        /// The registered name of the method.
+        public var name: String {
+            switch self {
+            case .basic: "client_secret_basic"
+            case .post: "client_secret_post"
+            case .privateKey: "private_key_jwt"
+            }
+        }
+    }
+
+    /// The client id.
+    public var id: String
+    /// How the gateway authenticates.
+    public var authentication: Authentication
+
+    /// Creates a registration.
+    public init(id: String, authentication: Authentication) {
+        self.id = id
+        self.authentication = authentication
+    }
+}
+
+/// An asymmetric signature algorithm of JOSE (RFC 7518 §3.1, RFC 8037 §3.1). `none` and the symmetric ones do not exist
+/// here, so no configuration can permit them.
+public enum SignatureAlgorithm: String, Sendable, Hashable, CaseIterable {
+    case rs256 = "RS256"
+    case rs384 = "RS384"
+    case rs512 = "RS512"
+    case ps256 = "PS256"
+    case ps384 = "PS384"
+    case ps512 = "PS512"
+    case es256 = "ES256"
+    case es384 = "ES384"
+    case es512 = "ES512"
+    case edDSA = "EdDSA"
+
+    /// The algorithms that are permitted by default.
+    public static let defaults: [SignatureAlgorithm] = [.rs256, .ps256, .es256, .edDSA]
+    /// The algorithms that the gateway can sign assertions with.
+    public static let assertions: [SignatureAlgorithm] = [.es256, .rs256, .ps256, .edDSA]
+}
+
+/// How users sign in at a provider.
+public struct LoginConfiguration: Sendable, Equatable {
+    /// The maximum duration of a login, 1 to 30 min.
+    public var timeout: Duration
+    /// The maximum number of logins in progress of one browser, 1...5; a further one replaces the oldest.
+    public var pending: Int
+    /// The path where the browser continues if the login did not request another.
+    public var returnTo: String
+
+    /// Creates the setting.
+    public init(timeout: Duration = .seconds(600), pending: Int = 3, returnTo: String = "/") {
+        self.timeout = timeout
+        self.pending = pending
+        self.returnTo = returnTo
+    }
+}
+
+/// What users may sign in with.
+public enum SignInSource: Sendable, Hashable {
+    /// The provider with this index in ``GatewayConfiguration/identities``.
+    case provider(Int)
+    /// The upstream that signs users in.
+    case upstream(Int)
+}

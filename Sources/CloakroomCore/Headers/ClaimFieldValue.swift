@@ -1,0 +1,60 @@
+/// The value of a header field that contains a claim.
+///
+/// Bytes other than visible ASCII, and `%`, are percent-encoded in upper case, so that every claim has exactly one value
+/// and a claim cannot end a field or a line. Numbers and Booleans are written as in JSON.
+package enum ClaimFieldValue {
+    /// The result of writing a claim.
+    package enum Result: Sendable, Equatable {
+        /// The claim is absent, `null`, or an empty list: there is no field.
+        case absent
+        /// The value.
+        case value(String)
+        /// The claim is an object, a list in a list, or a list without a configured separator: the sign-in fails.
+        case unsupported
+    }
+
+    /// Writes a claim.
+    /// - Parameters:
+    ///   - claim: The claim; `nil` if the user has none.
+    ///   - separator: The character between the items of a list: visible ASCII other than `%`. Within items it is
+    ///     percent-encoded. `nil` if lists are not supported.
+    package static func of(_ claim: JSONValue?, separator: UInt8? = nil) -> Result {
+        guard let claim, claim != .null else { return .absent }
+        guard case .array(let items) = claim else {
+            return text(claim).map { .value(encoded($0, except: nil)) } ?? .unsupported
+        }
+        guard let separator else { return .unsupported }
+        guard !items.isEmpty else { return .absent }
+        var parts: [String] = []
+        for item in items {
+            guard let text = text(item) else { return .unsupported }
+            parts.append(encoded(text, except: separator))
+        }
+        return .value(parts.joined(separator: String(Unicode.Scalar(separator))))
+    }
+
+    private static func text(_ value: JSONValue) -> String? {
+        switch value {
+        case .string(let text): text
+        case .bool(let flag): flag ? "true" : "false"
+        // Whole numbers up to 2^53 have no fraction and no exponent.
+        case .number(let number):
+            number.magnitude <= 9_007_199_254_740_992 && number == number.rounded()
+                ? String(Int64(number)) : "\(number)"
+        case .null, .array, .object: nil
+        }
+    }
+
+    private static func encoded(_ text: String, except separator: UInt8?) -> String {
+        let digits = Array("0123456789ABCDEF".utf8)
+        var bytes: [UInt8] = []
+        for byte in text.utf8 {
+            if (0x21...0x7e).contains(byte), byte != UInt8(ascii: "%"), byte != separator {
+                bytes.append(byte)
+            } else {
+                bytes += [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 0xf)]]
+            }
+        }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+}

@@ -1,0 +1,106 @@
+/// What a route requires of a session besides its existence. All parts have to be met.
+public struct SessionRequirement: Sendable, Equatable {
+    /// A claim and its acceptable values.
+    public struct Claim: Sendable, Equatable {
+        /// The name of the claim.
+        public var name: String
+        /// The acceptable values; one has to be equal, by bytes. At least one.
+        public var values: [String]
+
+        /// Creates a requirement.
+        public init(_ name: String, in values: [String]) {
+            self.name = name
+            self.values = values
+        }
+    }
+
+    /// The required claims.
+    public var claims: [Claim]
+    /// The acceptable authentication contexts, most preferred first (OpenID Connect Core §2); empty for any.
+    public var acr: [String]
+    /// The maximum time since the user authenticated at the provider, 1 s to 1 day; `nil` for any.
+    public var maxAge: Duration?
+
+    /// Creates a requirement.
+    public init(claims: [Claim] = [], acr: [String] = [], maxAge: Duration? = nil) {
+        self.claims = claims
+        self.acr = acr
+        self.maxAge = maxAge
+    }
+
+    /// No requirement.
+    public static let none = SessionRequirement()
+    /// Whether nothing is required.
+    public var isEmpty: Bool { claims.isEmpty && !requiresStepUp }
+    /// Whether a new login can be necessary.
+    public var requiresStepUp: Bool { !acr.isEmpty || maxAge != nil }
+}
+
+extension SessionRequirement {
+    /// The judgement about a session.
+    package enum Verdict: Sendable, Equatable {
+        /// The request may be forwarded.
+        case permitted
+        /// 403: a claim is missing or has no acceptable value. A new login does not change this. The client is not
+        /// informed which claim it is; the log is.
+        case missingClaim(String)
+        /// 401: the user has to authenticate again (RFC 9470 §3).
+        case stepUp
+    }
+
+    /// Judges a session.
+    ///
+    /// Claims are judged first: a user without them would authenticate again for nothing.
+    /// - Parameters:
+    ///   - kept: The claims of the session: an object.
+    ///   - acr: The authentication context of the session; `nil` for unknown.
+    ///   - authenticatedAt: When the user authenticated at the provider; `nil` for unknown, which is too long ago.
+    ///   - skew: The permitted difference of the clocks, added to ``maxAge``.
+    package func judge(
+        claims kept: JSONValue, acr: String?, authenticatedAt: Timestamp?, now: Timestamp, skew: Duration = .zero
+    ) -> Verdict {
+        for claim in claims where !Self.holds(claim, kept) { return .missingClaim(claim.name) }
+        if !self.acr.isEmpty {
+            guard let acr, self.acr.contains(where: { $0.utf8.elementsEqual(acr.utf8) }) else { return .stepUp }
+        }
+        if let maxAge {
+            guard let authenticatedAt, now - authenticatedAt <= maxAge + skew, authenticatedAt - now <= skew else {
+                return .stepUp
+            }
+        }
+        return .permitted
+    }
+
+    /// A claim is a string, or a list of which one item is an acceptable string. A claim of another type, also a number
+    /// that is written alike, is not equal to any value.
+    private static func holds(_ claim: Claim, _ kept: JSONValue) -> Bool {
+        guard case .object(let members) = kept else { return false }
+        func isAcceptable(_ value: JSONValue) -> Bool {
+            guard case .string(let text) = value else { return false }
+            return claim.values.contains { $0.utf8.elementsEqual(text.utf8) }
+        }
+        switch members[JSONMemberName(claim.name)] {
+        case .array(let items)?: return items.contains(where: isAcceptable)
+        case let value?: return isAcceptable(value)
+        case nil: return false
+        }
+    }
+
+    /// The value of `WWW-Authenticate` for a 401 of ``Verdict/stepUp`` (RFC 9470 §3). The configuration permits only
+    /// values without quotation marks and backslashes.
+    package var challenge: String {
+        var text = "Bearer error=\"insufficient_user_authentication\""
+        text += ", error_description=\"A different authentication level is required\""
+        if !acr.isEmpty { text += ", acr_values=\"\(acr.joined(separator: " "))\"" }
+        if let maxAge { text += ", max_age=\"\(maxAge.components.seconds)\"" }
+        return text
+    }
+}
+
+/// What a route does with a request that has no session.
+public enum MissingSessionAction: String, Sendable, Hashable, CaseIterable {
+    /// 401.
+    case reject
+    /// Navigations are redirected to a provider; all other requests get 401.
+    case login
+}

@@ -1,0 +1,65 @@
+/// Stores timed marks next to the sessions, so that replicas share them: that a login or a logout token was used, and
+/// that a provider has ended a session.
+public protocol MarkStore: Sendable {
+    /// Sets a mark unless it exists. Of concurrent calls with one key, in any replica, exactly one sets it.
+    /// - Parameter lifetime: The mark may be deleted after this duration, 1 s to 1 h.
+    /// - Returns: Whether this call set the mark.
+    func setMark(_ key: MarkKey, lifetime: Duration, now: Timestamp) async throws(SessionStoreError) -> Bool
+    /// Whether one of the marks exists.
+    func hasMark(_ keys: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Bool
+}
+
+/// The key of a mark. What it is about is hashed under a key of the gateway.
+public struct MarkKey: Sendable, Hashable {
+    /// What a mark states.
+    public enum Scope: UInt8, Sendable, Hashable, CaseIterable {
+        /// A login has returned from its provider.
+        case usedLogin = 1
+        /// A logout token was processed.
+        case logoutToken = 2
+        /// A provider has ended a session, or all sessions of a subject.
+        case endedAtProvider = 3
+    }
+
+    /// What the mark states.
+    public let scope: Scope
+    /// The keyed hash.
+    public let hash: UInt64
+
+    /// Creates a key.
+    public init(_ scope: Scope, hash: UInt64) {
+        self.scope = scope
+        self.hash = hash
+    }
+}
+
+extension MarkStore {
+    /// Sets a mark under several keys unless it exists under one of them.
+    ///
+    /// While secrets are rotated, replicas do not have the same ones: a mark is set under the keys of all secrets
+    /// (``AccountHasher/marks(_:of:)``), of which every other replica has at least one. All replicas use one order, so
+    /// that the first key that two of them have in common decides.
+    /// - Returns: Whether this call set the mark.
+    public func setMark(
+        _ keys: [MarkKey], lifetime: Duration, now: Timestamp
+    ) async throws(SessionStoreError) -> Bool {
+        for key in keys.sorted(by: { $0.hash < $1.hash }) {
+            guard try await setMark(key, lifetime: lifetime, now: now) else { return false }
+        }
+        return true
+    }
+}
+
+extension AccountHasher {
+    /// Returns the keys of a mark under all secrets.
+    /// - Parameter parts: What the mark is about.
+    public func marks(_ scope: MarkKey.Scope, of parts: [[UInt8]]) -> [MarkKey] {
+        // The scope and the lengths precede the parts, so that different parts never have the same concatenation.
+        var bytes: [UInt8] = [scope.rawValue]
+        for part in parts {
+            bytes += UInt64(part.count).bigEndianBytes
+            bytes += part
+        }
+        return keys.map { MarkKey(scope, hash: $0.hash(bytes)) }
+    }
+}

@@ -1,0 +1,64 @@
+import Synchronization
+
+/// The claims of a session's user, parsed from ``SessionProvenance/claims``, and the header fields that contain them.
+///
+/// Parsed when a request needs them for the first time, and shared by the session objects that follow each other at
+/// token refreshes while the provider states the same. Sessions that were signed in to with credentials have none.
+/// Personal data, so printing yields the name of the type.
+public final class SessionClaims: Sendable, Unprintable {
+    /// The kept claims, with `iss` and `sub`: an object. Claims that cannot be parsed are no claims, so they meet no
+    /// requirement.
+    package let values: JSONValue
+    /// The authentication context; `nil` for unknown.
+    package let acr: String?
+    /// When the user authenticated at the provider; `nil` for unknown.
+    package let authenticatedAt: Timestamp?
+    private let fields = AtomicLazyReference<HeaderFields>()
+
+    /// The maximum number of header sets that are kept. Only a reload adds one, and a token refresh begins anew; beyond
+    /// it fields are rendered for each request.
+    private static let capacity = 8
+
+    /// Parses the claims of a provenance.
+    package init(_ provenance: SessionProvenance) {
+        var members: [JSONMemberName: JSONValue] = [:]
+        if case .object(let kept)? = JSONValue(document: provenance.claims) { members = kept }
+        // Verified with the ID token, whatever the kept claims contain.
+        members["iss"] = .string(provenance.issuer)
+        members["sub"] = .string(provenance.subject)
+        values = .object(members)
+        acr = provenance.acr
+        authenticatedAt = provenance.authenticatedAt
+    }
+
+    /// The fields of a header set. A set is rendered once, and found with two loads by the requests that follow: no
+    /// lock, no allocation.
+    package func fields(for headers: ClaimHeaders) -> HeaderFields {
+        var node = fields.load() ?? fields.storeIfNil(headers.fields(of: values))
+        var count = 1
+        while node.headers !== headers {
+            guard count < Self.capacity else { return headers.fields(of: values) }
+            node = node.next.load() ?? node.next.storeIfNil(headers.fields(of: values))
+            count += 1
+        }
+        return node
+    }
+
+    /// The header fields of one session for the header set of one configuration.
+    package final class HeaderFields: Sendable, Unprintable {
+        /// The set that was rendered.
+        package let headers: ClaimHeaders
+        /// Complete field lines with line ends; empty if there are none.
+        package let lines: [UInt8]
+        /// The name of a claim that cannot be written; then there are no lines.
+        package let unrepresentable: String?
+        /// The fields of another set, for the same session.
+        fileprivate let next = AtomicLazyReference<HeaderFields>()
+
+        init(_ headers: ClaimHeaders, lines: [UInt8], unrepresentable: String? = nil) {
+            self.headers = headers
+            self.lines = lines
+            self.unrepresentable = unrepresentable
+        }
+    }
+}

@@ -1,0 +1,45 @@
+/// Exchanges the access tokens of sessions for tokens of one upstream (RFC 8693): at most one exchange per session and
+/// upstream at a time. The tokens are kept in this process only.
+public protocol TokenExchanging: Sendable {
+    /// The token of an earlier exchange, if it is still valid for long enough and the session's own tokens have not
+    /// changed. Never suspends; event loops may call it.
+    /// - Parameter upstream: The index in ``GatewayConfiguration/upstreams``.
+    /// - Returns: The value of the `Authorization` field: `Bearer`, a space, the token. `nil`: call
+    ///   ``exchange(_:ticket:upstream:traceparent:)``.
+    func cached(_ session: Session, upstream: Int, now: Timestamp) -> Secret?
+    /// Exchanges the session's access token, or waits for the exchange in progress, for a bounded time. Refreshes the
+    /// session's tokens first if the provider rejects the access token.
+    /// - Parameter traceparent: The trace context of the calls; `nil` for none.
+    func exchange(
+        _ session: Session, ticket: SessionTicket, upstream: Int, traceparent: String?
+    ) async -> ExchangeOutcome
+}
+
+/// The result of a token exchange that a request triggered.
+public enum ExchangeOutcome: Sendable, Equatable {
+    /// The value of the `Authorization` field for the upstream.
+    case token(Secret)
+    /// The session has ended.
+    case ended(UnauthorizedReason)
+    /// The provider could not exchange the token now; the session continues. `status` is 502, 503 or 504. Seconds.
+    case unavailable(status: Int, retryAfter: Int)
+    /// The provider rejected the gateway's own request: an operator has to correct the configuration. The session
+    /// continues.
+    case misconfigured(retryAfter: Int)
+    /// The store cannot be reached; the session continues.
+    case storeUnavailable(retryAfter: Int)
+}
+
+/// No tokens can be exchanged: for configurations without exchanges.
+public struct NoTokenExchange: TokenExchanging {
+    /// Creates the exchanger.
+    public init() {}
+
+    /// Always `nil`.
+    public func cached(_ session: Session, upstream: Int, now: Timestamp) -> Secret? { nil }
+
+    /// Always unavailable.
+    public func exchange(
+        _ session: Session, ticket: SessionTicket, upstream: Int, traceparent: String?
+    ) async -> ExchangeOutcome { .unavailable(status: 502, retryAfter: 60) }
+}

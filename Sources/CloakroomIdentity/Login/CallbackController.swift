@@ -1,0 +1,188 @@
+import CloakroomCore
+
+/// Completes a login: `GET` of `callback` below the accounts prefix, where a provider sends the browser back.
+///
+/// Any page can send a browser here with any query. Only a browser with the sealed cookie of the login gets further,
+/// once for each login, and only then is the code sent to the provider. The cookie is removed with every result. It
+/// remains only if the store or the throttle stopped the login before its code was spent: then a reload can complete
+/// it.
+struct CallbackController: Sendable {
+    let account: AccountController
+    let logins: ProviderLogins
+
+    /// A callback that belongs to a login of the browser.
+    private struct Accepted {
+        let provider: any LoginProvider
+        let login: PendingLogin
+        let code: Secret
+        /// How the user has to have authenticated.
+        let requirement: SessionRequirement
+    }
+
+    func respond(_ request: AccountRequest) async -> AccountResponse {
+        guard let provider = logins.provider(ofPath: request.name) else {
+            return logins.response(account.worded(Problem(.notFound)), to: request)
+        }
+        return await account.spans.withSpan("login_callback") { span in
+            let attempt = LoginAttempt(account: account, logins: logins, request: request, span: span)
+            guard let query = try? CallbackQuery(request.query) else {
+                return attempt.failed(LoginFailure(.malformedCallback), at: provider)
+            }
+            let cleared = clearedCookies(of: query, request)
+            var isSpent = false
+            do throws(LoginFailure) {
+                let accepted = try await accept(query, at: provider, request)
+                let counted = try await admit(request)
+                try await markUsed(accepted.login, request)
+                isSpent = true
+                let signIn = try await redeem(accepted, attempt, counted)
+                try check(signIn, for: accepted, at: request.wallTime + attempt.elapsed)
+                let (ticket, session) = try await issue(signIn, for: accepted, attempt)
+                attempt.succeeded(session, at: provider)
+                return response(accepted.login, ticket, session, cleared, attempt)
+            } catch {
+                return attempt.failed(error, at: provider, cookies: isSpent || !error.isTemporary ? cleared : [])
+            }
+        }
+    }
+
+    /// The value that removes the cookie of the login, if the browser sent one with its name, valid or not.
+    private func clearedCookies(of query: CallbackQuery, _ request: AccountRequest) -> [String] {
+        let name = logins.cookies.name(ofStateHash: LoginSecrets.hash(ofState: query.state))
+        return request.loginCookies.contains { $0.name == name } ? [logins.cookies.clearCookieValue(name: name)] : []
+    }
+
+    /// Checks all that can be checked without the store and a call to the provider.
+    private func accept(
+        _ query: CallbackQuery, at provider: any LoginProvider, _ request: AccountRequest
+    ) async throws(LoginFailure) -> Accepted {
+        let pending = logins.cookies.login(forState: query.state, among: request.loginCookies, now: request.wallTime)
+        if pending != nil {
+            // After a start: only the metadata specify whether `iss` is required.
+            do throws(ProviderError) { try await provider.prepare() } catch {
+                throw LoginFailure(.notReady, retryAfter: AccountController.retryAfter)
+            }
+        }
+        let code = try CallbackCheck.code(
+            of: query, login: pending,
+            expecting: CallbackCheck.Expectation(
+                identity: provider.configuration.name, issuer: provider.configuration.issuer,
+                announcesIssuer: provider.announcesIssuer))
+        guard let login = pending else { throw LoginFailure(.noPendingLogin) }
+        var requirement = SessionRequirement.none
+        if let route = login.route {
+            // A reload may have removed the route.
+            guard let current = logins.requirement(ofRoute: route) else { throw LoginFailure(.stepUp) }
+            requirement = SessionRequirement(acr: current.acr, maxAge: current.maxAge)
+        }
+        return Accepted(provider: provider, login: login, code: code, requirement: requirement)
+    }
+
+    /// Counts the callback as a failure of its address until it succeeds, together with sign-ins with credentials.
+    private func admit(_ request: AccountRequest) async throws(LoginFailure) -> SignInAttempt? {
+        let admission = try await LoginFailure.store { () throws(SessionStoreError) in
+            try await account.throttle?.admit(from: request.origin.peer, now: request.now)
+        }
+        switch admission {
+        case .throttled(let wait): throw LoginFailure(.throttled, retryAfter: SignInThrottle.retryAfter(wait))
+        case .admitted(let attempt): return attempt
+        case nil: return nil
+        }
+    }
+
+    /// Of several callbacks with one state, in any replica, one gets further. The store decides before the code is
+    /// spent: without it, the code remains valid.
+    private func markUsed(_ login: PendingLogin, _ request: AccountRequest) async throws(LoginFailure) {
+        let keys = account.hashes.marks(.usedLogin, of: [login.stateHash])
+        // The clocks of replicas differ, and a login is not from the future by more than a minute.
+        let lifetime = logins.login.timeout + .seconds(60)
+        let isFirst = try await LoginFailure.store { () throws(SessionStoreError) in
+            try await account.store.setMark(keys, lifetime: lifetime, now: request.now)
+        }
+        guard isFirst else { throw LoginFailure(.used) }
+    }
+
+    private func redeem(
+        _ accepted: Accepted, _ attempt: LoginAttempt, _ counted: SignInAttempt?
+    ) async throws(LoginFailure) -> ProviderSignIn {
+        let request = attempt.request
+        do throws(ProviderError) {
+            let signIn = try await accepted.provider.redeem(
+                code: accepted.code, login: accepted.login, redirectURI: logins.redirectURI(of: accepted.provider),
+                needsAuthenticationTime: accepted.requirement.maxAge != nil, traceparent: request.traceparent,
+                now: request.wallTime)
+            await counted?.succeeded(now: request.now + attempt.elapsed)
+            return signIn
+        } catch {
+            // Users do not wait because the provider was unavailable.
+            if case .unavailable = error.kind { await counted?.release(now: request.now + attempt.elapsed) }
+            throw account.failure(of: error, request)
+        }
+    }
+
+    /// Checks what the provider stated about the user. It may ignore what the authorization request contained:
+    /// `acr_values` is voluntary (OpenID Connect Core §3.1.2.1).
+    private func check(
+        _ signIn: ProviderSignIn, for accepted: Accepted, at now: Timestamp
+    ) throws(LoginFailure) {
+        let stated = signIn.provenance
+        if let expected = accepted.login.subjectHash,
+            expected != PendingLogin.hash(ofIssuer: stated.issuer, subject: stated.subject)
+        {
+            throw LoginFailure(.otherUser)
+        }
+        let verdict = accepted.requirement.judge(
+            claims: .object([:]), acr: stated.acr, authenticatedAt: stated.authenticatedAt, now: now,
+            skew: accepted.provider.configuration.clockSkew)
+        guard verdict == .permitted else { throw LoginFailure(.stepUp) }
+        // An upstream that does not receive a claim could treat the user as another one.
+        if let claim = ClaimHeaders.unrepresentableClaim(of: stated, upstreams: logins.upstreams) {
+            throw LoginFailure(.invalidResponse, detail: "unsupported_claim:\(claim)")
+        }
+    }
+
+    /// Creates the session, then checks whether the provider has ended its own session meanwhile: a logout token that
+    /// arrives earlier leaves a mark, and one that arrives later finds the session.
+    private func issue(
+        _ signIn: ProviderSignIn, for accepted: Accepted, _ attempt: LoginAttempt
+    ) async throws(LoginFailure) -> (SessionTicket, Session) {
+        let request = attempt.request
+        let new = account.newSession(
+            user: signIn.user, tokens: signIn.tokens, source: accepted.provider.configuration.source,
+            provenance: signIn.provenance, endsBy: signIn.endsBy, for: request)
+        let issued = try await LoginFailure.store { () throws(SessionStoreError) in
+            try await account.issueSession(new, replacing: accepted.login.replaces, for: request)
+        }
+        let marks = LogoutMarks(hashes: account.hashes).marks(
+            ending: signIn.provenance, from: accepted.login.startedAt,
+            to: request.wallTime + attempt.elapsed + accepted.provider.configuration.clockSkew)
+        do throws(LoginFailure) {
+            let hasEnded = try await LoginFailure.store { () throws(SessionStoreError) in
+                try await account.store.hasMark(marks, now: request.now)
+            }
+            guard !hasEnded else { throw LoginFailure(.loggedOut) }
+        } catch {
+            await account.withdraw(issued.ticket, new, for: request)
+            throw error
+        }
+        if let replaced = issued.replaced {
+            let ended = EndedSession(id: replaced.id, opened: replaced)
+            account.revokeReplaced(ended, by: issued.session, for: request)
+        }
+        return (issued.ticket, issued.session)
+    }
+
+    /// A `Strict` cookie is not sent with a redirect that another site began, so a document continues instead.
+    private func response(
+        _ login: PendingLogin, _ ticket: SessionTicket, _ session: Session, _ cleared: [String],
+        _ attempt: LoginAttempt
+    ) -> AccountResponse {
+        let cookie = account.sessionCookie(
+            ticket, of: session, isRequested: login.isPersistent, now: attempt.request.now + attempt.elapsed)
+        let cookies = [cookie] + cleared.map { AccountResponse.Field("Set-Cookie", $0) }
+        switch account.session.cookie.sameSite {
+        case .lax: return .afterLogin(to: login.returnTarget, cookies: cookies.map(\.value))
+        case .strict: return AccountResponse(LoginPage(continuingAt: login.returnTarget), fields: cookies)
+        }
+    }
+}

@@ -1,0 +1,61 @@
+import CloakroomCore
+import Tracing
+
+/// The start of a login, or its callback: when the request came, and its span if it is traced.
+struct LoginAttempt: Sendable {
+    let account: AccountController
+    let logins: ProviderLogins
+    let request: AccountRequest
+    let span: (any Span)?
+    private let start = ContinuousClock.now
+
+    init(account: AccountController, logins: ProviderLogins, request: AccountRequest, span: (any Span)?) {
+        self.account = account
+        self.logins = logins
+        self.request = request
+        self.span = span
+    }
+
+    /// The time since the request was received.
+    var elapsed: Duration { ContinuousClock.now - start }
+
+    /// Records the session of a successful login.
+    func succeeded(_ session: Session, at provider: any LoginProvider) {
+        note(.success, nil, account.hashes.hash(session.user.account), provider)
+    }
+
+    /// Records a failure, and responds to it.
+    /// - Parameters:
+    ///   - provider: `nil` if there is none.
+    ///   - cookies: Values for `Set-Cookie`.
+    func failed(
+        _ failure: LoginFailure, at provider: (any LoginProvider)?, cookies: [String] = []
+    ) -> AccountResponse {
+        if let provider { note(failure.outcome, failure.logged, nil, provider) }
+        let problem = Problem(failure.code, retryAfter: failure.retryAfter)
+        return logins.response(account.worded(problem), to: request, cookies: cookies)
+    }
+
+    private func note(
+        _ outcome: AccountEvent.LoginOutcome, _ reason: String?, _ accountHash: UInt64?, _ provider: any LoginProvider
+    ) {
+        span?.setOutcome(
+            outcome: outcome.rawValue,
+            isError: [.failed, .unavailable, .misconfigured, .storeError].contains(outcome))
+        account.observer.accountEvent(
+            .login(
+                outcome, identity: provider.configuration.name, reason: reason, accountHash: accountHash,
+                duration: elapsed),
+            from: request.origin)
+    }
+}
+
+extension AccountController {
+    /// The failure of a call to a provider. Reports a configuration that does not match it.
+    func failure(of error: ProviderError, _ request: AccountRequest) -> LoginFailure {
+        if case .misconfigured(let reason) = error.kind {
+            observer.accountEvent(.identityMisconfigured(reason, in: error.call), from: request.origin)
+        }
+        return LoginFailure(error)
+    }
+}

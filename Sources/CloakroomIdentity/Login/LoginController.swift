@@ -1,0 +1,129 @@
+import CloakroomCore
+
+/// Begins a login at a provider: `GET` of `login` below the accounts prefix.
+///
+/// Parameters: `returnTo`, where the browser continues; `identity`, the name of a provider; `for`, the name of a route
+/// whose authentication requirement the login has to meet; `persistent`, see ``CookieConfiguration/Persistence``.
+/// Others are ignored.
+///
+/// Only a navigation begins a login. Everything about the login is in its cookie: the gateway keeps nothing, and a
+/// login that is never completed costs nothing.
+struct LoginController: Sendable {
+    /// The maximum length of a query in bytes.
+    static let maxQuery = 4_096
+
+    let account: AccountController
+    let logins: ProviderLogins
+
+    /// What the query requests.
+    private struct Parameters {
+        var returnTo: String?
+        var identity: String?
+        var isPersistent = false
+        /// The name of a route that requires a certain authentication, and the requirement.
+        var stepUp: (route: String, requirement: SessionRequirement)?
+    }
+
+    func respond(_ request: AccountRequest) async -> AccountResponse {
+        guard request.fetchMetadata.isNavigation else {
+            return rejected(.crossSite, "Open the sign-in in a browser tab.", request)
+        }
+        guard let parameters = parameters(of: request.query) else {
+            return rejected(.badRequest, "The parameters of the sign-in are invalid.", request)
+        }
+        return await account.spans.withSpan("login") { span in
+            let attempt = LoginAttempt(account: account, logins: logins, request: request, span: span)
+            let replaced: Session?
+            do throws(SessionStoreError) {
+                replaced = try await session(of: request)
+            } catch {
+                return attempt.failed(LoginFailure(error), at: logins.providers.first)
+            }
+            guard let provider = provider(parameters, session: replaced) else {
+                return rejected(.badRequest, "The parameters of the sign-in are invalid.", request)
+            }
+            do throws(LoginFailure) {
+                let response = try await begin(at: provider, parameters, replacing: replaced, request)
+                span?.setOutcome(outcome: "success", isError: false)
+                account.observer.accountEvent(
+                    .loginBegan(identity: provider.configuration.name), from: request.origin)
+                return response
+            } catch {
+                return attempt.failed(error, at: provider)
+            }
+        }
+    }
+
+    /// - Returns: `nil` for a query that is too long or malformed, that has a parameter twice, or that names no route.
+    private func parameters(of query: [UInt8]) -> Parameters? {
+        guard query.count <= Self.maxQuery, let fields = FormURLEncodedBody.read(query) else { return nil }
+        var parameters = Parameters(returnTo: fields["returnTo"], identity: fields["identity"])
+        parameters.isPersistent = fields["persistent"] == "1"
+        if let route = fields["for"] {
+            guard let requirement = logins.requirement(ofRoute: route) else { return nil }
+            if requirement.requiresStepUp { parameters.stepUp = (route, requirement) }
+        }
+        return parameters
+    }
+
+    /// The session that the new one replaces. It is looked up now: a `Strict` cookie is not sent with the callback.
+    private func session(of request: AccountRequest) async throws(SessionStoreError) -> Session? {
+        guard let ticket = request.ticket else { return nil }
+        switch try await account.lookUp(ticket, now: request.now) {
+        case .active(let session): return session
+        case .missing: return nil
+        case .notCached: throw SessionStoreError(.unavailable)
+        }
+    }
+
+    /// The requested provider, otherwise the default one. Users authenticate again at the provider of their session by
+    /// default: at another one they would be other users.
+    /// - Returns: `nil` if there is no provider with the requested name.
+    private func provider(_ parameters: Parameters, session: Session?) -> (any LoginProvider)? {
+        if let name = parameters.identity { return logins.provider(named: name) }
+        let own = logins.providers.first { $0.configuration.source == session?.source }
+        return (parameters.stepUp == nil ? nil : own) ?? logins.providers.first
+    }
+
+    private func begin(
+        at provider: any LoginProvider, _ parameters: Parameters, replacing session: Session?, _ request: AccountRequest
+    ) async throws(LoginFailure) -> AccountResponse {
+        try await checkThrottle(request)
+        var generator = SystemRandomNumberGenerator()
+        let secrets = LoginSecrets(using: &generator)
+        let stepUp = parameters.stepUp
+        let login = PendingLogin(
+            secrets, identity: provider.configuration.name, issuer: provider.configuration.issuer,
+            returnTarget: logins.returnTarget(parameters.returnTo), startedAt: request.wallTime, route: stepUp?.route,
+            replaces: session?.key,
+            subjectHash: stepUp == nil
+                ? nil : session?.provenance.map { PendingLogin.hash(ofIssuer: $0.issuer, subject: $0.subject) },
+            isPersistent: parameters.isPersistent)
+        guard let cookie = logins.cookies.setCookieValue(login) else {
+            throw LoginFailure(.misconfigured, detail: "login_too_long")
+        }
+        let url: String
+        do throws(ProviderError) {
+            url = try await provider.authorizationURL(
+                secrets, redirectURI: logins.redirectURI(of: provider),
+                stepUp: stepUp.map { .init(acr: $0.requirement.acr, maxAge: $0.requirement.maxAge) },
+                traceparent: request.traceparent)
+        } catch {
+            throw account.failure(of: error, request)
+        }
+        let cleared = logins.cookies.namesToClear(request.loginCookies, now: request.wallTime)
+        return .loginRedirect(to: url, cookies: cleared.map(logins.cookies.clearCookieValue) + [cookie])
+    }
+
+    /// A user is not sent to a provider if the callback would be rejected because of earlier failures.
+    private func checkThrottle(_ request: AccountRequest) async throws(LoginFailure) {
+        let wait = try await LoginFailure.store { () throws(SessionStoreError) in
+            try await account.throttle?.wait(from: request.origin.peer, now: request.now)
+        }
+        if let wait { throw LoginFailure(.throttled, retryAfter: SignInThrottle.retryAfter(wait)) }
+    }
+
+    private func rejected(_ code: ProblemCode, _ detail: String, _ request: AccountRequest) -> AccountResponse {
+        logins.response(account.worded(Problem(code, detail: detail)), to: request)
+    }
+}

@@ -1,0 +1,195 @@
+package import CloakroomCore
+
+/// Why a login did not create a session. The client gets the problem; the log gets the reason. Nothing that the
+/// provider wrote is shown to a user.
+package struct LoginFailure: Error, Sendable, Equatable {
+    /// The reason, for the log: a constant word.
+    package enum Reason: String, Sendable, CaseIterable {
+        /// The query of the callback is invalid.
+        case malformedCallback = "malformed_callback"
+        /// The browser has no login cookie for the state: another browser, a used or an expired login.
+        case noPendingLogin = "no_pending_login"
+        /// The login was already used.
+        case used
+        /// The cookie is of another identity, or the issuer of the identity has changed.
+        case otherIdentity = "other_identity"
+        /// The response names another issuer (RFC 9207 §2.4).
+        case issuerMismatch = "issuer_mismatch"
+        /// The provider announces `iss` in its responses, and this one has none (RFC 9207 §2.4).
+        case issuerMissing = "issuer_missing"
+        /// The user or the provider denied the login.
+        case denied
+        /// The provider is temporarily unavailable, as it reports itself.
+        case unavailable
+        /// The metadata or the keys of the provider could not be fetched yet.
+        case notReady = "provider_not_ready"
+        /// The provider rejected the gateway's request.
+        case providerError = "provider_error"
+        /// The user did not authenticate as the route requires.
+        case stepUp = "step_up"
+        /// Another user returned than the one who has to authenticate again.
+        case otherUser = "other_user"
+        /// A response of the provider, or a token in it, is rejected.
+        case invalidResponse = "invalid_response"
+        /// The configuration of the gateway does not match the provider.
+        case misconfigured
+        /// The provider reported a logout of the user during the login.
+        case loggedOut = "logged_out"
+        /// Too many attempts from the address.
+        case throttled
+        /// The session store is unavailable.
+        case storeUnavailable = "store_unavailable"
+        /// The limit of sessions is reached.
+        case storeFull = "store_full"
+    }
+
+    /// The reason.
+    package let reason: Reason
+    /// The error code of the provider; `nil` if there is none. It is never logged as it is: see ``logged``.
+    package let providerCode: String?
+    /// A constant word that is more specific than the reason; `nil` for none.
+    private let detail: String?
+    /// Seconds after which another attempt is reasonable; `nil` for unknown.
+    package let retryAfter: Int?
+
+    package init(_ reason: Reason, providerCode: String? = nil, detail: String? = nil, retryAfter: Int? = nil) {
+        self.reason = reason
+        self.providerCode = providerCode
+        self.detail = detail
+        self.retryAfter = retryAfter
+    }
+
+    /// The failure of a store.
+    package init(_ error: SessionStoreError) {
+        self.init(
+            error.kind == .full ? .storeFull : .storeUnavailable, retryAfter: AccountController.retryAfter)
+    }
+
+    /// The failure of a call to the provider.
+    package init(_ error: ProviderError) {
+        switch error.kind {
+        case .unavailable: self.init(.unavailable, retryAfter: AccountController.retryAfter)
+        case .failed(let reason): self.init(.invalidResponse, detail: reason.name)
+        case .refused(let code): self.init(.providerError, providerCode: code)
+        case .misconfigured(let reason): self.init(.misconfigured, detail: reason.rawValue)
+        }
+    }
+
+    /// The result of a call to the store.
+    static func store<Result: Sendable>(
+        _ call: () async throws(SessionStoreError) -> Result
+    ) async throws(LoginFailure) -> Result {
+        do throws(SessionStoreError) {
+            return try await call()
+        } catch {
+            throw LoginFailure(error)
+        }
+    }
+
+    /// The reason for the log: a constant word, or the provider's error code if it is a registered one. Any page can
+    /// send a browser to the callback with any code, so others are not logged.
+    package var logged: String {
+        if let providerCode, Self.registeredCodes.contains(providerCode) { return providerCode }
+        return detail ?? reason.rawValue
+    }
+
+    /// OAuth Extensions Error Registry (RFC 6749 §11.4), the codes of authorization and token responses.
+    private static let registeredCodes: Set<String> = [
+        "access_denied", "account_selection_required", "consent_required", "interaction_required", "invalid_client",
+        "invalid_grant", "invalid_request", "invalid_request_object", "invalid_request_uri", "invalid_scope",
+        "invalid_target", "login_required", "registration_not_supported", "request_not_supported",
+        "request_uri_not_supported", "server_error", "temporarily_unavailable", "unauthorized_client",
+        "unmet_authentication_requirements", "unsupported_grant_type", "unsupported_response_type",
+    ]
+
+    /// Whether a reload of the callback may complete the login, if its code was not spent.
+    package var isTemporary: Bool { [.throttled, .storeUnavailable, .notReady].contains(reason) }
+
+    /// The response.
+    package var code: ProblemCode {
+        switch reason {
+        case .malformedCallback: .badRequest
+        case .noPendingLogin, .used: .loginExpired
+        case .otherIdentity, .issuerMismatch, .issuerMissing, .providerError, .invalidResponse: .loginFailed
+        case .denied, .loggedOut: .loginRefused
+        case .unavailable, .notReady: .identityUnavailable
+        case .stepUp, .otherUser: .stepUpFailed
+        case .misconfigured: .identityMisconfigured
+        case .throttled: .throttled
+        case .storeUnavailable: .storeUnavailable
+        case .storeFull: .overloaded
+        }
+    }
+
+    /// The outcome for metrics.
+    package var outcome: AccountEvent.LoginOutcome {
+        switch reason {
+        case .malformedCallback: .invalid
+        case .noPendingLogin, .used: .expired
+        case .otherIdentity, .issuerMismatch, .issuerMissing, .providerError, .invalidResponse: .failed
+        case .denied: .denied
+        case .loggedOut: .loggedOut
+        case .unavailable, .notReady: .unavailable
+        case .stepUp, .otherUser: .stepUpFailed
+        case .misconfigured: .misconfigured
+        case .throttled: .throttled
+        case .storeUnavailable, .storeFull: .storeError
+        }
+    }
+
+    /// The failure for an error code of a provider (RFC 6749 §4.1.2.1, OpenID Connect Core §3.1.2.6, OpenID Connect
+    /// Unmet Authentication Requirements 1.0).
+    package init(providerCode: String) {
+        switch providerCode {
+        case "access_denied", "login_required", "interaction_required", "consent_required",
+            "account_selection_required":
+            self.init(.denied, providerCode: providerCode)
+        case "temporarily_unavailable", "server_error": self.init(.unavailable, providerCode: providerCode)
+        case "unmet_authentication_requirements": self.init(.stepUp, providerCode: providerCode)
+        default: self.init(.providerError, providerCode: providerCode)
+        }
+    }
+}
+
+/// Decides about a callback before its code is sent to any server.
+package enum CallbackCheck {
+    /// What is known about the identity whose callback was requested.
+    package struct Expectation: Sendable, Equatable {
+        /// The name of the identity that the callback's path belongs to.
+        package var identity: String
+        /// Its issuer.
+        package var issuer: String
+        /// Whether the provider announces `iss` in its responses (RFC 9207 §3).
+        package var announcesIssuer: Bool
+
+        package init(identity: String, issuer: String, announcesIssuer: Bool) {
+            self.identity = identity
+            self.issuer = issuer
+            self.announcesIssuer = announcesIssuer
+        }
+    }
+
+    /// Checks a callback against the login it belongs to.
+    ///
+    /// The issuer is checked before the outcome, so errors of another provider are rejected too.
+    /// - Parameter login: The login of the state; `nil` if the browser has none.
+    /// - Returns: The code. It may be sent to the token endpoint of this identity only, and only after the login was
+    ///   marked as used.
+    package static func code(
+        of query: CallbackQuery, login: PendingLogin?, expecting expected: Expectation
+    ) throws(LoginFailure) -> Secret {
+        guard let login else { throw LoginFailure(.noPendingLogin) }
+        guard login.identity == expected.identity, login.issuerHash == PendingLogin.hash(ofIssuer: expected.issuer)
+        else { throw LoginFailure(.otherIdentity) }
+        if let issuer = query.issuer {
+            // Simple string comparison (RFC 9207 §2.4): by bytes, not by Unicode equivalence.
+            guard issuer.utf8.elementsEqual(expected.issuer.utf8) else { throw LoginFailure(.issuerMismatch) }
+        } else if expected.announcesIssuer {
+            throw LoginFailure(.issuerMissing)
+        }
+        switch query.outcome {
+        case .code(let code): return code
+        case .error(let code): throw LoginFailure(providerCode: code)
+        }
+    }
+}

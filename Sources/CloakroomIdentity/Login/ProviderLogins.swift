@@ -1,0 +1,107 @@
+package import CloakroomCore
+
+/// What the endpoints of the login need of a provider.
+package protocol LoginProvider: Sendable {
+    /// The identity.
+    var configuration: IdentityConfiguration { get }
+    /// See ``OpenIDProvider/prepare()``.
+    func prepare() async throws(ProviderError)
+    /// Whether authorization responses have `iss` (RFC 9207 §3).
+    var announcesIssuer: Bool { get }
+    /// See ``OpenIDProvider/authorizationURL(_:redirectURI:stepUp:traceparent:)``.
+    func authorizationURL(
+        _ secrets: LoginSecrets, redirectURI: String, stepUp: AuthorizationRequest.StepUp?, traceparent: String?
+    ) async throws(ProviderError) -> String
+    /// See ``OpenIDProvider/redeem(code:login:redirectURI:needsAuthenticationTime:traceparent:now:)``.
+    func redeem(
+        code: Secret, login: PendingLogin, redirectURI: String, needsAuthenticationTime: Bool, traceparent: String?,
+        now: Timestamp
+    ) async throws(ProviderError) -> ProviderSignIn
+    /// See ``OpenIDProvider/verifyLogoutToken(_:now:)``.
+    func verifyLogoutToken(_ token: [UInt8], now: Timestamp) async throws(LogoutTokenError) -> LogoutToken
+    /// See ``OpenIDProvider/endSessionURL(_:)``.
+    func endSessionURL(_ provenance: SessionProvenance) -> String?
+}
+
+extension OpenIDProvider: LoginProvider {}
+
+/// The providers that users may sign in with under one configuration, and what their logins have in common.
+package struct ProviderLogins: Sendable {
+    /// The providers, the default first. At least one.
+    let providers: [any LoginProvider]
+    let cookies: LoginCookies
+    let routes: RouteTable
+    let login: LoginConfiguration
+    /// The upstreams, whose claim headers have to be able to contain the claims of a user.
+    let upstreams: [UpstreamConfiguration]
+    private let publicURL: String
+    private let prefix: String
+
+    /// - Parameters:
+    ///   - providers: In the order of ``AccountsConfiguration/identities``.
+    ///   - routes: The routes of the configuration.
+    ///   - sealing: Seals login cookies.
+    /// - Returns: `nil` without providers or without a public URL: users cannot sign in at a provider.
+    package init?(
+        _ providers: [any LoginProvider], _ configuration: GatewayConfiguration, routes: RouteTable,
+        sealing: any CookieSealing
+    ) {
+        let accounts = configuration.accounts
+        guard !providers.isEmpty, let publicURL = accounts.publicURL else { return nil }
+        self.providers = providers
+        self.routes = routes
+        self.publicURL = publicURL
+        prefix = accounts.prefix
+        login = accounts.login
+        upstreams = configuration.upstreams
+        cookies = LoginCookies(
+            configuration.session.cookie, timeout: accounts.login.timeout, pending: accounts.login.pending,
+            sealing: sealing)
+    }
+
+    /// The provider with a name.
+    func provider(named name: String) -> (any LoginProvider)? {
+        providers.first { $0.configuration.name == name }
+    }
+
+    /// The provider of a callback or a back-channel request. Each of several providers has a path of its own, and a
+    /// single one has the path without a name (RFC 9700 §4.4.2.2).
+    func provider(ofPath name: String?) -> (any LoginProvider)? {
+        guard providers.count > 1 else { return name == nil ? providers.first : nil }
+        return name.flatMap(provider(named:))
+    }
+
+    func redirectURI(of provider: any LoginProvider) -> String {
+        AuthorizationRequest.redirectURI(
+            publicURL: publicURL, prefix: prefix, identity: provider.configuration.name, isOnly: providers.count == 1)
+    }
+
+    /// The requirement of a route for which a new login can be necessary.
+    /// - Returns: `nil` if there is no such route.
+    func requirement(ofRoute name: String) -> SessionRequirement? {
+        routes.routes.first { $0.name == name }?.require
+    }
+
+    /// Where a browser continues that requested nothing else.
+    var home: String { returnTarget(nil) }
+
+    /// Where a browser continues after a login.
+    func returnTarget(_ requested: String?) -> String {
+        ReturnTarget.resolve(requested, routes: routes, configured: login.returnTo)
+    }
+
+    /// Where the sign-out of a session continues.
+    func endSessionURL(_ session: Session) -> String? {
+        guard let provenance = session.provenance else { return nil }
+        return providers.first { $0.configuration.source == session.source }?.endSessionURL(provenance)
+    }
+
+    /// The response to a failed login: a page for navigations, otherwise a problem document.
+    func response(_ problem: Problem, to request: AccountRequest, cookies: [String] = []) -> AccountResponse {
+        let fields =
+            [AccountResponse.Field("Vary", FetchMetadata.vary)]
+            + cookies.map { AccountResponse.Field("Set-Cookie", $0) }
+        guard request.fetchMetadata.isNavigation else { return AccountResponse(problem, fields: fields) }
+        return AccountResponse(LoginPage(problem, home: home), fields: fields)
+    }
+}

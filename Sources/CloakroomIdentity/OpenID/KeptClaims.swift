@@ -1,0 +1,51 @@
+import CloakroomCore
+
+/// The claims of a user that a session keeps: the configured ones, as a JSON object.
+enum KeptClaims {
+    /// The document of a user without claims.
+    static let none = Array("{}".utf8)
+
+    /// Selects the configured claims, in their configured order.
+    ///
+    /// Aggregated and distributed claims (`_claim_names`, OpenID Connect Core §5.6.2) are not followed: such a claim is
+    /// absent.
+    /// - Parameter tokens: What the provider issued. The claims are sent to the user's client and to upstreams, tokens are
+    ///   not: claims that contain one are rejected.
+    /// - Throws: `claimsTooLarge`, or `invalidResponse` for claims that contain a token.
+    static func select(
+        from claims: [JSONMemberName: JSONValue], _ kept: IdentityConfiguration.KeptClaims, without tokens: TokenSet
+    ) throws(ProviderError.Reason) -> [UInt8] {
+        var members: [String] = []
+        var names: Set<JSONMemberName> = []
+        for text in kept.claims {
+            let name = JSONMemberName(text)
+            guard let value = claims[name], value != .null, names.insert(name).inserted else { continue }
+            members.append(JSONString.quoted(text) + ":" + value.json)
+        }
+        let document = Array(("{" + members.joined(separator: ",") + "}").utf8)
+        guard document.count <= max(kept.bytes, none.count) else { throw .claimsTooLarge }
+        guard !UserDocument.contains(tokens, in: document) else { throw .invalidResponse }
+        return document
+    }
+}
+
+extension JSONValue {
+    /// The value as JSON. Members are in the order of their names, so equal values have equal texts.
+    fileprivate var json: String {
+        switch self {
+        case .null: "null"
+        case .bool(let flag): flag ? "true" : "false"
+        // Whole numbers up to 2^53 have no fraction and no exponent.
+        case .number(let number):
+            number.magnitude <= 9_007_199_254_740_992 && number == number.rounded()
+                ? String(Int64(number)) : number.isFinite ? "\(number)" : "null"
+        case .string(let text): JSONString.quoted(text)
+        case .array(let items): "[" + items.map(\.json).joined(separator: ",") + "]"
+        case .object(let members):
+            "{"
+                + members.map { (JSONString.quoted($0.key.text), $0.value.json) }
+                .sorted { $0.0.utf8.lexicographicallyPrecedes($1.0.utf8) }
+                .map { $0 + ":" + $1 }.joined(separator: ",") + "}"
+        }
+    }
+}

@@ -1,0 +1,74 @@
+package import CloakroomCore
+
+/// The checked claims of a logout token (OpenID Connect Back-Channel Logout §2.4).
+package struct LogoutToken: Sendable, Equatable {
+    /// The sessions that a token ends, all of the same issuer.
+    package enum Target: Sendable, Equatable {
+        /// The sessions with this `sid`, and with this `sub` if the token has one.
+        case session(id: String, subject: String?)
+        /// All sessions with this `sub` that began before `iat`: a session that the user creates afterwards continues,
+        /// even if the token is delayed.
+        case subject(String)
+    }
+
+    /// The sessions.
+    package let target: Target
+    /// `iss`.
+    package let issuer: String
+    /// `jti`, 1 to 1,024 bytes, unique within its issuer. To be marked when all sessions are ended.
+    package let id: String
+    /// `iat`.
+    package let issuedAt: Timestamp
+    /// The time from which the token would be too old if it was sent again, and so the end of the mark of ``id``.
+    package let replayableUntil: Timestamp
+}
+
+/// Checks the claims of logout tokens whose signature is verified (OpenID Connect Back-Channel Logout §2.6).
+///
+/// No ID token passes, because it has no `events`, and no logout token passes as an ID token, because it has them.
+package struct LogoutTokenRules: Sendable {
+    /// The event that a logout token reports (§2.4).
+    package static let event: JSONMemberName = "http://schemas.openid.net/event/backchannel-logout"
+
+    /// The provider.
+    package let provider: ProviderIdentity
+    /// The maximum age of a token, by `iat`: providers send them at once, or not at all.
+    package let maximumAge: Duration
+
+    /// Creates the rules of a provider.
+    package init(_ provider: ProviderIdentity, maximumAge: Duration) {
+        self.provider = provider
+        self.maximumAge = maximumAge
+    }
+
+    /// Checks a token.
+    /// - Throws: ``TokenRejection``: respond with 400 (§2.8).
+    package func check(_ token: VerifiedToken, now: Timestamp) throws(TokenRejection) -> LogoutToken {
+        guard token.type != .other else { throw .wrongType }
+        let claims = TokenClaims(token.claims)
+        try claims.checkIssuer(provider)
+        try claims.checkAudience(provider)
+        // Drafts of the specification had no `exp`.
+        _ = try claims.checkExpiry(provider, now: now)
+        let issuedAt = try claims.checkIssuedAt(from: now - maximumAge, to: now + provider.clockSkew)
+        try claims.checkNotBefore(provider, now: now)
+        guard case .object(let events)? = claims["events"], case .object? = events[Self.event] else {
+            throw .invalidEvents
+        }
+        // `null` is a nonce too.
+        guard !claims.contains("nonce") else { throw .nonceInLogoutToken }
+        guard let id = try claims.name("jti", or: .invalidTokenID) else { throw .invalidTokenID }
+        let subject = try claims.subject()
+        let target: LogoutToken.Target =
+            if let session = try claims.name("sid", or: .invalidSessionID) {
+                .session(id: session, subject: subject)
+            } else if let subject {
+                .subject(subject)
+            } else {
+                throw TokenRejection.noSubjectOrSession
+            }
+        return LogoutToken(
+            target: target, issuer: provider.issuer, id: id, issuedAt: issuedAt,
+            replayableUntil: issuedAt + maximumAge + .seconds(1))
+    }
+}

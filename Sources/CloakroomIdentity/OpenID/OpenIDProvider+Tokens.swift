@@ -1,0 +1,348 @@
+package import CloakroomCore
+
+/// Tokens: from a code, from a refresh token, and for other audiences.
+extension OpenIDProvider {
+    /// The maximum time that a sign-out or a new sign-in waits for the revocation of tokens.
+    private static let revokeTimeout = Duration.seconds(2)
+    /// The maximum time that fetching the user may delay the next refresh of a session: the lease is held meanwhile.
+    private static let userTimeout = Duration.seconds(3)
+
+    /// Exchanges the code of a callback for tokens: once, on a connection of its own, because a provider revokes the tokens
+    /// of a code that it sees twice (RFC 6749 §4.1.2). Verifies the ID token, and fetches the user's data if configured.
+    ///
+    /// Tokens that were issued by then and cannot be used are not revoked: some providers would end their own session of
+    /// the browser with them, and an earlier session here may belong to it. They expire by themselves.
+    /// - Parameters:
+    ///   - login: The login of the callback, which is marked as used.
+    ///   - redirectURI: As in the authorization request.
+    ///   - needsAuthenticationTime: Whether the request contained `max_age`.
+    /// - Throws: ``ProviderError``.
+    package func redeem(
+        code: Secret, login: PendingLogin, redirectURI: String, needsAuthenticationTime: Bool, traceparent: String?,
+        now: Timestamp
+    ) async throws(ProviderError) -> ProviderSignIn {
+        let metadata = try await metadata(for: .code)
+        // Without keys the code would be spent for nothing.
+        guard await keys.prepare() else { throw ProviderError(.unavailable, in: .code) }
+        let form = CodeExchange.form(code: code, login: login, redirectURI: redirectURI)
+        let response = try await post(
+            form.bytes, to: metadata.tokenEndpoint, isSingle: true, call: .code, traceparent: traceparent)
+        guard let issued = IssuedTokens(response.body, now: now, onInvalidLifetime: noteInvalidLifetime) else {
+            throw failure(.invalidResponse, in: .code)
+        }
+        guard let text = issued.idToken else { throw failure(.noIDToken, in: .code) }
+        let idToken = try await verify(text, in: .code) { (rules, token) throws(TokenRejection) in
+            try rules.check(
+                token,
+                of: IDTokenRules.SignIn(
+                    nonce: Secret(login.nonceText), startedAt: login.startedAt,
+                    requiresAuthenticationTime: needsAuthenticationTime, accessToken: issued.accessToken),
+                now: clock())
+        }
+        let claims = try await claims(idToken, issued.tokens, metadata, traceparent: traceparent)
+        let provenance = SessionProvenance(
+            identity: configuration.name, issuer: configuration.issuer, subject: idToken.subject,
+            providerSession: idToken.sessionID, authenticatedAt: idToken.authenticatedAt, acr: idToken.contextClass,
+            nonceHash: idToken.nonceHash ?? [], claims: claims, idToken: keepsIDToken ? text : nil)
+        return ProviderSignIn(
+            tokens: issued.tokens, provenance: provenance,
+            user: UserProfile(json: UserDocument.empty, account: provenance.account), endsBy: issued.endsBy)
+    }
+
+    /// Users do not sign in to a provider with credentials.
+    package func signIn(
+        _ credentials: Credentials, traceparent: String?, now: Timestamp
+    ) async throws(TokenClientError) -> SignInResult {
+        throw TokenClientError(.invalidResponse, in: .signIn)
+    }
+
+    /// Exchanges a session's refresh token for new tokens (RFC 6749 §6, OpenID Connect Core §12). The call is sent once at
+    /// most, on a connection of its own.
+    ///
+    /// The wait for metadata and keys and the call take no longer than one call together, because the lease on the session
+    /// ends soon after.
+    ///
+    /// Only a 400 or 401 with a code of ``IdentityConfiguration/endsOn`` rejects the refresh token. An ID token in the
+    /// response must be of the same user; otherwise the whole response is discarded, because its access token may be of
+    /// another user too. An ID token whose key cannot be fetched in time counts as absent.
+    /// - Throws: ``TokenClientError``.
+    package func refresh(
+        _ session: Session, traceparent: String?, now: Timestamp
+    ) async throws(TokenClientError) -> SessionUpdate {
+        guard let provenance = session.provenance, let refreshToken = session.tokens.refreshToken else {
+            throw TokenClientError(.invalidResponse, in: .refresh)
+        }
+        let deadline = ContinuousClock.now + timeout
+        // Without keys an ID token of the response could not be verified, and the refresh token would be spent.
+        guard let endpoint = try? await metadata(for: .refresh).tokenEndpoint, await keys.prepare(),
+            deadline - .now > timeout / 4
+        else { throw TokenClientError(.unreachable, in: .refresh, isUnjudged: true) }
+        let response = try await sendRefresh(
+            refreshToken, to: endpoint, traceparent: traceparent, time: deadline - .now)
+        guard let issued = IssuedTokens(response.body, now: now, onInvalidLifetime: noteInvalidLifetime) else {
+            report(.rejected(.invalidResponse, in: .refresh))
+            throw TokenClientError(.invalidResponse, in: .refresh)
+        }
+        var tokens = issued.tokens
+        tokens.refreshToken = tokens.refreshToken ?? refreshToken
+        let updated = try await updated(provenance, with: issued)
+        return SessionUpdate(
+            tokens: tokens, provenance: updated == provenance ? nil : updated, endsBy: issued.endsBy)
+    }
+
+    /// Fetches the user's data from the provider again if they come from there, within three seconds.
+    /// - Throws: ``TokenClientError``; the session then keeps its claims. Data of another `sub` are discarded.
+    package func updatedUser(
+        of session: Session, replacing previous: TokenSet, traceparent: String?
+    ) async throws(TokenClientError) -> SessionUpdate? {
+        guard configuration.userSource == .userInfo, var provenance = session.provenance,
+            let endpoint = discovery.metadata?.userInfoEndpoint
+        else { return nil }
+        do throws(ProviderError) {
+            let user = try await userInfo(
+                endpoint, session.tokens, subject: provenance.subject, traceparent: traceparent,
+                time: min(timeout, Self.userTimeout))
+            provenance.claims = select(from: user, without: session.tokens, previous, in: .user)
+        } catch {
+            throw TokenClientError(error.kind == .unavailable ? .unreachable : .invalidResponse, in: .user)
+        }
+        return SessionUpdate(provenance: provenance)
+    }
+
+    /// Revokes the refresh token, or the access token if there is none (RFC 7009 §2.1), within two seconds. Does nothing if
+    /// the provider has no endpoint for it.
+    /// - Throws: ``TokenClientError`` unless the provider responded with success, which an invalid token is too (§2.2).
+    package func revoke(_ tokens: TokenSet, traceparent: String?) async throws(TokenClientError) {
+        guard let metadata = discovery.metadata else { throw TokenClientError(.unreachable, in: .revoke) }
+        guard let endpoint = metadata.revocationEndpoint else { return }
+        let token = tokens.refreshToken ?? tokens.accessToken
+        let form = FormEncoding.encode([
+            (name: "token", value: String(decoding: token.bytes, as: UTF8.self)),
+            (name: "token_type_hint", value: tokens.refreshToken == nil ? "access_token" : "refresh_token"),
+        ])
+        do {
+            _ = try await post(
+                Array(form.utf8), to: endpoint, call: .revoke, traceparent: traceparent,
+                time: min(timeout, Self.revokeTimeout))
+        } catch {
+            switch error.kind {
+            case .unavailable: throw TokenClientError(.unreachable, in: .revoke)
+            case .misconfigured(let reason): throw TokenClientError(.misconfigured(reason), in: .revoke)
+            case .failed, .refused: throw TokenClientError(.invalidResponse, in: .revoke)
+            }
+        }
+    }
+
+    /// Exchanges a session's access token for one of an upstream (RFC 8693 §2.1). A refresh token in the response is
+    /// discarded.
+    /// - Parameter upstream: The index of an upstream in ``IdentityConfiguration/exchanges``.
+    /// - Throws: ``ProviderError``; `refused` if the provider rejects the access token or the target.
+    package func exchange(
+        _ session: Session, for upstream: Int, traceparent: String?
+    ) async throws(ProviderError) -> ExchangedToken {
+        guard let exchange = configuration.exchanges.first(where: { $0.upstream == upstream }) else {
+            throw ProviderError(.misconfigured(.requestRejected), in: .exchange)
+        }
+        let metadata = try await metadata(for: .exchange)
+        var parameters = [
+            (name: "grant_type", value: "urn:ietf:params:oauth:grant-type:token-exchange"),
+            (name: "subject_token", value: String(decoding: session.tokens.accessToken.bytes, as: UTF8.self)),
+            (name: "subject_token_type", value: Self.accessTokenType),
+            (name: "requested_token_type", value: Self.accessTokenType),
+        ]
+        if let audience = exchange.audience { parameters.append((name: "audience", value: audience)) }
+        if let resource = exchange.resource { parameters.append((name: "resource", value: resource)) }
+        if let scope = exchange.scope { parameters.append((name: "scope", value: scope)) }
+        let response = try await post(
+            Array(FormEncoding.encode(parameters).utf8), to: metadata.tokenEndpoint, call: .exchange,
+            traceparent: traceparent)
+        let now = clock()
+        guard let issued = IssuedTokens(response.body, now: now, onInvalidLifetime: noteInvalidLifetime) else {
+            throw failure(.invalidResponse, in: .exchange)
+        }
+        guard issued.issuedTokenType == Self.accessTokenType else { throw failure(.otherTokenType, in: .exchange) }
+        return ExchangedToken(
+            authorization: issued.tokens.authorization, expiresAt: issued.tokens.accessTokenExpiresAt, issuedAt: now)
+    }
+
+    /// The identifier of an access token (RFC 8693 §3).
+    private static let accessTokenType = "urn:ietf:params:oauth:token-type:access_token"
+
+    // MARK: - ID tokens and claims
+
+    private var keepsIDToken: Bool { configuration.logout.isEnabled && configuration.logout.sendsHint }
+
+    private func verify(
+        _ token: Secret, in call: TokenClientError.Operation,
+        _ check: (IDTokenRules, VerifiedToken) throws(TokenRejection) -> IDToken
+    ) async throws(ProviderError) -> IDToken {
+        let verified: VerifiedToken
+        do {
+            verified = try await keys.verify(token.bytes, from: .tokenEndpoint)
+        } catch {
+            switch error {
+            case .rejected(let rejection): throw failure(.token(rejection), in: call)
+            case .unavailable: throw ProviderError(.unavailable, in: call)
+            }
+        }
+        do throws(TokenRejection) {
+            return try check(IDTokenRules(identity), verified)
+        } catch {
+            throw failure(.token(error), in: call)
+        }
+    }
+
+    /// The claims that a new session keeps.
+    private func claims(
+        _ idToken: IDToken, _ tokens: TokenSet, _ metadata: ProviderMetadata, traceparent: String?
+    ) async throws(ProviderError) -> [UInt8] {
+        var claims = idToken.claims
+        if configuration.userSource == .userInfo {
+            guard let endpoint = metadata.userInfoEndpoint else {
+                throw ProviderError(.misconfigured(.notFound), in: .user)
+            }
+            claims = try await userInfo(
+                endpoint, tokens, subject: idToken.subject, traceparent: traceparent, time: timeout)
+        }
+        do throws(ProviderError.Reason) {
+            return try KeptClaims.select(from: claims, configuration.keep, without: tokens)
+        } catch {
+            throw failure(error, in: configuration.userSource == .userInfo ? .user : .code)
+        }
+    }
+
+    /// The user's data (OpenID Connect Core §5.3). Signed or encrypted responses are not supported.
+    private func userInfo(
+        _ endpoint: EndpointURL, _ tokens: TokenSet, subject: String, traceparent: String?, time: Duration
+    ) async throws(ProviderError) -> [JSONMemberName: JSONValue] {
+        let response: IdentityTransport.Response
+        do {
+            response = try await send(
+                "GET", endpoint, .accessToken(tokens), call: .user, traceparent: traceparent, time: time)
+        } catch {
+            // The token was issued just before: a rejection contradicts the provider's own response.
+            guard error.kind != .unavailable else { throw error }
+            throw failure(.invalidResponse, in: .user)
+        }
+        guard response.status == 200, case .object(let claims)? = JSONValue(document: response.body) else {
+            throw failure(.invalidResponse, in: .user)
+        }
+        // Without this comparison the data could be those of another user (§5.3.2).
+        guard case .string(let found)? = claims["sub"], found.utf8.elementsEqual(subject.utf8) else {
+            throw failure(.otherSubject, in: .user)
+        }
+        return claims
+    }
+
+    /// The claims that an existing session keeps. Claims that are too large for that are none: the session continues with
+    /// fewer rights, not with those of earlier claims.
+    private func select(
+        from claims: [JSONMemberName: JSONValue], without tokens: TokenSet, _ others: TokenSet?,
+        in call: TokenClientError.Operation
+    ) -> [UInt8] {
+        do throws(ProviderError.Reason) {
+            let document = try KeptClaims.select(from: claims, configuration.keep, without: tokens)
+            if let others, UserDocument.contains(others, in: document) { throw ProviderError.Reason.invalidResponse }
+            return document
+        } catch {
+            report(.rejected(error, in: call))
+            return KeptClaims.none
+        }
+    }
+
+    // MARK: - Refresh
+
+    private func sendRefresh(
+        _ token: Secret, to endpoint: EndpointURL, traceparent: String?, time: Duration
+    ) async throws(TokenClientError) -> IdentityTransport.Response {
+        let form = FormEncoding.encode([
+            (name: "grant_type", value: "refresh_token"),
+            (name: "refresh_token", value: String(decoding: token.bytes, as: UTF8.self)),
+        ])
+        let response: IdentityTransport.Response
+        do {
+            response = try await transport.send(
+                "POST", endpoint, credentials(Array(form.utf8), namesClient: false), isSingle: true,
+                traceparent: traceparent, timeout: time)
+        } catch {
+            throw error.asTokenClientError(in: .refresh)
+        }
+        guard !response.isSuccess else { return response }
+        let rules = RejectedCall.Rules(
+            IdentityEndpointConfiguration(path: "/", credentials: .oauth, endsOn: Set(configuration.endsOn)),
+            of: .refresh)
+        let kind = RejectedCall.kind(
+            status: response.status, body: response.body, isWhole: response.isWhole, rules: rules)
+        throw TokenClientError(kind, in: .refresh, isUnjudged: response.status >= 500)
+    }
+
+    /// What the provider states with a refresh (OpenID Connect Core §12.2). The time and the nonce of the authentication
+    /// stay those of the sign-in.
+    private func updated(
+        _ provenance: SessionProvenance, with issued: IssuedTokens
+    ) async throws(TokenClientError) -> SessionProvenance {
+        guard let text = issued.idToken else { return provenance }
+        let idToken: IDToken
+        do {
+            idToken = try await verify(text, in: .refresh) { (rules, token) throws(TokenRejection) in
+                try rules.check(
+                    token,
+                    of: IDTokenRules.Refresh(
+                        subject: provenance.subject, authenticatedAt: provenance.authenticatedAt,
+                        nonceHash: provenance.nonceHash, accessToken: issued.accessToken),
+                    now: clock())
+            }
+        } catch {
+            // Without its key, nothing in the token counts, as if the provider had sent none. The other tokens count: the
+            // previous refresh token is spent, so that discarding its successor would end the session.
+            if error.isWithoutKey { return provenance }
+            throw TokenClientError(.invalidResponse, in: .refresh)
+        }
+        var updated = provenance
+        updated.acr = idToken.contextClass ?? provenance.acr
+        if keepsIDToken { updated.idToken = text }
+        if configuration.userSource == .idToken {
+            updated.claims = select(from: idToken.claims, without: issued.tokens, nil, in: .refresh)
+        }
+        return updated
+    }
+}
+
+extension TokenSet {
+    /// The access token itself.
+    var accessToken: Secret { Secret(bytes: Array(authorization.bytes.dropFirst(TokenResponse.bearerPrefix.count))) }
+}
+
+/// The members of a successful response of a token endpoint (RFC 6749 §5.1, OpenID Connect Core §3.1.3.3, RFC 8693
+/// §2.2.1).
+struct IssuedTokens: Sendable, Unprintable {
+    private static let configuration = IdentityEndpointConfiguration(path: "/", credentials: .oauth)
+
+    let tokens: TokenSet
+    /// `id_token`; `nil` if there is none.
+    let idToken: Secret?
+    /// `issued_token_type`; `nil` if there is none.
+    let issuedTokenType: String?
+    /// The end that `refresh_expires_in` reports; `nil` if it is absent. 0 is "never".
+    let endsBy: Timestamp?
+
+    var accessToken: Secret { tokens.accessToken }
+
+    /// Parses a response.
+    /// - Returns: `nil` unless it contains an access token for `Bearer`; see ``TokenResponse``.
+    init?(_ body: [UInt8], now: Timestamp, onInvalidLifetime: () -> Void) {
+        guard
+            let tokens = TokenResponse.read(
+                body, configuration: Self.configuration, now: now, onInvalidLifetime: onInvalidLifetime),
+            let document = JSONValue(document: body)
+        else { return nil }
+        self.tokens = tokens
+        switch document[path: "id_token"] {
+        case nil: idToken = nil
+        case .string(let text)?: idToken = Secret(text)
+        default: return nil
+        }
+        issuedTokenType = if case .string(let type)? = document[path: "issued_token_type"] { type } else { nil }
+        endsBy = document[path: "refresh_expires_in"].flatMap { AccessTokenExpiry(seconds: $0, now: now).end }
+    }
+}

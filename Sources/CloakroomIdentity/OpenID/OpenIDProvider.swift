@@ -1,0 +1,265 @@
+package import CloakroomCore
+import CloakroomTLS
+package import NIOCore
+import Synchronization
+package import Tracing
+
+/// One OpenID Provider under one configuration: its metadata and keys, which are fetched in the background, and the calls
+/// of logins, refreshes and sign-outs.
+///
+/// No call fetches metadata or keys, except in the two cases that ``KeySetSchedule`` bounds: there are none yet, or a
+/// token has an unknown key. A provider that is unavailable therefore costs a login one wait, and a start nothing.
+package final class OpenIDProvider: TokenClient, Unprintable {
+    /// The maximum length of a URL with `id_token_hint`; beyond it the hint is omitted, because servers reject long request
+    /// targets.
+    private static let maxURLLength = 7_168
+    /// The maximum number of pushed requests in flight. Any client can begin a login, and the connections also serve the
+    /// sign-outs, exchanges and key fetches of signed-in users.
+    static let maxPushes = 32
+
+    /// The identity.
+    package let configuration: IdentityConfiguration
+    let transport: ProviderTransport
+    let discovery: ProviderDiscovery
+    let keys: ProviderKeys
+    let timeout: Duration
+    let report: @Sendable (ProviderEvent) -> Void
+    let clock: @Sendable () -> Timestamp
+    let identity: ProviderIdentity
+    private let publicURL: String
+    private let signer: ClientAssertionSigner?
+    private let hasInvalidLifetime = Atomic(false)
+    private let pushes = Atomic(0)
+
+    /// The source of the sessions of this provider.
+    package var source: SessionSource { configuration.source }
+    package var supportsRefresh: Bool { true }
+
+    /// Creates a provider; ``run()`` fetches its metadata and ``shutdown()`` closes it. Opens no connection.
+    /// - Parameters:
+    ///   - publicURL: ``AccountsConfiguration/publicURL``.
+    ///   - timeouts: ``TimeoutsConfiguration/identity`` bounds each call, ``TimeoutsConfiguration/connect`` each connection.
+    ///   - tracer: Creates a span for each call that is made for a sampled request.
+    ///   - clock: The wall clock by which tokens are evaluated.
+    ///   - report: Called for each event; must not block.
+    /// - Throws: ``ClientKeyError`` or `UpstreamTLSError` for a file that cannot be used. Each describes the file.
+    package init(
+        _ configuration: IdentityConfiguration, publicURL: String, timeouts: TimeoutsConfiguration,
+        eventLoopGroup: any EventLoopGroup, tracer: (any Tracer)? = nil, clock: @escaping @Sendable () -> Timestamp,
+        report: @escaping @Sendable (ProviderEvent) -> Void = { _ in }
+    ) throws {
+        self.configuration = configuration
+        self.publicURL = publicURL
+        self.clock = clock
+        self.report = report
+        timeout = timeouts.identity
+        identity = ProviderIdentity(
+            issuer: configuration.issuer, clientID: configuration.client.id, clockSkew: configuration.clockSkew)
+        let tls = try UpstreamTLS.configuration(configuration.caFile.map { UpstreamTLSConfiguration(caFile: $0) })
+        transport = ProviderTransport(
+            tls: tls, timeouts: timeouts, eventLoopGroup: eventLoopGroup, spans: SpanFactory(tracer))
+        let discovery = ProviderDiscovery(configuration, transport: transport, timeout: timeout, report: report)
+        self.discovery = discovery
+        keys = ProviderKeys(
+            algorithms: Set(configuration.algorithms), now: { NIODeadline.now().uptimeNanoseconds },
+            report: { report(.keys($0)) }, fetch: { try await discovery.fetch() })
+        signer =
+            if case .privateKey(let key) = configuration.client.authentication {
+                try ClientAssertionSigner(
+                    key, clientID: configuration.client.id,
+                    audience: { [issuer = configuration.issuer] in
+                        key.audience == .issuer ? issuer : discovery.metadata?.tokenEndpoint.text
+                    }, clock: clock)
+            } else {
+                nil
+            }
+    }
+
+    /// Fetches metadata and keys at their times, until the task is cancelled.
+    package func run() async {
+        await keys.run()
+    }
+
+    /// Closes the connections. Calls in progress and all later calls fail.
+    package func shutdown() async {
+        await transport.shutdown()
+    }
+
+    /// Whether the provider can be used.
+    package func status() async -> ProviderStatus {
+        ProviderStatus(hasMetadata: discovery.metadata != nil, keys: await keys.usability)
+    }
+
+    /// Waits until there are metadata and keys, for one fetch at most. To be called before a code is spent, and before
+    /// ``announcesIssuer`` is used.
+    /// - Throws: ``ProviderError``: the provider is unavailable.
+    package func prepare() async throws(ProviderError) {
+        _ = try await metadata(for: .discovery)
+        guard await keys.prepare() else { throw ProviderError(.unavailable, in: .keys) }
+    }
+
+    /// Whether authorization responses have `iss` (RFC 9207 §3). `false` before the first metadata.
+    package var announcesIssuer: Bool { discovery.metadata?.announcesIssuer ?? false }
+
+    // MARK: - Login and logout
+
+    /// The URL that the browser is sent to. Pushes the request as configured (RFC 9126 §2).
+    /// - Throws: ``ProviderError``.
+    package func authorizationURL(
+        _ secrets: LoginSecrets, redirectURI: String, stepUp: AuthorizationRequest.StepUp?, traceparent: String?
+    ) async throws(ProviderError) -> String {
+        let metadata = try await metadata(for: .push)
+        let request = AuthorizationRequest(
+            secrets, clientID: configuration.client.id, redirectURI: redirectURI, scopes: configuration.scopes,
+            extra: configuration.parameters.map { ($0.name, $0.value) }, stepUp: stepUp)
+        guard metadata.pushes(configuration), let endpoint = metadata.pushedRequestEndpoint else {
+            guard configuration.pushed != .always else { throw ProviderError(.misconfigured(.notFound), in: .push) }
+            return request.url(at: metadata.authorizationEndpoint)
+        }
+        defer { pushes.wrappingSubtract(1, ordering: .relaxed) }
+        guard pushes.wrappingAdd(1, ordering: .relaxed).newValue <= Self.maxPushes else {
+            throw ProviderError(.unavailable, in: .push)
+        }
+        let response = try await post(
+            request.form, to: endpoint, namesClient: true, call: .push, traceparent: traceparent)
+        guard let pushed = PushedResponse(response.body) else { throw failure(.invalidResponse, in: .push) }
+        return request.url(at: metadata.authorizationEndpoint, requestURI: pushed.requestURI)
+    }
+
+    /// Verifies a token that was posted to the back-channel endpoint (OpenID Connect Back-Channel Logout §2.6).
+    /// - Throws: ``LogoutTokenError``: `rejected` is 400, `unavailable` is 503.
+    package func verifyLogoutToken(_ token: [UInt8], now: Timestamp) async throws(LogoutTokenError) -> LogoutToken {
+        let verified = try await keys.verify(token, from: .backChannel)
+        do throws(TokenRejection) {
+            return try LogoutTokenRules(identity, maximumAge: configuration.backChannel.maximumAge)
+                .check(verified, now: now)
+        } catch {
+            throw .rejected(error)
+        }
+    }
+
+    /// The URL where the sign-out continues at the provider (OpenID Connect RP-Initiated Logout §2).
+    /// - Returns: `nil` if the provider has no such endpoint or the configuration disables it.
+    package func endSessionURL(_ provenance: SessionProvenance) -> String? {
+        guard configuration.logout.isEnabled, let endpoint = discovery.metadata?.endSessionEndpoint else { return nil }
+        let parameters = [
+            (name: "client_id", value: configuration.client.id),
+            (name: "post_logout_redirect_uri", value: publicURL + configuration.logout.returnTo),
+        ]
+        if configuration.logout.sendsHint, let token = provenance.idToken {
+            let hint = (name: "id_token_hint", value: String(decoding: token.bytes, as: UTF8.self))
+            let url = AuthorizationRequest.url(endpoint, [hint] + parameters)
+            if url.utf8.count <= Self.maxURLLength { return url }
+        }
+        return AuthorizationRequest.url(endpoint, parameters)
+    }
+}
+
+/// Why a logout token has no effect.
+package typealias LogoutTokenError = ProviderKeys.Failure
+
+// MARK: - Calls
+
+extension OpenIDProvider {
+    /// The metadata. Waits for the first ones, for one fetch at most.
+    func metadata(for call: TokenClientError.Operation) async throws(ProviderError) -> ProviderMetadata {
+        if let metadata = discovery.metadata { return metadata }
+        _ = await keys.prepare()
+        guard let metadata = discovery.metadata else { throw ProviderError(.unavailable, in: call) }
+        return metadata
+    }
+
+    /// Sends a form with the authentication of the client, and reads the response of a success.
+    /// - Parameters:
+    ///   - namesClient: Whether the form contains `client_id`.
+    ///   - isSingle: Whether the call is sent once at most, on a connection of its own.
+    ///   - time: The time limit; `nil` for the configured one.
+    func post(
+        _ form: [UInt8], to endpoint: EndpointURL, namesClient: Bool = false, isSingle: Bool = false,
+        call: TokenClientError.Operation, traceparent: String?, time: Duration? = nil
+    ) async throws(ProviderError) -> IdentityTransport.Response {
+        try await send(
+            "POST", endpoint, credentials(form, namesClient: namesClient), isSingle: isSingle, call: call,
+            traceparent: traceparent, time: time)
+    }
+
+    /// Sends a call, and reads the response of a success.
+    func send(
+        _ method: String, _ endpoint: EndpointURL, _ credentials: RequestCredentials, isSingle: Bool = false,
+        call: TokenClientError.Operation, traceparent: String?, time: Duration? = nil
+    ) async throws(ProviderError) -> IdentityTransport.Response {
+        let response: IdentityTransport.Response
+        do {
+            response = try await transport.send(
+                method, endpoint, credentials, isSingle: isSingle, traceparent: traceparent, timeout: time ?? timeout)
+        } catch {
+            if error.kind == .invalidResponse { throw failure(.invalidResponse, in: call) }
+            throw ProviderError(.unavailable, in: call)
+        }
+        guard response.isSuccess else { throw rejection(response, of: call) }
+        return response
+    }
+
+    /// Reports an invalid lifetime of an access token, once.
+    func noteInvalidLifetime() {
+        if !hasInvalidLifetime.exchange(true, ordering: .relaxed) { report(.invalidLifetime) }
+    }
+
+    /// Reports a rejected response.
+    func failure(_ reason: ProviderError.Reason, in call: TokenClientError.Operation) -> ProviderError {
+        report(.rejected(reason, in: call))
+        return ProviderError(.failed(reason), in: call)
+    }
+
+    /// The error of an unsuccessful response (RFC 6749 §5.2).
+    private func rejection(
+        _ response: IdentityTransport.Response, of call: TokenClientError.Operation
+    ) -> ProviderError {
+        let isClientError = (400...499).contains(response.status)
+        if isClientError, let code = RejectedCall.code(response.body), IdentityMisconfiguration(oauthCode: code) == nil
+        {
+            return ProviderError(.refused(Self.printable(code)), in: call)
+        }
+        let rules = RejectedCall.Rules(isTokenEndpoint: true, codes: [])
+        switch RejectedCall.kind(
+            status: response.status, body: response.body, isWhole: response.isWhole, rules: rules)
+        {
+        case .misconfigured(let reason): return ProviderError(.misconfigured(reason), in: call)
+        case .unreachable, .timedOut, .busy: return ProviderError(.unavailable, in: call)
+        case .invalidResponse, .rejected: return failure(.invalidResponse, in: call)
+        }
+    }
+
+    /// An error code of OAuth consists of these characters in practice; anything else is no code but a text of the
+    /// provider.
+    private static func printable(_ code: String) -> String {
+        let isCode = code.utf8.allSatisfy { byte in
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"): true
+            default: false
+            }
+        }
+        return isCode && !code.isEmpty ? code : "other"
+    }
+
+    /// A form with the authentication of the client (OpenID Connect Core §9).
+    func credentials(_ form: [UInt8], namesClient: Bool) -> RequestCredentials {
+        let client = configuration.client
+        switch client.authentication {
+        case .basic(let secret):
+            return RequestCredentials(
+                authorization: RequestCredentials.basic(clientID: client.id, secret: secret),
+                body: (.form, Secret(bytes: form)))
+        case .post(let secret):
+            var parameters = [(name: "client_secret", value: String(decoding: secret.bytes, as: UTF8.self))]
+            // No parameter may appear twice (RFC 6749 §3.2).
+            if !namesClient { parameters.append((name: "client_id", value: client.id)) }
+            let own = Array(("&" + FormEncoding.encode(parameters)).utf8)
+            return RequestCredentials(body: (.form, Secret(bytes: form + own)))
+        case .privateKey:
+            // Unnecessary, but permitted (RFC 7521 §4.2). Some providers do not read the client from the assertion.
+            let own = namesClient ? "" : "&" + FormEncoding.encode([(name: "client_id", value: client.id)])
+            return RequestCredentials(body: (.form, Secret(bytes: form + Array(own.utf8))), assertion: signer)
+        }
+    }
+}

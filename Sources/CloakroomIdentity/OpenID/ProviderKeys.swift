@@ -1,0 +1,181 @@
+package import CloakroomCore
+
+/// The current keys of one OpenID Provider: fetched in the background, and early for tokens with an unknown key, as
+/// ``KeySetSchedule`` decides.
+///
+/// At most one fetch is in flight. Tokens that need its result wait for it; its duration, and so theirs, is bounded by
+/// the timeout of the call.
+package actor ProviderKeys {
+    /// The response of a provider's `jwks_uri` with status 200.
+    package struct Response: Sendable {
+        /// The body. At most ``JSONWebKeySet/maxLength`` bytes are valid.
+        package let document: [UInt8]
+        /// How long the keys may be used without another fetch: ``KeySetSchedule/lifetime(cacheControl:)``.
+        package let lifetime: Duration
+
+        /// Creates a response.
+        package init(document: [UInt8], lifetime: Duration) {
+            self.document = document
+            self.lifetime = lifetime
+        }
+    }
+
+    /// The outcome of a fetch, for logs, metrics and the status page.
+    package enum FetchOutcome: Sendable, Equatable {
+        /// The keys were replaced.
+        case replaced(usable: Int, skipped: Int)
+        /// The document is no key set; the current keys remain.
+        case invalid(JSONWebKeySet.Invalid)
+        /// The call failed, or its status was not 200; the current keys remain.
+        case failed
+    }
+
+    /// Why a token could not be verified.
+    package enum Failure: Error, Sendable, Equatable {
+        /// The token is rejected.
+        case rejected(TokenRejection)
+        /// There are no keys that may be used: the provider has been unreachable since the start or for too long. The
+        /// token may be valid (503).
+        case unavailable
+    }
+
+    private let algorithms: Set<SignatureAlgorithm>
+    private let fetch: @Sendable () async throws -> Response
+    private let now: @Sendable () -> UInt64
+    private let sleep: @Sendable (Duration) async throws -> Void
+    private let random: @Sendable () -> UInt64
+    private let report: @Sendable (FetchOutcome) -> Void
+    private var schedule: KeySetSchedule
+    private var keys: SignatureKeySet?
+    private var flight: Task<Void, Never>?
+
+    /// Creates the keys of a provider; nothing is fetched before ``run()`` or the first token.
+    /// - Parameters:
+    ///   - algorithms: The algorithms that tokens may have.
+    ///   - now: A monotonic clock, in nanoseconds.
+    ///   - sleep: Waits for a duration; throws when its task is cancelled.
+    ///   - random: Random bits, for the delays between attempts.
+    ///   - report: Called after each fetch; must not block.
+    ///   - fetch: Calls `jwks_uri`, with a timeout, without following redirects. Throws for each status but 200.
+    package init(
+        algorithms: Set<SignatureAlgorithm>, now: @escaping @Sendable () -> UInt64,
+        sleep: @escaping @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0) },
+        random: @escaping @Sendable () -> UInt64 = { .random(in: .min ... .max) },
+        report: @escaping @Sendable (FetchOutcome) -> Void = { _ in },
+        fetch: @escaping @Sendable () async throws -> Response
+    ) {
+        self.algorithms = algorithms
+        self.now = now
+        self.sleep = sleep
+        self.random = random
+        self.report = report
+        self.fetch = fetch
+        schedule = KeySetSchedule(now: now())
+    }
+
+    /// Whether the current keys may be used.
+    package var usability: KeySetSchedule.Usability { schedule.usability(now: now()) }
+
+    /// Waits until there are keys that may be used, for one fetch at most. Without them a fetch begins as early as one for a
+    /// sign-in with an unknown key may.
+    /// - Returns: Whether there are such keys.
+    package func prepare() async -> Bool {
+        if usability == .none {
+            switch schedule.keyMissing(for: .tokenEndpoint, now: now()) {
+            case .fetch: beginFetch()
+            case .wait: break
+            case .reject: return false
+            }
+            await flight?.value
+        }
+        return usability != .none
+    }
+
+    /// Fetches keys at the times of the schedule, until the task is cancelled.
+    package func run() async {
+        while !Task.isCancelled {
+            if let flight {
+                await flight.value
+                continue
+            }
+            let now = now()
+            if schedule.timerFired(now: now) {
+                beginFetch()
+                continue
+            }
+            let next = schedule.nextTimer ?? now
+            let delay = Duration.nanoseconds(Int64(clamping: next - min(now, next)))
+            // An early fetch may move the next one, but never to an earlier time than the minimum lifetime from now.
+            do { try await sleep(min(delay, KeySetSchedule.lifetimes.lowerBound)) } catch { return }
+        }
+    }
+
+    /// Verifies the signature of a token, after a fetch if its key is unknown and the schedule permits one.
+    /// - Throws: ``Failure``.
+    package func verify(
+        _ bytes: [UInt8], from source: KeySetSchedule.Source
+    ) async throws(Failure) -> VerifiedToken {
+        let token: UnverifiedToken
+        do throws(TokenRejection) {
+            token = try UnverifiedToken(parsing: bytes, algorithms: algorithms)
+        } catch {
+            // No key can verify such a token: it causes no fetch.
+            throw .rejected(error)
+        }
+        // At most: wait for a fetch of another token, and then for an own one.
+        for _ in 0..<2 {
+            let rejection: TokenRejection?
+            do throws(TokenRejection) {
+                if let verified = try verified(token) { return verified }
+                rejection = nil
+            } catch {
+                guard error.suggestsOtherKeys else { throw .rejected(error) }
+                rejection = error
+            }
+            switch schedule.keyMissing(for: source, now: now()) {
+            case .fetch: beginFetch()
+            case .wait: break
+            case .reject:
+                if let rejection { throw .rejected(rejection) }
+                throw .unavailable
+            }
+            await flight?.value
+        }
+        do throws(TokenRejection) {
+            if let verified = try verified(token) { return verified }
+        } catch {
+            throw .rejected(error)
+        }
+        throw .unavailable
+    }
+
+    /// - Returns: `nil` if there are no keys that may be used.
+    private func verified(_ token: UnverifiedToken) throws(TokenRejection) -> VerifiedToken? {
+        guard let keys, usability != .none else { return nil }
+        return try keys.verify(token)
+    }
+
+    // MARK: - Fetching
+
+    /// - Precondition: The schedule has permitted the fetch.
+    private func beginFetch() {
+        // The fetch serves all waiting tokens: the cancellation of one of them does not end it.
+        flight = Task { await self.fetchOnce() }
+    }
+
+    private func fetchOnce() async {
+        let outcome: FetchOutcome
+        do {
+            let response = try await fetch()
+            let set = try await SignatureKeySet(document: response.document, algorithms: algorithms)
+            keys = set
+            schedule.fetched(lifetime: response.lifetime, now: now())
+            outcome = .replaced(usable: set.count, skipped: set.skipped.count)
+        } catch {
+            schedule.failed(random: random(), now: now())
+            outcome = (error as? JSONWebKeySet.Invalid).map(FetchOutcome.invalid) ?? .failed
+        }
+        flight = nil
+        report(outcome)
+    }
+}

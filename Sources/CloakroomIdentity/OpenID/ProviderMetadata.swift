@@ -1,0 +1,185 @@
+package import CloakroomCore
+
+/// The metadata of a provider (OpenID Connect Discovery 1.0 §3, RFC 8414 §2), reduced to what the gateway uses. Every
+/// endpoint in it was checked.
+package struct ProviderMetadata: Sendable, Equatable {
+    /// The maximum size of a document in bytes.
+    package static let maxSize = 65_536
+
+    /// Why a document was rejected, for the log.
+    package enum ParseError: Error, Sendable, Equatable {
+        /// Not a JSON object, or longer than ``maxSize``.
+        case malformed
+        /// The document is of another issuer (Discovery §4.3).
+        case issuer
+        /// A required member is missing or not a string.
+        case missing(String)
+        /// A member is not an `https` URL in its one valid spelling. `http` URLs of this machine are valid only for an
+        /// issuer that is one: another provider could otherwise make the gateway call services of this machine.
+        case url(String)
+        /// A member is not a list of strings, or not a Boolean.
+        case type(String)
+    }
+
+    package let issuer: String
+    package let authorizationEndpoint: EndpointURL
+    package let tokenEndpoint: EndpointURL
+    package let keys: EndpointURL
+    package let userInfoEndpoint: EndpointURL?
+    package let revocationEndpoint: EndpointURL?
+    package let endSessionEndpoint: EndpointURL?
+    package let pushedRequestEndpoint: EndpointURL?
+    /// Whether the provider accepts pushed requests only (RFC 9126 §5).
+    package let requiresPushedRequests: Bool
+    /// Whether authorization responses have `iss` (RFC 9207 §3).
+    package let announcesIssuer: Bool
+    /// The lists that ``findings(for:)`` compares; `nil` if absent.
+    private let responseTypes, challengeMethods, algorithms, authenticationMethods, grantTypes: [String]?
+
+    /// Parses a discovery document.
+    /// - Parameter issuer: The configured issuer. Compared by bytes: a provider that writes its name otherwise cannot be
+    ///   distinguished from another tenant of the same host.
+    package init(_ document: [UInt8], issuer: String) throws(ParseError) {
+        guard document.count <= Self.maxSize, let json = JSONValue(document: document),
+            case .object(let members) = json
+        else { throw .malformed }
+        let reader = MemberReader(members: members, isSecure: issuer.hasPrefix("https:"))
+        guard let named = try reader.string("issuer") else { throw .missing("issuer") }
+        guard named.utf8.elementsEqual(issuer.utf8) else { throw .issuer }
+        self.issuer = issuer
+        authorizationEndpoint = try reader.requiredURL("authorization_endpoint")
+        tokenEndpoint = try reader.requiredURL("token_endpoint")
+        keys = try reader.requiredURL("jwks_uri")
+        userInfoEndpoint = try reader.url("userinfo_endpoint")
+        revocationEndpoint = try reader.url("revocation_endpoint")
+        endSessionEndpoint = try reader.url("end_session_endpoint")
+        pushedRequestEndpoint = try reader.url("pushed_authorization_request_endpoint")
+        requiresPushedRequests = try reader.flag("require_pushed_authorization_requests")
+        announcesIssuer = try reader.flag("authorization_response_iss_parameter_supported")
+        responseTypes = try reader.list("response_types_supported")
+        challengeMethods = try reader.list("code_challenge_methods_supported")
+        algorithms = try reader.list("id_token_signing_alg_values_supported")
+        authenticationMethods = try reader.list("token_endpoint_auth_methods_supported")
+        grantTypes = try reader.list("grant_types_supported")
+    }
+
+    /// The URL of the document of an issuer: a slash at the end of its path is removed first (Discovery §4.1).
+    package static func url(ofIssuer issuer: String) -> String {
+        (issuer.hasSuffix("/") ? String(issuer.dropLast()) : issuer) + "/.well-known/openid-configuration"
+    }
+}
+
+extension ProviderMetadata {
+    /// A difference between what an identity is configured for and what its provider announces. The login cannot work.
+    package struct Finding: Sendable, Equatable {
+        /// The cause.
+        package let message: String
+        /// What the operator can do.
+        package let remedy: String
+    }
+
+    /// The differences between the document and the configuration. An absent list is no difference: providers leave
+    /// lists out that they do not consider useful.
+    package func findings(for identity: IdentityConfiguration) -> [Finding] {
+        var findings: [Finding] = []
+        if let responseTypes, !responseTypes.contains("code") {
+            findings.append(
+                Finding(
+                    message: "the provider does not support the response type code",
+                    remedy: "enable the authorization code flow for this client"))
+        }
+        if let grantTypes, !grantTypes.contains("authorization_code") {
+            findings.append(
+                Finding(
+                    message: "the provider does not support the grant authorization_code",
+                    remedy: "enable the authorization code flow for this client"))
+        }
+        if let challengeMethods, !challengeMethods.contains("S256") {
+            findings.append(
+                Finding(message: "the provider does not support PKCE with S256", remedy: "enable S256 at the provider"))
+        }
+        let method = identity.client.authentication.name
+        if let authenticationMethods, !authenticationMethods.contains(method) {
+            findings.append(
+                Finding(
+                    message: "the provider does not support the client authentication \(method)",
+                    remedy: "configure client.authentication as one that it supports"))
+        }
+        if let algorithms, !identity.algorithms.contains(where: { algorithms.contains($0.rawValue) }) {
+            findings.append(
+                Finding(
+                    message: "the provider signs ID tokens with none of the configured algorithms",
+                    remedy: "add its algorithm to algorithms; none and HS256 are not supported"))
+        }
+        if identity.pushed == .always, pushedRequestEndpoint == nil {
+            findings.append(
+                Finding(
+                    message: "the provider has no endpoint for pushed authorization requests",
+                    remedy: "write pushed: auto"))
+        }
+        if identity.pushed == .never, requiresPushedRequests {
+            findings.append(
+                Finding(
+                    message: "the provider requires pushed authorization requests", remedy: "write pushed: auto"))
+        }
+        if identity.userSource == .userInfo, userInfoEndpoint == nil {
+            findings.append(
+                Finding(message: "the provider has no userinfo endpoint", remedy: "write user: idToken"))
+        }
+        return findings
+    }
+
+    /// Whether the authorization request is pushed.
+    package func pushes(_ identity: IdentityConfiguration) -> Bool {
+        identity.pushed != .never && pushedRequestEndpoint != nil
+    }
+}
+
+/// Reads typed members. `null` counts as absent.
+private struct MemberReader {
+    let members: [JSONMemberName: JSONValue]
+    /// Whether all URLs have to be `https`.
+    let isSecure: Bool
+
+    func string(_ name: JSONMemberName) throws(ProviderMetadata.ParseError) -> String? {
+        switch members[name] {
+        case nil, .null: nil
+        case .string(let text)?: text
+        default: throw .type(name.text)
+        }
+    }
+
+    func flag(_ name: JSONMemberName) throws(ProviderMetadata.ParseError) -> Bool {
+        switch members[name] {
+        case nil, .null: false
+        case .bool(let value)?: value
+        default: throw .type(name.text)
+        }
+    }
+
+    func url(_ name: JSONMemberName) throws(ProviderMetadata.ParseError) -> EndpointURL? {
+        guard let text = try string(name) else { return nil }
+        guard let url = EndpointURL(text), url.origin.isSecure || !isSecure else { throw .url(name.text) }
+        return url
+    }
+
+    func requiredURL(_ name: JSONMemberName) throws(ProviderMetadata.ParseError) -> EndpointURL {
+        guard let url = try url(name) else { throw .missing(name.text) }
+        return url
+    }
+
+    func list(_ name: JSONMemberName) throws(ProviderMetadata.ParseError) -> [String]? {
+        let items: [JSONValue]
+        switch members[name] {
+        case nil, .null: return nil
+        case .array(let values)?: items = values
+        default: throw .type(name.text)
+        }
+        var texts: [String] = []
+        for item in items {
+            guard case .string(let text) = item else { throw .type(name.text) }
+            texts.append(text)
+        }
+        return texts
+    }
+}

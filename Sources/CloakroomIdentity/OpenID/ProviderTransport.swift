@@ -1,0 +1,116 @@
+import AsyncHTTPClient
+import CloakroomCore
+import CloakroomWire
+import NIOCore
+import NIOSSL
+import Synchronization
+
+/// Sends calls to the endpoints of one provider. Each origin has clients of its own, which are created with the first
+/// call.
+final class ProviderTransport: Sendable {
+    private struct State {
+        var transports: [WebOrigin: IdentityTransport] = [:]
+        /// Transports of origins that the provider no longer has. Their last calls may be in flight.
+        var retired: [(transport: IdentityTransport, since: ContinuousClock.Instant)] = []
+        var isShutDown = false
+    }
+
+    /// The maximum number of connections to one origin.
+    private static let maxConnections = 128
+    private static let idleTimeout = Duration.seconds(60)
+    /// The time after which no call to an origin is in flight that the provider no longer has.
+    private static let retirement = Duration.seconds(120)
+
+    private let configuration: HTTPClient.Configuration
+    private let eventLoopGroup: any EventLoopGroup
+    private let spans: SpanFactory
+    private let state = Mutex(State())
+
+    init(
+        tls: TLSConfiguration, timeouts: TimeoutsConfiguration, eventLoopGroup: any EventLoopGroup, spans: SpanFactory
+    ) {
+        configuration = IdentityTransport.clientConfiguration(
+            tls: tls, connect: min(timeouts.connect, timeouts.identity), maxConnections: Self.maxConnections,
+            idleTimeout: Self.idleTimeout)
+        self.eventLoopGroup = eventLoopGroup
+        self.spans = spans
+    }
+
+    /// Sends a call to an endpoint and reads the response.
+    /// - Parameters:
+    ///   - isSingle: Whether the call is sent once at most, on a connection of its own.
+    ///   - timeout: Covers the whole call.
+    func send(
+        _ method: String, _ endpoint: EndpointURL, _ credentials: RequestCredentials = RequestCredentials(),
+        isSingle: Bool = false, traceparent: String?, timeout: Duration
+    ) async throws(IdentityTransportError) -> IdentityTransport.Response {
+        guard let transport = transport(to: endpoint.origin) else { throw IdentityTransportError(.unreachable) }
+        let path = endpoint.target.hasPrefix("/") ? endpoint.target : "/" + endpoint.target
+        let call = IdentityRequest(
+            configuration: IdentityEndpointConfiguration(method: method, path: path, credentials: .oauth),
+            credentials: credentials, apiToken: nil, traceparent: traceparent, isIdempotent: !isSingle,
+            readsErrors: true)
+        return try await transport.send(call, timeout: timeout)
+    }
+
+    /// Keeps the clients of these origins only. Others are closed with a later call of this method, because their last
+    /// calls may be in flight.
+    func keep(_ origins: Set<WebOrigin>) async {
+        let now = ContinuousClock.now
+        let closed = state.withLock { state in
+            let isOver = { (retired: (transport: IdentityTransport, since: ContinuousClock.Instant)) in
+                now - retired.since > Self.retirement
+            }
+            defer {
+                state.retired.removeAll(where: isOver)
+                state.retired += state.transports.filter { !origins.contains($0.key) }.map { ($0.value, now) }
+                state.transports = state.transports.filter { origins.contains($0.key) }
+            }
+            return state.retired.filter(isOver).map(\.transport)
+        }
+        for transport in closed { await transport.shutdown() }
+    }
+
+    /// Closes the connections. Calls in progress and all later calls fail.
+    func shutdown() async {
+        let closed = state.withLock { state in
+            defer { (state.transports, state.retired, state.isShutDown) = ([:], [], true) }
+            return state.transports.map(\.value) + state.retired.map(\.transport)
+        }
+        for transport in closed { await transport.shutdown() }
+    }
+
+    private func transport(to origin: WebOrigin) -> IdentityTransport? {
+        state.withLock { state in
+            guard !state.isShutDown else { return nil }
+            if let transport = state.transports[origin] { return transport }
+            let transport = IdentityTransport(
+                targets: [
+                    IdentityTarget(
+                        UpstreamTargetConfiguration(origin), tls: nil, configuration: configuration,
+                        eventLoopGroup: eventLoopGroup, onConnected: {})
+                ], selector: OneTarget(), spans: spans)
+            state.transports[origin] = transport
+            return transport
+        }
+    }
+}
+
+extension UpstreamTargetConfiguration {
+    /// The server of an origin.
+    fileprivate init(_ origin: WebOrigin) {
+        let isIPv6 = origin.host.hasPrefix("[")
+        self.init(
+            HostAndPort(host: isIPv6 ? String(origin.host.dropFirst().dropLast()) : origin.host, port: origin.port),
+            scheme: origin.isSecure ? .https : .http)
+    }
+}
+
+/// The selection among the targets of a provider's origin, which is one.
+private struct OneTarget: TargetSelecting {
+    func order(now: UInt64) -> [Int] { [0] }
+    func connected(_ target: Int, now: UInt64) {}
+    func started(_ target: Int, now: UInt64) -> TargetState? { nil }
+    func ended(_ target: Int, _ state: TargetState?, _ outcome: TargetOutcome, startedAt: UInt64, now: UInt64) {}
+    func record(_ target: Int, _ failure: ConnectFailure, _ error: any Error, now: UInt64) {}
+}

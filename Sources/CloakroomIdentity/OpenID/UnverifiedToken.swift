@@ -1,0 +1,115 @@
+package import CloakroomCore
+
+/// A signed token in the compact form of a JWS (RFC 7515 §3.1), before its signature is verified.
+///
+/// Only the header is parsed. The payload stays closed until ``SignatureKeySet/verify(_:)`` returns it, so that claims
+/// of an unverified token cannot be used by mistake, and a party without a key reaches no parser behind the header.
+///
+/// The header is read as narrowly as the gateway needs it: `alg`, `kid` and `typ`. Keys and addresses of keys in the
+/// header (`jku`, `jwk`, `x5u`, `x5c`) are not read (RFC 8725 §3.10).
+package struct UnverifiedToken: Sendable {
+    /// The maximum length in bytes.
+    package static let maxLength = 16_384
+    /// The maximum length of `kid` and `typ` in bytes.
+    package static let maxNameLength = 1_024
+
+    /// `alg`, one of the permitted algorithms.
+    package let algorithm: SignatureAlgorithm
+    /// `kid`; `nil` if the header has none.
+    package let keyID: String?
+    /// `typ`.
+    package let type: TokenType
+    /// The bytes that the signature covers: header and payload, encoded, with the dot between them (RFC 7515 §5.2).
+    package let signedBytes: ArraySlice<UInt8>
+    /// The signature, decoded.
+    package let signature: [UInt8]
+    /// The payload, decoded. Only for ``SignatureKeySet``.
+    let payload: [UInt8]
+
+    /// Parses a token in time linear in its length.
+    /// - Parameter algorithms: The permitted algorithms. The header chooses among them and cannot add to them.
+    /// - Throws: ``TokenRejection``.
+    package init(parsing token: [UInt8], algorithms: Set<SignatureAlgorithm>) throws(TokenRejection) {
+        guard token.count <= Self.maxLength else { throw .tooLong }
+        let parts = token.split(
+            separator: UInt8(ascii: "."), maxSplits: 5, omittingEmptySubsequences: false)
+        // The compact form of a JWE has five parts (RFC 7516 §3.1).
+        guard parts.count != 5 else { throw .encrypted }
+        guard parts.count == 3 else { throw .notCompact }
+        guard let header = Base64URL.decode(parts[0]), let payload = Base64URL.decode(parts[1]),
+            let signature = Base64URL.decode(parts[2])
+        else { throw .invalidEncoding }
+        // The parser rejects duplicate member names (RFC 7515 §4).
+        guard case .object(let members) = JSONValue(document: header) else { throw .invalidHeader }
+        guard members["crit"] == nil else { throw .criticalHeader }
+        guard members["b64"] == nil else { throw .unencodedPayload }
+        guard members["zip"] == nil else { throw .compressed }
+        guard members["enc"] == nil else { throw .encrypted }
+        guard case .string(let name)? = members["alg"] else { throw .invalidHeader }
+        guard let algorithm = SignatureAlgorithm(rawValue: name), name.utf8.elementsEqual(algorithm.rawValue.utf8),
+            algorithms.contains(algorithm)
+        else { throw .algorithmNotAllowed }
+        self.algorithm = algorithm
+        self.keyID = try Self.name(members["kid"])
+        self.type = TokenType(try Self.name(members["typ"]))
+        self.signedBytes = token[parts[0].startIndex..<parts[1].endIndex]
+        self.signature = signature
+        self.payload = payload
+    }
+
+    private static func name(_ value: JSONValue?) throws(TokenRejection) -> String? {
+        guard let value else { return nil }
+        guard case .string(let text) = value, text.utf8.count <= maxNameLength else { throw .invalidHeader }
+        return text
+    }
+}
+
+/// The kind of token that `typ` declares (RFC 7515 §4.1.9): a media type, in any case, with or without `application/`.
+package enum TokenType: Sendable, Hashable {
+    /// The header has no `typ`.
+    case unspecified
+    /// `JWT`.
+    case jwt
+    /// `logout+jwt` (OpenID Connect Back-Channel Logout §2.4).
+    case logout
+    /// Any other, such as `at+jwt` of access tokens (RFC 9068 §2.1).
+    case other
+
+    init(_ name: String?) {
+        guard let name else {
+            self = .unspecified
+            return
+        }
+        var type = name.utf8.map { (0x41...0x5a).contains($0) ? $0 | 0x20 : $0 }[...]
+        let prefix = "application/".utf8
+        if type.starts(with: prefix) { type = type.dropFirst(prefix.count) }
+        self =
+            if type.elementsEqual("jwt".utf8) { .jwt } else if type.elementsEqual("logout+jwt".utf8) { .logout } else {
+                .other
+            }
+    }
+}
+
+/// A token whose signature is verified with a key of its provider. Its claims are the provider's, but not yet checked:
+/// see ``IDTokenRules`` and ``LogoutTokenRules``.
+package struct VerifiedToken: Sendable {
+    /// The algorithm of the signature.
+    package let algorithm: SignatureAlgorithm
+    /// `typ`.
+    package let type: TokenType
+    /// The claims by name.
+    package let claims: [JSONMemberName: JSONValue]
+
+    /// - Precondition: The signature of the token is verified.
+    init(_ token: UnverifiedToken) throws(TokenRejection) {
+        try self.init(payload: token.payload, algorithm: token.algorithm, type: token.type)
+    }
+
+    /// Only for tests and fuzzing outside of this file.
+    init(payload: [UInt8], algorithm: SignatureAlgorithm, type: TokenType) throws(TokenRejection) {
+        guard case .object(let claims) = JSONValue(document: payload) else { throw .invalidPayload }
+        self.algorithm = algorithm
+        self.type = type
+        self.claims = claims
+    }
+}

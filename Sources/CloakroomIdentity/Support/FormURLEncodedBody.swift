@@ -1,0 +1,48 @@
+import CloakroomCore
+
+/// The fields of a form (`application/x-www-form-urlencoded`, WHATWG URL §5.1).
+enum FormURLEncodedBody {
+    /// Parses a form.
+    /// - Returns: `nil` for an invalid escape, for invalid UTF-8, and for a duplicate name, whose meaning would be
+    ///   ambiguous.
+    static func read(_ body: [UInt8]) -> [JSONMemberName: String]? {
+        // Names are compared by their bytes, see ``JSONMemberName``.
+        var fields: [JSONMemberName: String] = [:]
+        for pair in body.split(separator: UInt8(ascii: "&")) {
+            let halves = pair.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
+            guard let first = halves.first, let name = decode(first) else { return nil }
+            guard let value = halves.count == 2 ? decode(halves[1]) : "" else { return nil }
+            guard fields.updateValue(value, forKey: JSONMemberName(name)) == nil else { return nil }
+        }
+        return fields
+    }
+
+    private static func decode(_ text: ArraySlice<UInt8>) -> String? {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(text.count)
+        var rest = text
+        while let byte = rest.popFirst() {
+            switch byte {
+            case UInt8(ascii: "+"):
+                bytes.append(0x20)
+            case UInt8(ascii: "%"):
+                guard let high = rest.popFirst().flatMap(digit), let low = rest.popFirst().flatMap(digit) else {
+                    return nil
+                }
+                bytes.append(high << 4 | low)
+            default:
+                bytes.append(byte)
+            }
+        }
+        return String(validating: bytes, as: UTF8.self)
+    }
+
+    private static func digit(_ byte: UInt8) -> UInt8? {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
+        case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
+        default: nil
+        }
+    }
+}

@@ -1,0 +1,96 @@
+public import CloakroomCore
+import Synchronization
+
+/// The sessions of accounts and of sessions at providers.
+extension MemorySessionStore {
+    /// The account's sessions; never throws.
+    public func sessions(of account: AccountName, now: Timestamp) async throws(SessionStoreError) -> [SessionSummary] {
+        liveSessions(of: account, now: now).map(\.summary).sorted { $0.createdAt > $1.createdAt }
+    }
+
+    /// Ends a session by its id; never throws.
+    public func take(
+        _ id: SessionID, of account: AccountName?, reason: SessionEndReason, now: Timestamp
+    ) async throws(SessionStoreError) -> EndedSession? {
+        let removal = end(id, reason: reason, now: now) { session, _ in
+            account == nil || session.user.account == account
+        }
+        guard case .ended(let session) = removal else { return nil }
+        return EndedSession(id: id, opened: session)
+    }
+
+    /// Ends the account's sessions; never throws.
+    public func takeAll(
+        of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: Timestamp
+    ) async throws(SessionStoreError) -> [EndedSession] {
+        end(accounts.sessions(of: accountHashes.hash(account)), reason: reason, now: now) { session in
+            session.id != kept && (session.user.account == account || session.user.name == account)
+        }
+    }
+
+    /// Ends the account's sessions that were created before a time; never throws.
+    public func takeAll(
+        of account: AccountName, createdBefore: Timestamp, reason: SessionEndReason, now: Timestamp
+    ) async throws(SessionStoreError) -> [EndedSession] {
+        end(accounts.sessions(of: accountHashes.hash(account)), reason: reason, now: now) { session in
+            session.createdAt < createdBefore && (session.user.account == account || session.user.name == account)
+        }
+    }
+
+    /// Ends the sessions of a session at a provider; never throws.
+    public func takeAll(
+        of session: ProviderSession, account: AccountName?, reason: SessionEndReason, now: Timestamp
+    ) async throws(SessionStoreError) -> [EndedSession] {
+        end(providerSessions.sessions(of: accountHashes.hash(session)), reason: reason, now: now) { candidate in
+            candidate.provenance?.session == session && (account == nil || candidate.user.account == account)
+        }
+    }
+
+    /// Ends those of several sessions that meet a condition.
+    private func end(
+        _ ids: [SessionID], reason: SessionEndReason, now: Timestamp, if condition: @Sendable (Session) -> Bool
+    ) -> [EndedSession] {
+        ids.compactMap { id in
+            guard case .ended(let session) = end(id, reason: reason, now: now, if: { session, _ in condition(session) })
+            else { return nil }
+            return EndedSession(id: id, opened: session)
+        }
+    }
+
+    private func liveSessions(of account: AccountName, now: Timestamp) -> [Session] {
+        accounts.sessions(of: accountHashes.hash(account)).compactMap { id in
+            guard let session = shard(of: id).contents.withLock({ $0.session(named: id) }),
+                session.user.account == account,
+                timeouts.expiry(of: session, now: now) == nil
+            else { return nil }
+            return session
+        }
+    }
+}
+
+/// The sign-in throttle and timed marks.
+extension MemorySessionStore {
+    /// Reads states; never throws.
+    public func throttleStates(
+        _ keys: [ThrottleKey], now: Timestamp
+    ) async throws(SessionStoreError) -> [ThrottleState?] {
+        throttle.states(keys, now: now)
+    }
+
+    /// Saves a state; never throws.
+    public func replaceThrottleState(
+        _ key: ThrottleKey, _ old: ThrottleState?, with new: ThrottleState?, lifetime: Duration, now: Timestamp
+    ) async throws(SessionStoreError) -> Bool {
+        throttle.replace(key, old, with: new, lifetime: lifetime, now: now)
+    }
+
+    /// Sets a mark; never throws.
+    public func setMark(_ key: MarkKey, lifetime: Duration, now: Timestamp) async throws(SessionStoreError) -> Bool {
+        marks.set(key, lifetime: lifetime, now: now)
+    }
+
+    /// Checks marks; never throws.
+    public func hasMark(_ keys: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Bool {
+        keys.contains { marks.has($0, now: now) }
+    }
+}

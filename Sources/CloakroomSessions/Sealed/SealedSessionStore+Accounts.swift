@@ -1,0 +1,126 @@
+import CloakroomCore
+
+/// The sessions of accounts and of sessions at providers.
+extension SealedSessionStore {
+    func sessions(of account: AccountName, now: Timestamp) async throws(SessionStoreError) -> [SessionSummary] {
+        let hashes = sealing.secrets.accountHashes.candidateHashes(account)
+        // A user with another account who typed this name is found by the name for an operator only.
+        let live = try await records(of: account, now: now).filter {
+            hashes.contains($0.account) && expiry(of: $0, now: now) == nil
+        }
+        return live.map { record in
+            SessionSummary(
+                id: record.key.id, createdAt: record.createdAt, lastUsedAt: lastUse(of: record, now: now),
+                expiresAt: record.expiresAt, client: sealing.openClient(of: record) ?? SessionClientInfo())
+        }.sorted { $0.createdAt > $1.createdAt }
+    }
+
+    /// Ends a session by its id, without opening it: that requires its ticket.
+    func take(
+        _ id: SessionID, of account: AccountName?, reason: SessionEndReason, now: Timestamp
+    ) async throws(SessionStoreError) -> EndedSession? {
+        guard case .record(let record) = try await records.read(id, now: now) else { return nil }
+        if let account, !sealing.secrets.accountHashes.candidateHashes(account).contains(record.account) { return nil }
+        guard try await end(record, reason: reason, now: now) else { return nil }
+        return EndedSession(id: id, opened: nil)
+    }
+
+    func takeAll(
+        of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: Timestamp
+    ) async throws(SessionStoreError) -> [EndedSession] {
+        let found = try await records(of: account, now: now).filter { $0.key.id != kept }
+        return try await end(found, reason: reason, now: now)
+    }
+
+    func takeAll(
+        of account: AccountName, createdBefore: Timestamp, reason: SessionEndReason, now: Timestamp
+    ) async throws(SessionStoreError) -> [EndedSession] {
+        let found = try await records(of: account, now: now).filter { $0.createdAt < createdBefore }
+        return try await end(found, reason: reason, now: now)
+    }
+
+    func takeAll(
+        of session: ProviderSession, account: AccountName?, reason: SessionEndReason, now: Timestamp
+    ) async throws(SessionStoreError) -> [EndedSession] {
+        let hasher = sealing.secrets.accountHashes
+        let accounts = account.map(hasher.candidateHashes)
+        let found = try await records(hasher.candidateHashes(session)) { hash throws(SessionStoreError) in
+            try await records.records(ofProviderSession: hash, now: now)
+        }
+        return try await end(
+            found.filter { accounts?.contains($0.account) ?? true }, reason: reason, now: now)
+    }
+
+    private func end(
+        _ records: [SessionRecord], reason: SessionEndReason, now: Timestamp
+    ) async throws(SessionStoreError) -> [EndedSession] {
+        var ended: [EndedSession] = []
+        for record in records where try await end(record, reason: reason, now: now) {
+            ended.append(EndedSession(id: record.key.id, opened: nil))
+        }
+        return ended
+    }
+
+    /// - Returns: Whether there was a session to end: an expired one is removed too, with its own reason.
+    private func end(
+        _ record: SessionRecord, reason: SessionEndReason, now: Timestamp
+    ) async throws(SessionStoreError) -> Bool {
+        let expiry = expiry(of: record, now: now)
+        let removed = try await remove(record.key.id, reason: expiry?.endReason ?? reason, now: now)
+        return removed != nil && expiry == nil
+    }
+
+    /// All records of an account, or that were signed in under this name, under the hashes of all secrets.
+    private func records(
+        of account: AccountName, now: Timestamp
+    ) async throws(SessionStoreError) -> [SessionRecord] {
+        try await records(sealing.secrets.accountHashes.candidateHashes(account)) { hash throws(SessionStoreError) in
+            try await records.records(of: hash, now: now)
+        }
+    }
+
+    /// The records under several hashes, each once.
+    /// - Parameter hashes: Under all secrets, the newest first.
+    private func records(
+        _ hashes: [UInt64], _ read: (UInt64) async throws(SessionStoreError) -> [SessionRecord]
+    ) async throws(SessionStoreError) -> [SessionRecord] {
+        var found: [SessionRecord] = []
+        var places: [SessionKey: Int] = [:]
+        // The oldest secret first: a record that is resealed in the meantime moves towards the newest, so it is found
+        // at least once.
+        for hash in hashes.reversed() {
+            for record in try await read(hash) {
+                if let place = places[record.key] {
+                    found[place] = record
+                } else {
+                    places[record.key] = found.count
+                    found.append(record)
+                }
+            }
+        }
+        return found
+    }
+}
+
+/// The sign-in throttle and timed marks.
+extension SealedSessionStore {
+    func throttleStates(
+        _ keys: [ThrottleKey], now: Timestamp
+    ) async throws(SessionStoreError) -> [ThrottleState?] {
+        try await records.throttleStates(keys, now: now)
+    }
+
+    func replaceThrottleState(
+        _ key: ThrottleKey, _ old: ThrottleState?, with new: ThrottleState?, lifetime: Duration, now: Timestamp
+    ) async throws(SessionStoreError) -> Bool {
+        try await records.replaceThrottleState(key, old, with: new, lifetime: lifetime, now: now)
+    }
+
+    func setMark(_ key: MarkKey, lifetime: Duration, now: Timestamp) async throws(SessionStoreError) -> Bool {
+        try await records.setMark(key, lifetime: lifetime, now: now)
+    }
+
+    func hasMark(_ keys: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Bool {
+        try await records.hasMark(keys, now: now)
+    }
+}

@@ -1,0 +1,102 @@
+public import CloakroomCore
+import Logging
+
+/// The events of sign-ins at OpenID Providers. No line contains text that a provider wrote, except registered error codes.
+extension AuditLog {
+    /// Logs a login at a provider that succeeded or failed. `user` is `nil` unless it succeeded.
+    /// - Parameter reason: A constant word or a registered error code; `nil` for a success.
+    public func login(
+        _ outcome: AccountEvent.LoginOutcome, identity: String, reason: String?, user: UInt64?, origin: AuditContext
+    ) {
+        var values: Logger.Metadata = [
+            "event": "login", "outcome": "\(outcome.rawValue)", "identity": "\(identity)",
+        ]
+        if let reason { values["reason"] = "\(reason)" }
+        if let user { values["user"] = "\(Self.hex(user))" }
+        write("login at a provider", values, origin)
+    }
+
+    /// Logs that a provider reported a logout, and the sessions that it ended.
+    public func providerLogout(_ sessions: [SessionID], identity: String, origin: AuditContext) {
+        write(
+            "logout reported by a provider",
+            [
+                "event": "provider_logout", "kind": "\(SignOutKind.provider.rawValue)", "identity": "\(identity)",
+                "count": "\(sessions.count)",
+                "sessions": .array(sessions.prefix(Self.maxListedSessions).map { .string("\($0)") }),
+            ], origin)
+    }
+
+    /// Logs that a logout request of a provider was rejected or could not be processed. Any client can send such
+    /// requests, so at most one line per 10 s is written, with the number of suppressed lines.
+    /// - Parameter now: The wall-clock time.
+    public func providerLogoutFailed(
+        identity: String, outcome: ProviderLogoutOutcome, reason: String, origin: AuditContext, now: Timestamp
+    ) {
+        guard let suppressed = rejectedLogouts.allow(at: now) else { return }
+        write(
+            "logout request not processed",
+            [
+                "event": "provider_logout_failed", "outcome": "\(outcome.rawValue)", "identity": "\(identity)",
+                "reason": "\(reason)", "suppressed": "\(suppressed)",
+            ], origin, level: .warning)
+    }
+
+    /// Logs that no token for an upstream was issued. At most one line per 10 s is written, with the number of suppressed
+    /// lines.
+    /// - Parameter now: The wall-clock time.
+    public func exchangeFailed(
+        _ result: AccountEvent.ExchangeResult, _ session: SessionID, upstream: String, origin: AuditContext,
+        now: Timestamp
+    ) {
+        guard let suppressed = failedExchanges.allow(at: now) else { return }
+        write(
+            "token exchange failed",
+            [
+                "event": "token_exchange_failed", "outcome": "\(result.rawValue)", "upstream": "\(upstream)",
+                "session": "\(session)", "suppressed": "\(suppressed)",
+            ], origin, level: .warning)
+    }
+
+    /// Logs that the metadata or keys of a provider could not be fetched or are rejected. To be called when the failure
+    /// differs from the last attempt.
+    public func providerFetchFailed(identity: String, document: ProviderDocument, failure: IdentityStatus.Failure) {
+        logger.warning(
+            "document of a provider cannot be used",
+            metadata: [
+                "event": "provider_down", "identity": "\(identity)", "document": "\(document.rawValue)",
+                "reason": "\(failure.reason)", "hint": "\(failure.remedy)",
+            ])
+    }
+
+    /// Logs that the metadata or keys of a provider are fetched again after a failure.
+    public func providerFetched(identity: String, document: ProviderDocument) {
+        logger.notice(
+            "document of a provider fetched",
+            metadata: ["event": "provider_up", "identity": "\(identity)", "document": "\(document.rawValue)"])
+    }
+
+    /// Logs a difference between a provider and the configuration, because of which logins cannot work.
+    public func providerMismatch(identity: String, reason: String, hint: String) {
+        logger.error(
+            "provider does not fit the configuration",
+            metadata: [
+                "event": "provider_mismatch", "identity": "\(identity)", "reason": "\(reason)", "hint": "\(hint)",
+            ])
+    }
+
+    /// Logs that a response of a provider was rejected. At most one line per 10 s and call is written, with the number
+    /// of suppressed lines.
+    /// - Parameter now: The wall-clock time.
+    public func providerResponseRejected(
+        identity: String, call: TokenClientError.Operation, reason: String, hint: String, now: Timestamp
+    ) {
+        guard let suppressed = rejectedResponses[call]?.allow(at: now) else { return }
+        logger.error(
+            "response of a provider rejected",
+            metadata: [
+                "event": "provider_response_rejected", "identity": "\(identity)", "call": "\(call.rawValue)",
+                "reason": "\(reason)", "hint": "\(hint)", "suppressed": "\(suppressed)",
+            ])
+    }
+}

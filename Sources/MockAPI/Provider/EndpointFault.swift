@@ -1,0 +1,163 @@
+import HTTPTypes
+import Hummingbird
+import NIOCore
+import ServiceLifecycle
+
+/// A kind of request to a ``MockProvider``.
+public enum ProviderEndpoint: String, Sendable, Codable, CodingKeyRepresentable, CaseIterable {
+    case discovery, keys, authorization, pushed, userInfo, revocation, endSession
+    /// A token request for a code, for a refresh token, and for a token exchange; `token` is one with another grant or an
+    /// invalid form.
+    case code, refresh, exchange, token
+    /// Each endpoint without a fault of its own.
+    case all
+}
+
+/// A deviation of an endpoint from its response.
+public struct EndpointFault: Sendable, Codable, Equatable {
+    /// The status that is sent instead; `nil` for the status of the regular response.
+    public var status: Int?
+    /// The body that is sent instead; with a status and without this, the body is empty.
+    public var body: String?
+    /// Fields that are added, or replace those of the same name.
+    public var fields: [String: String] = [:]
+    /// Seconds before the response begins.
+    public var delay = 0.0
+    /// Seconds before each byte of the body.
+    public var bytePause = 0.0
+    /// Whether no response is sent, and the connection remains open.
+    public var freezes = false
+    /// Whether the connection is closed without a response.
+    public var closes = false
+    /// Whether the request takes effect although its response is replaced or lost, such as a spent code.
+    public var takesEffect = false
+    /// The number of requests that the fault applies to; `nil` for all.
+    public var count: Int?
+
+    /// Creates a fault that changes nothing.
+    public init(count: Int? = nil) {
+        self.count = count
+    }
+
+    /// Reads a fault; omitted members have their defaults.
+    public init(from decoder: any Decoder) throws {
+        let members = try decoder.container(keyedBy: CodingKeys.self)
+        status = try members.decodeIfPresent(Int.self, forKey: .status)
+        body = try members.decodeIfPresent(String.self, forKey: .body)
+        try members.read(.fields, into: &fields)
+        try members.read(.delay, into: &delay)
+        try members.read(.bytePause, into: &bytePause)
+        try members.read(.freezes, into: &freezes)
+        try members.read(.closes, into: &closes)
+        try members.read(.takesEffect, into: &takesEffect)
+        count = try members.decodeIfPresent(Int.self, forKey: .count)
+    }
+
+    /// Another status and body.
+    public static func response(_ status: Int, _ body: String = "", count: Int? = nil) -> EndpointFault {
+        var fault = EndpointFault(count: count)
+        fault.status = status
+        fault.body = body
+        return fault
+    }
+
+    /// An error of the token endpoint (RFC 6749 §5.2), with a description as real providers send it.
+    public static func error(_ code: String, status: Int = 400, count: Int? = nil) -> EndpointFault {
+        let description = RawJSON.string("description of the provider")
+        return response(
+            status, #"{"error":\#(RawJSON.string(code)),"error_description":\#(description)}"#, count: count)
+    }
+
+    /// A response that is late.
+    public static func slow(seconds: Double, count: Int? = nil) -> EndpointFault {
+        var fault = EndpointFault(count: count)
+        fault.delay = seconds
+        return fault
+    }
+
+    /// No response.
+    public static func frozen(count: Int? = nil) -> EndpointFault {
+        var fault = EndpointFault(count: count)
+        fault.freezes = true
+        return fault
+    }
+
+    /// A closed connection.
+    public static func closed(takesEffect: Bool = false, count: Int? = nil) -> EndpointFault {
+        var fault = EndpointFault(count: count)
+        fault.closes = true
+        fault.takesEffect = takesEffect
+        return fault
+    }
+}
+
+/// A response before the scripted faults.
+struct ProviderResponse {
+    var status = 200
+    var fields: [(name: String, value: String)] = []
+    var body = ""
+
+    static func json(_ text: String, status: Int = 200) -> ProviderResponse {
+        ProviderResponse(
+            status: status, fields: [("Content-Type", "application/json"), ("Cache-Control", "no-store")], body: text)
+    }
+
+    static func error(_ code: String, status: Int = 400) -> ProviderResponse {
+        json(#"{"error":\#(RawJSON.string(code))}"#, status: status)
+    }
+
+    static func redirect(to location: String) -> ProviderResponse {
+        ProviderResponse(status: 303, fields: [("Location", location), ("Cache-Control", "no-store")])
+    }
+
+    /// The response of an endpoint with its scripted fault. The work takes no effect if a fault replaces it.
+    static func perform(
+        _ endpoint: ProviderEndpoint, _ state: ProviderState, _ context: ProviderContext,
+        _ work: () throws -> ProviderResponse
+    ) async throws -> Response {
+        guard let fault = state.nextFault(endpoint) else { return try work().response(bytePause: 0) }
+        if fault.delay > 0 { try await sleep(.seconds(min(fault.delay, 86_400))) }
+        let replaces = fault.freezes || fault.closes || fault.status != nil
+        var response = !replaces || fault.takesEffect ? try work() : ProviderResponse.json("")
+        if fault.freezes { try await sleep(.seconds(86_400)) }
+        if fault.closes {
+            try await context.channel.close()
+            return Response(status: .internalServerError)
+        }
+        if let status = fault.status {
+            response.status = status
+            response.body = fault.body ?? ""
+        } else if let body = fault.body {
+            response.body = body
+        }
+        for (name, value) in fault.fields.sorted(by: { $0.key < $1.key }) {
+            response.fields.removeAll { $0.name.lowercased() == name.lowercased() }
+            response.fields.append((name, value))
+        }
+        return response.response(bytePause: min(fault.bytePause, 3_600))
+    }
+
+    private static func sleep(_ duration: Duration) async throws {
+        try await cancelWhenGracefulShutdown { try await Task.sleep(for: duration) }
+    }
+
+    private func response(bytePause: Double) -> Response {
+        var headers = HTTPFields()
+        for (name, value) in fields {
+            if let name = HTTPField.Name(name) { headers.append(HTTPField(name: name, value: value)) }
+        }
+        let body = ByteBuffer(string: body)
+        guard bytePause > 0 else {
+            return Response(
+                status: HTTPResponse.Status(code: status), headers: headers, body: ResponseBody(byteBuffer: body))
+        }
+        let slowBody = ResponseBody(contentLength: body.readableBytes) { writer in
+            for byte in body.readableBytesView {
+                try await Self.sleep(.seconds(bytePause))
+                try await writer.write(ByteBuffer(bytes: [byte]))
+            }
+            try await writer.finish(nil)
+        }
+        return Response(status: HTTPResponse.Status(code: status), headers: headers, body: slowBody)
+    }
+}

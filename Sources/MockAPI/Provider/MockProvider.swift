@@ -1,0 +1,145 @@
+public import FoundationEssentials
+import Hummingbird
+public import Logging
+import NIOCore
+public import ServiceLifecycle
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#endif
+
+/// A scripted OpenID Provider: the code flow of OpenID Connect Core 1.0 with real keys, and every deviation from it that
+/// a test requests.
+///
+/// Unscripted, it signs in the user of ``ProviderScript`` at once, without a page, and behaves as the specifications
+/// require: discovery, a key set, PKCE with S256, ID tokens, refresh tokens that rotate with detection of reuse, token
+/// exchange (RFC 8693), userinfo, revocation, end_session, pushed authorization requests (RFC 9126), and logout tokens.
+///
+/// ```swift
+/// try await MockProvider.withServer { provider in
+///     // Configuration of the gateway: issuer: provider.issuer, client id and secret of provider.settings.
+///     provider.script { $0.idToken.claims.set["iss"] = #""https://other.example""# }
+///     provider.script { $0.idToken.signature = .publicKeyAsSecret }
+///     provider.script { $0.faults[.refresh] = [.error("invalid_grant", count: 1)] }
+///     try provider.rotateKeys(keepsOld: false)
+///     let login = provider.logins.last
+///     let status = try await provider.sendLogout(to: gateway + "/auth/backchannel", sessionID: login?.sessionID)
+/// }
+/// ```
+///
+/// Tests in another process, and trials by hand, use `PUT /__mock/script`; see ``ProviderControlRoutes``. To simulate a
+/// provider that is killed, call ``whileServing(_:)`` twice on one provider with a fixed port.
+///
+/// Folder `Provider/`: the OpenID Provider and its script.
+public struct MockProvider: Service {
+    /// The settings.
+    public let settings: MockProviderSettings
+    /// The recorded traffic.
+    public let observations = RequestRecorder()
+
+    let state: ProviderState
+    private let logger: Logger
+    private let onListening: @Sendable (Int) async -> Void
+
+    /// Creates a provider that does not listen yet. `onListening` is called with the bound port.
+    ///
+    /// - Throws: An error of the cryptographic library if the key cannot be generated.
+    public init(
+        settings: MockProviderSettings = MockProviderSettings(),
+        logger: Logger = Logger(label: "mock-provider") { _ in SwiftLogNoOpLogHandler() },
+        onListening: @escaping @Sendable (Int) async -> Void = { _ in }
+    ) throws {
+        self.settings = settings
+        self.logger = logger
+        self.onListening = onListening
+        state = try ProviderState(settings)
+    }
+
+    /// Serves until the task is cancelled or a graceful shutdown begins.
+    ///
+    /// - Throws: `MockAPIError.portOutOfRange`, or `MockAPIError.cannotListen` if the address cannot be bound.
+    public func run() async throws {
+        try await serve(onListening)
+    }
+
+    /// Serves; `onListening` is called with the bound port.
+    func serve(_ onListening: @escaping @Sendable (Int) async -> Void) async throws {
+        guard (0...65_535).contains(settings.port) else { throw MockAPIError.portOutOfRange(settings.port) }
+        let (host, state) = (settings.host, state)
+        let application = Application(
+            router: router(),
+            configuration: ApplicationConfiguration(address: .hostname(host, port: settings.port)),
+            onServerRunning: { channel in
+                guard let port = channel.localAddress?.port else { return }
+                state.setIssuer("http://\(host):\(port)")
+                await onListening(port)
+            },
+            logger: logger)
+        do {
+            try await application.run()
+        } catch let error as IOError {
+            let reason = String(cString: strerror(error.errnoCode))
+            throw MockAPIError.cannotListen("\(host):\(settings.port): \(reason)")
+        }
+    }
+
+    private func router() -> Router<ProviderContext> {
+        let router = Router(context: ProviderContext.self)
+        let control = ObservationEndpoint(isExposed: settings.exposesControl)
+        router.add(middleware: RecordingMiddleware(observations: observations, control: control))
+        ProviderMetadataRoutes(state: state).register(on: router)
+        AuthorizationRoutes(state: state).register(on: router)
+        TokenRoutes(state: state, observations: observations).register(on: router)
+        if settings.exposesControl {
+            ObservationRoutes(observations: observations).register(on: router)
+            ProviderControlRoutes(provider: self).register(on: router)
+        }
+        return router
+    }
+}
+
+/// The settings of a ``MockProvider``.
+public struct MockProviderSettings: Sendable, Redacted {
+    /// The address to listen on and the host of the issuer: `127.0.0.1` or, as another site for browsers, `localhost`.
+    public var host = "127.0.0.1"
+    /// The port to listen on, 0...65535; 0 selects a free port.
+    public var port = 0
+    /// The client.
+    public var clientID = "cloakroom"
+    /// The secret of the client, for `client_secret_basic` and `client_secret_post`.
+    public var clientSecret = "cloakroom-client-secret"
+    /// The public key of the client as PEM, for `private_key_jwt`; `nil` for none.
+    public var clientKey: String?
+    /// The redirect URIs of the client; empty for any.
+    public var redirectURIs: [String] = []
+    /// The algorithm of the first key.
+    public var algorithm = ProviderAlgorithm.es256
+    /// The lifetime of codes.
+    public var codeLifetime = Duration.seconds(60)
+    /// The lifetime of access tokens, in whole seconds.
+    public var accessTokenLifetime = Duration.seconds(300)
+    /// The lifetime of a refresh token from its own issue.
+    public var refreshTokenLifetime = Duration.seconds(28_800)
+    /// Whether the `/__mock/…` paths exist. Only for tests: they hand out and change everything.
+    public var exposesControl = false
+    /// The behaviour at the start.
+    public var script = ProviderScript()
+    /// The clock.
+    public var now: @Sendable () -> Date = { Date() }
+
+    /// Creates the default settings.
+    public init() {}
+}
+
+/// The context of a request to a ``MockProvider``: also its connection, which a script can close.
+struct ProviderContext: RequestContext {
+    var coreContext: CoreRequestContextStorage
+    let channel: any Channel
+
+    init(source: ApplicationRequestContextSource) {
+        coreContext = CoreRequestContextStorage(source: source)
+        channel = source.channel
+    }
+}

@@ -1,0 +1,93 @@
+import AsyncHTTPClient
+import FoundationEssentials
+import Logging
+import NIOCore
+import NIOHTTP1
+
+/// A listening provider.
+public struct RunningMockProvider: Sendable {
+    /// The provider itself.
+    public let provider: MockProvider
+    /// The port it is bound to.
+    public let port: Int
+
+    /// The issuer, without a trailing slash: `http://127.0.0.1:49152`.
+    public var issuer: String { "http://\(provider.settings.host):\(port)" }
+    /// The settings.
+    public var settings: MockProviderSettings { provider.settings }
+    /// The recorded traffic.
+    public var observations: RequestRecorder { provider.observations }
+    /// The sign-ins so far.
+    public var logins: [ProviderLogin] { provider.state.logins }
+    /// The authenticated requests to the token, pushed request and revocation endpoints so far.
+    public var tokenRequests: [ProviderTokenRequest] { provider.state.tokenRequests }
+    /// All codes and tokens so far, for tests that search for them where they must not appear.
+    public var issuedSecrets: [String] { provider.state.issued }
+
+    /// Changes the behaviour of further requests.
+    public func script(_ change: (inout ProviderScript) -> Void) {
+        provider.state.update(change)
+    }
+
+    /// Replaces the signing key. Further tokens have a new `kid`.
+    ///
+    /// - Parameters:
+    ///   - algorithm: The algorithm of the new key; `nil` for that of the old one.
+    ///   - keepsOld: Whether the old keys remain published.
+    ///   - hasShortCoordinate: Whether the new key is an ES256 key whose x coordinate begins with a zero byte.
+    /// - Throws: An error of the cryptographic library.
+    public func rotateKeys(
+        to algorithm: ProviderAlgorithm? = nil, keepsOld: Bool = true, hasShortCoordinate: Bool = false
+    ) throws {
+        try provider.state.rotateKeys(to: algorithm, keepsOld: keepsOld, hasShortCoordinate: hasShortCoordinate)
+    }
+
+    /// A logout token with the scripted changes.
+    ///
+    /// - Throws: An error of the cryptographic library.
+    public func logoutToken(subject: String? = nil, sessionID: String? = nil) throws -> String {
+        try provider.state.logoutToken(subject: subject, sessionID: sessionID)
+    }
+
+    /// Sends a logout token to the back-channel endpoint of a client (OpenID Connect Back-Channel Logout §2.5).
+    ///
+    /// - Returns: The status of the response.
+    /// - Throws: An error of the connection, or of the cryptographic library.
+    public func sendLogout(to url: String, subject: String? = nil, sessionID: String? = nil) async throws -> Int {
+        try await provider.sendLogout(to: url, subject: subject, sessionID: sessionID)
+    }
+}
+
+extension MockProvider {
+    /// Runs a provider on a free port (regardless of the settings) while `body` runs, then stops it.
+    ///
+    /// - Throws: The error of `body`, or the error that prevented listening.
+    public static func withServer<R: Sendable>(
+        _ settings: MockProviderSettings = MockProviderSettings(),
+        body: (RunningMockProvider) async throws -> R
+    ) async throws -> R {
+        var settings = settings
+        settings.port = 0
+        return try await MockProvider(settings: settings).whileServing(body)
+    }
+
+    /// Runs this provider while `body` runs, then stops it; its keys, tokens and script are kept.
+    ///
+    /// - Throws: The error of `body`, or the error that prevented listening.
+    public func whileServing<R: Sendable>(_ body: (RunningMockProvider) async throws -> R) async throws -> R {
+        try await TemporaryServer.run(serve) { port in
+            try await body(RunningMockProvider(provider: self, port: port))
+        }
+    }
+
+    func sendLogout(to url: String, subject: String?, sessionID: String?) async throws -> Int {
+        var request = HTTPClientRequest(url: url)
+        request.method = .POST
+        request.headers.add(name: "Content-Type", value: "application/x-www-form-urlencoded")
+        let token = try state.logoutToken(subject: subject, sessionID: sessionID)
+        request.body = .bytes(ByteBuffer(string: "logout_token=" + FormText.encode(token)))
+        let response = try await HTTPClient.shared.execute(request, timeout: .seconds(10))
+        _ = try await response.body.collect(upTo: 1 << 16)
+        return Int(response.status.code)
+    }
+}

@@ -1,0 +1,151 @@
+import CloakroomConfig
+import CloakroomCore
+import Testing
+
+@Suite("upstreams.NAME.claimHeaders")
+struct ClaimHeadersSectionTests {
+    /// A configuration with claim headers. Tests depend on its line numbers.
+    private static let good = """
+        listeners:
+          - address: 127.0.0.1:0
+        upstreams:
+          api:
+            targets: ["http://127.0.0.1:9000"]
+            apiToken: { value: demo }
+            claimHeaders:
+              X-User: sub
+              X-Groups: { claim: groups, join: "," }
+          other:
+            targets: ["http://127.0.0.1:9001"]
+            apiToken: { header: X-Key, value: demo }
+        identities:
+          company:
+            issuer: https://id.example.com
+            client: { id: cloakroom, secret: 0123456789-abc }
+            tokensFor: [api]
+            keep: { claims: [groups, email] }
+        accounts:
+          publicURL: http://localhost:8080
+        session:
+          cookie: { secure: false }
+        routes:
+          - name: page
+            methods: [GET]
+            path: /
+            upstream: api
+            requiresAuthorization: true
+            inject: [bearer]
+
+        """
+
+    private func errors(replacing piece: String, by other: String) throws -> [String] {
+        try #require(Self.good.contains(piece))
+        return try ConfigFixture(Self.good.replacing(piece, with: other)).valueErrors()
+    }
+
+    @Test("A field has the name of a claim, or a section with the separator of a list")
+    func values() throws {
+        let configuration = try ConfigFixture(Self.good).load().configuration
+        #expect(
+            configuration.upstreams[0].claimHeaders == [
+                ClaimHeader("X-User", claim: "sub"),
+                ClaimHeader("X-Groups", claim: "groups", separator: UInt8(ascii: ",")),
+            ])
+        #expect(configuration.upstreams[1].claimHeaders == [])
+        #expect(configuration.claimHeaderNames == ["X-User", "X-Groups"])
+    }
+
+    @Test("Flags and variables set fields too")
+    func layers() throws {
+        let loaded = try ConfigFixture(Self.good).load(
+            environment: ["CLOAKROOM_UPSTREAMS_API_CLAIM_HEADERS_X_USER": "email"],
+            overrides: [
+                ("upstreams.other.claimHeaders.X-Mail", "email"), ("upstreams.api.claimHeaders.X-Groups.join", "|"),
+                ("upstreams.other.claimHeaders.X-Roles.claim", "groups"),
+                ("upstreams.other.claimHeaders.X-Roles.join", ";"),
+            ]
+        ).configuration
+        #expect(
+            loaded.upstreams[0].claimHeaders == [
+                ClaimHeader("X-User", claim: "email"),
+                ClaimHeader("X-Groups", claim: "groups", separator: UInt8(ascii: "|")),
+            ])
+        #expect(
+            loaded.upstreams[1].claimHeaders == [
+                ClaimHeader("X-Mail", claim: "email"),
+                ClaimHeader("X-Roles", claim: "groups", separator: UInt8(ascii: ";")),
+            ])
+    }
+
+    @Test(
+        "Identity rule 22: a name that has another meaning, or that an upstream could confuse, is reported at its line",
+        arguments: [
+            ("X-User: sub", "Authorization: sub", "8:", "has another meaning"),
+            ("X-User: sub", "host: sub", "8:", "has another meaning"),
+            ("X-User: sub", "Cookie: sub", "8:", "has another meaning"),
+            ("X-User: sub", "Connection: sub", "8:", "has another meaning"),
+            ("X-User: sub", "Transfer_Encoding: sub", "8:", "has another meaning"),
+            ("X-User: sub", "Content-Type: sub", "8:", "has another meaning"),
+            ("X-User: sub", "Proxy-User: sub", "8:", "has another meaning"),
+            ("X-User: sub", "Sec-User: sub", "8:", "has another meaning"),
+            ("X-User: sub", "X-Forwarded-For: sub", "8:", "has another meaning"),
+            ("X-User: sub", "X-Request-Id: sub", "8:", "has another meaning"),
+            ("X-User: sub", "x_client_cert_subject: sub", "8:", "has another meaning"),
+            ("X-User: sub", "X-Real-IP: sub", "8:", "has another meaning"),
+            ("X-User: sub", "\"X User\": sub", "8:", "must be the name of a field"),
+            ("X-User: sub", "\"X-User:\": sub", "8:", "must be the name of a field"),
+            ("X-User: sub", "X_Groups: sub", "9:", "conflicts with X_Groups"),
+            ("X-User: sub", "x-groups: sub", "9:", "conflicts with x-groups"),
+            ("X-User: sub", "X-API-TOKEN: sub", "8:", "conflicts with X-API-TOKEN"),
+            ("X-User: sub", "x_key: sub", "8:", "conflicts with X-Key"),
+            ("X-User: sub", "X-User: name", "8:", "no identity keeps"),
+            ("X-User: sub", "X-User: _claim_names", "8:", "are not fetched"),
+            ("X-User: sub", "X-User: [sub]", "8:", "must be"),
+            ("X-User: sub", "X-User: ''", "8:", "must"),
+            ("X-User: sub", "X-User:", "", "required key missing"),
+            ("claim: groups, ", "", "", "required key missing"),
+            ("join: \",\"", "join: \", \"", "9:", "one punctuation character"),
+            ("join: \",\"", "join: a", "9:", "one punctuation character"),
+            ("join: \",\"", "join: \"2\"", "9:", "one punctuation character"),
+            ("join: \",\"", "join: \"%\"", "9:", "other than %"),
+            ("join: \",\"", "join: \"é\"", "9:", "one punctuation character"),
+            ("join: \",\"", "joint: \",\"", "9:", "unknown key"),
+            ("inject: [bearer]", "passFields: [x_user]", "29:", "conflicts with a claim header"),
+        ])
+    func mistakes(piece: String, other: String, place: String, message: String) throws {
+        let errors = try errors(replacing: piece, by: other)
+        #expect(
+            errors.contains { $0.contains(message) && (place.isEmpty || $0.contains("cloakroom.yaml:\(place)")) },
+            "\(errors)")
+    }
+
+    @Test("An upstream has at most 32 claim headers")
+    func count() throws {
+        func errors(_ count: Int) throws -> [String] {
+            let lines = (0..<count).map { "X-\($0): sub" }.joined(separator: "\n      ")
+            return try ConfigFixture(Self.good.replacing("X-User: sub", with: lines)).valueErrors()
+        }
+        #expect(try errors(31) == [])
+        #expect(try errors(32).contains { $0.contains("must be at most 32 fields, not 33") })
+    }
+
+    @Test("Without identities claim headers have no effect, which is a warning")
+    func withoutIdentities() throws {
+        let lines = Self.good.split(separator: "\n", omittingEmptySubsequences: false)
+        let yaml = (lines[..<12] + lines[20...]).joined(separator: "\n").replacing(
+            "inject: [bearer]", with: "inject: []"
+        )
+        .replacing("requiresAuthorization: true", with: "requiresAuthorization: false")
+        let report = try ConfigFixture(yaml).report(CommandReport.checkConfig)
+        #expect(report.exitCode == 0)
+        #expect(report.text.contains("has no effect without identities"), "\(report.text)")
+    }
+
+    @Test("explain shows the claim headers, and whose sessions a route accepts")
+    func explained() throws {
+        let text = try ConfigFixture(Self.good).report { CommandReport.explain($0, method: "GET", target: "/") }.text
+        for piece in ["X-User: claim sub", "X-Groups: claim groups", "of company (its own token); others get 403"] {
+            #expect(text.contains(piece), "\(text)")
+        }
+    }
+}

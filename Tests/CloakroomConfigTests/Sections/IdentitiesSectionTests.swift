@@ -1,0 +1,263 @@
+import CloakroomConfig
+import CloakroomCore
+import Testing
+
+@Suite("identities")
+struct IdentitiesSectionTests {
+    /// A configuration with one identity. Tests depend on its line numbers.
+    static let good = """
+        listeners:
+          - address: 127.0.0.1:0
+        upstreams:
+          api:
+            targets: ["http://127.0.0.1:9000"]
+        identities:
+          company:
+            issuer: https://id.example.com
+            client: { id: cloakroom, secret: 0123456789-abc }
+            tokensFor: [api]
+            scopes: [openid]
+            keep: { claims: [groups] }
+        accounts:
+          publicURL: http://localhost:8080
+          login: { returnTo: / }
+        session:
+          cookie: { secure: false }
+        routes:
+          - name: page
+            methods: [GET]
+            path: /
+            requiresAuthorization: true
+            inject: [bearer]
+            onMissingSession: login
+            require: { claims: { groups: [staff] }, acr: ["urn:mfa"], maxAge: 10m }
+
+        """
+
+    private func errors(replacing piece: String, by other: String) throws -> [String] {
+        try #require(Self.good.contains(piece))
+        return try ConfigFixture(Self.good.replacing(piece, with: other)).valueErrors()
+    }
+
+    @Test("An identity has the defaults of the reference, and the settings of its file")
+    func values() throws {
+        let configuration = try ConfigFixture(Self.good).load().configuration
+        let identity = try #require(configuration.identities.first)
+        #expect(
+            identity
+                == IdentityConfiguration(
+                    name: "company", issuer: "https://id.example.com",
+                    client: IdentityClientConfiguration(
+                        id: "cloakroom", authentication: .basic(Secret("0123456789-abc"))),
+                    scopes: ["openid"], keep: .init(claims: ["groups"]), tokensFor: [0]))
+        #expect(identity.label == "company")
+        #expect(configuration.accounts.publicURL == "http://localhost:8080")
+        #expect(configuration.accounts.identities == [.provider(0)])
+        #expect(configuration.accounts.login == LoginConfiguration())
+        #expect(configuration.routes[0].onMissingSession == .login)
+        #expect(
+            configuration.routes[0].require
+                == SessionRequirement(
+                    claims: [.init("groups", in: ["staff"])], acr: ["urn:mfa"], maxAge: .seconds(600)))
+    }
+
+    @Test("Every key can be set")
+    func everyKey() throws {
+        let more = """
+            keep: { claims: [groups], bytes: 1KiB }
+                label: "Example & Co"
+                parameters: { prompt: consent, ui_locales: de }
+                pushed: always
+                algorithms: [ES512, EdDSA]
+                clockSkew: 5m
+                user: userInfo
+                endsOn: [invalid_grant, any400]
+                logout: { provider: true, hint: false, returnTo: / }
+                backChannel: { enabled: false, maximumAge: 10s }
+            """
+        let yaml = Self.good.replacing("keep: { claims: [groups] }", with: more)
+        let identity = try #require(try ConfigFixture(yaml).load().configuration.identities.first)
+        #expect(identity.parameters == [.init("prompt", "consent"), .init("ui_locales", "de")])
+        #expect(identity.label == "Example & Co")
+        #expect(identity.pushed == .always)
+        #expect(identity.algorithms == [.es512, .edDSA])
+        #expect(identity.clockSkew == .seconds(300))
+        #expect(identity.userSource == .userInfo)
+        #expect(identity.keep.bytes == 1_024)
+        #expect(identity.endsOn == ["invalid_grant", "any400"])
+        #expect(identity.logout == .init(isEnabled: true, sendsHint: false))
+        #expect(identity.backChannel == .init(isEnabled: false, maximumAge: .seconds(10)))
+    }
+
+    @Test(
+        "A mistake is reported at its line, with a remedy",
+        arguments: [
+            ("issuer: https://id.example.com", "issuer: http://id.example.com", "8:13", "must be an https URL"),
+            ("issuer: https://id.example.com", "issuer: https://id.example.com?a", "8:13", "without a query"),
+            (
+                "issuer: https://id.example.com", "issuer: https://id.example.com/.well-known/openid-configuration",
+                "8:13", "write https://id.example.com"
+            ),
+            ("issuer: https://id.example.com", "issuer: https://u:p@id.example.com", "8:13", "without user"),
+            ("issuer: https://id.example.com", "pushed: auto", "", "required key missing"),
+            ("id: cloakroom, ", "", "", "required key missing"),
+            (", secret: 0123456789-abc", "", "", "client_secret_basic"),
+            ("secret: 0123456789-abc", "authentication: none", "9:", "none is not supported"),
+            ("secret: 0123456789-abc", "authentication: private_key_jwt", "", "name a PEM file"),
+            ("secret: 0123456789-abc", "secret: x, keyID: a", "9:", "conflicts with authentication"),
+            ("scopes: [openid]", "label: \(String(repeating: "a", count: 65))", "11:12", "at most 64 bytes"),
+            ("scopes: [openid]", "scopes: [email]", "11:13", "must contain openid"),
+            ("scopes: [openid]", "scopes: [\"openid email\"]", "11:", "must be a scope"),
+            ("scopes: [openid]", "algorithms: [none]", "11:", "is not supported"),
+            ("scopes: [openid]", "algorithms: [HS256]", "11:", "is not supported"),
+            ("scopes: [openid]", "algorithms: [rs256]", "11:", "must be one of the allowed values"),
+            ("scopes: [openid]", "algorithms: []", "11:", "must not be empty"),
+            ("scopes: [openid]", "clockSkew: 6m", "11:", "must be"),
+            ("scopes: [openid]", "parameters: { nonce: a }", "11:", "the gateway sets it"),
+            ("scopes: [openid]", "parameters: { Code_Challenge_Method: plain }", "11:", "the gateway sets it"),
+            ("scopes: [openid]", "endsOn: [invalid_client]", "11:", "would sign out all users"),
+            ("scopes: [openid]", "endsOn: []", "11:", "must not be empty"),
+            ("scopes: [openid]", "logout: { returnTo: /away }", "11:", "that a route serves"),
+            ("scopes: [openid]", "backChannel: { maximumAge: 1h }", "11:", "must be"),
+            ("scopes: [openid]", "exchange: { api: { audience: a } }", "11:", "conflicts with tokensFor"),
+            ("scopes: [openid]", "exchange: { api: { scope: a } }", "", "audience or resource"),
+            ("scopes: [openid]", "exchange: { apo: { audience: a } }", "11:", "unknown upstream \"apo\""),
+            ("scopes: [openid]", "issuers: x", "11:5", "unknown key"),
+            ("tokensFor: [api]", "tokensFor: [apo]", "10:", "unknown upstream \"apo\""),
+            ("tokensFor: [api]", "pushed: auto", "23:", "bearer requires an identity"),
+            ("claims: [groups] }", "claims: [_claim_names, groups] }", "12:", "are not fetched"),
+            ("keep: { claims: [groups] }", "keep: { bytes: 17KiB }", "12:", "must be"),
+            ("keep: { claims: [groups] }", "keep: { claims: [email] }", "25:", "no identity keeps"),
+            ("  company:", "  api:", "7:3", "conflicts with the upstream"),
+            ("  company:", "  com.pany:", "7:3", "without dots"),
+            ("publicURL: http://localhost:8080", "prefix: /auth", "", "required key missing"),
+            ("publicURL: http://localhost:8080", "publicURL: http://app.example.com", "14:14", "https origin"),
+            ("publicURL: http://localhost:8080", "publicURL: https://app.example.com/", "14:14", "without a path"),
+            ("login: { returnTo: / }", "login: { returnTo: /away }", "15:", "that a route serves"),
+            ("login: { returnTo: / }", "login: { pending: 6 }", "15:", "must be"),
+            ("login: { returnTo: / }", "login: { timeout: 31m }", "15:", "must be"),
+            ("login: { returnTo: / }", "identities: [compny]", "15:", "unknown identity \"compny\""),
+            ("login: { returnTo: / }", "identities: [company, company]", "15:", "must be unique"),
+            ("login: { returnTo: / }", "identities: []", "15:", "must not be empty"),
+            ("requiresAuthorization: true", "requiresAuthorization: false", "24:", "has no effect"),
+            (
+                "requiresAuthorization: true", "requiresAuthorization: false", "25:",
+                "conflicts with requiresAuthorization"
+            ),
+            ("methods: [GET]", "methods: [POST]", "24:", "add GET"),
+            ("onMissingSession: login", "onMissingSession: redirect", "24:", "must be one of"),
+            ("groups: [staff]", "groups: []", "25:", "must not be empty"),
+            ("acr: [\"urn:mfa\"]", "acr: ['a\"b']", "25:", "authentication context"),
+            ("acr: [\"urn:mfa\"]", "acr: []", "25:", "must not be empty"),
+            ("maxAge: 10m", "maxAge: 0s", "25:", "must be"),
+        ])
+    func mistakes(piece: String, other: String, place: String, message: String) throws {
+        let errors = try errors(replacing: piece, by: other)
+        #expect(
+            errors.contains { $0.contains(message) && (place.isEmpty || $0.contains("cloakroom.yaml:\(place)")) },
+            "\(errors)")
+    }
+
+    @Test("Without identities, a route cannot require claims or a login: it would be open to other sessions")
+    func requirementsWithoutIdentities() throws {
+        let lines = Self.good.split(separator: "\n", omittingEmptySubsequences: false)
+        let without = (lines[..<5] + lines[12...]).joined(separator: "\n")
+        let errors = try ConfigFixture(without).valueErrors()
+        #expect(errors.contains { $0.contains("login requires an identity") }, "\(errors)")
+        #expect(errors.contains { $0.contains("other sessions have no claims") }, "\(errors)")
+    }
+
+    @Test("A sign-in upstream that accounts.identities does not list signs no users in")
+    func unlistedUpstream() throws {
+        let signIn = Self.good.replacing(
+            "upstreams:\n  api:\n", with: "upstreams:\n  api:\n    signIn: { path: /auth }\n")
+        try #require(signIn != Self.good)
+        let both = try ConfigFixture(signIn).load().configuration.accounts
+        #expect(both.upstream == 0)
+        #expect(both.signInPath == "/auth/page")
+        let listed = signIn.replacing("login: { returnTo: / }", with: "identities: [company]")
+        let one = try ConfigFixture(listed).load().configuration.accounts
+        #expect(one.upstream == nil)
+        #expect(one.signInPath == "/auth/login")
+    }
+
+    @Test("A route can send navigations to the sign-in page of an upstream, without identities")
+    func loginAtUpstream() throws {
+        func errors(_ name: String, _ more: String = "") throws -> [String] {
+            let yaml = ConfigFixture.good.replacing(
+                "  - name: \(name)\n", with: "  - name: \(name)\n    onMissingSession: login\n" + more)
+            try #require(yaml != ConfigFixture.good)
+            return try ConfigFixture(yaml).valueErrors()
+        }
+        #expect(try errors("video") == [])
+        #expect(try errors("episodes").map { $0.contains("has no effect with requiresAuthorization: false") } == [true])
+    }
+
+    @Test("http as public URL conflicts with a cookie that is Secure")
+    func publicURLAndCookie() throws {
+        let yaml = Self.good.replacing("cookie: { secure: false }", with: "maxSessions: 10")
+            .replacing("- address: 127.0.0.1:0", with: "- address: 127.0.0.1:0\n    behindTLSProxy: true")
+        let errors = try ConfigFixture(yaml).valueErrors()
+        #expect(errors.contains { $0.contains("publicURL") && $0.contains("browsers reject the cookie") }, "\(errors)")
+    }
+
+    @Test("Assertions for the token endpoint need a key for each identity")
+    func sharedKey() throws {
+        let identity = """
+              NAME:
+                issuer: https://NAME.example.com
+                client: { id: a, authentication: private_key_jwt, keyFile: key.pem, assertionAudience: AUDIENCE }
+
+            """
+        func errors(_ audiences: [String]) throws -> [String] {
+            let two = zip(["one", "two"], audiences).map {
+                identity.replacing("NAME", with: $0).replacing("AUDIENCE", with: $1)
+            }
+            let yaml = Self.good.replacing("identities:\n", with: "identities:\n" + two.joined())
+            let fixture = try ConfigFixture(yaml)
+            try fixture.write("-----BEGIN PRIVATE KEY-----\n", to: "key.pem")
+            return fixture.valueErrors()
+        }
+        #expect(try errors(["issuer", "issuer"]) == [])
+        #expect(try errors(["tokenEndpoint", "issuer"]).count == 1)
+        #expect(try errors(["tokenEndpoint", "tokenEndpoint"]).count == 2)
+    }
+
+    @Test("All keys of an identity, and those that require one, can change while the gateway runs")
+    func reload() throws {
+        let running = try ConfigFixture(Self.good).load().configuration
+        let other = Self.good.replacing("id.example.com", with: "other.example.com")
+            .replacing("0123456789-abc", with: "abc-9876543210").replacing("scopes: [openid]", with: "pushed: never")
+            .replacing("http://localhost:8080", with: "http://localhost:8081").replacing(
+                "maxAge: 10m", with: "maxAge: 1m"
+            )
+            .replacing("onMissingSession: login", with: "onMissingSession: reject")
+        let next = try ConfigFixture(other).load()
+        #expect(next.configuration != running)
+        #expect(next.restartRequirements(since: running) == [])
+    }
+
+    @Test("explain shows what a route requires, and where a navigation without a session goes")
+    func explanation() throws {
+        let text = try ConfigFixture(Self.good).report { CommandReport.explain($0, method: "GET", target: "/") }.text
+        for piece in [
+            "without a session a navigation signs in at company, all else gets 401",
+            "claim groups in [staff]; otherwise 403 missing_claim",
+            "acr in [urn:mfa], authentication at most 10m ago; otherwise 401 step_up",
+        ] {
+            #expect(text.contains(piece), "\(text)")
+        }
+    }
+
+    @Test("A client secret is never printed, and the placeholder of the documentation is rejected for other machines")
+    func secrets() throws {
+        let values = try ConfigFixture(Self.good).load().values
+        #expect(values.first { $0.key == "identities.company.client.secret" }?.value == "<redacted>")
+        #expect(!values.contains { $0.value.contains("0123456789-abc") })
+        let exposed = Self.good.replacing("127.0.0.1:0", with: "0.0.0.0:0\n    behindTLSProxy: true")
+            .replacing("  cookie: { secure: false }", with: "  maxSessions: 10")
+            .replacing("http://localhost:8080", with: "https://app.example.com")
+            .replacing("0123456789-abc", with: "changeme")
+        #expect(try ConfigFixture(exposed).valueErrors().contains { $0.contains("placeholder") })
+    }
+}

@@ -1,0 +1,53 @@
+import CloakroomCore
+import Testing
+
+@Suite("The metadata of a request")
+struct FetchMetadataTests {
+    private static let html = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+
+    @Test(
+        "A navigation in a tab is recognized",
+        arguments: [
+            FetchMetadata(isGET: true, mode: "navigate", destination: "document", accept: html),
+            FetchMetadata(isGET: true, mode: "navigate", destination: "document"),
+            FetchMetadata(isGET: true, accept: html), FetchMetadata(isGET: true, accept: "TEXT/HTML ; q=0.1"),
+        ])
+    func navigation(request: FetchMetadata) {
+        #expect(request.isNavigation)
+    }
+
+    @Test(
+        "Identity rule 11: whatever is not a navigation is never redirected",
+        arguments: [
+            FetchMetadata(isGET: true), FetchMetadata(isGET: true, accept: "*/*"),
+            FetchMetadata(isGET: true, accept: "application/json"), FetchMetadata(isGET: true, accept: ""),
+            FetchMetadata(isGET: true, accept: "text/html;q=0"),
+            FetchMetadata(isGET: true, accept: "text/html; q=0.00"),
+            FetchMetadata(isGET: true, accept: "application/json, x=\"text/html\""),
+            FetchMetadata(isGET: true, mode: "cors", destination: "empty", accept: html),
+            FetchMetadata(isGET: true, mode: "same-origin", destination: "empty", accept: html),
+            FetchMetadata(isGET: true, mode: "navigate", destination: "iframe", accept: html),
+            FetchMetadata(isGET: true, mode: "navigate", destination: "frame", accept: html),
+            FetchMetadata(isGET: true, mode: "navigate", destination: "embed", accept: html),
+            FetchMetadata(isGET: true, mode: "no-cors", destination: "image", accept: html),
+            FetchMetadata(isGET: true, mode: "websocket", destination: "empty"),
+            FetchMetadata(isGET: true, mode: "navigate", accept: html),
+            FetchMetadata(isGET: true, destination: "document", accept: html),
+            FetchMetadata(isGET: true, mode: "Navigate", destination: "document", accept: html),
+            FetchMetadata(isGET: false, mode: "navigate", destination: "document", accept: html),
+            FetchMetadata(isGET: false, accept: html),
+            FetchMetadata(isGET: true, mode: "navigate", destination: "document", purpose: "prefetch", accept: html),
+            FetchMetadata(isGET: true, mode: "navigate", destination: "document", purpose: "Prefetch;prerender"),
+            FetchMetadata(isGET: true, purpose: "prefetch; anonymous-client-ip", accept: html),
+        ])
+    func xhrIsNeverRedirected(request: FetchMetadata) {
+        #expect(!request.isNavigation)
+    }
+
+    @Test("Every field that decides is named in Vary")
+    func vary() {
+        for name in ["Sec-Fetch-Mode", "Sec-Fetch-Dest", "Sec-Purpose", "Accept"] {
+            #expect(FetchMetadata.vary.contains(name))
+        }
+    }
+}

@@ -1,0 +1,63 @@
+import Testing
+
+@testable import CloakroomCore
+
+@Suite("A claim in a field")
+struct ClaimFieldValueTests {
+    private func claim(_ json: String) throws -> JSONValue {
+        try #require(JSONValue(document: Array(json.utf8)))
+    }
+
+    @Test(
+        "is written in visible ASCII",
+        arguments: [
+            (#""jo""#, "jo"), (#""Jö Doe""#, "J%C3%B6%20Doe"), (#""100%""#, "100%25"), (#""%41""#, "%2541"),
+            (#""a,b""#, "a,b"), (#""a\r\nX-Admin: yes""#, "a%0D%0AX-Admin:%20yes"), (#""\u0000\u007f""#, "%00%7F"),
+            (#""""#, ""), ("true", "true"), ("false", "false"), ("7", "7"), ("-7", "-7"), ("1.5", "1.5"),
+            ("9007199254740992", "9007199254740992"),
+        ])
+    func scalars(json: String, value: String) throws {
+        #expect(ClaimFieldValue.of(try claim(json)) == .value(value))
+    }
+
+    @Test("Identity rule 22: a group with a comma stays one")
+    func groupWithACommaStaysOne() throws {
+        let comma = UInt8(ascii: ",")
+        #expect(ClaimFieldValue.of(try claim(#"["a","b"]"#), separator: comma) == .value("a,b"))
+        #expect(ClaimFieldValue.of(try claim(#"["a,b"]"#), separator: comma) == .value("a%2Cb"))
+        #expect(ClaimFieldValue.of(try claim(#"["a%2Cb"]"#), separator: comma) == .value("a%252Cb"))
+        #expect(ClaimFieldValue.of(try claim(#"["a,b","c"]"#), separator: UInt8(ascii: "|")) == .value("a,b|c"))
+        #expect(ClaimFieldValue.of(try claim(#"["a",1,true]"#), separator: comma) == .value("a,1,true"))
+    }
+
+    @Test("No claim is no field, and not an empty one")
+    func absent() throws {
+        #expect(ClaimFieldValue.of(nil) == .absent)
+        #expect(ClaimFieldValue.of(.null) == .absent)
+        #expect(ClaimFieldValue.of(try claim("[]"), separator: UInt8(ascii: ",")) == .absent)
+    }
+
+    @Test(
+        "An object, a list in a list and a list without a separator fail",
+        arguments: [("{}", true), (#"[{"a":1}]"#, true), ("[[1]]", true), ("[null]", true), (#"["a"]"#, false)])
+    func unsupported(json: String, hasSeparator: Bool) throws {
+        #expect(ClaimFieldValue.of(try claim(json), separator: hasSeparator ? UInt8(ascii: ",") : nil) == .unsupported)
+    }
+
+    @Test("Different lists of texts have different values")
+    func isInjective() {
+        let texts = ["", "a", ",", "%", "%2C", "a,", ",a", "%25", "a%2C"]
+        var seen: [String: [String]] = [:]
+        for first in texts {
+            for second in texts {
+                let items = [first, second]
+                let value = ClaimFieldValue.of(.array(items.map(JSONValue.string)), separator: UInt8(ascii: ","))
+                guard case .value(let text) = value else {
+                    Issue.record("\(items)")
+                    continue
+                }
+                #expect(seen.updateValue(items, forKey: text) == nil, "\(text)")
+            }
+        }
+    }
+}

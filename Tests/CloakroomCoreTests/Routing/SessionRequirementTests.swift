@@ -1,0 +1,93 @@
+import Testing
+
+@testable import CloakroomCore
+
+@Suite("What a route requires of a session")
+struct SessionRequirementTests {
+    private static let now = Timestamp(seconds: 1_800_000_000)
+
+    private func judge(
+        _ requirement: SessionRequirement, claims: String = "{}", acr: String? = nil, age: Int64? = nil,
+        skew: Duration = .zero
+    ) throws -> SessionRequirement.Verdict {
+        requirement.judge(
+            claims: try #require(JSONValue(document: Array(claims.utf8))), acr: acr,
+            authenticatedAt: age.map { Self.now - .seconds($0) }, now: Self.now, skew: skew)
+    }
+
+    @Test(
+        "Identity rule 23: a claim is a string, or a list with a string, that is exactly equal",
+        arguments: [
+            (#"{"groups":"staff"}"#, true), (#"{"groups":["a","editors"]}"#, true), (#"{"groups":[1,"staff"]}"#, true),
+            ("{}", false), (#"{"groups":null}"#, false), (#"{"groups":""}"#, false), (#"{"groups":"Staff"}"#, false),
+            (#"{"groups":"staff "}"#, false), (#"{"groups":"staff,editors"}"#, false), (#"{"groups":[]}"#, false),
+            (#"{"groups":[["staff"]]}"#, false), (#"{"groups":{"staff":true}}"#, false), (#"{"groups":true}"#, false),
+            (#"{"Groups":"staff"}"#, false), ("[]", false), (#""staff""#, false),
+        ])
+    func claims(json: String, isPermitted: Bool) throws {
+        let requirement = SessionRequirement(claims: [.init("groups", in: ["staff", "editors"])])
+        #expect(try judge(requirement, claims: json) == (isPermitted ? .permitted : .missingClaim("groups")))
+    }
+
+    @Test("A number or a Boolean is not equal to its text, and texts are compared by bytes")
+    func types() throws {
+        #expect(
+            try judge(SessionRequirement(claims: [.init("level", in: ["3"])]), claims: #"{"level":3}"#)
+                == .missingClaim("level"))
+        let composed = SessionRequirement(claims: [.init("name", in: ["\u{e9}"])])
+        #expect(try judge(composed, claims: "{\"name\":\"e\u{301}\"}") == .missingClaim("name"))
+    }
+
+    @Test("All claims are required")
+    func conjunction() throws {
+        let requirement = SessionRequirement(claims: [.init("a", in: ["1"]), .init("b", in: ["2"])])
+        #expect(try judge(requirement, claims: #"{"a":"1","b":"2"}"#) == .permitted)
+        #expect(try judge(requirement, claims: #"{"a":"1"}"#) == .missingClaim("b"))
+        #expect(try judge(requirement, claims: #"{"b":"2"}"#) == .missingClaim("a"))
+    }
+
+    @Test("Identity rule 24: a provider that ignores acr_values is caught")
+    func providerThatIgnoresAcrIsCaught() throws {
+        let requirement = SessionRequirement(acr: ["urn:a", "urn:b"])
+        #expect(try judge(requirement, acr: "urn:b") == .permitted)
+        for acr in [nil, "", "urn:c", "URN:A", "urn:a urn:b", "0"] {
+            #expect(try judge(requirement, acr: acr) == .stepUp)
+        }
+    }
+
+    @Test(
+        "Identity rule 24: an authentication that is too old, unknown or in the future is not sufficient",
+        arguments: [
+            (nil, false), (0, true), (600, true), (601, false), (630, false), (-1, false), (1_000_000, false),
+        ] as [(Int64?, Bool)])
+    func age(age: Int64?, isPermitted: Bool) throws {
+        let requirement = SessionRequirement(maxAge: .seconds(600))
+        #expect(try judge(requirement, age: age) == (isPermitted ? .permitted : .stepUp))
+    }
+
+    @Test("The permitted difference of the clocks is added at both ends")
+    func skew() throws {
+        let requirement = SessionRequirement(maxAge: .seconds(600))
+        for (age, isPermitted): (Int64, Bool) in [(630, true), (631, false), (-30, true), (-31, false)] {
+            #expect(try judge(requirement, age: age, skew: .seconds(30)) == (isPermitted ? .permitted : .stepUp))
+        }
+    }
+
+    @Test("A missing claim is reported before a step-up, which would not help")
+    func order() throws {
+        let requirement = SessionRequirement(claims: [.init("a", in: ["1"])], acr: ["urn:a"])
+        #expect(try judge(requirement) == .missingClaim("a"))
+        #expect(try judge(requirement, claims: #"{"a":"1"}"#) == .stepUp)
+        #expect(try judge(.none) == .permitted)
+        #expect(SessionRequirement.none.isEmpty)
+    }
+
+    @Test("RFC 9470 §3: the challenge has the contexts and the age")
+    func challenge() {
+        #expect(
+            SessionRequirement(acr: ["urn:a", "urn:b"], maxAge: .seconds(600)).challenge
+                == "Bearer error=\"insufficient_user_authentication\","
+                + " error_description=\"A different authentication level is required\","
+                + " acr_values=\"urn:a urn:b\", max_age=\"600\"")
+    }
+}

@@ -1,0 +1,398 @@
+import Testing
+
+@testable import CloakroomCore
+
+@Suite("Which sessions may use a route")
+struct SessionRulesTests {
+    private typealias Fixture = ProviderFixture
+    private static let now = Fixture.now
+
+    /// The result of a decision, without its session.
+    private enum Result: Equatable, Hashable {
+        case forwarded(token: String?)
+        case anonymous, ended, missingClaim, wrongIdentity, stepUp
+        case exchange(upstream: Int)
+
+        init(_ decision: AuthDecision) throws {
+            switch decision {
+            case .forward(let permit):
+                let token = permit.authorization.map { String(decoding: $0.bytes, as: UTF8.self) }
+                self = permit.hasSession ? .forwarded(token: token) : .anonymous
+                #expect(permit.hasSession || token == nil)
+            case .endSession: self = .ended
+            case .missingClaim(let name, _):
+                #expect(name == "groups")
+                self = .missingClaim
+            case .wrongIdentity: self = .wrongIdentity
+            case .stepUp: self = .stepUp
+            case .exchange(let pending): self = .exchange(upstream: pending.upstream)
+            default: throw Fixture.NoPermit(decision: decision)
+            }
+        }
+    }
+
+    private static func decide(_ route: Route, _ session: Session, in configuration: GatewayConfiguration)
+        -> AuthDecision
+    {
+        let rules = Fixture.rules(route, in: configuration)
+        return AuthDecision.decide(rules.access, at: 3, now: now, rules: rules, session: .active(session))
+    }
+
+    /// The sessions of the table, by source, and the token that each upstream may get of them.
+    private static let sources: [(session: Session, isKnown: Bool, tokens: [Int: Result])] = [
+        (Fixture.passwordSession(), true, [Fixture.legacy: .forwarded(token: "Bearer password")]),
+        (
+            Fixture.session(of: Fixture.company), true,
+            [
+                Fixture.shop: .forwarded(token: "Bearer company"),
+                Fixture.billing: .exchange(upstream: Fixture.billing),
+            ]
+        ),
+        (Fixture.session(of: Fixture.partner), true, [Fixture.billing: .forwarded(token: "Bearer partner")]),
+        // The name of a provider with another issuer, an upstream that does not sign in, and no known source.
+        (Fixture.session(of: otherIssuer), false, [:]),
+        (Fixture.session("shop", source: SessionSource(upstream: "shop"), provenance: nil), false, [:]),
+        (Fixture.session("none", source: .unknown, provenance: nil), false, [:]),
+        (Fixture.session("none", source: .matchingNone, provenance: nil), false, [:]),
+    ]
+
+    private static var otherIssuer: IdentityConfiguration {
+        var identity = Fixture.company
+        identity.issuer = "https://other.example.com"
+        return identity
+    }
+
+    private static let requirements: [(requirement: SessionRequirement, unmet: Result?)] = [
+        (.none, nil),
+        (SessionRequirement(claims: [.init("groups", in: ["staff"])]), nil),
+        (SessionRequirement(acr: ["mfa"]), nil),
+        (SessionRequirement(maxAge: .seconds(60)), nil),
+        (SessionRequirement(claims: [.init("groups", in: ["editors"])]), .missingClaim),
+        (SessionRequirement(claims: [.init("groups", in: ["editors"])], acr: ["other"]), .missingClaim),
+        (SessionRequirement(acr: ["other"]), .stepUp),
+        (SessionRequirement(claims: [.init("groups", in: ["staff"])], acr: ["other"]), .stepUp),
+        (SessionRequirement(maxAge: .seconds(29)), .stepUp),
+    ]
+
+    @Test(
+        "Identity rules 23, 24 and 26: every combination of source, upstream, requirement and authorization",
+        arguments: [true, false])
+    func table(requiresAuthorization: Bool) throws {
+        let configuration = Fixture.configuration()
+        var seen: Set<Result> = []
+        for upstream in configuration.upstreams.indices {
+            for inject in [.bearer, [.apiToken, .bearer], [], .apiToken] as [Injection] {
+                for (requirement, unmet) in Self.requirements {
+                    let route = try Fixture.route(
+                        to: upstream, inject, requiresAuthorization: requiresAuthorization, require: requirement)
+                    guard route.usesSession else { continue }
+                    for source in Self.sources {
+                        let result = try Result(Self.decide(route, source.session, in: configuration))
+                        let expected = Self.expected(route, unmet, source)
+                        #expect(result == expected, "\(route) \(source)")
+                        seen.insert(result)
+                    }
+                }
+            }
+        }
+        // The table contains every result, so that no part of it is compared with itself only.
+        #expect(
+            seen.isSuperset(of: [.ended, .forwarded(token: "Bearer company"), .exchange(upstream: Fixture.billing)]))
+        #expect(
+            requiresAuthorization
+                ? seen.isSuperset(of: [.missingClaim, .wrongIdentity, .stepUp, .forwarded(token: nil)])
+                : seen.isDisjoint(with: [.missingClaim, .wrongIdentity, .stepUp]) && seen.contains(.anonymous))
+    }
+
+    private static func expected(
+        _ route: Route, _ unmet: Result?, _ source: (session: Session, isKnown: Bool, tokens: [Int: Result])
+    ) -> Result {
+        guard source.isKnown else { return .ended }
+        let isPassword = source.session.provenance == nil
+        var result: Result
+        if route.inject.contains(.bearer) {
+            result = source.tokens[route.upstream] ?? .wrongIdentity
+        } else {
+            // Every provider, but the upstream that signs in only for its own routes.
+            result = isPassword && route.upstream != Fixture.legacy ? .wrongIdentity : .forwarded(token: nil)
+        }
+        if result != .wrongIdentity {
+            if isPassword, !route.require.isEmpty {
+                result = route.require.claims.isEmpty ? .wrongIdentity : .missingClaim
+            } else if !isPassword, let unmet {
+                result = unmet
+            }
+        }
+        let isDenied = [.wrongIdentity, .missingClaim, .stepUp].contains(result)
+        // A session that may not use a public route is like none.
+        return isDenied && !route.requiresAuthorization ? .anonymous : result
+    }
+
+    @Test("Identity rule 26: no upstream gets a token of another upstream, of no session and after no reload")
+    func audiencesNeverSwapTokens() throws {
+        // All assignments of tokens to upstreams that the configuration allows.
+        for own in [[], [0], [1], [2], [0, 1]] {
+            for exchanged in [nil, 0, 1, 2] as [Int?] where exchanged.map({ !own.contains($0) }) ?? true {
+                let configuration = Fixture.configuration { configuration in
+                    configuration.identities[0].tokensFor = own
+                    configuration.identities[0].exchanges = exchanged.map { [.init(upstream: $0, audience: "a")] } ?? []
+                }
+                for upstream in configuration.upstreams.indices {
+                    for inject in [[], .apiToken, .bearer, [.apiToken, .bearer]] as [Injection] {
+                        let route = try Fixture.route(to: upstream, inject)
+                        let decision = Self.decide(route, Fixture.session(of: Fixture.company), in: configuration)
+                        let mayOwn = inject.contains(.bearer) && own.contains(upstream)
+                        let mayExchange = inject.contains(.bearer) && exchanged == upstream
+                        switch decision {
+                        case .forward(let permit):
+                            #expect(permit.authorization == (mayOwn ? Secret("Bearer company") : nil))
+                            #expect(!mayExchange)
+                        case .exchange(let pending):
+                            #expect(mayExchange)
+                            #expect(pending.upstream == upstream)
+                            let permit = pending.permit(with: Secret("Bearer exchanged"))
+                            #expect(permit.authorization == Secret("Bearer exchanged"))
+                            #expect(permit.bearerSession === pending.session)
+                        default:
+                            #expect(!mayOwn && !mayExchange && inject.contains(.bearer), "\(decision)")
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    @Test("A session of the only accepted source is decided about without the rules")
+    func fastPath() throws {
+        let password = GatewayConfiguration(
+            listeners: [], upstreams: [UpstreamConfiguration(name: "legacy", targets: [])], routes: [])
+        for inject in [[], .bearer] as [Injection] {
+            let rules = Fixture.rules(try Fixture.route(to: 0, inject), in: password)
+            #expect(rules.access.source == SessionSource(upstream: "legacy"))
+        }
+        let configuration = Fixture.configuration()
+        #expect(
+            Fixture.rules(try Fixture.route(to: Fixture.shop), in: configuration).access.source
+                == Fixture.company.source)
+        var asked = 0
+        func none() -> SessionRules? {
+            asked += 1
+            return nil
+        }
+        let access = Fixture.rules(try Fixture.route(to: Fixture.shop), in: configuration).access
+        let session = Fixture.session(of: Fixture.company)
+        let decision = AuthDecision.decide(access, at: 0, now: Self.now, rules: none(), session: .active(session))
+        #expect(try Fixture.permit(decision).bearerSession === session)
+        #expect(asked == 0)
+        // Without rules no other session is accepted.
+        let other = Fixture.session(of: Fixture.partner)
+        #expect(
+            AuthDecision.decide(access, at: 0, now: Self.now, rules: none(), session: .active(other))
+                == .endSession(other))
+        #expect(asked == 1)
+    }
+
+    @Test("A route with a requirement, an exchange or claim headers has no source that passes without its rules")
+    func noFastPath() throws {
+        let configuration = Fixture.configuration { $0.accounts.upstream = nil }
+        let strict = [
+            try Fixture.route(to: Fixture.shop, require: SessionRequirement(acr: ["a"])),
+            try Fixture.route(to: Fixture.legacy),
+        ]
+        for route in strict {
+            #expect(Fixture.rules(route, in: configuration).access.source == .matchingNone)
+        }
+        let exchanged = Fixture.configuration { $0.identities = [Fixture.company] }
+        var only = exchanged
+        only.accounts.identities = [.provider(0)]
+        #expect(Fixture.rules(try Fixture.route(to: Fixture.billing), in: only).access.source == .matchingNone)
+        let headers = Fixture.configuration {
+            $0.upstreams[Fixture.legacy].claimHeaders = [.init("X-User", claim: "sub")]
+        }
+        // Sessions without claims get no claim headers.
+        #expect(
+            Fixture.rules(try Fixture.route(to: Fixture.legacy, []), in: headers).access.source
+                == SessionSource(upstream: "legacy"))
+        var withoutPassword = headers
+        withoutPassword.accounts.upstream = nil
+        #expect(
+            Fixture.rules(try Fixture.route(to: Fixture.legacy, []), in: withoutPassword).access.source
+                == .matchingNone)
+    }
+
+    @Test("A provider that is not listed in accounts.identities is no identity: its sessions end")
+    func unlisted() throws {
+        let configuration = Fixture.configuration { $0.accounts.identities = [.provider(0)] }
+        let session = Fixture.session(of: Fixture.partner)
+        let decision = Self.decide(try Fixture.route(to: Fixture.billing), session, in: configuration)
+        #expect(decision == .endSession(session))
+    }
+
+    @Test("A claim header that cannot contain a claim of the session is like a missing claim")
+    func unrepresentable() throws {
+        let configuration = Fixture.configuration {
+            $0.upstreams[Fixture.shop].claimHeaders = [.init("X-Groups", claim: "groups")]
+        }
+        let route = try Fixture.route(to: Fixture.shop)
+        let list = Fixture.session(of: Fixture.company)
+        #expect(Self.decide(route, list, in: configuration) == .missingClaim("groups", list))
+        let text = Fixture.session(of: Fixture.company, claims: #"{"groups":"staff"}"#)
+        let permit = try Fixture.permit(Self.decide(route, text, in: configuration))
+        #expect(permit.authorization == Secret("Bearer company"))
+        // On a route without this upstream the claim does not matter.
+        #expect(
+            try Result(Self.decide(try Fixture.route(to: Fixture.legacy, []), list, in: configuration))
+                == .forwarded(token: nil))
+    }
+
+    // MARK: - Refreshes and exchanges
+
+    private static let requirement = SessionRequirement(claims: [.init("groups", in: ["editors"])])
+
+    @Test("Claims that are not sufficient are refreshed with expired tokens before the request is rejected")
+    func outdatedClaims() throws {
+        let route = try Fixture.route(to: Fixture.shop, require: Self.requirement)
+        let rules = Fixture.rules(route)
+        let fresh = Fixture.session(of: Fixture.company, accessEnds: Self.now + .seconds(600))
+        #expect(Self.decide(route, fresh, in: Fixture.configuration()) == .missingClaim("groups", fresh))
+        let expired = Fixture.session(of: Fixture.company, accessEnds: Self.now)
+        #expect(Self.decide(route, expired, in: Fixture.configuration()) == .refresh(expired))
+        // Not again, if the provider states the same claims with tokens that expire at once.
+        #expect(
+            AuthDecision.decide(rules.access, at: 3, refreshed: expired, rules: rules, now: Self.now)
+                == .missingClaim("groups", expired))
+        let promoted = Fixture.session(of: Fixture.company, claims: #"{"groups":["editors"]}"#, accessEnds: Self.now)
+        let permit = try Fixture.permit(
+            AuthDecision.decide(rules.access, at: 3, refreshed: promoted, rules: rules, now: Self.now))
+        #expect(permit.authorization == Secret("Bearer company"))
+        #expect(permit.route == 3)
+    }
+
+    @Test("A refresh that takes a claim away rejects the request that waited for it")
+    func demoted() throws {
+        let rules = Fixture.rules(try Fixture.route(to: Fixture.shop, require: Self.requirement))
+        let demoted = Fixture.session(of: Fixture.company)
+        #expect(
+            AuthDecision.decide(rules.access, at: 0, refreshed: demoted, rules: rules, now: Self.now)
+                == .missingClaim("groups", demoted))
+        let removed = Fixture.session(of: Self.otherIssuer)
+        #expect(
+            AuthDecision.decide(rules.access, at: 0, refreshed: removed, rules: rules, now: Self.now)
+                == .endSession(removed))
+    }
+
+    @Test("Claims are refreshed in the background where requests send no token, and only where claims matter")
+    func backgroundRefresh() throws {
+        let due = Fixture.session(of: Fixture.company, accessEnds: Self.now + .seconds(1))
+        let met = SessionRequirement(claims: [.init("groups", in: ["staff"])])
+        let withClaims = Self.decide(
+            try Fixture.route(to: Fixture.legacy, [], require: met), due, in: Fixture.configuration())
+        guard case .forwardAndRefresh(let permit, let refreshed) = withClaims else {
+            throw Fixture.NoPermit(decision: withClaims)
+        }
+        #expect(refreshed === due)
+        #expect(permit.authorization == nil && permit.hasSession)
+        let without = Self.decide(try Fixture.route(to: Fixture.legacy, []), due, in: Fixture.configuration())
+        guard case .forward = without else { throw Fixture.NoPermit(decision: without) }
+        let headers = Fixture.configuration {
+            $0.upstreams[Fixture.legacy].claimHeaders = [.init("X-User", claim: "sub")]
+        }
+        let withHeaders = Self.decide(try Fixture.route(to: Fixture.legacy, []), due, in: headers)
+        guard case .forwardAndRefresh = withHeaders else { throw Fixture.NoPermit(decision: withHeaders) }
+    }
+
+    @Test("A token of the route's upstream is refreshed as its expiry requires, whichever identity issued it")
+    func ownTokenExpires() throws {
+        // The second accepted source, so that the rules decide.
+        let configuration = Fixture.configuration { $0.identities[1].tokensFor = [Fixture.shop] }
+        let route = try Fixture.route(to: Fixture.shop)
+        let expired = Fixture.session(of: Fixture.partner, accessEnds: Self.now)
+        #expect(Self.decide(route, expired, in: configuration) == .refresh(expired))
+        let due = Fixture.session(of: Fixture.partner, accessEnds: Self.now + .seconds(30))
+        let decision = Self.decide(route, due, in: configuration)
+        guard case .forwardAndRefresh(let permit, let refreshed) = decision else {
+            throw Fixture.NoPermit(decision: decision)
+        }
+        #expect(refreshed === due)
+        #expect(permit.authorization == Secret("Bearer partner"))
+    }
+
+    @Test("Identity rule 26: a cached token is used, an expired one is refreshed before it is exchanged")
+    func exchange() throws {
+        let route = try Fixture.route(to: Fixture.billing)
+        let rules = Fixture.rules(route)
+        func pending(_ session: Session, isRefreshed: Bool = false) throws -> PendingExchange {
+            let decision =
+                isRefreshed
+                ? AuthDecision.decide(rules.access, at: 5, refreshed: session, rules: rules, now: Self.now)
+                : AuthDecision.decide(rules.access, at: 5, now: Self.now, rules: rules, session: .active(session))
+            guard case .exchange(let pending) = decision else { throw Fixture.NoPermit(decision: decision) }
+            return pending
+        }
+        let fresh = try pending(Fixture.session(of: Fixture.company, accessEnds: Self.now + .seconds(600)))
+        #expect(fresh.decide(cached: nil, now: Self.now) == .exchange(fresh))
+        let expired = Fixture.session(of: Fixture.company, accessEnds: Self.now)
+        #expect(try pending(expired).decide(cached: nil, now: Self.now) == .refresh(expired))
+        let permit = try Fixture.permit(try pending(expired).decide(cached: Secret("Bearer x"), now: Self.now))
+        #expect(permit.authorization == Secret("Bearer x"))
+        #expect(permit.route == 5)
+        #expect(permit.sessionID == expired.id)
+        let refreshed = try pending(expired, isRefreshed: true)
+        #expect(refreshed.decide(cached: nil, now: Self.now) == .exchange(refreshed))
+    }
+
+    // MARK: - Reload
+
+    @Test("Two configurations are equivalent for a session if its requests get the same token")
+    func equivalence() throws {
+        func rules(_ upstream: Int, _ adjust: (inout GatewayConfiguration) -> Void = { _ in }) throws -> SessionRules {
+            Fixture.rules(try Fixture.route(to: upstream), in: Fixture.configuration(adjust))
+        }
+        let shop = try rules(Fixture.shop)
+        #expect(
+            shop.isEquivalent(
+                to: try rules(Fixture.shop) { $0.identities[0].clockSkew = .zero }, for: Fixture.company.source))
+        #expect(!shop.isEquivalent(to: shop, for: Fixture.partner.source))
+        #expect(
+            !shop.isEquivalent(
+                to: try rules(Fixture.shop) { $0.identities[0].issuer = "https://x.example" },
+                for: Fixture.company.source))
+        #expect(
+            !shop.isEquivalent(
+                to: try rules(Fixture.shop) { $0.identities[0].tokensFor = [] }, for: Fixture.company.source))
+        let billing = try rules(Fixture.billing)
+        #expect(
+            billing.isEquivalent(
+                to: try rules(Fixture.billing) { $0.identities[1].tokensFor = [] }, for: Fixture.company.source))
+        #expect(
+            !billing.isEquivalent(
+                to: try rules(Fixture.billing) { $0.identities[0].exchanges[0].audience = "b" },
+                for: Fixture.company.source))
+        // The same upstream at another place in the file.
+        let moved = try rules(Fixture.shop) { configuration in
+            configuration.upstreams.swapAt(Fixture.shop, Fixture.billing)
+            configuration.identities[0].tokensFor = [Fixture.billing]
+            configuration.identities[0].exchanges[0].upstream = Fixture.shop
+        }
+        #expect(billing.isEquivalent(to: moved, for: Fixture.company.source))
+    }
+
+    @Test("A permit with an exchanged token does not print it, and is not equal to one with another token")
+    func exchangedPermit() throws {
+        let rules = Fixture.rules(try Fixture.route(to: Fixture.billing))
+        let session = Fixture.session(of: Fixture.company)
+        guard
+            case .exchange(let pending) = AuthDecision.decide(
+                rules.access, at: 0, now: Self.now, rules: rules, session: .active(session))
+        else { throw Fixture.NoPermit(decision: .loadSession) }
+        let permit = pending.permit(with: Secret("Bearer canary"))
+        #expect(permit == pending.permit(with: Secret("Bearer canary")))
+        #expect(permit != pending.permit(with: Secret("Bearer other")))
+        var dumped = ""
+        dump(permit, to: &dumped)
+        dump(AuthDecision.exchange(pending), to: &dumped)
+        for text in ["\(permit)", String(reflecting: permit), dumped] {
+            #expect(!text.contains("canary") && !text.contains("staff") && !text.contains("company"), "\(text)")
+        }
+    }
+}

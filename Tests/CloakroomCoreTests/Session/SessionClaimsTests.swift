@@ -1,0 +1,88 @@
+import Testing
+
+@testable import CloakroomCore
+
+@Suite("Claims of a session")
+struct SessionClaimsTests {
+    private typealias Fixture = ProviderFixture
+
+    private func headers(_ list: [ClaimHeader]) throws -> ClaimHeaders {
+        try #require(ClaimHeaders(UpstreamConfiguration(name: "a", targets: [], claimHeaders: list)))
+    }
+
+    @Test("Claims are parsed once, also for the objects of a session that follow each other")
+    func parsedOnce() throws {
+        let session = Fixture.session(of: Fixture.company)
+        let claims = try #require(session.claims)
+        #expect(session.claims === claims)
+        #expect(session.refreshed(with: SessionUpdate(tokens: session.tokens)).claims === claims)
+        let update = SessionUpdate(provenance: Fixture.provenance(claims: #"{"groups":"other"}"#, acr: "low", age: 5))
+        let changed = try #require(session.refreshed(with: update).claims)
+        #expect(changed.values[path: "groups"] == .string("other"))
+        #expect(changed.acr == "low")
+        #expect(changed.authenticatedAt == Fixture.now - .seconds(5))
+    }
+
+    @Test("A session that was signed in to with credentials has none")
+    func none() {
+        #expect(Fixture.passwordSession().claims == nil)
+    }
+
+    @Test("Subject and issuer are those of the ID token, whatever the kept claims contain")
+    func verified() throws {
+        let claims = SessionClaims(Fixture.provenance(claims: #"{"sub":"admin","iss":"https://evil.example","a":1}"#))
+        #expect(claims.values[path: "sub"] == .string("u1"))
+        #expect(claims.values[path: "iss"] == .string(Fixture.company.issuer))
+        #expect(claims.values[path: "a"] == .number(1))
+    }
+
+    @Test("Claims that cannot be parsed are no claims", arguments: ["", "[]", "{", "\"a\"", #"{"a":1,"a":2}"#])
+    func unreadable(text: String) {
+        let claims = SessionClaims(Fixture.provenance(claims: text))
+        #expect(claims.values == .object(["sub": .string("u1"), "iss": .string(Fixture.company.issuer)]))
+    }
+
+    @Test("Fields are rendered once for a session and a configuration")
+    func renderedOnce() throws {
+        let claims = try #require(Fixture.session(of: Fixture.company).claims)
+        let sets = try (0..<12).map { try headers([.init("X-\($0)", claim: "sub")]) }
+        let first = sets.prefix(8).map { claims.fields(for: $0) }
+        for (index, set) in sets.enumerated() {
+            let fields = claims.fields(for: set)
+            #expect(fields.lines == Array("X-\(index): u1\r\n".utf8))
+            // A session that lives through many reloads keeps a limited number of sets.
+            #expect(index < 8 ? fields === first[index] : fields !== claims.fields(for: set))
+        }
+    }
+
+    @Test("Several loops render at once, and all get the same fields")
+    func concurrently() async throws {
+        for _ in 0..<50 {
+            let session = Fixture.session(of: Fixture.company)
+            let sets = try (0..<4).map { try headers([.init("X-\($0)", claim: "sub")]) }
+            let lines = await withTaskGroup(of: [[UInt8]].self) { group in
+                for offset in 0..<8 {
+                    group.addTask {
+                        (0..<4).map { (($0 + offset) % 4, session.claims) }.sorted { $0.0 < $1.0 }
+                            .map { $0.1?.fields(for: sets[$0.0]).lines ?? [] }
+                    }
+                }
+                return await group.reduce(into: [[[UInt8]]]()) { $0.append($1) }
+            }
+            #expect(lines.allSatisfy { $0 == (0..<4).map { Array("X-\($0): u1\r\n".utf8) } })
+        }
+    }
+
+    @Test("Claims are personal data: nothing of them is printed")
+    func redaction() throws {
+        let session = Fixture.session(of: Fixture.company, claims: #"{"name":"canary"}"#)
+        let claims = try #require(session.claims)
+        let fields = claims.fields(for: try headers([.init("X-Name", claim: "name")]))
+        #expect(fields.lines == Array("X-Name: canary\r\n".utf8))
+        var dumped = ""
+        dump(session, to: &dumped)
+        dump(claims, to: &dumped)
+        dump(fields, to: &dumped)
+        for text in ["\(claims)", String(reflecting: fields), dumped] { #expect(!text.contains("canary"), "\(text)") }
+    }
+}

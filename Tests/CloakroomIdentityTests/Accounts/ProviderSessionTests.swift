@@ -1,0 +1,99 @@
+import CloakroomCore
+import Testing
+
+@testable import CloakroomIdentity
+
+@Suite("The account endpoints with sessions of providers")
+struct ProviderSessionTests {
+    private static let next = "https://id.example.com/logout?client_id=cloakroom&id_token_hint=a.b.c"
+
+    private func signedIn(_ gateway: LoginEndpoints) async throws -> SessionTicket {
+        var browser = LoginBrowser(gateway)
+        _ = try await browser.signIn()
+        return try #require(browser.ticket)
+    }
+
+    @Test("Identity rule 19: a sign-out ends the session, then revokes its tokens, then names where it continues")
+    func signOut() async throws {
+        let gateway = try LoginEndpoints()
+        gateway.provider.endSession(at: Self.next)
+        let ticket = try await signedIn(gateway)
+        let response = await gateway.signOut(ticket)
+        #expect(response.status == 200)
+        #expect(response.json == #"{"next":"\#(Self.next)"}"#)
+        #expect(response.values(of: "Set-Cookie").first?.hasPrefix("__Host-cloakroom=;") == true)
+        #expect(response.values(of: "Clear-Site-Data") == [#""cache", "storage""#])
+        #expect(gateway.journal.all.suffix(2) == ["end signed_out", "revoke canary-refresh-1"])
+        #expect(await gateway.whoAmI(ticket).problem?.reason == .revoked)
+        // Repeated, and without a session.
+        #expect(await gateway.signOut(ticket).status == 204)
+        #expect(await gateway.signOut(nil).status == 204)
+    }
+
+    @Test(
+        "Identity rule 19: without an endpoint at the provider a sign-out is 204, and a failed revocation changes nothing"
+    )
+    func signOutHere() async throws {
+        let gateway = try LoginEndpoints()
+        gateway.client.failRevoke(.unreachable)
+        #expect(await gateway.signOut(try await signedIn(gateway)).status == 204)
+        gateway.provider.endSession(at: Self.next)
+        #expect(await gateway.signOut(try await signedIn(gateway)).status == 200)
+        #expect(gateway.store.count == 0)
+    }
+
+    @Test("Identity rule 19: a sign-out that the store cannot execute does not continue at the provider")
+    func storeDown() async throws {
+        let gateway = try LoginEndpoints()
+        gateway.provider.endSession(at: Self.next)
+        let ticket = try await signedIn(gateway)
+        gateway.store.fail(.end, .unavailable)
+        #expect(await gateway.signOut(ticket) == AccountResponse(Problem(.storeUnavailable, retryAfter: 5)))
+    }
+
+    @Test("A password session signs out with 204, also next to providers")
+    func passwordSession() async throws {
+        let gateway = try LoginEndpoints()
+        gateway.provider.endSession(at: Self.next)
+        gateway.client.response(.success(AccountControllerFixture.signedIn("1")))
+        let body = Secret(#"{"email":"jo@example.com","password":"canary-password"}"#)
+        let request = AccountRequest(
+            endpoint: .signIn, contentType: "application/json", body: body, now: LoginEndpoints.now)
+        let ticket = try #require(await gateway.endpoints.respond(request).ticket)
+        let document = try #require(await gateway.whoAmI(ticket).json)
+        #expect(document.contains(AccountControllerFixture.userJSON))
+        #expect(await gateway.signOut(ticket).status == 204)
+    }
+
+    @Test("A user lists and ends the sessions of the own account, of all identities with its issuer and of no other")
+    func lists() async throws {
+        let gateway = try LoginEndpoints()
+        let tickets = [try await signedIn(gateway), try await signedIn(gateway)]
+        gateway.provider.state { $0.subject = "al" }
+        let other = try await signedIn(gateway)
+        func call(_ endpoint: AccountEndpoint) async -> AccountResponse {
+            await gateway.endpoints.respond(
+                AccountRequest(endpoint: endpoint, ticket: tickets[0], now: LoginEndpoints.now))
+        }
+        #expect(await call(.listSessions).json?.ranges(of: #""id":"#).count == 2)
+        #expect(await call(.endOtherSessions).json == #"{"ended":1}"#)
+        #expect(await gateway.whoAmI(tickets[0]).status == 200)
+        #expect(await gateway.whoAmI(tickets[1]).status == 401)
+        #expect(await gateway.whoAmI(other).status == 200)
+    }
+
+    @Test("A session of an identity that was removed, or has another issuer now, ends")
+    func removed() async throws {
+        let gateway = try LoginEndpoints()
+        let stated = SessionProvenance(
+            identity: "company", issuer: "https://old.example.com", subject: "jo", nonceHash: [],
+            claims: Array("{}".utf8))
+        let new = NewSession(
+            user: UserProfile(json: Array("{}".utf8), account: stated.account),
+            tokens: TokenSet(authorization: Secret("Bearer a"), obtainedAt: LoginEndpoints.now),
+            source: SessionSource(identity: "company", issuer: "https://old.example.com"), provenance: stated)
+        let ticket = try await gateway.store.create(new, now: LoginEndpoints.now).0
+        #expect(await gateway.whoAmI(ticket).problem?.reason == .revoked)
+        #expect(gateway.journal.all.last == "end source_gone")
+    }
+}

@@ -1,0 +1,371 @@
+import CloakroomCore
+import Testing
+
+@testable import CloakroomIdentity
+
+@Suite("GET of callback below the accounts prefix")
+struct CallbackControllerTests {
+    private static let tokens = ["canary-code", "canary-access", "canary-refresh", "canary-id-token"]
+
+    @Test("creates a session with what the provider stated, removes the login cookie and continues")
+    func signsIn() async throws {
+        let gateway = try LoginEndpoints()
+        var browser = LoginBrowser(gateway)
+        let response = try await browser.signIn("returnTo=%2Fepisodes")
+        #expect(response.status == 303)
+        #expect(response.location == "/episodes")
+        #expect(response.values(of: "Referrer-Policy") == ["no-referrer"])
+        #expect(browser.cookies.count == 1)
+        let user = try #require(await gateway.whoAmI(browser.ticket).json)
+        #expect(user.hasPrefix(#"{"user":{"sub":"jo","groups":["staff"]},"session":{"#))
+        let redemption = try #require(gateway.provider.redemptions.first)
+        let secrets = try #require(gateway.provider.secrets.first)
+        #expect(redemption.code == Secret("canary-code"))
+        #expect(redemption.login.nonce == secrets.nonce && redemption.login.verifier == secrets.verifier)
+        #expect(redemption.redirectURI == "https://app.example.com/auth/callback")
+        #expect(!redemption.needsAuthenticationTime)
+        let account = AccountName(issuer: LoginFixture.issuer, subject: "jo")
+        #expect(
+            gateway.observer.all == [
+                .loginBegan(identity: "company"),
+                .login(
+                    .success, identity: "company", reason: nil, accountHash: account.hash(under: Upstreams.accountKey),
+                    duration: .zero),
+            ])
+    }
+
+    @Test("Identity rule 9: with a Strict cookie a document continues, because a redirect would not send the cookie")
+    func strictSessionSurvivesTheWayBack() async throws {
+        let gateway = try LoginEndpoints(sameSite: .strict)
+        var browser = LoginBrowser(gateway)
+        let response = try await browser.signIn("returnTo=%2Fepisodes%3Fa%3D1%26b%3D2", sendsTicket: false)
+        #expect(response.status == 200)
+        #expect(response.location == nil)
+        #expect(response.html?.contains(#"<meta http-equiv="refresh" content="0;url=/episodes?a=1&amp;b=2">"#) == true)
+        #expect(response.values(of: "Referrer-Policy") == ["no-referrer"])
+        #expect(response.values(of: "Set-Cookie").first?.hasSuffix("; SameSite=Strict") == true)
+        #expect(await gateway.whoAmI(browser.ticket).status == 200)
+    }
+
+    @Test("Identity rule 2: two tabs both sign in, in any order")
+    func twoTabsBothSignIn() async throws {
+        for order in [[0, 1], [1, 0]] {
+            let gateway = try LoginEndpoints()
+            var browser = LoginBrowser(gateway)
+            _ = await browser.login("returnTo=%2Fepisodes")
+            _ = await browser.login("returnTo=%2Finvoice")
+            for index in order {
+                let response = await browser.callback(try browser.returned(login: index))
+                #expect(response.location == ["/episodes", "/invoice"][index])
+            }
+            #expect(browser.cookies.count == 1)
+            #expect(gateway.store.count == 1)
+            #expect(await gateway.whoAmI(browser.ticket).status == 200)
+        }
+    }
+
+    @Test("Identity rule 4: a callback cannot be replayed, not even by a client that keeps the cookie")
+    func callbackCannotBeReplayed() async throws {
+        let gateway = try LoginEndpoints()
+        var browser = LoginBrowser(gateway)
+        _ = await browser.login()
+        let kept = browser.loginCookies
+        let query = try browser.returned()
+        #expect(await browser.callback(query).status == 303)
+        // The reload of the page: the cookie is removed.
+        let reloaded = await browser.callback(query)
+        #expect(reloaded.status == 400)
+        #expect(reloaded.values(of: "Set-Cookie").isEmpty)
+        #expect(gateway.lastLogin?.reason == "no_pending_login")
+        var other = LoginBrowser(gateway)
+        for cookie in kept { other.set(cookie) }
+        let replayed = await other.callback(query)
+        #expect(replayed.status == 400)
+        #expect(gateway.lastLogin?.reason == "used")
+        #expect(other.ticket == nil && other.loginCookies.isEmpty)
+        #expect(gateway.provider.redemptions.count == 1)
+        #expect(gateway.store.count == 1)
+        // The first session continues.
+        #expect(await gateway.whoAmI(browser.ticket).status == 200)
+    }
+
+    @Test("Identity rule 4: nor at another replica, also while only one of the two has the newest secret")
+    func replicas() async throws {
+        let older = AccountHasher(KeyedHash(key0: 5, key1: 6))
+        for (first, second) in [(LoginEndpoints.hashes, older), (older, LoginEndpoints.hashes), (older, older)] {
+            let gateway = try LoginEndpoints(hashes: first)
+            let other = try LoginEndpoints(store: gateway.store, hashes: second)
+            var browser = LoginBrowser(gateway)
+            _ = await browser.login()
+            let kept = browser.loginCookies
+            let query = try browser.returned()
+            #expect(await browser.callback(query).status == 303)
+            var replay = LoginBrowser(other)
+            for cookie in kept { replay.set(cookie) }
+            #expect(await replay.callback(query).status == 400)
+            #expect(other.lastLogin?.reason == "used")
+            #expect(other.provider.redemptions.isEmpty)
+            // A logout that one replica receives ends the login that the other one completes.
+            gateway.provider.logout(.session(id: "sid-1", subject: nil))
+            #expect(await gateway.postLogout().status == 200)
+            var late = LoginBrowser(other)
+            #expect(try await late.signIn().status == 403)
+        }
+    }
+
+    @Test("Identity rule 4: of many callbacks at once with one state, one spends its code")
+    func callbacksAtOnce() async throws {
+        let gateway = try LoginEndpoints()
+        var browser = LoginBrowser(gateway)
+        _ = await browser.login()
+        let (tab, query) = (browser, try browser.returned())
+        let statuses = await withTaskGroup(of: Int.self) { group in
+            for _ in 0..<20 {
+                group.addTask {
+                    var tab = tab
+                    return await tab.callback(query).status
+                }
+            }
+            return await group.reduce(into: [Int: Int]()) { $0[$1, default: 0] += 1 }
+        }
+        #expect(statuses == [303: 1, 400: 19])
+        #expect(gateway.provider.redemptions.count == 1)
+        #expect(gateway.store.count == 1)
+    }
+
+    @Test("Identity rule 4: the callback of another browser is rejected: no user is signed in as an attacker")
+    func callbackOfAnotherBrowserIsRefused() async throws {
+        let gateway = try LoginEndpoints()
+        var attacker = LoginBrowser(gateway, peer: "203.0.113.1")
+        _ = await attacker.login()
+        let query = try attacker.returned()
+        var victim = LoginBrowser(gateway)
+        for login in [false, true] {
+            // With and without a login of its own in progress.
+            if login { _ = await victim.login() }
+            let response = await victim.callback(query)
+            #expect(response.status == 400)
+            #expect(response.html?.contains("This sign-in took too long or was used before. Try again.") == true)
+            // No new login by itself, which could loop.
+            #expect(response.location == nil)
+            #expect(response.values(of: "Set-Cookie").isEmpty)
+        }
+        #expect(victim.ticket == nil)
+        #expect(victim.loginCookies.count == 1)
+        #expect(gateway.provider.redemptions.isEmpty)
+        #expect(gateway.lastLogin?.outcome == .expired)
+    }
+
+    @Test("Identity rule 4: a login that took too long is rejected, and its cookie removed")
+    func tooLate() async throws {
+        let gateway = try LoginEndpoints(login: LoginConfiguration(timeout: .seconds(60)))
+        for (seconds, status) in [(60, 303), (61, 400)] {
+            var browser = LoginBrowser(gateway)
+            _ = await browser.login()
+            let query = try browser.returned()
+            #expect(await browser.callback(query, at: LoginFixture.now + .seconds(Int64(seconds))).status == status)
+            #expect(browser.loginCookies.isEmpty)
+        }
+        #expect(gateway.provider.redemptions.count == 1)
+    }
+
+    @Test("A forged cookie of the same name hides no login, and a single one makes none")
+    func tossedCookies() async throws {
+        let gateway = try LoginEndpoints()
+        var browser = LoginBrowser(gateway)
+        _ = await browser.login()
+        let own = try #require(browser.loginCookies.first)
+        let query = Array(try browser.returned().utf8)
+        var other = LoginBrowser(gateway)
+        _ = await other.login()
+        let foreign = ReceivedCookie(name: own.name, value: try #require(other.loginCookies.first).value)
+        let forged = ReceivedCookie(name: own.name, value: Array(repeating: UInt8(ascii: "A"), count: 60_000))
+        func callback(_ cookies: [ReceivedCookie]) async -> AccountResponse {
+            await gateway.endpoints.respond(
+                AccountRequest(
+                    endpoint: .callback, query: query, loginCookies: cookies, fetchMetadata: LoginEndpoints.navigation,
+                    now: LoginFixture.now))
+        }
+        for cookies in [[], [foreign], [forged], [foreign, forged], Array(repeating: forged, count: 64)] {
+            let response = await callback(cookies)
+            #expect(response.status == 400)
+            #expect(response.values(of: "Set-Cookie").count == (cookies.isEmpty ? 0 : 1))
+        }
+        #expect(gateway.provider.redemptions.isEmpty)
+        #expect(await callback([foreign, forged, own, own]).status == 303)
+    }
+
+    @Test("Identity rule 5: a mix-up of two providers is rejected before the code reaches either of them")
+    func mixUpIsRefused() async throws {
+        let gateway = try LoginEndpoints(hasPartner: true)
+        gateway.provider.announceIssuer()
+        let own = "iss=https%3A%2F%2Fid.example.com"
+        let cases: [(query: String, path: String, reason: String)] = [
+            ("code=canary-code&\(own)", "partner", "other_identity"),
+            ("code=canary-code&iss=https%3A%2F%2Fid.partner.example", "company", "issuer_mismatch"),
+            ("code=canary-code&iss=https%3A%2F%2Fid.partner.example", "partner", "other_identity"),
+            ("code=canary-code&iss=https%3A%2F%2Fid.example.com%2F", "company", "issuer_mismatch"),
+            ("code=canary-code", "company", "issuer_missing"), ("error=access_denied", "company", "issuer_missing"),
+            ("error=access_denied&iss=https%3A%2F%2Fevil.example", "company", "issuer_mismatch"),
+        ]
+        for (query, path, reason) in cases {
+            var browser = LoginBrowser(gateway)
+            _ = await browser.login()
+            let response = await browser.callback(try browser.returned(query), name: path)
+            #expect(response.status == 502)
+            #expect(gateway.lastLogin?.reason == reason)
+            #expect(browser.ticket == nil && browser.loginCookies.isEmpty)
+        }
+        #expect(gateway.provider.redemptions.isEmpty && gateway.partner.redemptions.isEmpty)
+        var browser = LoginBrowser(gateway)
+        _ = await browser.login()
+        #expect(await browser.callback(try browser.returned("code=a&\(own)"), name: "company").status == 303)
+        #expect(gateway.provider.redemptions.last?.redirectURI == "https://app.example.com/auth/callback/company")
+    }
+
+    @Test(
+        "Each provider has a path of its own, and a single one has the path without a name",
+        arguments: [(true, nil), (true, "other"), (true, ""), (false, "company"), (false, "other")]
+            as [(Bool, String?)])
+    func paths(hasPartner: Bool, name: String?) async throws {
+        let gateway = try LoginEndpoints(hasPartner: hasPartner)
+        var browser = LoginBrowser(gateway)
+        _ = await browser.login()
+        #expect(await browser.callback(try browser.returned(), name: name).status == 404)
+        #expect(await gateway.postLogout(name: name).problem?.status == 404)
+        #expect(gateway.provider.redemptions.isEmpty && gateway.provider.tokens.isEmpty)
+    }
+
+    @Test("Identity rule 4: a malformed query is 400, and no cookie is removed for it")
+    func malformed() async throws {
+        let gateway = try LoginEndpoints()
+        var browser = LoginBrowser(gateway)
+        _ = await browser.login()
+        let good = try browser.returned()
+        let long = String(repeating: "x", count: 4_096)
+        for query in [
+            "", "code=a", good + "&code=b", good + "&error=a", good + "&x=%", good + "&x=\(long)", "state=a&code=b",
+        ] {
+            let response = await browser.callback(query)
+            #expect(response.status == 400)
+            #expect(response.values(of: "Set-Cookie").isEmpty)
+            #expect(gateway.lastLogin?.outcome == .invalid)
+        }
+        #expect(await browser.callback(good).status == 303)
+    }
+
+    @Test("The session that was presented with the login, or with the callback, is replaced by one with a new ticket")
+    func replaces() async throws {
+        for sendsTicket in [true, false] {
+            let gateway = try LoginEndpoints()
+            var browser = LoginBrowser(gateway)
+            _ = try await browser.signIn()
+            let first = try #require(browser.ticket)
+            _ = try await browser.signIn(sendsTicket: sendsTicket)
+            #expect(browser.ticket != nil && browser.ticket != first)
+            #expect(await gateway.whoAmI(first).problem?.reason == .revoked)
+            #expect(await gateway.whoAmI(browser.ticket).status == 200)
+            #expect(gateway.store.count == 1)
+            // Providers end their own session with its refresh token, and the new session here belongs to it.
+            await gateway.endpoints.revocations.finish(within: .seconds(10))
+            #expect(!gateway.journal.all.contains { $0.hasPrefix("revoke") })
+        }
+    }
+
+    @Test("The tokens of a replaced session of another user are revoked")
+    func replacesOtherUser() async throws {
+        for sendsTicket in [true, false] {
+            let gateway = try LoginEndpoints()
+            var browser = LoginBrowser(gateway)
+            _ = try await browser.signIn()
+            gateway.provider.state { $0.subject = "al" }
+            _ = try await browser.signIn(sendsTicket: sendsTicket)
+            await until { gateway.journal.all.contains("revoke canary-refresh-1") }
+            #expect(!gateway.journal.all.contains("revoke canary-refresh-2"))
+        }
+    }
+
+    @Test("A planted ticket is not kept, and a failed login ends no session")
+    func fixation() async throws {
+        let gateway = try LoginEndpoints()
+        var attacker = LoginBrowser(gateway)
+        _ = try await attacker.signIn()
+        let planted = try #require(attacker.ticket)
+        var victim = attacker
+        gateway.provider.failRedeem(ProviderError(.refused("invalid_grant"), in: .code))
+        #expect(try await victim.signIn().status == 502)
+        #expect(victim.ticket == planted)
+        #expect(await gateway.whoAmI(planted).status == 200)
+        gateway.provider.failRedeem(nil)
+        gateway.provider.state { $0.subject = "victim" }
+        #expect(try await victim.signIn().status == 303)
+        #expect(victim.ticket != planted)
+        #expect(await gateway.whoAmI(planted).status == 401)
+    }
+
+    @Test(
+        "refresh_expires_in and persistence: the session ends with that of the provider, and the cookie with the session"
+    )
+    func persistent() async throws {
+        let gateway = try LoginEndpoints(persistence: .onRequest)
+        gateway.provider.end(by: LoginFixture.now + .seconds(3_600))
+        var browser = LoginBrowser(gateway)
+        let response = try await browser.signIn("persistent=1")
+        let line = try #require(response.values(of: "Set-Cookie").first)
+        // The time since the request is subtracted.
+        let seconds = line.split(separator: "; Max-Age=").last.flatMap { Int($0) }
+        #expect((3_540...3_600).contains(seconds ?? 0))
+        let brief = try await browser.signIn()
+        #expect(brief.values(of: "Set-Cookie").first?.contains("Max-Age") == false)
+    }
+
+    @Test("Any query and any cookies: without the state and the cookie of a login no code is spent")
+    func fuzzed() async throws {
+        let gateway = try LoginEndpoints(isThrottled: false)
+        var generator = CountingGenerator(state: 17)
+        var browser = LoginBrowser(gateway)
+        _ = await browser.login()
+        let state = Base64URL.encode(try #require(gateway.provider.secrets.first).state)
+        let cookie = try #require(browser.loginCookies.first)
+        let pieces = [
+            "state=", "code=a", "error=b", "iss=https%3A%2F%2Fid.example.com", "&", "=", "%", "%00", "+", state, "x",
+            "AAAA",
+        ]
+        for _ in 0..<3_000 {
+            // The cookie or the state is missing, or was changed.
+            let hasCookie = Bool.random(using: &generator)
+            var value = cookie.value
+            let index = Int.random(in: 0..<value.count, using: &generator)
+            if hasCookie { value[index] = value[index] == UInt8(ascii: "A") ? UInt8(ascii: "B") : UInt8(ascii: "A") }
+            var query = (0..<Int.random(in: 0...6, using: &generator)).map { _ in
+                pieces.randomElement(using: &generator) ?? ""
+            }.joined()
+            if Bool.random(using: &generator) { query = "state=\(state)&code=a&" + query }
+            let response = await gateway.endpoints.respond(
+                AccountRequest(
+                    endpoint: .callback, query: Array(query.utf8),
+                    loginCookies: hasCookie ? [ReceivedCookie(name: cookie.name, value: value)] : [],
+                    fetchMetadata: LoginEndpoints.navigation, now: LoginFixture.now))
+            #expect(response.status == 400)
+            #expect(response.location == nil)
+        }
+        #expect(gateway.provider.redemptions.isEmpty)
+    }
+
+    @Test("Identity rule 9: no secret of the login appears in a response or an event")
+    func secretsStayHere() async throws {
+        let gateway = try LoginEndpoints()
+        var browser = LoginBrowser(gateway)
+        var responses = [await browser.login()]
+        let cookies = browser.loginCookies.map { String(decoding: $0.value, as: UTF8.self) }
+        responses.append(await browser.callback(try browser.returned()))
+        responses.append(await browser.callback(try browser.returned()))
+        let secrets = try #require(gateway.provider.secrets.first)
+        let texts = Self.tokens + cookies + [Base64URL.encode(secrets.nonce), Base64URL.encode(secrets.verifier)]
+        for text in texts {
+            #expect(!responses.dropFirst().contains { $0.everything.contains(text) })
+            #expect(!"\(gateway.observer.all)".contains(text))
+        }
+        #expect(!"\(gateway.observer.all)".contains(Base64URL.encode(secrets.state)))
+    }
+}

@@ -1,0 +1,213 @@
+import CloakroomCore
+import Testing
+
+@testable import CloakroomIdentity
+
+@Suite("A callback that creates no session")
+struct FailedCallbackTests {
+    @Test(
+        "Identity rule 10: errors of the provider have a page each, which contains nothing of the provider",
+        arguments: [
+            ("access_denied", 403, "access_denied"), ("login_required", 403, "login_required"),
+            ("temporarily_unavailable", 503, "temporarily_unavailable"), ("server_error", 503, "server_error"),
+            ("invalid_scope", 502, "invalid_scope"), ("canary-error", 502, "provider_error"),
+            ("unmet_authentication_requirements", 403, "unmet_authentication_requirements"),
+        ])
+    func providerErrors(code: String, status: Int, reason: String) async throws {
+        let gateway = try LoginEndpoints()
+        var browser = LoginBrowser(gateway)
+        _ = await browser.login()
+        let response = await browser.callback(
+            try browser.returned(
+                "error=\(code)&error_description=canary-%3Cscript%3E&error_uri=https%3A%2F%2Fcanary.example"))
+        #expect(response.status == status)
+        #expect(response.html?.contains("href=\"/home\"") == true)
+        #expect(!response.everything.contains("canary"))
+        #expect(gateway.lastLogin?.reason == reason)
+        #expect(!"\(gateway.observer.all)".contains("canary"))
+        #expect(browser.cookies.isEmpty)
+        #expect(gateway.provider.redemptions.isEmpty)
+    }
+
+    @Test(
+        "Identity rule 10: failures of the code exchange have a status each, and remove the cookie",
+        arguments: [
+            (ProviderError.Kind.unavailable, 503, "unavailable"), (.refused("invalid_grant"), 502, "invalid_grant"),
+            (.refused("canary-text"), 502, "provider_error"), (.failed(.token(.wrongNonce)), 502, "wrong_nonce"),
+            (.failed(.claimsTooLarge), 502, "claims_too_large"),
+            (.misconfigured(.invalidClient), 502, "invalid_client"),
+        ])
+    func redemptionFails(kind: ProviderError.Kind, status: Int, reason: String) async throws {
+        let gateway = try LoginEndpoints()
+        gateway.provider.failRedeem(ProviderError(kind, in: .code))
+        var browser = LoginBrowser(gateway)
+        let response = try await browser.signIn()
+        #expect(response.status == status)
+        #expect(!response.everything.contains("canary"))
+        #expect(gateway.lastLogin?.reason == reason)
+        #expect(browser.cookies.isEmpty)
+        #expect(gateway.store.count == 0)
+    }
+
+    @Test(
+        "Identity rule 22: a user with a claim that no claim header can contain cannot sign in; the log names the claim"
+    )
+    func unrepresentableClaim() async throws {
+        let gateway = try LoginEndpoints()
+        gateway.provider.state { $0.claims = Array(#"{"groups":{"staff":true}}"#.utf8) }
+        var browser = LoginBrowser(gateway)
+        #expect(try await browser.signIn().status == 502)
+        #expect(gateway.lastLogin?.reason == "unsupported_claim:groups")
+        #expect(gateway.store.count == 0)
+    }
+
+    @Test("Identity rule 10: all but navigations get a problem document; the configured sentence is used in both")
+    func problemDocuments() async throws {
+        let gateway = try LoginEndpoints(messages: [.loginExpired: "Bitte noch einmal."])
+        var browser = LoginBrowser(gateway)
+        let query = "state=\(Base64URL.encode(LoginFixture.secrets(1).state))&code=a"
+        #expect(await browser.callback(query).html?.contains("<h1>Bitte noch einmal.</h1>") == true)
+        let fetched = FetchMetadata(isGET: true, mode: "cors", destination: "empty")
+        let problem = try #require(await browser.callback(query, metadata: fetched).problem)
+        #expect(problem == Problem(.loginExpired, detail: "Bitte noch einmal."))
+    }
+
+    @Test("Identity rule 27: without the store no code is spent; the login can be completed afterwards")
+    func storeDownSpendsNoCode() async throws {
+        for operation in [ScriptedStore.Operation.throttle, .mark] {
+            let gateway = try LoginEndpoints()
+            var browser = LoginBrowser(gateway)
+            _ = await browser.login()
+            gateway.store.fail(operation, .unavailable)
+            let query = try browser.returned()
+            let response = await browser.callback(query)
+            #expect(response.status == 503)
+            #expect(response.values(of: "Retry-After") == ["5"])
+            #expect(response.html?.contains("Sessions are not available") == true)
+            #expect(gateway.provider.redemptions.isEmpty)
+            #expect(browser.loginCookies.count == 1)
+            gateway.store.recover(operation)
+            #expect(await browser.callback(query).status == 303)
+            #expect(gateway.provider.redemptions.count == 1)
+        }
+    }
+
+    @Test("Before the metadata of the provider are known no code is spent; the login can be completed afterwards")
+    func notReady() async throws {
+        let gateway = try LoginEndpoints()
+        var browser = LoginBrowser(gateway)
+        _ = await browser.login()
+        gateway.provider.becomeReady(false)
+        let query = try browser.returned()
+        let response = await browser.callback(query)
+        #expect(response.status == 503)
+        #expect(response.values(of: "Retry-After") == ["5"])
+        #expect(gateway.lastLogin?.reason == "provider_not_ready")
+        #expect(gateway.provider.redemptions.isEmpty)
+        #expect(browser.loginCookies.count == 1)
+        // A browser without the login does not wait for the provider.
+        var other = LoginBrowser(gateway)
+        #expect(await other.callback(query).status == 400)
+        gateway.provider.becomeReady(true)
+        #expect(await browser.callback(query).status == 303)
+        #expect(gateway.provider.redemptions.count == 1)
+    }
+
+    @Test(
+        "Identity rule 27: if the store fails later, no session remains, the earlier one continues, and the cookie is removed"
+    )
+    func storeFailsLate() async throws {
+        for (operation, kind, status) in [
+            (ScriptedStore.Operation.create, SessionStoreError.Kind.unavailable, 503), (.create, .full, 503),
+        ] {
+            let gateway = try LoginEndpoints()
+            var browser = LoginBrowser(gateway)
+            _ = try await browser.signIn()
+            let earlier = browser.ticket
+            gateway.store.fail(operation, kind)
+            #expect(try await browser.signIn().status == status)
+            gateway.store.recover(operation)
+            #expect(browser.ticket == earlier && browser.loginCookies.isEmpty)
+            #expect(await gateway.whoAmI(earlier).status == 200)
+            #expect(gateway.store.count == 1)
+            #expect(gateway.lastLogin?.outcome == .storeError)
+            // With the new tokens the provider would end its own session, to which the earlier one belongs.
+            await gateway.endpoints.revocations.finish(within: .seconds(10))
+            #expect(!gateway.journal.all.contains { $0.hasPrefix("revoke") })
+        }
+    }
+
+    @Test("Identity rule 27: if the marks cannot be read after the session was created, it ends")
+    func marksUnreadable() async throws {
+        let gateway = try LoginEndpoints()
+        let store = gateway.store
+        gateway.provider.onRedeem { store.fail(.mark, .unavailable) }
+        var browser = LoginBrowser(gateway)
+        #expect(try await browser.signIn().status == 503)
+        #expect(browser.cookies.isEmpty)
+        #expect(gateway.store.count == 0)
+    }
+
+    @Test("Identity rule 10: failures are counted by address, with those of passwords; then no code is spent")
+    func throttled() async throws {
+        let gateway = try LoginEndpoints()
+        gateway.provider.failRedeem(ProviderError(.refused("invalid_grant"), in: .code))
+        var browser = LoginBrowser(gateway)
+        for _ in 0..<29 { #expect(try await browser.signIn().status == 502) }
+        // Two logins are in progress when the limit is reached.
+        _ = await browser.login()
+        let last = try browser.returned()
+        #expect(try await browser.signIn().status == 502)
+        gateway.provider.failRedeem(nil)
+        let response = await browser.callback(last)
+        #expect(response.status == 429)
+        #expect(response.values(of: "Retry-After") == ["600"])
+        #expect(gateway.provider.redemptions.count == 30)
+        #expect(gateway.lastLogin?.outcome == .throttled)
+        #expect(browser.loginCookies.count == 1)
+        #expect(await browser.login().status == 429)
+        var other = LoginBrowser(gateway, peer: "192.0.2.2")
+        #expect(try await other.signIn().status == 303)
+        #expect(await browser.callback(last, at: LoginFixture.now + .seconds(600)).status == 303)
+    }
+
+    @Test("Identity rule 10: failures with passwords count for logins too, and the reverse")
+    func sharedCount() async throws {
+        let gateway = try LoginEndpoints()
+        gateway.provider.failRedeem(ProviderError(.refused("invalid_grant"), in: .code))
+        var browser = LoginBrowser(gateway)
+        func enter(_ name: Int) async -> Int {
+            let body = Secret(#"{"email":"jo\#(name)@example.com","password":"canary-password"}"#)
+            return await gateway.endpoints.respond(
+                AccountRequest(
+                    endpoint: .signIn, contentType: "application/json", body: body, now: LoginFixture.now,
+                    origin: AuditContext(peer: browser.peer))
+            ).problem?.status ?? 0
+        }
+        for name in 0..<15 { #expect(await enter(name) == 401) }
+        for _ in 0..<15 { #expect(try await browser.signIn().status == 502) }
+        #expect(await enter(15) == 429)
+        #expect(await browser.login().status == 429)
+    }
+
+    @Test("An unavailable provider and callbacks without a login do not count as failures, and a success counts once")
+    func notCounted() async throws {
+        let gateway = try LoginEndpoints()
+        var browser = LoginBrowser(gateway)
+        gateway.provider.failRedeem(ProviderError(.unavailable, in: .code))
+        for _ in 0..<40 { #expect(try await browser.signIn().status == 503) }
+        gateway.provider.failRedeem(nil)
+        for _ in 0..<40 {
+            _ = await browser.callback("state=\(Base64URL.encode(LoginFixture.secrets(1).state))&code=a")
+        }
+        for _ in 0..<40 { #expect(try await browser.signIn().status == 303) }
+    }
+
+    @Test("All logins of an address are limited together, successful ones too")
+    func attempts() async throws {
+        let gateway = try LoginEndpoints()
+        var browser = LoginBrowser(gateway)
+        for _ in 0..<100 { #expect(try await browser.signIn().status == 303) }
+        #expect(await browser.login().status == 429)
+    }
+}

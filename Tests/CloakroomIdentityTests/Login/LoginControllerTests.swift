@@ -1,0 +1,244 @@
+import CloakroomCore
+import Testing
+
+@testable import CloakroomIdentity
+
+@Suite("GET of login below the accounts prefix")
+struct LoginControllerTests {
+    @Test("redirects to the default provider with a login cookie, and records that")
+    func begins() async throws {
+        let gateway = try LoginEndpoints(hasPartner: true)
+        var browser = LoginBrowser(gateway)
+        let response = await browser.login("returnTo=%2Fepisodes%3Fpage%3D2")
+        #expect(response.status == 303)
+        let state = Base64URL.encode(try #require(gateway.provider.secrets.first).state)
+        #expect(response.location == "https://id.example.com/authorize?state=\(state)")
+        #expect(response.values(of: "Referrer-Policy") == ["no-referrer"])
+        #expect(response.content == .none)
+        let cookies = response.values(of: "Set-Cookie")
+        #expect(cookies.count == 1)
+        #expect(cookies.allSatisfy { $0.hasSuffix("; Path=/; HttpOnly; Secure; SameSite=Lax; Max-Age=600") })
+        let login = try #require(LoginFixture.pending(browser.loginCookies))
+        #expect(login.returnTarget == "/episodes?page=2")
+        #expect(login.startedAt == LoginEndpoints.now)
+        #expect(login.replaces == nil && login.route == nil && login.subjectHash == nil && !login.isPersistent)
+        #expect(gateway.observer.all == [.loginBegan(identity: "company")])
+        #expect(gateway.journal.all.isEmpty)
+    }
+
+    @Test("Identity rule 1: every login has its own secrets, and reveals none but the state")
+    func everyLoginHasItsOwnSecrets() async throws {
+        let gateway = try LoginEndpoints()
+        var seen: Set<[UInt8]> = []
+        for _ in 0..<50 {
+            var browser = LoginBrowser(gateway)
+            let response = await browser.login()
+            let secrets = try #require(gateway.provider.secrets.last)
+            for value in [secrets.state, secrets.nonce, secrets.verifier] { #expect(seen.insert(value).inserted) }
+            let location = try #require(response.location)
+            #expect(!location.contains(Base64URL.encode(secrets.verifier)))
+        }
+    }
+
+    @Test(
+        "Identity rule 11: only a navigation begins a login; all else gets 403 and no cookie",
+        arguments: [
+            FetchMetadata(isGET: true, mode: "cors", destination: "empty", accept: "text/html"),
+            FetchMetadata(isGET: true, mode: "no-cors", destination: "image"),
+            FetchMetadata(isGET: true, mode: "navigate", destination: "iframe"),
+            FetchMetadata(isGET: true, mode: "navigate", destination: "frame"),
+            FetchMetadata(isGET: true, mode: "navigate", destination: "object"),
+            FetchMetadata(isGET: true, mode: "navigate", destination: "document", purpose: "prefetch"),
+            FetchMetadata(isGET: true, mode: "navigate", destination: "document", purpose: "prefetch;prerender"),
+            FetchMetadata(isGET: true, mode: "websocket", destination: "websocket"),
+            FetchMetadata(isGET: true, accept: "application/json"), FetchMetadata(isGET: true, accept: "*/*"),
+            FetchMetadata(isGET: true), FetchMetadata(isGET: false, mode: "navigate", destination: "document"),
+        ])
+    func xhrIsNeverRedirected(metadata: FetchMetadata) async throws {
+        let gateway = try LoginEndpoints()
+        var browser = LoginBrowser(gateway)
+        let response = await browser.login(metadata: metadata)
+        #expect(response.problem?.status == 403)
+        #expect(response.problem?.code == .crossSite)
+        #expect(response.location == nil)
+        #expect(response.values(of: "Set-Cookie").isEmpty)
+        #expect(response.values(of: "Vary") == [FetchMetadata.vary])
+        #expect(gateway.provider.secrets.isEmpty)
+        #expect(gateway.observer.all.isEmpty)
+    }
+
+    @Test("A browser without Fetch Metadata that accepts HTML begins a login")
+    func oldBrowser() async throws {
+        var browser = LoginBrowser(try LoginEndpoints())
+        let metadata = FetchMetadata(isGET: true, accept: "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8")
+        #expect(await browser.login(metadata: metadata).status == 303)
+    }
+
+    @Test("The identity is chosen by its name; each has a redirect URI of its own")
+    func identity() async throws {
+        let gateway = try LoginEndpoints(hasPartner: true)
+        var browser = LoginBrowser(gateway)
+        let response = await browser.login("identity=partner&unknown=1")
+        #expect(response.location?.hasPrefix("https://id.partner.example/authorize?") == true)
+        #expect(gateway.provider.secrets.isEmpty)
+        #expect(gateway.observer.all == [.loginBegan(identity: "partner")])
+    }
+
+    @Test(
+        "Unknown names and malformed queries get a page with 400, and no cookie",
+        arguments: [
+            "identity=other", "identity=", "identity=Company", "identity=api", "for=other", "for=", "for=INVOICE",
+            "identity=company&identity=company", "returnTo=/&returnTo=//evil.example", "returnTo=%", "returnTo=%zz",
+            "x=%FF", "x=1&x=2", "identity=company%00", "for=invoice%20", "x=\(String(repeating: "a", count: 4_096))",
+        ])
+    func malformed(query: String) async throws {
+        let gateway = try LoginEndpoints()
+        var browser = LoginBrowser(gateway)
+        let response = await browser.login(query)
+        #expect(response.status == 400)
+        #expect(response.html?.contains("The parameters of the sign-in are invalid.") == true)
+        #expect(response.values(of: "Set-Cookie").isEmpty)
+        #expect(gateway.provider.secrets.isEmpty)
+    }
+
+    @Test(
+        "Identity rule 8: the browser continues only at a route of the gateway",
+        arguments: [
+            ("%2Fepisodes", "/episodes"), ("%2Fepisodes%3Fa%3Db%26c", "/episodes?a=b&c"),
+            ("%2Fepis%256Fdes", "/episodes"),
+            ("", "/home"), ("%2F.%2Fepisodes", "/home"), ("%2Fnowhere", "/home"), ("%2F%2Fevil.example", "/home"),
+            ("%2F%5Cevil.example", "/home"),
+            ("%2F%255cevil.example", "/home"), ("%2F%09%2Fevil.example", "/home"), ("%2F%2509%2Fevil.example", "/home"),
+            ("https%3A%2F%2Fevil.example%2Fepisodes", "/home"), ("https%3Aevil.example", "/home"),
+            ("javascript%3Aalert(1)", "/home"), ("%5C%5Cevil.example", "/home"), ("%2F%0D%0ASet-Cookie%3Aa", "/home"),
+            ("%2Fepisodes%23%2F%2Fevil.example", "/home"), ("episodes", "/home"), ("%2Fauth%2Flogin", "/home"),
+            ("%2Fauth", "/home"), ("%2Fepisodes%3F\(String(repeating: "a", count: 400))", "/home"),
+            ("%2F%E2%80%A6", "/home"), ("%2F%00", "/home"),
+        ])
+    func returnToLeadsOnlyToRoutes(requested: String, target: String) async throws {
+        let gateway = try LoginEndpoints()
+        var browser = LoginBrowser(gateway)
+        #expect(try await browser.signIn("returnTo=\(requested)").location == target)
+    }
+
+    @Test("Identity rule 3: at the limit the oldest login makes way, unreadable cookies first; the new one never fails")
+    func oldestPendingLoginMakesWay() async throws {
+        let gateway = try LoginEndpoints()
+        var browser = LoginBrowser(gateway)
+        for second in 0..<5 { _ = await browser.login(at: LoginFixture.now + .seconds(Int64(second))) }
+        #expect(browser.loginCookies.count == 3)
+        browser.set(ReceivedCookie(name: "__Host-cloakroom-login-AAAAAAAA", value: Array("forged".utf8)))
+        browser.set(
+            ReceivedCookie(name: "__Host-cloakroom-login-BBBBBBBB", value: Array(repeating: 0x61, count: 4_000)))
+        let response = await browser.login(at: LoginFixture.now + .seconds(5))
+        #expect(response.status == 303)
+        #expect(browser.loginCookies.count == 3)
+        // The three latest can be completed, each in its tab.
+        for index in 3...5 {
+            let query = try browser.returned(login: index)
+            #expect(await browser.callback(query, at: LoginFixture.now + .seconds(6)).status == 303)
+        }
+        #expect(await browser.callback(try browser.returned(login: 2)).status == 400)
+    }
+
+    @Test(
+        "Identity rule 10: a failure of the provider has a page, no cookie, and an event",
+        arguments: [
+            (ProviderError.Kind.unavailable, 503, "unavailable"), (.failed(.invalidResponse), 502, "invalid_response"),
+            (.refused("invalid_scope"), 502, "invalid_scope"),
+            (.refused("canary-provider-text"), 502, "provider_error"),
+            (.misconfigured(.invalidClient), 502, "invalid_client"),
+        ])
+    func providerFails(kind: ProviderError.Kind, status: Int, reason: String) async throws {
+        let gateway = try LoginEndpoints()
+        gateway.provider.failLogin(ProviderError(kind, in: .push))
+        var browser = LoginBrowser(gateway)
+        let response = await browser.login("returnTo=%2Fepisodes")
+        #expect(response.status == status)
+        #expect(response.html?.contains("href=\"/home\"") == true)
+        #expect(response.values(of: "Set-Cookie").isEmpty)
+        #expect(response.values(of: "Retry-After") == (status == 503 ? ["5"] : []))
+        #expect(!response.everything.contains("canary"))
+        #expect(gateway.lastLogin?.reason == reason)
+        let misconfigured = gateway.observer.all.contains(.identityMisconfigured(.invalidClient, in: .push))
+        #expect(misconfigured == (kind == .misconfigured(.invalidClient)))
+        #expect(!"\(gateway.observer.all)".contains("canary"))
+    }
+
+    @Test("Identity rule 27: without the store no login begins, with and without a session")
+    func storeDown() async throws {
+        let gateway = try LoginEndpoints()
+        var browser = LoginBrowser(gateway)
+        gateway.store.fail(.throttle, .unavailable)
+        #expect(await browser.login().status == 503)
+        gateway.store.recover(.throttle)
+        _ = try await browser.signIn()
+        gateway.store.becomeRemote()
+        gateway.store.fail(.load, .unavailable)
+        let response = await browser.login()
+        #expect(response.status == 503)
+        #expect(response.values(of: "Retry-After") == ["5"])
+        #expect(response.values(of: "Set-Cookie").isEmpty)
+        #expect(gateway.lastLogin?.outcome == .storeError)
+        #expect(gateway.provider.secrets.count == 1)
+    }
+
+    @Test("The cookie names the session that the new one replaces")
+    func replaces() async throws {
+        let gateway = try LoginEndpoints(sameSite: .strict)
+        var browser = LoginBrowser(gateway)
+        _ = try await browser.signIn()
+        let ticket = try #require(browser.ticket)
+        guard case .active(let session) = gateway.store.lookup(ticket, now: LoginFixture.now, slides: false) else {
+            throw AccountControllerFixture.NoSession()
+        }
+        _ = await browser.login("persistent=1")
+        let login = try #require(LoginFixture.pending(browser.loginCookies))
+        #expect(login.replaces == session.key)
+        #expect(login.isPersistent)
+    }
+
+    @Test("Identity rule 24: for a route, the request has its requirement and the login the subject of the session")
+    func stepUp() async throws {
+        let gateway = try LoginEndpoints(hasPartner: true)
+        gateway.partner.state { $0.acr = "mfa" }
+        var browser = LoginBrowser(gateway)
+        #expect(await browser.login("identity=partner").status == 303)
+        let state = Base64URL.encode(try #require(gateway.partner.secrets.last).state)
+        #expect(await browser.callback("state=\(state)&code=a", name: "partner").status == 303)
+        // The provider of the session is the default then.
+        let response = await browser.login("for=invoice&returnTo=%2Finvoice")
+        #expect(response.location?.hasPrefix("https://id.partner.example/authorize?") == true)
+        #expect(gateway.partner.stepUps.last == .init(acr: ["mfa"], maxAge: .seconds(600)))
+        let login = try #require(LoginFixture.pending(browser.loginCookies))
+        #expect(login.route == "invoice")
+        #expect(login.subjectHash == PendingLogin.hash(ofIssuer: "https://id.partner.example", subject: "jo"))
+        // An ordinary login of the same browser begins at the first provider.
+        #expect(await browser.login().location?.hasPrefix("https://id.example.com/authorize?") == true)
+    }
+
+    @Test("A route without a requirement is an ordinary login, and so is one without a session, except for its check")
+    func stepUpWithoutSession() async throws {
+        let gateway = try LoginEndpoints()
+        var browser = LoginBrowser(gateway)
+        _ = await browser.login("for=r1")
+        #expect(gateway.provider.stepUps == [nil])
+        #expect(LoginFixture.pending(browser.loginCookies)?.route == nil)
+        var other = LoginBrowser(gateway)
+        _ = await other.login("for=invoice")
+        #expect(gateway.provider.stepUps.last == .init(acr: ["mfa"], maxAge: .seconds(600)))
+        let login = LoginFixture.pending(other.loginCookies)
+        #expect(login?.route == "invoice")
+        #expect(login?.subjectHash == nil)
+    }
+
+    @Test("Without providers there is no such endpoint")
+    func absent() async throws {
+        let subject = AccountControllerFixture()
+        for endpoint in [AccountEndpoint.login, .callback, .backChannel] {
+            let request = AccountRequest(
+                endpoint: endpoint, fetchMetadata: LoginEndpoints.navigation, now: LoginEndpoints.now)
+            #expect(await subject.endpoints.respond(request).problem?.status == 404)
+        }
+    }
+}

@@ -1,0 +1,183 @@
+import CloakroomCore
+import Testing
+import Tracing
+
+@testable import CloakroomIdentity
+
+/// The endpoints of a gateway where users sign in at scripted providers, and with a password.
+struct LoginEndpoints {
+    static let now = LoginFixture.now
+    static let navigation = FetchMetadata(isGET: true, mode: "navigate", destination: "document")
+
+    let journal = CallRecorder()
+    let store: ScriptedStore
+    let provider: ScriptedProvider
+    let partner: ScriptedProvider
+    /// Revokes the tokens of all providers.
+    let client: ScriptedClient
+    let observer = RecordingObserver()
+    let endpoints: AccountController
+
+    /// The keys of two secrets, the newest first.
+    static let hashes = AccountHasher(Upstreams.accountKey, older: [KeyedHash(key0: 5, key1: 6)])
+
+    /// - Parameters:
+    ///   - hasPartner: Whether there is a second provider.
+    ///   - store: That of another replica; `nil` creates one.
+    init(
+        sameSite: CookieConfiguration.SameSite = .lax, hasPartner: Bool = false, backChannel: Bool = true,
+        login: LoginConfiguration = LoginConfiguration(returnTo: "/home"), isThrottled: Bool = true,
+        persistence: CookieConfiguration.Persistence = .never, messages: [ProblemCode: String] = [:],
+        routes: [Route]? = nil, store: ScriptedStore? = nil, hashes: AccountHasher = Self.hashes,
+        tracer: (any Tracer)? = nil
+    ) throws {
+        self.store = store ?? ScriptedStore(journal)
+        client = ScriptedClient(journal, signIn: .failure(TokenClientError(.rejected, in: .signIn)))
+        provider = ScriptedProvider(backChannel: backChannel)
+        partner = ScriptedProvider("partner", issuer: "https://id.partner.example")
+        let providers = hasPartner ? [provider, partner] : [provider]
+        let cookie = CookieConfiguration(sameSite: sameSite, persistence: persistence)
+        let accounts = AccountsConfiguration(
+            messages: messages, isThrottled: isThrottled, publicURL: "https://app.example.com",
+            identities: providers.indices.map { .provider($0) }, login: login)
+        var configuration = GatewayConfiguration(
+            listeners: [], upstreams: [], routes: try routes ?? Self.routes(), accounts: accounts)
+        configuration.session = SessionConfiguration(cookie: cookie)
+        var upstream = UpstreamConfiguration(name: "api", targets: [])
+        upstream.claimHeaders = [ClaimHeader("X-Groups", claim: "groups", separator: UInt8(ascii: ","))]
+        configuration.upstreams = [upstream]
+        let clients = TokenClients(
+            signIn: (.unknown, client),
+            others: [provider.configuration.source: client, partner.configuration.source: client])
+        endpoints = AccountController(
+            store: self.store, clients: clients, observer: observer, session: configuration.session, accounts: accounts,
+            accounts: hashes,
+            logins: ProviderLogins(
+                providers, configuration, routes: RouteTable(configuration), sealing: KeyedSealing()),
+            tracer: tracer)
+    }
+
+    /// The route `invoice` requires the context `mfa`, and an authentication in the last 10 minutes.
+    static func routes() throws -> [Route] {
+        var routes = try ["/", "/home", "/episodes"].enumerated().map { index, path in
+            Route(name: "r\(index)", methods: ["GET"], pattern: try PathPattern(path), requiresAuthorization: true)
+        }
+        var invoice = Route(
+            name: "invoice", methods: ["GET"], pattern: try PathPattern("/invoice"), requiresAuthorization: true)
+        invoice.require = SessionRequirement(acr: ["mfa"], maxAge: .seconds(600))
+        routes.append(invoice)
+        return routes
+    }
+
+    /// Posts a logout token to the back-channel endpoint.
+    func postLogout(
+        _ body: String = "logout_token=a.b.c", name: String? = nil,
+        contentType: String? = "application/x-www-form-urlencoded", ticket: SessionTicket? = nil,
+        at now: Timestamp = now
+    ) async -> AccountResponse {
+        await endpoints.respond(
+            AccountRequest(
+                endpoint: .backChannel, name: name, ticket: ticket, contentType: contentType, body: Secret(body),
+                now: now, origin: AuditContext(peer: "198.51.100.1")))
+    }
+
+    func whoAmI(_ ticket: SessionTicket?, at now: Timestamp = now) async -> AccountResponse {
+        await endpoints.respond(AccountRequest(endpoint: .currentSession, ticket: ticket, now: now))
+    }
+
+    func signOut(_ ticket: SessionTicket?) async -> AccountResponse {
+        await endpoints.respond(AccountRequest(endpoint: .signOut, ticket: ticket, now: Self.now))
+    }
+
+    /// The last login event: outcome and reason.
+    var lastLogin: (outcome: AccountEvent.LoginOutcome, identity: String, reason: String?)? {
+        for case .login(let outcome, let identity, let reason, _, _) in observer.all.reversed() {
+            return (outcome, identity, reason)
+        }
+        return nil
+    }
+}
+
+/// A browser: keeps the cookies that it is sent, and sends those that it has.
+struct LoginBrowser {
+    let gateway: LoginEndpoints
+    var peer = "192.0.2.1"
+    private(set) var cookies: [String: String] = [:]
+
+    init(_ gateway: LoginEndpoints, peer: String = "192.0.2.1") {
+        self.gateway = gateway
+        self.peer = peer
+    }
+
+    /// The ticket of the session cookie.
+    var ticket: SessionTicket? {
+        cookies["__Host-cloakroom"].flatMap { SessionTicket(cookieValue: Array($0.utf8).span) }
+    }
+
+    var loginCookies: [ReceivedCookie] {
+        cookies.filter { $0.key.hasPrefix("__Host-cloakroom-login-") }
+            .map { ReceivedCookie(name: $0.key, value: Array($0.value.utf8)) }
+    }
+
+    mutating func set(_ cookie: ReceivedCookie) {
+        cookies[cookie.name] = String(decoding: cookie.value, as: UTF8.self)
+    }
+
+    /// Navigates to `login` below the accounts prefix.
+    mutating func login(
+        _ query: String = "", metadata: FetchMetadata = LoginEndpoints.navigation, at now: Timestamp = LoginFixture.now
+    ) async -> AccountResponse {
+        await send(.login, query, ticket: ticket, metadata, now)
+    }
+
+    /// Returns from a provider.
+    /// - Parameters:
+    ///   - name: The last path segment.
+    ///   - sendsTicket: Whether the session cookie comes along: a `Strict` one does not.
+    mutating func callback(
+        _ query: String, name: String? = nil, sendsTicket: Bool = true,
+        metadata: FetchMetadata = LoginEndpoints.navigation, at now: Timestamp = LoginFixture.now
+    ) async -> AccountResponse {
+        await send(.callback, query, name: name, ticket: sendsTicket ? ticket : nil, metadata, now)
+    }
+
+    /// Begins a login and returns with a code.
+    mutating func signIn(_ query: String = "", sendsTicket: Bool = true, at now: Timestamp = LoginFixture.now)
+        async throws
+        -> AccountResponse
+    {
+        #expect(await login(query, at: now).status == 303)
+        return await callback(try returned(), sendsTicket: sendsTicket, at: now)
+    }
+
+    /// The query with which the provider sends the browser back from the latest login, or the one with the given index.
+    func returned(_ rest: String = "code=canary-code", login index: Int? = nil) throws -> String {
+        let all = gateway.provider.secrets
+        let secrets = try #require(index.map { all[$0] } ?? all.last)
+        return "state=\(Base64URL.encode(secrets.state))&\(rest)"
+    }
+
+    private mutating func send(
+        _ endpoint: AccountEndpoint, _ query: String, name: String? = nil, ticket: SessionTicket?,
+        _ metadata: FetchMetadata, _ now: Timestamp
+    ) async -> AccountResponse {
+        let response = await gateway.endpoints.respond(
+            AccountRequest(
+                endpoint: endpoint, name: name, query: Array(query.utf8), loginCookies: loginCookies,
+                fetchMetadata: metadata, ticket: ticket, now: now, origin: AuditContext(peer: peer)))
+        receive(response)
+        return response
+    }
+
+    private mutating func receive(_ response: AccountResponse) {
+        for line in response.values(of: "Set-Cookie") {
+            let cookie = LoginFixture.received(line)
+            cookies[cookie.name] = line.hasSuffix("Max-Age=0") ? nil : String(decoding: cookie.value, as: UTF8.self)
+        }
+    }
+}
+
+extension AccountResponse {
+    /// The target of a redirect.
+    var location: String? { values(of: "Location").first }
+}

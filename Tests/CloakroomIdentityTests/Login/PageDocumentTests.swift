@@ -1,0 +1,45 @@
+import CloakroomCore
+import Crypto
+import Foundation
+import Testing
+
+@testable import CloakroomIdentity
+
+@Suite("A document of the gateway")
+struct PageDocumentTests {
+    private func policy(_ forms: PageDocument.Forms) -> String {
+        PageDocument.fields(forms: forms, referrerPolicy: "no-referrer")
+            .first { $0.name == "Content-Security-Policy" }?.value ?? ""
+    }
+
+    @Test("permits its own style by its hash, forms to the gateway where it has one, and nothing else")
+    func policy() throws {
+        let html = String(decoding: PageDocument(title: "t", main: "").bytes, as: UTF8.self)
+        let start = try #require(html.range(of: "<style>")?.upperBound)
+        let end = try #require(html.range(of: "</style>")?.lowerBound)
+        let hash = Data(SHA256.hash(data: Data(html[start..<end].utf8))).base64EncodedString()
+        #expect(
+            policy(.gateway)
+                == "default-src 'none'; style-src 'sha256-\(hash)'; base-uri 'none'; form-action 'self';"
+                + " frame-ancestors 'none'")
+        #expect(policy(.none).contains("form-action 'none'"))
+        for word in ["url(", "@import", "http:", "https:", "<"] { #expect(!html[start..<end].contains(word)) }
+    }
+
+    @Test("is not to be interpreted as another type, nor indexed")
+    func fields() {
+        let fields = PageDocument.fields(forms: .none, referrerPolicy: "no-referrer")
+        #expect(fields.contains(AccountResponse.Field("X-Content-Type-Options", "nosniff")))
+        #expect(fields.contains(AccountResponse.Field("Referrer-Policy", "no-referrer")))
+        let html = String(decoding: PageDocument(title: "<t>", main: "m").bytes, as: UTF8.self)
+        #expect(html.contains("<meta name=\"robots\" content=\"noindex\">"))
+        #expect(html.contains("<title>&lt;t&gt;</title>"))
+    }
+
+    @Test("escapes every character that could end a text or a quoted attribute")
+    func escaping() {
+        #expect(
+            PageDocument.escaped("<a href=\"x\">'&'</a>") == "&lt;a href=&quot;x&quot;&gt;&#39;&amp;&#39;&lt;/a&gt;")
+        #expect(PageDocument.escaped("Zoë e\u{301} 🔑") == "Zoë e\u{301} 🔑")
+    }
+}

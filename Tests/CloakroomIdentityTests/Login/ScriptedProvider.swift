@@ -1,0 +1,130 @@
+import CloakroomCore
+import Synchronization
+
+@testable import CloakroomIdentity
+
+/// A provider with scripted responses, which also records what it is asked.
+final class ScriptedProvider: LoginProvider {
+    /// A code that was sent to the provider.
+    struct Redemption: Sendable, Equatable {
+        var code: Secret
+        var login: PendingLogin
+        var redirectURI: String
+        var needsAuthenticationTime: Bool
+        var now: Timestamp
+    }
+
+    private struct State {
+        var secrets: [LoginSecrets] = []
+        var stepUps: [AuthorizationRequest.StepUp?] = []
+        var redemptions: [Redemption] = []
+        var tokens: [[UInt8]] = []
+        var loginError: ProviderError?
+        var isReady = true
+        var redeemError: ProviderError?
+        var stated: SessionProvenance
+        var endsBy: Timestamp?
+        var onRedeem: (@Sendable () async -> Void)?
+        var logout: Result<LogoutToken, LogoutTokenError> = .failure(.unavailable)
+        var announcesIssuer = false
+        var endSessionURL: String?
+    }
+
+    let configuration: IdentityConfiguration
+    private let state: Mutex<State>
+
+    init(_ name: String = "company", issuer: String = LoginFixture.issuer, backChannel: Bool = true) {
+        configuration = IdentityConfiguration(
+            name: name, issuer: issuer,
+            client: IdentityClientConfiguration(
+                id: "cloakroom", authentication: .basic(Secret("canary-client-secret"))),
+            backChannel: IdentityConfiguration.BackChannel(isEnabled: backChannel))
+        state = Mutex(
+            State(
+                stated: SessionProvenance(
+                    identity: name, issuer: issuer, subject: "jo", providerSession: "sid-1",
+                    nonceHash: [], claims: Array(#"{"sub":"jo","groups":["staff"]}"#.utf8),
+                    idToken: Secret("canary-id-token"))))
+    }
+
+    // MARK: - What it is asked
+
+    /// The secrets of the logins that began, in their order.
+    var secrets: [LoginSecrets] { state.withLock { $0.secrets } }
+    var stepUps: [AuthorizationRequest.StepUp?] { state.withLock { $0.stepUps } }
+    var redemptions: [Redemption] { state.withLock { $0.redemptions } }
+    /// The logout tokens that it verified.
+    var tokens: [[UInt8]] { state.withLock { $0.tokens } }
+
+    // MARK: - What it responds
+
+    func failLogin(_ error: ProviderError?) { state.withLock { $0.loginError = error } }
+    func becomeReady(_ isReady: Bool) { state.withLock { $0.isReady = isReady } }
+    func failRedeem(_ error: ProviderError?) { state.withLock { $0.redeemError = error } }
+    func onRedeem(_ body: (@Sendable () async -> Void)?) { state.withLock { $0.onRedeem = body } }
+    func end(by time: Timestamp?) { state.withLock { $0.endsBy = time } }
+    func announceIssuer() { state.withLock { $0.announcesIssuer = true } }
+    func endSession(at url: String?) { state.withLock { $0.endSessionURL = url } }
+    func state(_ change: (inout SessionProvenance) -> Void) { state.withLock { change(&$0.stated) } }
+    func logout(_ result: Result<LogoutToken, LogoutTokenError>) { state.withLock { $0.logout = result } }
+
+    /// Accepts every logout token as one about the given sessions.
+    func logout(_ target: LogoutToken.Target, id: String = "jti-1", at time: Timestamp = LoginFixture.now) {
+        // `iat` has whole seconds.
+        let issuedAt = Timestamp(seconds: time.milliseconds / 1_000)
+        logout(
+            .success(
+                LogoutToken(
+                    target: target, issuer: configuration.issuer, id: id, issuedAt: issuedAt,
+                    replayableUntil: issuedAt + .seconds(121))))
+    }
+
+    // MARK: - LoginProvider
+
+    func prepare() async throws(ProviderError) {
+        if !state.withLock({ $0.isReady }) { throw ProviderError(.unavailable, in: .discovery) }
+    }
+
+    var announcesIssuer: Bool { state.withLock { $0.announcesIssuer } }
+
+    func authorizationURL(
+        _ secrets: LoginSecrets, redirectURI: String, stepUp: AuthorizationRequest.StepUp?, traceparent: String?
+    ) async throws(ProviderError) -> String {
+        let error = state.withLock { state in
+            state.secrets.append(secrets)
+            state.stepUps.append(stepUp)
+            return state.loginError
+        }
+        if let error { throw error }
+        return "\(configuration.issuer)/authorize?state=\(Base64URL.encode(secrets.state))"
+    }
+
+    func redeem(
+        code: Secret, login: PendingLogin, redirectURI: String, needsAuthenticationTime: Bool, traceparent: String?,
+        now: Timestamp
+    ) async throws(ProviderError) -> ProviderSignIn {
+        let (error, stated, endsBy, onRedeem, number) = state.withLock { state in
+            state.redemptions.append(
+                Redemption(
+                    code: code, login: login, redirectURI: redirectURI,
+                    needsAuthenticationTime: needsAuthenticationTime, now: now))
+            return (state.redeemError, state.stated, state.endsBy, state.onRedeem, state.redemptions.count)
+        }
+        await onRedeem?()
+        if let error { throw error }
+        return ProviderSignIn(
+            tokens: TokenSet(
+                authorization: Secret("Bearer canary-access-\(number)"),
+                refreshToken: Secret("canary-refresh-\(number)"), obtainedAt: now),
+            provenance: stated, user: UserProfile(json: Array("{}".utf8), account: stated.account), endsBy: endsBy)
+    }
+
+    func verifyLogoutToken(_ token: [UInt8], now: Timestamp) async throws(LogoutTokenError) -> LogoutToken {
+        try state.withLock { state in
+            state.tokens.append(token)
+            return state.logout
+        }.get()
+    }
+
+    func endSessionURL(_ provenance: SessionProvenance) -> String? { state.withLock { $0.endSessionURL } }
+}

@@ -1,0 +1,100 @@
+import CloakroomCore
+import Testing
+
+@testable import CloakroomIdentity
+
+@Suite("A login for a route that requires a certain authentication")
+struct StepUpTests {
+    /// A gateway and a browser with a session.
+    private func signedIn(sameSite: CookieConfiguration.SameSite = .lax) async throws -> (LoginEndpoints, LoginBrowser)
+    {
+        let gateway = try LoginEndpoints(sameSite: sameSite)
+        var browser = LoginBrowser(gateway)
+        _ = try await browser.signIn()
+        return (gateway, browser)
+    }
+
+    @Test("replaces the session if the user authenticated as required")
+    func succeeds() async throws {
+        for sameSite in [CookieConfiguration.SameSite.lax, .strict] {
+            let (gateway, first) = try await signedIn(sameSite: sameSite)
+            var browser = first
+            let earlier = browser.ticket
+            gateway.provider.state {
+                $0.acr = "mfa"
+                $0.authenticatedAt = LoginFixture.now - .seconds(5)
+            }
+            let response = try await browser.signIn("for=invoice&returnTo=%2Finvoice", sendsTicket: sameSite == .lax)
+            #expect(response.status == (sameSite == .lax ? 303 : 200))
+            #expect(gateway.provider.redemptions.last?.needsAuthenticationTime == true)
+            #expect(await gateway.whoAmI(browser.ticket).status == 200)
+            #expect(await gateway.whoAmI(earlier).problem?.reason == .revoked)
+            #expect(gateway.store.count == 1)
+        }
+    }
+
+    @Test(
+        "Identity rule 24: a provider that ignores the requirement is detected, and the session stays as it is",
+        arguments: [
+            (nil, 0), ("pwd", 0), ("MFA", 0), ("mfa ", 0), ("", 0), ("mfa", nil), ("mfa", -631), ("mfa", 31),
+        ] as [(String?, Int64?)])
+    func providerThatIgnoresAcrIsCaught(acr: String?, authenticated: Int64?) async throws {
+        let (gateway, first) = try await signedIn()
+        var browser = first
+        let earlier = browser.ticket
+        gateway.provider.state {
+            $0.acr = acr
+            $0.authenticatedAt = authenticated.map { LoginFixture.now + .seconds($0) }
+        }
+        let response = try await browser.signIn("for=invoice&returnTo=%2Finvoice")
+        #expect(response.status == 403)
+        #expect(response.html?.contains("You were not signed in as this requires.") == true)
+        #expect(gateway.lastLogin?.outcome == .stepUpFailed)
+        #expect(gateway.lastLogin?.reason == "step_up")
+        #expect(browser.ticket == earlier && browser.loginCookies.isEmpty)
+        #expect(await gateway.whoAmI(earlier).status == 200)
+        #expect(gateway.store.count == 1)
+        // With these tokens the provider would end its own session, to which the one here belongs.
+        #expect(!gateway.journal.all.contains { $0.hasPrefix("revoke") })
+    }
+
+    @Test("Identity rule 24: another user than that of the session is rejected")
+    func otherUser() async throws {
+        let (gateway, first) = try await signedIn()
+        var browser = first
+        let earlier = browser.ticket
+        gateway.provider.state {
+            $0.acr = "mfa"
+            $0.authenticatedAt = LoginFixture.now
+            $0.subject = "al"
+        }
+        #expect(try await browser.signIn("for=invoice").status == 403)
+        #expect(gateway.lastLogin?.reason == "other_user")
+        #expect(browser.ticket == earlier)
+        #expect(await gateway.whoAmI(earlier).status == 200)
+    }
+
+    @Test("Without a session the requirement is checked too, and no session is created if it is not met")
+    func withoutSession() async throws {
+        let gateway = try LoginEndpoints()
+        var browser = LoginBrowser(gateway)
+        #expect(try await browser.signIn("for=invoice").status == 403)
+        #expect(browser.ticket == nil && gateway.store.count == 0)
+        gateway.provider.state {
+            $0.acr = "mfa"
+            $0.authenticatedAt = LoginFixture.now
+        }
+        #expect(try await browser.signIn("for=invoice").status == 303)
+    }
+
+    @Test("A requirement that a reload has removed while the user was at the provider rejects the login")
+    func routeRemoved() async throws {
+        let (before, after) = (try LoginEndpoints(), try LoginEndpoints(routes: []))
+        var browser = LoginBrowser(before)
+        _ = await browser.login("for=invoice")
+        var later = LoginBrowser(after)
+        for cookie in browser.loginCookies { later.set(cookie) }
+        #expect(await later.callback(try browser.returned()).status == 403)
+        #expect(after.provider.redemptions.isEmpty)
+    }
+}

@@ -1,0 +1,117 @@
+import CloakroomCore
+import TestSupport
+import Testing
+
+@testable import CloakroomIdentity
+
+@Suite("The URL of a login", .timeLimit(.minutes(3)))
+struct AuthorizationURLTests {
+    private static let pushEndpoint = ("pushed_authorization_request_endpoint", #""ISSUER/par""# as String?)
+    private static let pushed = ScriptedServer.json(
+        #"{"request_uri":"urn:example:1","expires_in":60}"#, status: "201 Created")
+
+    @Test("has the parameters of the request, at the endpoint of the metadata")
+    func plain() async throws {
+        try await ProviderFixture.run { configuration in
+            configuration.parameters = [.init("prompt", "consent")]
+        } body: { fixture in
+            let url = try await fixture.authorizationURL(
+                stepUp: .init(acr: ["urn:example:mfa"], maxAge: .seconds(600)))
+            #expect(url.hasPrefix(fixture.issuer + "/authorize?"))
+            let form = url.form
+            #expect(form["client_id"] == "cloakroom")
+            #expect(form["redirect_uri"] == ProviderFixture.redirectURI)
+            #expect(form["code_challenge"] == fixture.secrets.challenge)
+            #expect(form["nonce"] == fixture.login.nonceText)
+            #expect(form["acr_values"] == "urn:example:mfa")
+            #expect(form["max_age"] == "600")
+            #expect(form["prompt"] == "consent")
+        }
+    }
+
+    @Test("RFC 9126: has only the reference of a request that was pushed with the client's authentication")
+    func pushed() async throws {
+        try await ProviderFixture.run(metadata: [Self.pushEndpoint]) { server, _ in
+            server.respond(to: "POST /par", with: Self.pushed)
+        } body: { fixture in
+            let url = try await fixture.authorizationURL()
+            #expect(url.form == ["client_id": "cloakroom", "request_uri": "urn:example:1"])
+            let request = try #require(fixture.requests("POST /par").first)
+            #expect(request.field("Authorization") == "Basic Y2xvYWtyb29tOmNhbmFyeS1jbGllbnQtc2VjcmV0")
+            #expect(request.form["code_challenge"] == fixture.secrets.challenge)
+            #expect(request.form["client_id"] == "cloakroom")
+        }
+    }
+
+    @Test("Pushed requests that a frozen provider holds are bounded; further logins fail at once")
+    func boundedPushes() async throws {
+        try await ProviderFixture.run(metadata: [Self.pushEndpoint], timeout: .seconds(2)) { server, _ in
+            server.handle("POST /par", [.silence])
+        } body: { fixture in
+            let extra = 8
+            let failures = await withTaskGroup(of: Bool.self) { group in
+                for _ in 0..<OpenIDProvider.maxPushes + extra {
+                    group.addTask { (try? await fixture.authorizationURL()) == nil }
+                }
+                return await group.reduce(into: 0) { $0 += $1 ? 1 : 0 }
+            }
+            #expect(failures == OpenIDProvider.maxPushes + extra)
+            #expect(fixture.requests("POST /par").count <= OpenIDProvider.maxPushes)
+            fixture.server.respond(to: "POST /par", with: Self.pushed)
+            let url = try await fixture.authorizationURL()
+            #expect(url.form["request_uri"] == "urn:example:1")
+        }
+    }
+
+    @Test("A pushed request with a secret in the form has no parameter twice")
+    func pushedWithPost() async throws {
+        try await ProviderFixture.run(
+            change: { $0.client.authentication = .post(Secret("a b+c")) }, metadata: [Self.pushEndpoint]
+        ) { server, _ in
+            server.respond(to: "POST /par", with: Self.pushed)
+        } body: { fixture in
+            _ = try await fixture.authorizationURL()
+            let request = try #require(fixture.requests("POST /par").first)
+            #expect(request.field("Authorization") == nil)
+            #expect(request.form["client_id"] == "cloakroom")
+            #expect(request.form["client_secret"] == "a b+c")
+        }
+    }
+
+    @Test("`never` pushes nothing; `always` fails without the endpoint")
+    func configured() async throws {
+        try await ProviderFixture.run(change: { $0.pushed = .never }, metadata: [Self.pushEndpoint]) { fixture in
+            let url = try await fixture.authorizationURL()
+            #expect(url.form["nonce"] != nil)
+            #expect(fixture.requests("POST /par").isEmpty)
+        }
+        try await ProviderFixture.run(change: { $0.pushed = .always }) { fixture in
+            await #expect(throws: ProviderError(.misconfigured(.notFound), in: .push)) {
+                try await fixture.authorizationURL()
+            }
+        }
+    }
+
+    @Test(
+        "A push that fails is no URL, and never falls back to a request in the URL",
+        arguments: [
+            (ScriptedServer.json(#"{"error":"invalid_client"}"#, status: "401 No"), .misconfigured(.invalidClient)),
+            (ScriptedServer.json(#"{"error":"invalid_request"}"#, status: "400 Bad"), .misconfigured(.invalidRequest)),
+            (ScriptedServer.json(#"{"error":"unknown_code"}"#, status: "400 Bad"), .refused("unknown_code")),
+            (ScriptedServer.json(#"{"error":"Call 555-1"}"#, status: "400 Bad"), .refused("other")),
+            (ScriptedServer.json("", status: "413 Too Large"), .misconfigured(.requestRejected)),
+            (ScriptedServer.json("", status: "429 Slow"), .unavailable),
+            (ScriptedServer.json("", status: "503 Away"), .unavailable),
+            (ScriptedServer.json("{}", status: "201 Created"), .failed(.invalidResponse)),
+            (ScriptedServer.json(#"{"request_uri":"a b","expires_in":60}"#), .failed(.invalidResponse)),
+            ("HTTP/1.1 302 Found\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n", .failed(.invalidResponse)),
+            ("garbage\r\n\r\n", .failed(.invalidResponse)), ("", .unavailable),
+        ] as [(String, ProviderError.Kind)])
+    func failedPush(response: String, kind: ProviderError.Kind) async throws {
+        try await ProviderFixture.run(metadata: [Self.pushEndpoint]) { server, _ in
+            server.respond(to: "POST /par", with: response)
+        } body: { fixture in
+            await #expect(throws: ProviderError(kind, in: .push)) { try await fixture.authorizationURL() }
+        }
+    }
+}

@@ -1,0 +1,274 @@
+import CloakroomCore
+import Foundation
+import TestSupport
+import Testing
+
+@testable import CloakroomIdentity
+
+/// Rules 6 and 16 of the design of identities, with a server.
+@Suite("The exchange of a code", .timeLimit(.minutes(3)))
+struct CodeRedemptionTests {
+    @Test("sends the code with the verifier and the redirect URI, and returns what the provider states")
+    func success() async throws {
+        try await ProviderFixture.run { fixture in
+            let token = try fixture.idToken([
+                ("sid", #""s-1""#), ("auth_time", "1799999990.5"), ("acr", #""mfa""#), ("email", #""jo@example.com""#),
+                ("groups", #"["a","b"]"#), ("secret_claim", "1"),
+            ])
+            fixture.server.respond(
+                to: "POST /token",
+                with: ProviderFixture.tokens([("id_token", token), ("refresh_expires_in", "1800")]))
+            let result = try await fixture.redeem()
+            let form = try #require(fixture.tokenRequests.first).form
+            #expect(
+                form == [
+                    "grant_type": "authorization_code", "code": "canary-code",
+                    "redirect_uri": ProviderFixture.redirectURI,
+                    "code_verifier": String(decoding: fixture.login.verifierText.bytes, as: UTF8.self),
+                ])
+            #expect(
+                fixture.tokenRequests.first?.field("Authorization")
+                    == "Basic Y2xvYWtyb29tOmNhbmFyeS1jbGllbnQtc2VjcmV0")
+            #expect(result.tokens.authorization == Secret("Bearer \(ProviderFixture.accessToken)"))
+            #expect(result.tokens.refreshToken == Secret(ProviderFixture.refreshToken))
+            #expect(result.tokens.accessTokenExpiresAt == ProviderFixture.start + .seconds(300))
+            #expect(result.endsBy == ProviderFixture.start + .seconds(1_800))
+            let provenance = result.provenance
+            #expect(provenance.identity == "company")
+            #expect(provenance.issuer == fixture.issuer)
+            #expect(provenance.subject == "jo")
+            #expect(provenance.providerSession == "s-1")
+            #expect(provenance.authenticatedAt == Timestamp(milliseconds: 1_799_999_990_500))
+            #expect(provenance.acr == "mfa")
+            #expect(provenance.nonceHash == IDTokenRules.hash(Array(fixture.login.nonceText.utf8)))
+            #expect(
+                String(decoding: provenance.claims, as: UTF8.self)
+                    == #"{"name":"Jo","email":"jo@example.com","groups":["a","b"]}"#)
+            #expect(provenance.idToken?.bytes == Array(token.utf8.dropFirst().dropLast()))
+            #expect(result.user.account == AccountName(issuer: fixture.issuer, subject: "jo"))
+            #expect(result.user.json == Array("{}".utf8))
+        }
+    }
+
+    @Test("Client authentication in the form and by assertion replaces the field")
+    func authentication() async throws {
+        try await ProviderFixture.run(change: { $0.client.authentication = .post(Secret("a b+c")) }) { fixture in
+            _ = await fixture.rejection(of: ProviderFixture.tokens())
+            let request = try #require(fixture.tokenRequests.first)
+            #expect(request.field("Authorization") == nil)
+            #expect(request.form["client_id"] == "cloakroom")
+            #expect(request.form["client_secret"] == "a b+c")
+        }
+    }
+
+    @Test("RFC 6749 §2.3.1: id and secret are form-encoded before they become Basic credentials")
+    func encodedCredentials() async throws {
+        try await ProviderFixture.run { configuration in
+            configuration.client = IdentityClientConfiguration(
+                id: "app:one", authentication: .basic(Secret("p+w %")))
+        } body: { fixture in
+            _ = await fixture.rejection(of: ProviderFixture.tokens())
+            let expected = Data("app%3Aone:p%2Bw+%25".utf8).base64EncodedString()
+            #expect(fixture.tokenRequests.first?.field("Authorization") == "Basic \(expected)")
+        }
+    }
+
+    @Test("The ID token is not kept without a hint for the provider's logout", arguments: [true, false])
+    func noHint(isLogoutEnabled: Bool) async throws {
+        try await ProviderFixture.run(
+            change: { $0.logout = .init(isEnabled: isLogoutEnabled, sendsHint: !isLogoutEnabled) }
+        ) { fixture in
+            fixture.server.respond(
+                to: "POST /token", with: ProviderFixture.tokens([("id_token", try fixture.idToken())]))
+            #expect(try await fixture.redeem().provenance.idToken == nil)
+        }
+    }
+
+    @Test(
+        "The code is sent once, also if the connection breaks, and on a connection of its own",
+        arguments: [ScriptedServer.Act.close, .reset, .bytesThenClose("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{")])
+    func once(act: ScriptedServer.Act) async throws {
+        try await ProviderFixture.run { fixture in
+            fixture.server.handle("POST /token", [act, .bytesThenClose(ProviderFixture.tokens())])
+            let before = fixture.server.connectionCount
+            await #expect(throws: ProviderError.self) { try await fixture.redeem() }
+            #expect(fixture.tokenRequests.count == 1)
+            #expect(fixture.server.connectionCount == before + 1)
+        }
+    }
+
+    @Test("A response that never arrives, or too slowly, ends with the time limit")
+    func slow() async throws {
+        for act in [
+            ScriptedServer.Act.silence, .bytes("HTTP/1.1 200 OK\r\nContent-Le"),
+            .bytes("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"),
+        ] {
+            try await ProviderFixture.run(timeout: .milliseconds(400)) { fixture in
+                fixture.server.handle("POST /token", [act])
+                let start = ContinuousClock.now
+                await #expect(throws: ProviderError(.unavailable, in: .code)) { try await fixture.redeem() }
+                #expect(ContinuousClock.now - start < .seconds(5))
+                #expect(fixture.tokenRequests.count == 1)
+            }
+        }
+    }
+
+    @Test(
+        "A response without tokens is an error by its status and its code",
+        arguments: [
+            (ScriptedServer.json(#"{"error":"invalid_grant"}"#, status: "400 Bad"), .refused("invalid_grant")),
+            (ScriptedServer.json(#"{"error":"invalid_client"}"#, status: "401 No"), .misconfigured(.invalidClient)),
+            (
+                ScriptedServer.json(#"{"error":"unauthorized_client"}"#, status: "400 Bad"),
+                .misconfigured(.unauthorizedClient)
+            ),
+            (ScriptedServer.json("", status: "400 Bad"), .misconfigured(.requestRejected)),
+            (ScriptedServer.json("", status: "403 No"), .misconfigured(.forbidden)),
+            (ScriptedServer.json("", status: "404 No"), .misconfigured(.notFound)),
+            (ScriptedServer.json("", status: "429 Slow"), .unavailable),
+            (ScriptedServer.json("", status: "500 Error"), .unavailable),
+            (
+                "HTTP/1.1 307 Moved\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n",
+                .failed(.invalidResponse)
+            ),
+            (ScriptedServer.json("<html>"), .failed(.invalidResponse)),
+            (ScriptedServer.json("{}"), .failed(.invalidResponse)),
+            (ScriptedServer.json(String(repeating: " ", count: 65_537)), .failed(.invalidResponse)),
+            (ProviderFixture.tokens([("token_type", #""DPoP""#)]), .failed(.invalidResponse)),
+            (ProviderFixture.tokens([("token_type", nil)]), .failed(.invalidResponse)),
+            (ProviderFixture.tokens([("access_token", #""a b""#)]), .failed(.invalidResponse)),
+            (ProviderFixture.tokens([("access_token", nil)]), .failed(.invalidResponse)),
+            (ProviderFixture.tokens([("id_token", "5")]), .failed(.invalidResponse)),
+            (ProviderFixture.tokens(), .failed(.noIDToken)),
+            (ProviderFixture.tokens([("id_token", #""a.b""#)]), .failed(.token(.notCompact))),
+        ] as [(String, ProviderError.Kind)])
+    func rejected(response: String, kind: ProviderError.Kind) async throws {
+        try await ProviderFixture.run { fixture in
+            #expect(await fixture.rejection(of: response) == ProviderError(kind, in: .code))
+            #expect(fixture.tokenRequests.count == 1)
+            #expect(fixture.requests("POST /elsewhere").isEmpty)
+        }
+    }
+
+    @Test(
+        "Each claim of the ID token that is wrong fails the login",
+        arguments: [
+            ("iss", #""https://evil.example.com""#, .wrongIssuer), ("aud", "[]", .wrongAudience),
+            ("aud", #""other""#, .wrongAudience), ("azp", #""other""#, .wrongAuthorizedParty),
+            ("sub", #""""#, .invalidSubject), ("sub", nil, .invalidSubject), ("exp", "1799999000", .expired),
+            ("iat", "1799999000", .issuedTooEarly), ("iat", "1800000900", .issuedInFuture),
+            ("nonce", #""other""#, .wrongNonce), ("nonce", nil, .wrongNonce),
+            ("at_hash", #""AAAAAAAAAAAAAAAAAAAAAA""#, .wrongAccessTokenHash),
+            ("events", #"{"http://schemas.openid.net/event/backchannel-logout":{}}"#, .wrongType),
+        ] as [(String, String?, TokenRejection)])
+    func wrongClaims(name: String, value: String?, rejection: TokenRejection) async throws {
+        try await ProviderFixture.run { fixture in
+            let response = ProviderFixture.tokens([("id_token", try fixture.idToken([(name, value)]))])
+            #expect(await fixture.rejection(of: response) == ProviderError(.failed(.token(rejection)), in: .code))
+            #expect(fixture.events.contains(.rejected(.token(rejection), in: .code)))
+        }
+    }
+
+    @Test("auth_time is required where max_age was requested")
+    func authenticationTime() async throws {
+        try await ProviderFixture.run { fixture in
+            let response = ProviderFixture.tokens([("id_token", try fixture.idToken())])
+            let error = await fixture.rejection(of: response, needsAuthenticationTime: true)
+            #expect(error?.kind == .failed(.token(.missingAuthenticationTime)))
+            #expect(await fixture.rejection(of: response) == nil)
+        }
+    }
+
+    @Test("A forged signature fails the login, and no algorithm can be chosen that is not configured")
+    func forged() async throws {
+        try await ProviderFixture.run { fixture in
+            let forged = ProviderFixture.tokens([
+                ("id_token", try fixture.idToken(key: try ScriptedKey(.es256)))
+            ])
+            #expect(await fixture.rejection(of: forged)?.kind == .failed(.token(.invalidSignature)))
+            let payload = Base64URL.encode(fixture.claims().payload)
+            let none = Base64URL.encode(Array(#"{"alg":"none"}"#.utf8)) + ".\(payload)."
+            #expect(
+                await fixture.rejection(of: ProviderFixture.tokens([("id_token", "\"\(none)\"")]))?.kind
+                    == .failed(.token(.algorithmNotAllowed)))
+        }
+    }
+
+    @Test("Tokens of a login that fails afterwards are not revoked: a provider could end an earlier session with them")
+    func notRevoked() async throws {
+        try await ProviderFixture.run { fixture in
+            #expect(await fixture.rejection(of: ProviderFixture.tokens())?.kind == .failed(.noIDToken))
+            #expect(fixture.requests("POST /revoke").isEmpty)
+        }
+    }
+
+    @Test(
+        "A lifetime of the session at the provider is optional, and 0 is none", arguments: ["0", "-1", #""x""#, "null"])
+    func endsBy(value: String) async throws {
+        try await ProviderFixture.run { fixture in
+            fixture.server.respond(
+                to: "POST /token",
+                with: ProviderFixture.tokens([("id_token", try fixture.idToken()), ("refresh_expires_in", value)]))
+            #expect(try await fixture.redeem().endsBy == nil)
+        }
+    }
+
+    // MARK: - Claims
+
+    @Test("Kept claims that are larger than the limit fail the login")
+    func claimsTooLarge() async throws {
+        try await ProviderFixture.run(change: { $0.keep = .init(claims: ["name"], bytes: 20) }) { fixture in
+            let exact = try fixture.idToken([("name", "\"\(String(repeating: "a", count: 9))\"")])
+            #expect(await fixture.rejection(of: ProviderFixture.tokens([("id_token", exact)])) == nil)
+            let large = try fixture.idToken([("name", "\"\(String(repeating: "a", count: 10))\"")])
+            #expect(
+                await fixture.rejection(of: ProviderFixture.tokens([("id_token", large)]))
+                    == ProviderError(.failed(.claimsTooLarge), in: .code))
+        }
+    }
+
+    @Test("Claims that contain a token fail the login: claims are sent to clients, tokens are not")
+    func claimsWithToken() async throws {
+        try await ProviderFixture.run { fixture in
+            let token = try fixture.idToken([("name", "\"x \(ProviderFixture.refreshToken)\"")])
+            #expect(
+                await fixture.rejection(of: ProviderFixture.tokens([("id_token", token)]))?.kind
+                    == .failed(.invalidResponse))
+        }
+    }
+
+    @Test("The user's data come from userinfo if configured, with the access token")
+    func userInfo() async throws {
+        try await ProviderFixture.run(change: { $0.userSource = .userInfo }) { fixture in
+            fixture.server.respond(
+                to: "POST /token", with: ProviderFixture.tokens([("id_token", try fixture.idToken())]))
+            fixture.server.respond(
+                to: "GET /userinfo", with: ScriptedServer.json(#"{"sub":"jo","name":"Jo","email_verified":true}"#))
+            let claims = try await fixture.redeem().provenance.claims
+            #expect(String(decoding: claims, as: UTF8.self) == #"{"name":"Jo","email_verified":true}"#)
+            #expect(
+                fixture.requests("GET /userinfo").first?.field("Authorization")
+                    == "Bearer \(ProviderFixture.accessToken)")
+        }
+    }
+
+    @Test(
+        "Data of another subject, or without one, fail the login (Core §5.3.2)",
+        arguments: [
+            (ScriptedServer.json(#"{"sub":"Jo","name":"Jo"}"#), .failed(.otherSubject)),
+            (ScriptedServer.json(#"{"name":"Jo"}"#), .failed(.otherSubject)),
+            (ScriptedServer.json(#"{"sub":["jo"]}"#), .failed(.otherSubject)),
+            (ScriptedServer.json("a.b.c"), .failed(.invalidResponse)),
+            (ScriptedServer.json("", status: "401 No"), .failed(.invalidResponse)),
+            (ScriptedServer.json(#"{"error":"invalid_token"}"#, status: "401 No"), .failed(.invalidResponse)),
+            (ScriptedServer.json("", status: "503 Away"), .unavailable),
+        ] as [(String, ProviderError.Kind)])
+    func rejectedUserInfo(response: String, kind: ProviderError.Kind) async throws {
+        try await ProviderFixture.run(change: { $0.userSource = .userInfo }) { fixture in
+            fixture.server.respond(to: "GET /userinfo", with: response)
+            let tokens = ProviderFixture.tokens([("id_token", try fixture.idToken())])
+            let rejection = await fixture.rejection(of: tokens)
+            #expect(rejection == ProviderError(kind, in: .user))
+        }
+    }
+}

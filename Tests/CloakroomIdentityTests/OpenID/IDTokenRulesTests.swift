@@ -1,0 +1,218 @@
+import CloakroomCore
+import Testing
+
+@testable import CloakroomIdentity
+
+/// Claims of a token as text, so that a test can give each of them any value.
+struct ScriptedClaims {
+    var members: [(name: String, value: String)]
+
+    /// The claims with one replaced or added; `nil` removes it.
+    func with(_ name: String, _ value: String?) -> ScriptedClaims {
+        var result = self
+        result.members.removeAll { $0.name == name }
+        if let value { result.members.append((name, value)) }
+        return result
+    }
+
+    var payload: [UInt8] {
+        Array(("{" + members.map { "\"\($0.name)\":\($0.value)" }.joined(separator: ",") + "}").utf8)
+    }
+
+    func token(_ type: TokenType = .jwt, algorithm: SignatureAlgorithm = .es256) throws -> VerifiedToken {
+        try OpenIDWire.token(payload: payload, algorithm: algorithm, type: type)
+    }
+}
+
+/// Rules 16 and 17 of the design of identities.
+@Suite("Claims of ID tokens")
+struct IDTokenRulesTests {
+    private static let start: Int64 = 1_800_000_000
+    private static let provider = ProviderIdentity(
+        issuer: "https://id.example.com", clientID: "cloakroom", clockSkew: .seconds(30))
+    private static let accessToken = Secret("jHkWEdUXMU1BwAsC4vtUsZwnNvTIxEl0z9K3vx5KF0Y")
+    private static let valid = ScriptedClaims(members: [
+        ("iss", #""https://id.example.com""#), ("aud", #""cloakroom""#), ("sub", #""jo""#),
+        ("exp", "1800000310"), ("iat", "1800000010"), ("nonce", #""n-1""#),
+    ])
+
+    private let rules = IDTokenRules(Self.provider)
+    /// Ten seconds after the start of the sign-in.
+    private let now = Timestamp(seconds: Self.start + 10)
+
+    private func signIn(requiresAuthenticationTime: Bool = false) -> IDTokenRules.SignIn {
+        IDTokenRules.SignIn(
+            nonce: Secret("n-1"), startedAt: Timestamp(seconds: Self.start),
+            requiresAuthenticationTime: requiresAuthenticationTime, accessToken: Self.accessToken)
+    }
+
+    private func check(_ claims: ScriptedClaims, maxAge: Bool = false) throws -> IDToken {
+        try rules.check(try claims.token(), of: signIn(requiresAuthenticationTime: maxAge), now: now)
+    }
+
+    @Test("A valid token yields its claims")
+    func valid() throws {
+        let claims = Self.valid.with("sid", #""s-1""#).with("auth_time", "1800000005.25").with("acr", #""mfa""#)
+        let token = try check(claims.with("azp", #""cloakroom""#).with("at_hash", #""77QmUPtjPfzWtF2AnpK9RQ""#))
+        #expect(token.issuer == "https://id.example.com")
+        #expect(token.subject == "jo")
+        #expect(token.sessionID == "s-1")
+        #expect(token.authenticatedAt == Timestamp(milliseconds: 1_800_000_005_250))
+        #expect(token.contextClass == "mfa")
+        #expect(token.expiresAt == Timestamp(seconds: Self.start + 310))
+        #expect(token.nonceHash == IDTokenRules.hash(Array("n-1".utf8)))
+        #expect(token.claims["acr"] == .string("mfa"))
+    }
+
+    /// A claim, its value, and the rejection; `nil` for a permitted value.
+    typealias Row = (claim: String, value: String?, expected: TokenRejection?)
+
+    private static let table: [Row] = [
+        ("iss", nil, .wrongIssuer), ("iss", #""https://id.example.com/""#, .wrongIssuer),
+        ("iss", #""HTTPS://id.example.com""#, .wrongIssuer), ("iss", #"["https://id.example.com"]"#, .wrongIssuer),
+        ("iss", "1", .wrongIssuer), ("iss", "null", .wrongIssuer),
+        ("aud", nil, .wrongAudience), ("aud", "null", .wrongAudience), ("aud", "[]", .wrongAudience),
+        ("aud", #""Cloakroom""#, .wrongAudience), ("aud", #"["other"]"#, .wrongAudience), ("aud", "1", .wrongAudience),
+        ("aud", "{}", .wrongAudience), ("aud", #"["cloakroom",1]"#, .wrongAudience),
+        ("aud", #"[["cloakroom"]]"#, .wrongAudience), ("aud", #"["cloakroom","other"]"#, .otherAudience),
+        ("aud", #"["cloakroom"]"#, nil), ("aud", #"["cloakroom","cloakroom"]"#, nil),
+        ("azp", #""other""#, .wrongAuthorizedParty), ("azp", #"["cloakroom"]"#, .wrongAuthorizedParty),
+        ("azp", "1", .wrongAuthorizedParty), ("azp", "null", nil), ("azp", #""cloakroom""#, nil),
+        ("exp", nil, .invalidExpiry), ("exp", #""1800000310""#, .invalidExpiry), ("exp", "-1", .invalidExpiry),
+        ("exp", "1e400", .invalidExpiry), ("exp", "1e30", .invalidExpiry), ("exp", "[]", .invalidExpiry),
+        ("exp", "0", .expired), ("exp", "1799999980", .expired), ("exp", "1799999980.001", nil),
+        ("iat", nil, .invalidIssuedAt), ("iat", #""1800000010""#, .invalidIssuedAt), ("iat", "1e300", .invalidIssuedAt),
+        ("iat", "1799999969", .issuedTooEarly), ("iat", "1799999970", nil), ("iat", "1800000040", nil),
+        ("iat", "1800000041", .issuedInFuture), ("iat", "0", .issuedTooEarly),
+        ("nbf", "1800000040", nil), ("nbf", "1800000041", .notYetValid), ("nbf", #""now""#, .invalidNotBefore),
+        ("nbf", "null", nil),
+        ("nonce", nil, .wrongNonce), ("nonce", #""n-2""#, .wrongNonce), ("nonce", #""n-1 ""#, .wrongNonce),
+        ("nonce", #"["n-1"]"#, .wrongNonce), ("nonce", #""""#, .wrongNonce), ("nonce", "null", .wrongNonce),
+        ("at_hash", #""77QmUPtjPfzWtF2AnpK9RQ""#, nil),
+        ("at_hash", #""77QmUPtjPfzWtF2AnpK9RR""#, .wrongAccessTokenHash),
+        ("at_hash", #""""#, .wrongAccessTokenHash), ("at_hash", "1", .wrongAccessTokenHash), ("at_hash", "null", nil),
+        ("sub", nil, .invalidSubject), ("sub", #""""#, .invalidSubject), ("sub", "1", .invalidSubject),
+        ("sub", #""jö""#, .invalidSubject), ("sub", #""a b""#, .invalidSubject),
+        ("sub", #""a\u0000""#, .invalidSubject),
+        ("sub", #""a\r\nb""#, .invalidSubject), ("sub", "\"\(String(repeating: "s", count: 255))\"", nil),
+        ("sub", "\"\(String(repeating: "s", count: 256))\"", .invalidSubject),
+        ("auth_time", #""1800000005""#, .invalidAuthenticationTime), ("auth_time", "-1", .invalidAuthenticationTime),
+        ("auth_time", "1800000041", .invalidAuthenticationTime), ("auth_time", "1e999", .invalidAuthenticationTime),
+        ("auth_time", "1800000005", nil), ("auth_time", "1795293584.00976", nil), ("auth_time", "0", nil),
+        ("sid", #""""#, .invalidSessionID), ("sid", "1", .invalidSessionID),
+        ("sid", "\"\(String(repeating: "s", count: 1_024))\"", nil),
+        ("sid", "\"\(String(repeating: "s", count: 1_025))\"", .invalidSessionID),
+        ("acr", #"["a"]"#, .invalidContextClass), ("acr", "0", .invalidContextClass), ("acr", "null", nil),
+    ]
+
+    @Test("Identity rule 16: every claim has its refusal", arguments: table)
+    func everyClaimHasItsRefusal(row: Row) {
+        #expect(rejection(try check(Self.valid.with(row.claim, row.value))) == row.expected)
+    }
+
+    @Test("Identity rule 16: several audiences are accepted only if the gateway is the authorized party")
+    func authorizedParty() {
+        let several = Self.valid.with("aud", #"["other","cloakroom"]"#)
+        #expect(rejection(try check(several)) == .otherAudience)
+        #expect(rejection(try check(several.with("azp", #""cloakroom""#))) == nil)
+        #expect(rejection(try check(several.with("azp", #""other""#))) == .wrongAuthorizedParty)
+        #expect(
+            rejection(try check(Self.valid.with("aud", #"["other"]"#).with("azp", #""cloakroom""#))) == .wrongAudience)
+    }
+
+    @Test("Identity rule 16: names are compared byte by byte and not as text")
+    func unicodeNames() {
+        let provider = ProviderIdentity(issuer: "https://caf\u{e9}.example", clientID: "K", clockSkew: .zero)
+        let rules = IDTokenRules(provider)
+        let claims = Self.valid.with("iss", "\"https://caf\u{e9}.example\"").with("aud", #""K""#)
+        func check(_ claims: ScriptedClaims) throws -> IDToken {
+            try rules.check(try claims.token(), of: signIn(), now: now)
+        }
+        #expect(rejection(try check(claims)) == nil)
+        #expect(rejection(try check(claims.with("iss", "\"https://cafe\u{301}.example\""))) == .wrongIssuer)
+        #expect(rejection(try check(claims.with("aud", "\"\u{212a}\""))) == .wrongAudience)
+    }
+
+    @Test("Identity rule 16: auth_time is required where max_age was requested, and 0 is no time")
+    func authenticationTimeIsRequired() {
+        for value in [nil, "null", "0", "0.0"] {
+            #expect(
+                rejection(try check(Self.valid.with("auth_time", value), maxAge: true)) == .missingAuthenticationTime)
+        }
+        #expect(rejection(try check(Self.valid.with("auth_time", "1800000000"), maxAge: true)) == nil)
+    }
+
+    @Test("Identity rule 16: at_hash uses the hash function of the signature, and is not compared for EdDSA")
+    func accessTokenHash() throws {
+        for algorithm in SignatureAlgorithm.allCases {
+            func rejected(_ hash: String) -> TokenRejection? {
+                rejection(
+                    try rules.check(
+                        try Self.valid.with("at_hash", "\"\(hash)\"").token(algorithm: algorithm), of: signIn(),
+                        now: now))
+            }
+            guard let hash = algorithm.accessTokenHash(Self.accessToken.bytes) else {
+                #expect(algorithm == .edDSA)
+                #expect(rejected("anything") == nil)
+                continue
+            }
+            let digits = algorithm.rawValue.suffix(3)
+            #expect(Base64URL.decode(hash.utf8)?.count == (digits == "256" ? 16 : digits == "384" ? 24 : 32))
+            #expect(rejected(hash) == nil)
+            #expect(rejected(String(hash.dropLast())) == .wrongAccessTokenHash)
+        }
+        #expect(SignatureAlgorithm.rs512.accessTokenHash([]) != SignatureAlgorithm.rs256.accessTokenHash([]))
+    }
+
+    @Test("Identity rule 16: only a token of type JWT or without a type is an ID token")
+    func types() throws {
+        for (type, expected) in [
+            (TokenType.jwt, nil), (.unspecified, nil), (.logout, TokenRejection.wrongType), (.other, .wrongType),
+        ] {
+            #expect(rejection(try rules.check(try Self.valid.token(type), of: signIn(), now: now)) == expected)
+        }
+    }
+
+    // MARK: - Refresh
+
+    private func refreshed(
+        _ claims: ScriptedClaims, subject: String = "jo", at time: Timestamp? = nil,
+        nonceHash: [UInt8]? = IDTokenRules.hash(Array("n-1".utf8))
+    ) throws -> IDToken {
+        try rules.check(
+            try claims.token(),
+            of: IDTokenRules.Refresh(
+                subject: subject, authenticatedAt: time, nonceHash: nonceHash, accessToken: Self.accessToken), now: now)
+    }
+
+    @Test("Identity rule 17: a refresh may not change the user, whatever the spelling")
+    func subMayNotChange() {
+        #expect(rejection(try refreshed(Self.valid)) == nil)
+        for other in ["Jo", "jo2", "j"] {
+            #expect(rejection(try refreshed(Self.valid, subject: other)) == .otherSubject)
+        }
+        #expect(rejection(try refreshed(Self.valid.with("sub", nil))) == .invalidSubject)
+    }
+
+    @Test("Identity rule 17: a refresh has the same issuer, audience, nonce and auth_time")
+    func refreshBelongsToTheSession() {
+        let time = Timestamp(seconds: Self.start)
+        #expect(rejection(try refreshed(Self.valid.with("iss", #""https://other.example""#))) == .wrongIssuer)
+        #expect(rejection(try refreshed(Self.valid.with("aud", #""other""#))) == .wrongAudience)
+        #expect(rejection(try refreshed(Self.valid.with("nonce", nil))) == nil)
+        #expect(rejection(try refreshed(Self.valid.with("nonce", #""n-2""#))) == .wrongNonce)
+        #expect(rejection(try refreshed(Self.valid, nonceHash: nil)) == .wrongNonce)
+        #expect(rejection(try refreshed(Self.valid.with("auth_time", "1800000000"), at: time)) == nil)
+        #expect(rejection(try refreshed(Self.valid, at: time)) == nil)
+        #expect(
+            rejection(try refreshed(Self.valid.with("auth_time", "1800000001"), at: time)) == .otherAuthenticationTime)
+        #expect(rejection(try refreshed(Self.valid.with("at_hash", #""AAAA""#))) == .wrongAccessTokenHash)
+        #expect(rejection(try refreshed(Self.valid.with("exp", "1799999000"))) == .expired)
+    }
+
+    @Test("Identity rule 17: a session can be refreshed long after its sign-in")
+    func lateRefresh() {
+        #expect(rejection(try refreshed(Self.valid.with("iat", "1700000000"))) == nil)
+        #expect(rejection(try refreshed(Self.valid.with("iat", "1800000041"))) == .issuedInFuture)
+    }
+}

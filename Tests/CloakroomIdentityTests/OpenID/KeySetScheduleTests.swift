@@ -1,0 +1,142 @@
+import CloakroomCore
+import Testing
+
+@testable import CloakroomIdentity
+
+/// Rule 14 of the design of identities.
+@Suite("When keys of a provider are fetched")
+struct KeySetScheduleTests {
+    private static let second: UInt64 = 1_000_000_000
+    private static let hour = 3_600 * second
+    private static let day = 24 * hour
+
+    /// A schedule that has fetched keys at 0, with a lifetime of an hour.
+    private func started() -> KeySetSchedule {
+        var schedule = KeySetSchedule(now: 0)
+        #expect(schedule.timerFired(now: 0) == true)
+        schedule.fetched(lifetime: .seconds(3_600), now: 0)
+        return schedule
+    }
+
+    @Test("Keys are fetched at the start, and then at the end of each lifetime")
+    func rotationNeedsNoRestart() {
+        var schedule = started()
+        #expect(schedule.nextTimer == Self.hour)
+        #expect(schedule.timerFired(now: Self.hour - 1) == false)
+        #expect(schedule.timerFired(now: Self.hour) == true)
+        #expect(schedule.nextTimer == nil)
+        #expect(schedule.timerFired(now: Self.hour) == false)
+        schedule.fetched(lifetime: .seconds(300), now: Self.hour)
+        #expect(schedule.nextTimer == Self.hour + 300 * Self.second)
+    }
+
+    @Test("An unknown key causes one fetch per 30 s for sign-ins")
+    func earlyFetches() {
+        var schedule = started()
+        #expect(schedule.keyMissing(for: .tokenEndpoint, now: 10) == .fetch)
+        #expect(schedule.keyMissing(for: .tokenEndpoint, now: 11) == .wait)
+        schedule.fetched(lifetime: .seconds(3_600), now: 12)
+        let next = 10 + 30 * Self.second
+        #expect(schedule.keyMissing(for: .tokenEndpoint, now: 13) == .reject(until: next))
+        #expect(schedule.keyMissing(for: .tokenEndpoint, now: next - 1) == .reject(until: next))
+        #expect(schedule.keyMissing(for: .tokenEndpoint, now: next) == .fetch)
+    }
+
+    @Test("A logout token with an unknown key causes one fetch a minute")
+    func backChannelFetches() {
+        var schedule = started()
+        #expect(schedule.keyMissing(for: .backChannel, now: 0) == .fetch)
+        schedule.fetched(lifetime: .seconds(3_600), now: 0)
+        let next = 60 * Self.second
+        #expect(schedule.keyMissing(for: .backChannel, now: next - 1) == .reject(until: next))
+        #expect(schedule.keyMissing(for: .backChannel, now: next) == .fetch)
+    }
+
+    @Test("Identity rule 14: logout tokens with forged kids do not delay a sign-in after a rotation")
+    func forgedKidsDoNotStarveRotation() {
+        var schedule = started()
+        var fetches = 0
+        for now in stride(from: 0, to: Self.hour - Self.second, by: Int(Self.second / 100)) {
+            if schedule.keyMissing(for: .backChannel, now: now) == .fetch {
+                fetches += 1
+                schedule.fetched(lifetime: .seconds(86_400), now: now)
+            }
+        }
+        #expect(fetches == 60)
+        #expect(schedule.keyMissing(for: .tokenEndpoint, now: Self.hour) == .fetch)
+    }
+
+    @Test("Identity rule 14: a sign-in that waited for another fetch may still cause its own")
+    func ownFetchAfterWaiting() {
+        var schedule = started()
+        #expect(schedule.keyMissing(for: .backChannel, now: 0) == .fetch)
+        #expect(schedule.keyMissing(for: .tokenEndpoint, now: 1) == .wait)
+        schedule.fetched(lifetime: .seconds(3_600), now: 2)
+        #expect(schedule.keyMissing(for: .tokenEndpoint, now: 3) == .fetch)
+    }
+
+    @Test("A provider that was unavailable at the start is fetched again with increasing delays of at most 60 s")
+    func unavailableAtTheStart() throws {
+        var schedule = KeySetSchedule(now: 0)
+        var now: UInt64 = 0
+        var delays: [UInt64] = []
+        for _ in 0..<10 {
+            #expect(schedule.timerFired(now: now) == true)
+            #expect(schedule.usability(now: now) == .none)
+            schedule.failed(random: 0, now: now)
+            let next = try #require(schedule.nextTimer)
+            delays.append((next - now) / Self.second)
+            now = next
+        }
+        #expect(delays == [1, 2, 4, 8, 16, 32, 60, 60, 60, 60])
+        #expect(schedule.timerFired(now: now) == true)
+        schedule.fetched(lifetime: .seconds(3_600), now: now)
+        #expect(schedule.usability(now: now) == .fresh)
+    }
+
+    @Test("Identity rule 14: keys remain in use for a day while the provider is unavailable")
+    func staleKeys() {
+        var schedule = started()
+        #expect(schedule.usability(now: Self.hour - 1) == .fresh)
+        #expect(schedule.timerFired(now: Self.hour) == true)
+        schedule.failed(random: .max, now: Self.hour)
+        #expect(schedule.usability(now: Self.hour) == .stale)
+        #expect(schedule.usability(now: Self.hour + Self.day - 1) == .stale)
+        #expect(schedule.usability(now: Self.hour + Self.day) == .none)
+    }
+
+    @Test("An unsuccessful early fetch uses its budget and changes no regular fetch")
+    func failedEarlyFetch() {
+        var schedule = started()
+        #expect(schedule.keyMissing(for: .tokenEndpoint, now: 0) == .fetch)
+        schedule.failed(random: 0, now: 1)
+        #expect(schedule.nextTimer == Self.hour)
+        #expect(schedule.usability(now: 1) == .fresh)
+        #expect(schedule.keyMissing(for: .tokenEndpoint, now: 2) == .reject(until: 30 * Self.second))
+    }
+
+    @Test("Times near the end of the clock do not overflow")
+    func clockLimits() {
+        var schedule = KeySetSchedule(now: .max)
+        #expect(schedule.keyMissing(for: .backChannel, now: .max) == .fetch)
+        schedule.fetched(lifetime: .seconds(86_400), now: .max)
+        #expect(schedule.usability(now: .max) == .none)
+        #expect(schedule.keyMissing(for: .tokenEndpoint, now: .max) == .fetch)
+        schedule.failed(random: .max, now: .max)
+        #expect(schedule.nextTimer == .max)
+    }
+
+    @Test(
+        "The lifetime is max-age between 5 minutes and a day, and an hour without it",
+        arguments: [
+            (nil, 3_600), ("", 3_600), ("public", 3_600), ("max-age=1800", 1_800), ("public, Max-Age=1800", 1_800),
+            ("max-age=\"1800\"", 1_800), ("max-age=0", 300), ("max-age=299", 300), ("max-age=86401", 86_400),
+            ("max-age=99999999999999999999999", 86_400), ("max-age=9223372036854775807", 86_400),
+            ("no-store", 300), ("no-cache, max-age=7200", 300), ("max-age=900, max-age=7200", 900),
+            ("max-age=-5", 3_600), ("max-age=", 3_600), ("max-age=1e3", 3_600), ("max-age=\"", 3_600),
+            ("s-maxage=600", 3_600), ("max-age=٣٠٠", 3_600), (",,,", 3_600),
+        ])
+    func lifetime(field: String?, seconds: Int) {
+        #expect(KeySetSchedule.lifetime(cacheControl: field.map { Array($0.utf8) }) == .seconds(seconds))
+    }
+}

@@ -1,0 +1,272 @@
+import CloakroomCore
+import CloakroomTLS
+import Foundation
+import NIOPosix
+import TestSupport
+import Testing
+
+@testable import CloakroomIdentity
+
+/// Rules 6 and 14 of the design of identities, with a server.
+@Suite("Metadata and keys of a provider", .timeLimit(.minutes(3)))
+struct ProviderDiscoveryTests {
+    private func error(_ fixture: ProviderFixture) async -> ProviderError? {
+        do throws(ProviderError) {
+            _ = try await fixture.authorizationURL()
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    @Test("are fetched once at the start, and by no login")
+    func once() async throws {
+        try await ProviderFixture.run { fixture in
+            for _ in 0..<3 { _ = try await fixture.authorizationURL() }
+            #expect(fixture.server.requests.count == 2)
+            #expect(fixture.events == [.metadata([]), .keys(.replaced(usable: 1, skipped: 0))])
+            #expect(await fixture.provider.status() == ProviderStatus(hasMetadata: true, keys: .fresh))
+        }
+    }
+
+    @Test("metadataOfAnotherIssuerIsRefused: a difference in one byte rejects the document (Discovery §4.3)")
+    func metadataOfAnotherIssuerIsRefused() async throws {
+        for other in [#""ISSUER/""#, #""https://id.example.com""#, #""Http://127.0.0.1""#] {
+            try await ProviderFixture.run(metadata: [("issuer", other)], isReady: false) { fixture in
+                #expect(await error(fixture) == ProviderError(.unavailable, in: .push))
+                #expect(fixture.events.contains(.metadataRejected(.issuer)))
+                #expect(fixture.requests("GET /jwks").isEmpty)
+                #expect(!fixture.provider.announcesIssuer)
+                #expect(await fixture.provider.status() == ProviderStatus(hasMetadata: false, keys: .none))
+            }
+        }
+    }
+
+    @Test("of another issuer do not replace earlier ones, whose endpoints stay in use")
+    func laterIssuer() async throws {
+        try await ProviderFixture.run { fixture in
+            fixture.server.respond(
+                to: ProviderFixture.discovery,
+                with: ScriptedServer.json(
+                    ProviderFixture.metadata(
+                        issuer: "https://evil.example.com", [("jwks_uri", "\"\(fixture.issuer)/evil\"")])))
+            let next = try ScriptedKey(.es256, id: "key-2")
+            fixture.server.respond(to: "GET /jwks", with: ProviderFixture.keySet([try next.jwk()]))
+            fixture.server.respond(
+                to: "POST /token",
+                with: ProviderFixture.tokens([("id_token", try fixture.idToken(key: next))]))
+            _ = try await fixture.redeem()
+            #expect(fixture.events.contains(.metadataRejected(.issuer)))
+            #expect(fixture.requests("GET /evil").isEmpty)
+        }
+    }
+
+    @Test(
+        "are not accepted from a redirect, another status, or a document that is invalid or too large",
+        arguments: [
+            "HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+            ScriptedServer.json("{}", status: "404 Not Found"), ScriptedServer.json("{}", status: "500 Error"),
+            ScriptedServer.json("{}", status: "201 Created"), ScriptedServer.json("{}"), ScriptedServer.json("[]"),
+            ScriptedServer.json("<html>"), ScriptedServer.json(String(repeating: " ", count: 65_537)),
+            "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", "garbage\r\n\r\n", "",
+        ])
+    func rejectedMetadata(response: String) async throws {
+        try await ProviderFixture.run(isReady: false) { server, _ in
+            server.respond(to: ProviderFixture.discovery, with: response)
+            server.respond(to: "GET /elsewhere", with: ScriptedServer.json(#"{"issuer":"x"}"#))
+        } body: { fixture in
+            #expect(await error(fixture) == ProviderError(.unavailable, in: .push))
+            #expect(!fixture.events.contains(.metadata([])))
+            #expect(fixture.requests("GET /elsewhere").isEmpty)
+            #expect(fixture.requests("GET /jwks").isEmpty)
+        }
+    }
+
+    @Test("that never arrive, or arrive too slowly, cost a login one time limit", arguments: [true, false])
+    func frozen(isSilent: Bool) async throws {
+        try await ProviderFixture.run(timeout: .milliseconds(300), isReady: false) { server, _ in
+            server.handle(
+                ProviderFixture.discovery,
+                [isSilent ? .silence : .bytes("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")])
+        } body: { fixture in
+            let start = ContinuousClock.now
+            #expect(await error(fixture) == ProviderError(.unavailable, in: .push))
+            #expect(ContinuousClock.now - start < .seconds(5))
+            #expect(fixture.events.contains(.metadataUnavailable))
+        }
+    }
+
+    @Test("A thousand logins wait for one fetch")
+    func oneFlight() async throws {
+        try await ProviderFixture.run(isReady: false) { fixture in
+            try await withThrowingTaskGroup(of: String.self) { group in
+                for _ in 0..<1_000 { group.addTask { try await fixture.authorizationURL() } }
+                var urls: Set<String> = []
+                for try await url in group { urls.insert(url) }
+                #expect(urls.count == 1)
+            }
+            #expect(fixture.server.requests.count == 2)
+        }
+    }
+
+    @Test("While the provider is unavailable, logins fail at once and cause no calls of their own")
+    func backOff() async throws {
+        try await ProviderFixture.run(isReady: false) { server, _ in
+            server.handle(ProviderFixture.discovery, [.close])
+        } body: { fixture in
+            _ = await error(fixture)
+            try await eventually("both first fetches") { fixture.events.count >= 2 }
+            let before = fixture.server.requests.count
+            let start = ContinuousClock.now
+            for _ in 0..<100 { #expect(await error(fixture) == ProviderError(.unavailable, in: .push)) }
+            #expect(ContinuousClock.now - start < .seconds(5))
+            // Only the fetches in the background, each with its retry.
+            #expect(fixture.server.requests.count - before <= 8)
+        }
+    }
+
+    @Test("A provider that becomes available is used without a restart")
+    func recovers() async throws {
+        try await ProviderFixture.run(isReady: false) { server, issuer in
+            server.handle(
+                ProviderFixture.discovery,
+                [
+                    .close, .close,
+                    .bytesThenClose(ScriptedServer.json(ProviderFixture.metadata(issuer: issuer))),
+                ])
+        } body: { fixture in
+            try await eventually("the second fetch") { await fixture.provider.status().keys == .fresh }
+            _ = try await fixture.authorizationURL()
+        }
+    }
+
+    @Test(
+        "The lifetime of both documents is the shorter one, and one hour without one",
+        arguments: [
+            (nil, nil, 3_600), ("max-age=600", nil, 600), (nil, "max-age=600", 600), ("max-age=7200", nil, 3_600),
+            ("max-age=7200", "max-age=90000", 7_200), ("no-store", "max-age=7200", 300), ("public", "public", 3_600),
+        ] as [(String?, String?, Int)])
+    func lifetime(metadata: String?, keys: String?, seconds: Int) async throws {
+        func response(_ body: String, _ cacheControl: String?) -> String {
+            "HTTP/1.1 200 OK\r\nContent-Length: \(body.utf8.count)\r\nConnection: close\r\n"
+                + (cacheControl.map { "Cache-Control: \($0)\r\n" } ?? "") + "\r\n\(body)"
+        }
+        try await ScriptedServer.run { port, server in
+            let issuer = "http://127.0.0.1:\(port)"
+            server.respond(
+                to: ProviderFixture.discovery, with: response(ProviderFixture.metadata(issuer: issuer), metadata))
+            server.respond(to: "GET /jwks", with: response(#"{"keys":[]}"#, keys))
+            let transport = ProviderTransport(
+                tls: try UpstreamTLS.configuration(nil), timeouts: TimeoutsConfiguration(),
+                eventLoopGroup: MultiThreadedEventLoopGroup.singleton, spans: SpanFactory(nil))
+            let discovery = ProviderDiscovery(
+                IdentityConfiguration(
+                    name: "company", issuer: issuer,
+                    client: IdentityClientConfiguration(id: "cloakroom", authentication: .basic(Secret("a")))),
+                transport: transport, timeout: .seconds(10), report: { _ in })
+            let response = try? await discovery.fetch()
+            await transport.shutdown()
+            #expect(response?.lifetime == .seconds(seconds))
+        }
+    }
+
+    @Test("Endpoints of another origin are called there, with their query")
+    func origins() async throws {
+        try await ScriptedServer.run { port, other in
+            try await ProviderFixture.run(
+                metadata: [("token_endpoint", "\"http://127.0.0.1:\(port)/token?tenant=1\"")]
+            ) { fixture in
+                other.respond(
+                    to: "POST /token?tenant=1",
+                    with: ScriptedServer.json(#"{"error":"invalid_grant"}"#, status: "400 Bad"))
+                #expect(await fixture.rejection(of: "")?.kind == .refused("invalid_grant"))
+                #expect(fixture.tokenRequests.isEmpty)
+                #expect(other.requests.last?.field("Host") == "127.0.0.1:\(port)")
+            }
+        }
+    }
+
+    @Test("Differences to the configuration are reported with the metadata")
+    func findings() async throws {
+        try await ProviderFixture.run(
+            metadata: [("code_challenge_methods_supported", #"["plain"]"#)]
+        ) { fixture in
+            guard case .metadata(let findings)? = fixture.events.first else {
+                Issue.record("no metadata")
+                return
+            }
+            #expect(findings.map(\.message) == ["the provider does not support PKCE with S256"])
+        }
+    }
+
+    // MARK: - Rotation
+
+    @Test("rotationNeedsNoRestart: an ID token with a new key fetches the keys once")
+    func rotationNeedsNoRestart() async throws {
+        try await ProviderFixture.run { fixture in
+            let next = try ScriptedKey(.es256, id: "key-2")
+            fixture.server.respond(to: "GET /jwks", with: ProviderFixture.keySet([try next.jwk()]))
+            fixture.server.respond(
+                to: "POST /token", with: ProviderFixture.tokens([("id_token", try fixture.idToken(key: next))]))
+            _ = try await fixture.redeem()
+            _ = try await fixture.redeem()
+            #expect(fixture.requests("GET /jwks").count == 2)
+            // A key that left the set verifies nothing.
+            #expect(
+                try await fixture.rejection(of: ProviderFixture.tokens([("id_token", fixture.idToken())]))?.kind
+                    == .failed(.token(.unknownKey)))
+        }
+    }
+
+    @Test("forgedKidsDoNotStarveRotation: posted tokens cannot use up the fetches of sign-ins")
+    func forgedKidsDoNotStarveRotation() async throws {
+        try await ProviderFixture.run { fixture in
+            for number in 0..<50 {
+                let forged = try ScriptedKey(.es256, id: "forged-\(number)").token("{}")
+                await #expect(throws: LogoutTokenError.rejected(.unknownKey)) {
+                    try await fixture.provider.verifyLogoutToken(forged, now: fixture.now)
+                }
+            }
+            #expect(fixture.requests("GET /jwks").count == 2)
+            let next = try ScriptedKey(.es256, id: "key-2")
+            fixture.server.respond(to: "GET /jwks", with: ProviderFixture.keySet([try next.jwk()]))
+            fixture.server.respond(
+                to: "POST /token", with: ProviderFixture.tokens([("id_token", try fixture.idToken(key: next))]))
+            _ = try await fixture.redeem()
+            #expect(fixture.requests("GET /jwks").count == 3)
+        }
+    }
+
+    @Test("Preparing waits for the first metadata and keys, and fails without them")
+    func prepares() async throws {
+        try await ProviderFixture.run(isReady: false) { fixture in
+            try await fixture.provider.prepare()
+            #expect(fixture.server.requests.count == 2)
+        }
+        try await ProviderFixture.run(
+            metadata: [("authorization_response_iss_parameter_supported", "true")], isReady: false
+        ) { fixture in
+            #expect(!fixture.provider.announcesIssuer)
+            try await fixture.provider.prepare()
+            #expect(fixture.provider.announcesIssuer)
+        }
+        try await ProviderFixture.run(isReady: false) { server, _ in
+            server.handle(ProviderFixture.discovery, [.close])
+        } body: { fixture in
+            await #expect(throws: ProviderError(.unavailable, in: .discovery)) { try await fixture.provider.prepare() }
+        }
+    }
+
+    @Test("Keys that cannot be fetched spend no code")
+    func noKeys() async throws {
+        try await ProviderFixture.run(isReady: false) { server, _ in
+            server.respond(to: "GET /jwks", with: ScriptedServer.json("{}", status: "503 Unavailable"))
+        } body: { fixture in
+            #expect(await fixture.rejection(of: ProviderFixture.tokens())?.kind == .unavailable)
+            #expect(fixture.tokenRequests.isEmpty)
+            await #expect(throws: LogoutTokenError.unavailable) {
+                try await fixture.provider.verifyLogoutToken(try fixture.key.token("{}"), now: fixture.now)
+            }
+        }
+    }
+}

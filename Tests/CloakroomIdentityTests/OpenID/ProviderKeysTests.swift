@@ -1,0 +1,222 @@
+import CloakroomCore
+import Synchronization
+import Testing
+
+@testable import CloakroomIdentity
+
+/// Rule 14 of the design of identities, with fetches.
+@Suite("Current keys of a provider")
+struct ProviderKeysTests {
+    /// A provider with a clock that only the test advances.
+    private final class ScriptedProvider: Sendable {
+        private struct State {
+            var document: [UInt8]?
+            var fetches = 0
+            var now: UInt64 = 0
+            var outcomes: [ProviderKeys.FetchOutcome] = []
+            var isHeld = false
+        }
+
+        private let state: Mutex<State>
+
+        init(_ keys: [String]?) { state = Mutex(State(document: keys.map(keySetDocument))) }
+
+        var fetches: Int { state.withLock { $0.fetches } }
+        var outcomes: [ProviderKeys.FetchOutcome] { state.withLock { $0.outcomes } }
+
+        /// Replaces the keys; `nil` for a provider that is unavailable.
+        func serve(_ keys: [String]?) { state.withLock { $0.document = keys.map(keySetDocument) } }
+        func serve(document: [UInt8]) { state.withLock { $0.document = document } }
+        func advance(seconds: UInt64) { state.withLock { $0.now += seconds * 1_000_000_000 } }
+        /// Holds responses back until released.
+        func hold(_ isHeld: Bool) { state.withLock { $0.isHeld = isHeld } }
+
+        private struct Unavailable: Error {}
+
+        func keys() -> ProviderKeys {
+            ProviderKeys(
+                algorithms: Set(SignatureAlgorithm.defaults), now: { self.state.withLock { $0.now } }, random: { 0 },
+                report: { outcome in self.state.withLock { $0.outcomes.append(outcome) } },
+                fetch: {
+                    // The keys are those of the time at which the fetch begins.
+                    let document = self.state.withLock { state in
+                        state.fetches += 1
+                        return state.document
+                    }
+                    while self.state.withLock({ $0.isHeld }) { try await Task.sleep(for: .milliseconds(1)) }
+                    guard let document else { throw Unavailable() }
+                    return ProviderKeys.Response(document: document, lifetime: .seconds(3_600))
+                })
+        }
+    }
+
+    private func failure(
+        _ keys: ProviderKeys, _ token: [UInt8], from source: KeySetSchedule.Source = .tokenEndpoint
+    ) async -> ProviderKeys.Failure? {
+        do throws(ProviderKeys.Failure) {
+            _ = try await keys.verify(token, from: source)
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    @Test("The first token fetches the keys, and later ones use them")
+    func firstToken() async throws {
+        let key = try ScriptedKey(.es256)
+        let provider = ScriptedProvider([try key.jwk(), #"{"kty":"oct"}"#])
+        let keys = provider.keys()
+        for _ in 0..<3 { #expect(await failure(keys, try key.token("{}")) == nil) }
+        #expect(provider.fetches == 1)
+        #expect(provider.outcomes == [.replaced(usable: 1, skipped: 1)])
+    }
+
+    @Test("Identity rule 14: a rotation needs no restart, and the removed key verifies nothing")
+    func rotationNeedsNoRestart() async throws {
+        let old = try ScriptedKey(.es256, id: "old")
+        let new = try ScriptedKey(.es256, id: "new")
+        let provider = ScriptedProvider([try old.jwk()])
+        let keys = provider.keys()
+        #expect(await failure(keys, try old.token("{}")) == nil)
+        provider.serve([try new.jwk()])
+        provider.advance(seconds: 31)
+        #expect(await failure(keys, try new.token("{}")) == nil)
+        #expect(await failure(keys, try old.token("{}")) == .rejected(.unknownKey))
+        #expect(provider.fetches == 2)
+    }
+
+    @Test("Identity rule 14: forged logout tokens use no fetch of a sign-in")
+    func forgedKidsDoNotStarveRotation() async throws {
+        let old = try ScriptedKey(.es256, id: "old")
+        let new = try ScriptedKey(.es256, id: "new")
+        let provider = ScriptedProvider([try old.jwk()])
+        let keys = provider.keys()
+        #expect(await failure(keys, try old.token("{}")) == nil)
+        provider.advance(seconds: 31)
+        for number in 0..<100 {
+            let forged = ScriptedKey(old, algorithm: .es256, id: "forged-\(number)")
+            #expect(await failure(keys, try forged.token("{}"), from: .backChannel) == .rejected(.unknownKey))
+        }
+        #expect(provider.fetches == 2)
+        provider.serve([try new.jwk()])
+        #expect(await failure(keys, try new.token("{}")) == nil)
+        #expect(provider.fetches == 3)
+    }
+
+    @Test("A token that no key can verify causes no fetch", arguments: ["", "a.b", "eyJhbGciOiJub25lIn0.e30."])
+    func unparsableTokens(text: String) async throws {
+        let provider = ScriptedProvider([])
+        let keys = provider.keys()
+        #expect(await failure(keys, Array(text.utf8), from: .backChannel) != nil)
+        #expect(provider.fetches == 0)
+    }
+
+    @Test("Many tokens at once cause one fetch")
+    func oneFetch() async throws {
+        let key = try ScriptedKey(.es256)
+        let token = try key.token("{}")
+        let provider = ScriptedProvider([try key.jwk()])
+        let keys = provider.keys()
+        provider.hold(true)
+        await withTaskGroup(of: ProviderKeys.Failure?.self) { group in
+            for _ in 0..<50 { group.addTask { await failure(keys, token) } }
+            while provider.fetches == 0 { await Task.yield() }
+            provider.hold(false)
+            for await result in group { #expect(result == nil) }
+        }
+        #expect(provider.fetches == 1)
+    }
+
+    @Test("A sign-in whose key was published during a fetch causes a second one")
+    func keyPublishedDuringFetch() async throws {
+        let old = try ScriptedKey(.es256, id: "old")
+        let new = try ScriptedKey(.es256, id: "new")
+        let provider = ScriptedProvider([try old.jwk()])
+        let keys = provider.keys()
+        provider.hold(true)
+        async let logout = failure(keys, try old.token("{}"), from: .backChannel)
+        while provider.fetches == 0 { await Task.yield() }
+        provider.serve([try old.jwk(), try new.jwk()])
+        async let signIn = failure(keys, try new.token("{}"))
+        provider.hold(false)
+        #expect(try await logout == nil)
+        #expect(try await signIn == nil)
+        #expect(provider.fetches == 2)
+    }
+
+    @Test("Identity rule 14: without keys the provider is unavailable, and the token is not judged")
+    func unavailable() async throws {
+        let key = try ScriptedKey(.es256)
+        let provider = ScriptedProvider(nil)
+        let keys = provider.keys()
+        #expect(await failure(keys, try key.token("{}")) == .unavailable)
+        provider.serve([try key.jwk()])
+        #expect(await failure(keys, try key.token("{}")) == .unavailable)
+        provider.advance(seconds: 30)
+        #expect(await failure(keys, try key.token("{}")) == nil)
+        #expect(provider.outcomes == [.failed, .replaced(usable: 1, skipped: 0)])
+    }
+
+    @Test("An invalid document replaces no key")
+    func invalidDocument() async throws {
+        let key = try ScriptedKey(.es256)
+        let provider = ScriptedProvider([try key.jwk()])
+        let keys = provider.keys()
+        #expect(await failure(keys, try key.token("{}")) == nil)
+        provider.serve(document: Array("<html>".utf8))
+        provider.advance(seconds: 31)
+        let other = ScriptedKey(key, algorithm: .es256, id: "other")
+        #expect(await failure(keys, try other.token("{}")) == .rejected(.unknownKey))
+        #expect(provider.outcomes.last == .invalid(.notJSON))
+        #expect(await failure(keys, try key.token("{}")) == nil)
+    }
+
+    @Test("Identity rule 14: keys are used for a day while the provider is unavailable, and no longer")
+    func staleKeys() async throws {
+        let key = try ScriptedKey(.es256)
+        let provider = ScriptedProvider([try key.jwk()])
+        let keys = provider.keys()
+        #expect(await failure(keys, try key.token("{}")) == nil)
+        provider.serve(nil)
+        provider.advance(seconds: 3_600 + 86_399)
+        #expect(await failure(keys, try key.token("{}")) == nil)
+        #expect(await keys.usability == .stale)
+        provider.advance(seconds: 1)
+        #expect(await failure(keys, try key.token("{}")) == .unavailable)
+    }
+
+    @Test("Keys are fetched in the background until the task is cancelled")
+    func background() async throws {
+        let key = try ScriptedKey(.es256)
+        let provider = ScriptedProvider([try key.jwk()])
+        let keys = provider.keys()
+        let task = Task { await keys.run() }
+        while provider.outcomes.isEmpty { await Task.yield() }
+        #expect(await keys.usability == .fresh)
+        task.cancel()
+        await task.value
+        #expect(provider.fetches == 1)
+    }
+
+    @Test("Keys with any numbers end no process", arguments: ["RSA", "EC", "OKP"])
+    func randomNumbers(type: String) async throws {
+        for seed in 0..<60 {
+            func number(_ count: Int) -> String {
+                Base64URL.encode((0..<count).map { UInt8(truncatingIfNeeded: ($0 + seed) &* (2 * seed + 1) | 1) })
+            }
+            let curve = type == "OKP" ? "Ed25519" : ["P-256", "P-384", "P-521"][seed % 3]
+            let length = [32, 48, 66][seed % 3]
+            let key =
+                #"{"kty":"\#(type)","crv":"\#(curve)","x":"\#(number(type == "OKP" ? 32 : length))","#
+                + #""y":"\#(number(length))","n":"\#(number(256 + seed))","e":"\#(number(1 + seed % 4))","kid":"a"}"#
+            let keys = try await SignatureKeySet(
+                document: keySetDocument([key]), algorithms: Set(SignatureAlgorithm.allCases))
+            for algorithm in SignatureAlgorithm.allCases {
+                for count in [1, 64, 96, 132, 256, 256 + seed] {
+                    let header = Base64URL.encode(Array(#"{"alg":"\#(algorithm.rawValue)","kid":"a"}"#.utf8))
+                    #expect(rejection(try keys.verify(Array("\(header).e30.\(number(count))".utf8))) != nil)
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,137 @@
+import CloakroomCore
+import TestSupport
+import Testing
+
+@testable import CloakroomIdentity
+
+@Suite("The end of a session at its provider", .timeLimit(.minutes(3)))
+struct ProviderLogoutTests {
+    private func revokeError(_ fixture: ProviderFixture, _ tokens: TokenSet) async -> TokenClientError? {
+        do throws(TokenClientError) {
+            try await fixture.provider.revoke(tokens, traceparent: nil)
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    @Test("RFC 7009 §2.1: the refresh token is revoked, else the access token")
+    func revoked() async throws {
+        try await ProviderFixture.run { fixture in
+            fixture.server.respond(to: "POST /revoke", with: ScriptedServer.json(""))
+            try await fixture.provider.revoke(fixture.session().tokens, traceparent: nil)
+            try await fixture.provider.revoke(fixture.session(refreshToken: nil).tokens, traceparent: nil)
+            let requests = fixture.requests("POST /revoke")
+            #expect(
+                requests.map(\.form) == [
+                    ["token": ProviderFixture.refreshToken, "token_type_hint": "refresh_token"],
+                    ["token": ProviderFixture.accessToken, "token_type_hint": "access_token"],
+                ])
+            #expect(requests.allSatisfy { $0.field("Authorization")?.hasPrefix("Basic ") == true })
+        }
+    }
+
+    @Test(
+        "Only success is success; an unavailable provider is unreachable",
+        arguments: [
+            (ScriptedServer.json("", status: "503 Away"), .unreachable),
+            (ScriptedServer.json(#"{"error":"invalid_client"}"#, status: "401 No"), .misconfigured(.invalidClient)),
+            (ScriptedServer.json(#"{"error":"unsupported_token_type"}"#, status: "400 Bad"), .invalidResponse),
+        ] as [(String, TokenClientError.Kind)])
+    func notRevoked(response: String, kind: TokenClientError.Kind) async throws {
+        try await ProviderFixture.run { fixture in
+            fixture.server.respond(to: "POST /revoke", with: response)
+            #expect(await revokeError(fixture, fixture.session().tokens) == TokenClientError(kind, in: .revoke))
+        }
+    }
+
+    @Test("Without an endpoint nothing is revoked; without metadata that is a failure")
+    func noEndpoint() async throws {
+        try await ProviderFixture.run(metadata: [("revocation_endpoint", nil)]) { fixture in
+            #expect(await revokeError(fixture, fixture.session().tokens) == nil)
+            #expect(fixture.server.requests.count == 2)
+        }
+        try await ProviderFixture.run(isReady: false) { server, _ in
+            server.handle(ProviderFixture.discovery, [.close])
+        } body: { fixture in
+            #expect(
+                await revokeError(fixture, fixture.session().tokens) == TokenClientError(.unreachable, in: .revoke))
+        }
+    }
+
+    // MARK: - The URL of the sign-out
+
+    @Test("The sign-out continues at the provider, with the ID token, the client and where to return (RPL §2)")
+    func url() async throws {
+        try await ProviderFixture.run(change: { $0.logout.returnTo = "/bye" }) { fixture in
+            let provenance = try #require(fixture.session { $0.idToken = Secret("a.b.c") }.provenance)
+            let url = try #require(fixture.provider.endSessionURL(provenance))
+            #expect(url.hasPrefix(fixture.issuer + "/logout?"))
+            #expect(
+                url.form == [
+                    "id_token_hint": "a.b.c", "client_id": "cloakroom",
+                    "post_logout_redirect_uri": "https://app.example.com/bye",
+                ])
+        }
+    }
+
+    @Test("A hint that would make the URL too long is omitted")
+    func longHint() async throws {
+        try await ProviderFixture.run { fixture in
+            let provenance = try #require(
+                fixture.session { $0.idToken = Secret(String(repeating: "a", count: 8_000)) }.provenance)
+            let url = try #require(fixture.provider.endSessionURL(provenance))
+            #expect(url.form["id_token_hint"] == nil)
+            #expect(url.form["client_id"] == "cloakroom")
+        }
+    }
+
+    @Test("There is no URL without the endpoint, without metadata, or if the configuration disables it")
+    func noURL() async throws {
+        try await ProviderFixture.run(metadata: [("end_session_endpoint", nil)]) { fixture in
+            let provenance = try #require(fixture.session().provenance)
+            #expect(fixture.provider.endSessionURL(provenance) == nil)
+        }
+        try await ProviderFixture.run(change: { $0.logout.isEnabled = false }) { fixture in
+            let provenance = try #require(fixture.session().provenance)
+            #expect(fixture.provider.endSessionURL(provenance) == nil)
+        }
+        try await ProviderFixture.run(change: { $0.logout.sendsHint = false }) { fixture in
+            let provenance = try #require(fixture.session { $0.idToken = Secret("a.b.c") }.provenance)
+            #expect(fixture.provider.endSessionURL(provenance)?.form["id_token_hint"] == nil)
+        }
+    }
+
+    // MARK: - Logout tokens
+
+    @Test("A logout token of the provider is verified, and an ID token is none")
+    func logoutToken() async throws {
+        try await ProviderFixture.run { fixture in
+            let events = #"{"http://schemas.openid.net/event/backchannel-logout":{}}"#
+            let claims = fixture.claims([
+                ("nonce", nil), ("events", events), ("jti", #""j-1""#), ("sid", #""s-1""#),
+            ])
+            let token = try fixture.key.token(String(decoding: claims.payload, as: UTF8.self))
+            let verified = try await fixture.provider.verifyLogoutToken(token, now: fixture.now)
+            #expect(verified.target == .session(id: "s-1", subject: "jo"))
+            #expect(verified.issuer == fixture.issuer)
+            let idToken = try fixture.key.token(String(decoding: fixture.claims().payload, as: UTF8.self))
+            await #expect(throws: LogoutTokenError.rejected(.invalidEvents)) {
+                try await fixture.provider.verifyLogoutToken(idToken, now: fixture.now)
+            }
+            await #expect(throws: LogoutTokenError.rejected(.issuedTooEarly)) {
+                try await fixture.provider.verifyLogoutToken(token, now: fixture.now + .seconds(121))
+            }
+        }
+    }
+
+    @Test("Garbage at the back-channel causes no call", arguments: ["", "a", "a.b.c", "....", "a.b.c.d.e"])
+    func garbage(text: String) async throws {
+        try await ProviderFixture.run { fixture in
+            await #expect(throws: LogoutTokenError.self) {
+                try await fixture.provider.verifyLogoutToken(Array(text.utf8), now: fixture.now)
+            }
+            #expect(fixture.server.requests.count == 2)
+        }
+    }
+}

@@ -1,0 +1,192 @@
+import CloakroomCore
+import Testing
+
+@testable import CloakroomIdentity
+
+/// Rules 12 and 15 of the design of identities, as far as keys and signatures.
+@Suite("Signatures of tokens")
+struct SignatureKeySetTests {
+    private static let all = Set(SignatureAlgorithm.allCases)
+
+    private func keys(
+        _ keys: [String], algorithms: Set<SignatureAlgorithm> = SignatureKeySetTests.all
+    ) async throws -> SignatureKeySet {
+        try await SignatureKeySet(document: keySetDocument(keys), algorithms: algorithms)
+    }
+
+    @Test("A signature of each algorithm is verified", arguments: SignatureAlgorithm.allCases)
+    func algorithms(algorithm: SignatureAlgorithm) async throws {
+        let key = try ScriptedKey(algorithm)
+        let token = try key.token(#"{"sub":"jo"}"#)
+        for hasAlgorithm in [true, false] {
+            let keys = try await keys([try key.jwk(hasAlgorithm: hasAlgorithm)])
+            let verified = try keys.verify(token)
+            #expect(verified.claims == ["sub": .string("jo")])
+            #expect(verified.algorithm == algorithm)
+        }
+    }
+
+    @Test("Any changed byte of a token is rejected", arguments: [SignatureAlgorithm.rs256, .ps256, .es256, .edDSA])
+    func forgedBytes(algorithm: SignatureAlgorithm) async throws {
+        let key = try ScriptedKey(algorithm)
+        let keys = try await keys([try key.jwk()])
+        let token = try key.token(#"{"sub":"jo"}"#)
+        for position in token.indices {
+            var forged = token
+            forged[position] = token[position] == UInt8(ascii: "A") ? UInt8(ascii: "B") : UInt8(ascii: "A")
+            #expect(rejection(try keys.verify(forged)) != nil, "position \(position)")
+        }
+    }
+
+    @Test("A signature of a wrong length is rejected", arguments: SignatureAlgorithm.allCases)
+    func signatureLength(algorithm: SignatureAlgorithm) async throws {
+        let key = try ScriptedKey(algorithm)
+        let keys = try await keys([try key.jwk()])
+        let token = try key.token("{}")
+        let end = try #require(token.lastIndex(of: UInt8(ascii: "."))) + 1
+        let signature = try #require(Base64URL.decode(token[end...]))
+        let others: [[UInt8]] = [
+            [], [0], signature.dropLast(), signature + [0], [0] + signature, signature + signature,
+        ]
+        for other in others {
+            let forged = token[..<end] + Array(Base64URL.encode(other).utf8)
+            #expect(rejection(try keys.verify(Array(forged))) == .invalidSignature, "\(other.count) bytes")
+        }
+    }
+
+    @Test("Claims behind an invalid signature are not parsed")
+    func payloadIsClosed() async throws {
+        let key = try ScriptedKey(.es256)
+        let other = try ScriptedKey(.es256)
+        let keys = try await keys([try key.jwk()])
+        #expect(rejection(try keys.verify(try other.token("not JSON"))) == .invalidSignature)
+        #expect(rejection(try keys.verify(try key.token("not JSON"))) == .invalidPayload)
+        #expect(rejection(try keys.verify(try key.token("[]"))) == .invalidPayload)
+        #expect(rejection(try keys.verify(try key.token(#"{"sub":"a","sub":"b"}"#))) == .invalidPayload)
+    }
+
+    // MARK: - Choice of the key
+
+    @Test("Identity rule 12: the kid of a token selects the key, and an unknown one selects none")
+    func unknownKeyIsNotTheFirst() async throws {
+        let first = try ScriptedKey(.es256, id: "first")
+        let second = try ScriptedKey(.es256, id: "second")
+        let keys = try await keys([try first.jwk(), try second.jwk()])
+        #expect(rejection(try keys.verify(try second.token("{}"))) == nil)
+        let renamed = ScriptedKey(first, algorithm: .es256, id: "third")
+        #expect(rejection(try keys.verify(try renamed.token("{}"))) == .unknownKey)
+        let swapped = ScriptedKey(first, algorithm: .es256, id: "second")
+        #expect(rejection(try keys.verify(try swapped.token("{}"))) == .invalidSignature)
+        let decomposed = ScriptedKey(first, algorithm: .es256, id: "\u{212a}")
+        let kelvin = try await self.keys([try ScriptedKey(first, algorithm: .es256, id: "K").jwk()])
+        #expect(rejection(try kelvin.verify(try decomposed.token("{}"))) == .unknownKey)
+    }
+
+    @Test("Identity rule 12: without a kid the one key that fits is used, and none of several")
+    func withoutKeyID() async throws {
+        let key = try ScriptedKey(.es256, id: "a")
+        let anonymous = ScriptedKey(key, algorithm: .es256, id: nil)
+        let token = try anonymous.token("{}")
+        let rsa = try ScriptedKey(.rs256, id: "b")
+        let other = try ScriptedKey(.es256, id: "c")
+        func result(_ jwks: [String], _ token: [UInt8]) async throws -> TokenRejection? {
+            let keys = try await keys(jwks)
+            return rejection(try keys.verify(token))
+        }
+        #expect(try await result([key.jwk(), rsa.jwk()], token) == nil)
+        #expect(try await result([anonymous.jwk(), rsa.jwk()], token) == nil)
+        #expect(try await result([key.jwk(), other.jwk()], token) == .ambiguousKey)
+        #expect(try await result([key.jwk(), key.jwk()], token) == nil)
+        #expect(try await result([rsa.jwk()], token) == .unknownKey)
+        #expect(try await result([other.jwk()], token) == .invalidSignatureWithoutKeyID)
+        #expect(try await result([anonymous.jwk()], key.token("{}")) == .unknownKey)
+    }
+
+    @Test("Identity rule 12: the algorithm of a key and its type bind the algorithm of a token")
+    func keyConfusion() async throws {
+        let rs256 = try ScriptedKey(.rs256)
+        let ps256 = ScriptedKey(rs256, algorithm: .ps256, id: rs256.id)
+        let rs512 = ScriptedKey(rs256, algorithm: .rs512, id: rs256.id)
+        let bound = try await keys([try rs256.jwk()])
+        #expect(rejection(try bound.verify(try rs256.token("{}"))) == nil)
+        #expect(rejection(try bound.verify(try ps256.token("{}"))) == .unknownKey)
+        let free = try await keys([try rs256.jwk(hasAlgorithm: false)], algorithms: Set(SignatureAlgorithm.defaults))
+        #expect(rejection(try free.verify(try rs256.token("{}"))) == nil)
+        #expect(rejection(try free.verify(try ps256.token("{}"))) == nil)
+        #expect(rejection(try free.verify(try rs512.token("{}"))) == .algorithmNotAllowed)
+        #expect(
+            rejection(try free.verify(try rs256.token("{}", header: #"{"alg":"ES256","kid":"key-1"}"#))) == .unknownKey)
+        #expect(
+            rejection(try free.verify(try rs256.token("{}", header: #"{"alg":"PS256","kid":"key-1"}"#)))
+                == .invalidSignature)
+        #expect(
+            rejection(try free.verify(try rs256.token("{}", header: #"{"alg":"HS256","kid":"key-1"}"#)))
+                == .algorithmNotAllowed)
+    }
+
+    @Test("Identity rule 12: keys and addresses of keys in the header are not read")
+    func keysInTheHeaderAreIgnored() async throws {
+        let attacker = try ScriptedKey(.es256)
+        let keys = try await keys([try ScriptedKey(.es256).jwk()])
+        for member in ["\"jwk\":\(try attacker.jwk())", #""jku":"https://evil.example""#, #""x5c":["AAAA"]"#] {
+            let token = try attacker.token("{}", header: #"{"alg":"ES256","kid":"key-1",\#(member)}"#)
+            #expect(rejection(try keys.verify(token)) == .invalidSignature)
+        }
+    }
+
+    // MARK: - Precautions with jwt-kit
+
+    @Test("Identity rule 15: one forged token does not bind a key without alg to its algorithm")
+    func forgedTokenBindsNoAlgorithm() async throws {
+        let key = try ScriptedKey(.rs256)
+        let attacker = ScriptedKey(try ScriptedKey(.rs256, second: true), algorithm: .ps256, id: key.id)
+        let keys = try await keys([try key.jwk(hasAlgorithm: false)])
+        #expect(rejection(try keys.verify(try attacker.token("{}"))) == .invalidSignature)
+        #expect(rejection(try keys.verify(try key.token("{}"))) == nil)
+    }
+
+    @Test("Identity rule 15: a key set with keys of all kinds verifies with the usable ones")
+    func strangeKeysSpoilNoSignature() async throws {
+        let key = try ScriptedKey(.es256, id: "good")
+        let offCurve = #"{"kty":"EC","crv":"P-256","x":"AQ","y":"Ag","kid":"off"}"#
+        let smallOrder = #"{"kty":"OKP","crv":"Ed25519","x":"\#(String(repeating: "A", count: 43))","kid":"zero"}"#
+        let keys = try await keys([
+            #"{"kty":"oct","k":"AA","kid":"good"}"#, offCurve, smallOrder, #"{"kty":"new"}"#,
+            try key.jwk(more: #","use":"sig","ext":true,"x5t#S256":5"#),
+        ])
+        #expect(rejection(try keys.verify(try key.token("{}"))) == nil)
+        #expect(keys.skipped.map(\.position) == [0, 3])
+        let off = ScriptedKey(key, algorithm: .es256, id: "off")
+        #expect(rejection(try keys.verify(try off.token("{}"))) == .unknownKey)
+    }
+
+    @Test("Identity rule 15: an empty audience is a claim like any other and ends no process")
+    func emptyAudience() async throws {
+        let key = try ScriptedKey(.es256)
+        let verified = try await keys([try key.jwk()]).verify(try key.token(#"{"aud":[],"exp":"x","iat":[]}"#))
+        #expect(verified.claims["aud"] == .array([]))
+    }
+
+    @Test("Identity rule 13: a key whose coordinate lost its leading zero verifies")
+    func strippedCoordinate() async throws {
+        let key = ScriptedKey(shortCoordinate: (), id: "short")
+        let keys = try await keys([try key.jwk(stripsZeros: true)])
+        #expect(rejection(try keys.verify(try key.token("{}"))) == nil)
+    }
+
+    @Test("Identity rule 14: a key that left the set verifies nothing")
+    func removedKey() async throws {
+        let old = try ScriptedKey(.es256, id: "old")
+        let new = try ScriptedKey(.es256, id: "new")
+        let after = try await keys([try new.jwk()])
+        #expect(rejection(try after.verify(try old.token("{}"))) == .unknownKey)
+        #expect(TokenRejection.unknownKey.suggestsOtherKeys)
+    }
+
+    @Test("A set without usable keys verifies nothing")
+    func noKeys() async throws {
+        let keys = try await keys([])
+        #expect(keys.count == 0)
+        #expect(rejection(try keys.verify(try ScriptedKey(.es256).token("{}"))) == .unknownKey)
+    }
+}

@@ -1,0 +1,355 @@
+import CloakroomCore
+import Synchronization
+import Testing
+
+@testable import CloakroomIdentity
+
+/// Rule 26 of the design of identities, without a server.
+@Suite("Exchanged tokens", .timeLimit(.minutes(1)))
+struct ExchangedTokensTests {
+    /// A provider that issues numbered tokens and can be made to wait and to fail, and a refresher.
+    private final class Scripted: TokenRefreshing {
+        private struct State {
+            var now = Upstreams.now
+            var exchanges: [String] = []
+            var failures: [ProviderError.Kind] = []
+            var life: Duration? = .seconds(300)
+            var isHeld = false
+            var refreshes: [RefreshTrigger] = []
+            var refresh: RefreshOutcome?
+        }
+
+        private let state = Mutex(State())
+
+        var now: Timestamp { state.withLock { $0.now } }
+        /// Upstream and access token of each exchange.
+        var exchanges: [String] { state.withLock { $0.exchanges } }
+        var refreshes: [RefreshTrigger] { state.withLock { $0.refreshes } }
+
+        func advance(by duration: Duration) { state.withLock { $0.now = $0.now + duration } }
+        func fail(_ kinds: ProviderError.Kind...) { state.withLock { $0.failures += kinds } }
+        func giveLife(_ life: Duration?) { state.withLock { $0.life = life } }
+        func hold(_ isHeld: Bool) { state.withLock { $0.isHeld = isHeld } }
+        func refresh(with outcome: RefreshOutcome) { state.withLock { $0.refresh = outcome } }
+
+        func exchange(_ session: Session, _ upstream: Int) async throws(ProviderError) -> ExchangedToken {
+            let number = state.withLock { state in
+                state.exchanges.append(
+                    "\(upstream) \(String(decoding: session.tokens.accessToken.bytes, as: UTF8.self))")
+                return state.exchanges.count
+            }
+            while state.withLock({ $0.isHeld }) { await Task.yield() }
+            let failure = state.withLock { $0.failures.isEmpty ? nil : $0.failures.removeFirst() }
+            if let failure { throw ProviderError(failure, in: .exchange) }
+            return state.withLock { state in
+                ExchangedToken(
+                    authorization: Secret("Bearer \(upstream)-\(session.id)-\(number)"),
+                    expiresAt: state.life.map { state.now + $0 }, issuedAt: state.now)
+            }
+        }
+
+        func refresh(
+            _ session: Session, ticket: SessionTicket, cause: RefreshTrigger, traceparent: String?
+        ) async -> RefreshOutcome {
+            state.withLock { state in
+                state.refreshes.append(cause)
+                return state.refresh ?? .active(session)
+            }
+        }
+
+        func shouldRefreshAfterRejection(_ session: Session) -> Bool { true }
+        func refreshInBackground(_ session: Session, ticket: SessionTicket) {}
+    }
+
+    private let scripted = Scripted()
+    private let observer = RecordingObserver()
+    private let tokens: ExchangedTokens
+
+    init() { tokens = Self.make(scripted, observer) }
+
+    private static func make(
+        _ scripted: Scripted, _ observer: RecordingObserver, maxEntries: Int = 100_000, maxWaiters: Int = 10_000
+    ) -> ExchangedTokens {
+        ExchangedTokens(
+            refresher: scripted, observer: observer, clock: { scripted.now }, maxEntries: maxEntries,
+            maxWaiters: maxWaiters
+        ) { (session, upstream, _) throws(ProviderError) in try await scripted.exchange(session, upstream) }
+    }
+
+    private static let ticket: SessionTicket = {
+        var generator = CountingGenerator(state: 7)
+        return SessionTicket(using: &generator)
+    }()
+
+    private func session(_ number: UInt64 = 1, issuedAt: Timestamp = Upstreams.now - .seconds(60)) -> Session {
+        Session(
+            key: SessionKey(number, number << 8, number << 16, number << 24),
+            user: UserProfile(json: [], account: AccountName(email: "jo@example.com")),
+            tokens: TokenSet(
+                authorization: Secret("Bearer access-\(number)"), refreshToken: Secret("r"), obtainedAt: issuedAt),
+            createdAt: Upstreams.now, expiresAt: Upstreams.now + .seconds(28_800), lastUsedAt: Upstreams.now)
+    }
+
+    private func refreshed(_ session: Session) -> Session {
+        session.refreshed(
+            with: SessionUpdate(
+                tokens: TokenSet(
+                    authorization: Secret("Bearer access-\(session.id)-v\(session.version + 1)"),
+                    refreshToken: Secret("r2"), obtainedAt: scripted.now)))
+    }
+
+    private func exchange(_ session: Session, _ upstream: Int = 0) async -> ExchangeOutcome {
+        await tokens.exchange(session, ticket: Self.ticket, upstream: upstream, traceparent: nil)
+    }
+
+    private func cached(_ session: Session, _ upstream: Int = 0) -> Secret? {
+        tokens.cached(session, upstream: upstream, now: scripted.now)
+    }
+
+    @Test("are kept for their session and upstream until a fifth of their lifetime is left")
+    func kept() async {
+        let session = session()
+        #expect(cached(session) == nil)
+        let outcome = await exchange(session)
+        guard case .token(let token) = outcome else {
+            Issue.record("no token")
+            return
+        }
+        #expect(cached(session) == token)
+        scripted.advance(by: .milliseconds(239_999))
+        #expect(cached(session) == token)
+        #expect(await exchange(session) == outcome)
+        #expect(scripted.exchanges.count == 1)
+        scripted.advance(by: .milliseconds(1))
+        #expect(cached(session) == nil)
+        #expect(await exchange(session) != outcome)
+        #expect(scripted.exchanges.count == 2)
+    }
+
+    @Test("audiencesNeverSwapTokens: upstreams and sessions have tokens of their own")
+    func audiencesNeverSwapTokens() async {
+        let sessions = (1...8).map { session($0) }
+        await withTaskGroup(of: Void.self) { group in
+            for round in 0..<400 {
+                let (session, upstream) = (sessions[round % 8], round / 8 % 3)
+                group.addTask {
+                    guard case .token(let token) = await exchange(session, upstream) else {
+                        Issue.record("no token")
+                        return
+                    }
+                    let text = String(decoding: token.bytes, as: UTF8.self)
+                    #expect(text.hasPrefix("Bearer \(upstream)-\(session.id)-"))
+                    #expect(cached(session, upstream) == token)
+                }
+            }
+        }
+        #expect(scripted.exchanges.count == 24)
+        #expect(Set(scripted.exchanges).count == 24)
+    }
+
+    @Test("oneExchangeForAThousandRequests: all of them wait for the exchange in progress")
+    func oneExchangeForAThousandRequests() async {
+        let session = session()
+        scripted.hold(true)
+        await withTaskGroup(of: ExchangeOutcome.self) { group in
+            for _ in 0..<1_000 { group.addTask { await exchange(session) } }
+            await until { !scripted.exchanges.isEmpty }
+            scripted.hold(false)
+            var outcomes: [ExchangeOutcome] = []
+            for await outcome in group { outcomes.append(outcome) }
+            #expect(outcomes.count == 1_000)
+            #expect(outcomes.allSatisfy { $0 == outcomes[0] })
+        }
+        #expect(scripted.exchanges.count == 1)
+    }
+
+    @Test("More waiting requests than the limit are rejected with 503")
+    func limit() async {
+        let tokens = Self.make(scripted, observer, maxWaiters: 2)
+        let session = session()
+        scripted.hold(true)
+        let waiting = (0..<2).map { _ in
+            Task { await tokens.exchange(session, ticket: Self.ticket, upstream: 0, traceparent: nil) }
+        }
+        await until { !scripted.exchanges.isEmpty }
+        await until {
+            await tokens.exchange(session, ticket: Self.ticket, upstream: 1, traceparent: nil)
+                == .unavailable(status: 503, retryAfter: 1)
+        }
+        scripted.hold(false)
+        for one in waiting { _ = await one.value }
+    }
+
+    @Test("are dropped when the session's tokens change, and a later token serves an earlier request")
+    func tokensChange() async {
+        let old = session()
+        _ = await exchange(old)
+        let new = refreshed(old)
+        #expect(cached(new) == nil)
+        guard case .token(let token) = await exchange(new) else {
+            Issue.record("no token")
+            return
+        }
+        #expect(cached(new) == token)
+        #expect(cached(old) == token)
+        #expect(scripted.exchanges.count == 2)
+    }
+
+    @Test("A request with newer tokens does not get the result of an exchange of older ones")
+    func newerRequest() async {
+        let old = session()
+        let new = refreshed(old)
+        scripted.hold(true)
+        async let first = exchange(old)
+        await until { scripted.exchanges.count == 1 }
+        async let second = exchange(new)
+        await Task.yield()
+        scripted.hold(false)
+        _ = await first
+        #expect(await second != .unavailable(status: 502, retryAfter: 1))
+        #expect(scripted.exchanges == ["0 access-1", "0 access-\(old.id)-v2"])
+    }
+
+    @Test("A token without a known lifetime is kept for five minutes at most")
+    func unknownLifetime() async {
+        scripted.giveLife(nil)
+        let session = session()
+        _ = await exchange(session)
+        scripted.advance(by: .milliseconds(299_999))
+        #expect(cached(session) != nil)
+        scripted.advance(by: .milliseconds(1))
+        #expect(cached(session) == nil)
+    }
+
+    // MARK: - Failures
+
+    @Test(
+        "A rejected access token is refreshed once, and the new one is exchanged",
+        arguments: [
+            .refused("invalid_grant"), .refused("invalid_token"), .misconfigured(.invalidRequest),
+        ] as [ProviderError.Kind])
+    func refreshes(kind: ProviderError.Kind) async {
+        let session = session()
+        scripted.fail(kind)
+        scripted.refresh(with: .active(refreshed(session)))
+        guard case .token(let token) = await exchange(session) else {
+            Issue.record("no token")
+            return
+        }
+        #expect(scripted.refreshes == [.rejected])
+        #expect(scripted.exchanges == ["0 access-1", "0 access-\(session.id)-v2"])
+        #expect(cached(session) == token)
+    }
+
+    @Test("A second rejection is 502, without another refresh")
+    func rejectedTwice() async {
+        let session = session()
+        scripted.fail(.refused("invalid_grant"), .refused("invalid_grant"))
+        scripted.refresh(with: .active(refreshed(session)))
+        #expect(await exchange(session) == .unavailable(status: 502, retryAfter: 1))
+        #expect(scripted.refreshes.count == 1)
+        #expect(scripted.exchanges.count == 2)
+    }
+
+    @Test(
+        "Other failures refresh nothing and are 502",
+        arguments: [
+            .unavailable, .failed(.otherTokenType), .refused("invalid_target"), .misconfigured(.invalidClient),
+            .misconfigured(.invalidScope),
+        ] as [ProviderError.Kind])
+    func otherFailures(kind: ProviderError.Kind) async {
+        scripted.fail(kind)
+        #expect(await exchange(session()) == .unavailable(status: 502, retryAfter: 1))
+        #expect(scripted.refreshes.isEmpty)
+        if case .misconfigured(let reason) = kind {
+            #expect(observer.all.contains(.identityMisconfigured(reason, in: .exchange)))
+        }
+    }
+
+    @Test("invalid_request for tokens that were issued a moment ago refreshes nothing: it has another cause")
+    func invalidRequest() async {
+        scripted.fail(.misconfigured(.invalidRequest))
+        #expect(
+            await exchange(session(issuedAt: Upstreams.now - .seconds(29)))
+                == .unavailable(status: 502, retryAfter: 1))
+        #expect(scripted.refreshes.isEmpty)
+    }
+
+    @Test("The outcome of the refresh is the outcome of the exchange")
+    func refreshOutcomes() async {
+        for (number, (outcome, expected))
+            in ([
+                (.ended(.refreshRejected), .ended(.refreshRejected)),
+                (.unavailable(status: 504, retryAfter: 3), .unavailable(status: 504, retryAfter: 3)),
+                (.storeUnavailable(retryAfter: 2), .storeUnavailable(retryAfter: 2)),
+            ] as [(RefreshOutcome, ExchangeOutcome)]).enumerated()
+        {
+            scripted.fail(.refused("invalid_grant"))
+            scripted.refresh(with: outcome)
+            #expect(await exchange(session(UInt64(number + 1))) == expected)
+        }
+    }
+
+    @Test("After a failure no exchange follows during the back-off, which doubles")
+    func backOff() async {
+        let session = session()
+        for delay in [1, 2, 4] {
+            scripted.fail(.unavailable)
+            let before = scripted.exchanges.count
+            _ = await exchange(session)
+            for _ in 0..<10 {
+                guard case .unavailable(502, _) = await exchange(session) else {
+                    Issue.record("no failure during the back-off")
+                    return
+                }
+            }
+            #expect(scripted.exchanges.count == before + 1)
+            scripted.advance(by: .seconds(delay))
+        }
+        guard case .token = await exchange(session) else {
+            Issue.record("no token after the back-off")
+            return
+        }
+    }
+
+    @Test("Another upstream of the same session is not affected by a failure")
+    func independent() async {
+        let session = session()
+        scripted.fail(.unavailable)
+        _ = await exchange(session, 0)
+        guard case .token = await exchange(session, 1) else {
+            Issue.record("no token for the other upstream")
+            return
+        }
+    }
+
+    @Test("Each exchange is one event")
+    func events() async {
+        let session = session()
+        scripted.fail(.refused("invalid_target"))
+        _ = await exchange(session, 3)
+        _ = await exchange(session, 4)
+        let results = observer.all.compactMap { event -> String? in
+            guard case .tokenExchange(let result, let id, let upstream, _) = event, id == session.id else { return nil }
+            return "\(result.rawValue) \(upstream)"
+        }
+        #expect(results == ["rejected 3", "success 4"])
+    }
+
+    @Test("The number of tokens is bounded, and expired ones are removed")
+    func bounded() async {
+        let tokens = Self.make(scripted, observer, maxEntries: 160)
+        for number in 1...2_000 {
+            _ = await tokens.exchange(
+                session(UInt64(number)), ticket: Self.ticket, upstream: 0, traceparent: nil)
+        }
+        #expect(tokens.count <= 160)
+        scripted.advance(by: .seconds(3_600))
+        for number in 3_001...3_200 {
+            _ = await tokens.exchange(
+                session(UInt64(number)), ticket: Self.ticket, upstream: 0, traceparent: nil)
+        }
+        #expect(tokens.cached(session(2_000), upstream: 0, now: scripted.now) == nil)
+        #expect(tokens.count <= 160)
+    }
+}

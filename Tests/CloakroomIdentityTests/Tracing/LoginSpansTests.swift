@@ -1,0 +1,61 @@
+import CloakroomCore
+import InMemoryTracing
+import Testing
+import Tracing
+
+@testable import CloakroomIdentity
+
+@Suite("Spans of logins at providers")
+struct LoginSpansTests {
+    private let spans = TracedRequest()
+
+    @Test("The start and the callback of a login are child spans of their requests, with their outcomes")
+    func outcomes() async throws {
+        let gateway = try LoginEndpoints(tracer: spans.tracer)
+        let (_, server) = try await spans.request {
+            var browser = LoginBrowser(gateway)
+            return try await browser.signIn()
+        }
+        for error in [ProviderError(.refused("invalid_grant"), in: .code), ProviderError(.unavailable, in: .code)] {
+            gateway.provider.failRedeem(error)
+            _ = try await spans.request {
+                var browser = LoginBrowser(gateway)
+                return try await browser.signIn()
+            }
+        }
+        _ = try await spans.request {
+            var browser = LoginBrowser(gateway)
+            return await browser.callback("state=a")
+        }
+        let finished = spans.finished
+        #expect(
+            finished.map(\.operationName) == [
+                "login", "login_callback", "login", "login_callback", "login", "login_callback", "login_callback",
+            ])
+        #expect(finished.prefix(2).allSatisfy { $0.parentSpanID == server.spanID && $0.kind == .internal })
+        #expect(
+            finished.map { $0.texts["cloakroom.outcome"] } == [
+                "success", "success", "success", "failed", "success", "unavailable", "invalid",
+            ])
+        #expect(finished.map(\.isError) == [false, false, false, true, false, true, false])
+    }
+
+    @Test("Rule 22: no code, state, token, subject or ticket appears in a span")
+    func secrecy() async throws {
+        let gateway = try LoginEndpoints(tracer: spans.tracer)
+        let (browser, _) = try await spans.request {
+            var browser = LoginBrowser(gateway)
+            _ = try await browser.signIn()
+            return browser
+        }
+        var text = ""
+        for span in spans.finished {
+            text +=
+                "\(span.operationName) \(span.texts) \(span.events) \(span.errors) \(String(describing: span.status))"
+        }
+        let state = Base64URL.encode(try #require(gateway.provider.secrets.first).state)
+        for secret in ["canary", "jo", state, try #require(browser.cookies["__Host-cloakroom"])] {
+            #expect(!text.contains(secret))
+        }
+    }
+}

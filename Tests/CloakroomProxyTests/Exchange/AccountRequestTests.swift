@@ -1,0 +1,133 @@
+import CloakroomCore
+import Synchronization
+import TestSupport
+import Testing
+
+@Suite("What account endpoints receive and send", .serialized)
+struct AccountRequestTests {
+    /// Endpoints that record their requests.
+    private final class Recorder: AccountEndpointHandler {
+        private let response: AccountResponse
+        private let state = Mutex<[AccountRequest]>([])
+
+        init(_ response: AccountResponse = AccountResponse(status: 204)) { self.response = response }
+
+        var requests: [AccountRequest] { state.withLock { $0 } }
+
+        func respond(_ request: AccountRequest) async -> AccountResponse {
+            state.withLock { $0.append(request) }
+            return response
+        }
+    }
+
+    private static func setup(_ recorder: Recorder, prefix: String = "/auth") -> GatewaySetup {
+        GatewaySetup().with(\.endpoints, recorder).configuration { configuration in
+            configuration.addCompany()
+            configuration.accounts.prefix = prefix
+        }
+    }
+
+    @Test("The callback gets the identity of its path, the query, the login cookies and the metadata")
+    func callback() async throws {
+        let recorder = Recorder()
+        try await Self.setup(recorder).run { gateway in
+            let client = try await gateway.client()
+            _ = try await client.exchange(
+                Ask.get(
+                    "/auth/callback/company?code=a%2Fb&state=c",
+                    "Cookie: __Host-cloakroom-login-AAAAAAAA=one; other=x; __Host-cloakroom-login-BBBBBBBB=two",
+                    "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document", "Sec-Purpose: prefetch",
+                    "Accept: text/html", "Accept: image/png"))
+            let request = try #require(recorder.requests.first)
+            #expect(request.endpoint == .callback)
+            #expect(request.name == "company")
+            #expect(String(decoding: request.query, as: UTF8.self) == "code=a%2Fb&state=c")
+            #expect(
+                request.loginCookies == [
+                    ReceivedCookie(name: "__Host-cloakroom-login-AAAAAAAA", value: Array("one".utf8)),
+                    ReceivedCookie(name: "__Host-cloakroom-login-BBBBBBBB", value: Array("two".utf8)),
+                ])
+            #expect(
+                request.fetchMetadata
+                    == FetchMetadata(
+                        isGET: true, mode: "navigate", destination: "document", purpose: "prefetch",
+                        accept: "text/html, image/png"))
+        }
+    }
+
+    @Test(
+        "The name is the segment below the endpoint, whatever the prefix is and the identity is called",
+        arguments: [
+            ("/auth", "/auth/callback", nil), ("/auth", "/auth/callback/callback", "callback"),
+            ("/auth", "/auth/%63allback/%63ompany", "company"), ("/a/b/c", "/a/b/c/callback", nil),
+            ("/a/b/c", "/a/b/c/callback/x", "x"), ("/auth", "/auth/login", nil), ("/auth", "/auth/page", nil),
+            ("/auth", "/auth", nil), ("/auth", "/auth/sessions", nil),
+        ] as [(String, String, String?)])
+    func names(prefix: String, path: String, name: String?) async throws {
+        let recorder = Recorder()
+        try await Self.setup(recorder, prefix: prefix).run { gateway in
+            let client = try await gateway.client()
+            #expect(try await client.exchange(Ask.get(path)).status == 204)
+            let request = try #require(recorder.requests.first)
+            #expect(request.name == name)
+            #expect(request.query.isEmpty)
+            #expect(request.loginCookies.isEmpty)
+        }
+    }
+
+    @Test("The endpoint of a provider's server reads no cookie")
+    func backChannel() async throws {
+        let recorder = Recorder(AccountResponse(status: 200))
+        let setup = Self.setup(recorder)
+        let cookie = setup.sessions.add()
+        try await setup.run { gateway in
+            let client = try await gateway.client()
+            let response = try await client.exchange(
+                Ask.post(
+                    "/auth/backchannel/company", cookie + "; __Host-cloakroom-login-AAAAAAAA=one",
+                    "Content-Type: application/x-www-form-urlencoded", body: "logout_token=a"))
+            #expect(response.status == 200)
+            #expect(response["Cache-Control"] == "no-store")
+            let request = try #require(recorder.requests.first)
+            #expect(request.endpoint == .backChannel)
+            #expect(request.name == "company")
+            #expect(request.ticket == nil)
+            #expect(request.loginCookies.isEmpty)
+            #expect(request.body == Secret("logout_token=a"))
+            let large = String(repeating: "a", count: 16_385)
+            #expect(try await client.exchange(Ask.post("/auth/backchannel", body: large)).status == 413)
+            #expect(recorder.requests.count == 1)
+        }
+    }
+
+    @Test("A page is HTML that no cache stores, with the fields of its endpoint and the name of its status")
+    func page() async throws {
+        let recorder = Recorder(
+            AccountResponse(
+                status: 403, fields: [.init("Content-Security-Policy", "default-src 'none'")],
+                content: .html(Array("<!doctype html><p>é".utf8))))
+        try await Self.setup(recorder).run { gateway in
+            let client = try await gateway.client()
+            let response = try await client.exchange(Ask.get("/auth/callback?a"))
+            #expect(response.status == 403)
+            #expect(response.reason == "Forbidden")
+            #expect(response.values("Content-Type") == ["text/html; charset=utf-8"])
+            #expect(response.values("Cache-Control") == ["no-store"])
+            #expect(response["Content-Security-Policy"] == "default-src 'none'")
+            #expect(response.text == "<!doctype html><p>é")
+        }
+    }
+
+    @Test("A redirect of an endpoint has no body")
+    func redirect() async throws {
+        let recorder = Recorder(AccountResponse(status: 303, fields: [.init("Location", "https://id.example.com/")]))
+        try await Self.setup(recorder).run { gateway in
+            let client = try await gateway.client()
+            let response = try await client.exchange(Ask.get("/auth/login"))
+            #expect(response.status == 303)
+            #expect(response.reason == "See Other")
+            #expect(response["Location"] == "https://id.example.com/")
+            #expect(response["Content-Length"] == "0")
+        }
+    }
+}

@@ -1,0 +1,85 @@
+import CloakroomCore
+import Foundation
+import Synchronization
+
+/// A provider that users of the gateway under test sign in at, and sessions of it.
+enum Company {
+    static let identity = IdentityConfiguration(
+        name: "company", issuer: "https://id.example.com",
+        client: IdentityClientConfiguration(id: "cloakroom", authentication: .basic(Secret("client-secret"))),
+        tokensFor: [0])
+
+    /// A session and its ticket.
+    /// - Parameters:
+    ///   - age: The seconds since the authentication; `nil` for unknown.
+    ///   - accessEnds: When the access token expires.
+    static func session(
+        of identity: IdentityConfiguration = identity, token: String = Canary.accessToken,
+        claims: String = #"{"groups":["staff"]}"#, acr: String? = "mfa", age: Int64? = 60,
+        accessEnds: Timestamp? = nil
+    ) -> (SessionTicket, Session) {
+        var generator = SystemRandomNumberGenerator()
+        let now = Timestamp(milliseconds: Int64(Date.now.timeIntervalSince1970 * 1_000))
+        let provenance = SessionProvenance(
+            identity: identity.name, issuer: identity.issuer, subject: "user-1",
+            authenticatedAt: age.map { now - .seconds($0) }, acr: acr, nonceHash: [], claims: Array(claims.utf8))
+        let session = Session(
+            key: SessionKey(generator.next(), generator.next(), generator.next(), generator.next()),
+            user: UserProfile(json: Array("{}".utf8), account: provenance.account),
+            tokens: TokenSet(
+                authorization: Secret("Bearer \(token)"), refreshToken: accessEnds.map { _ in Secret("refresh") },
+                accessTokenExpiresAt: accessEnds, obtainedAt: now - .seconds(600)),
+            source: identity.source, provenance: provenance, createdAt: Timestamp(seconds: 0),
+            expiresAt: Timestamp(milliseconds: .max), lastUsedAt: Timestamp(seconds: 0))
+        return (SessionTicket(using: &generator), session)
+    }
+
+    /// The access token of these sessions has expired.
+    static let longAgo = Timestamp(seconds: 1)
+}
+
+extension GatewayConfiguration {
+    /// Adds ``Company``. Users may sign in at it, and with credentials.
+    mutating func addCompany(_ adjust: (inout IdentityConfiguration) -> Void = { _ in }) {
+        var identity = Company.identity
+        adjust(&identity)
+        identities = [identity]
+        accounts.identities = [.provider(0), .upstream(0)]
+        accounts.publicURL = "https://gateway.test"
+    }
+
+    /// Changes the route `private`.
+    mutating func changePrivate(_ adjust: (inout Route) -> Void) { adjust(&routes[2]) }
+}
+
+/// Records exchanges and returns the outcome that a test chooses.
+final class FakeExchanger: TokenExchanging {
+    /// An exchange that was requested.
+    struct Call: Sendable, Equatable {
+        var session: SessionID
+        var version: UInt64
+        var upstream: Int
+    }
+
+    private let outcome: @Sendable (Session) async -> ExchangeOutcome
+    private let state = Mutex<(calls: [Call], cached: Secret?)>(([], nil))
+
+    init(
+        _ outcome: @escaping @Sendable (Session) async -> ExchangeOutcome = { _ in .token(Secret("Bearer exchanged")) }
+    ) {
+        self.outcome = outcome
+    }
+
+    var calls: [Call] { state.withLock { $0.calls } }
+
+    func cache(_ token: String) { state.withLock { $0.cached = Secret("Bearer \(token)") } }
+
+    func cached(_ session: Session, upstream: Int, now: Timestamp) -> Secret? { state.withLock { $0.cached } }
+
+    func exchange(
+        _ session: Session, ticket: SessionTicket, upstream: Int, traceparent: String?
+    ) async -> ExchangeOutcome {
+        state.withLock { $0.calls.append(Call(session: session.id, version: session.version, upstream: upstream)) }
+        return await outcome(session)
+    }
+}

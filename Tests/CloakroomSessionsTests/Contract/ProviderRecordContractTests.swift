@@ -1,0 +1,68 @@
+import CloakroomCore
+import Testing
+
+@testable import CloakroomSessions
+
+/// The contract of every record store for sessions of providers and for marks.
+@Suite("Every record store, for sessions of providers", .timeLimit(.minutes(3)))
+struct ProviderRecordContractTests {
+    private let now = Sample.start
+
+    private func record(_ number: UInt64, account: UInt64 = 1, version: UInt64 = 1) -> SessionRecord {
+        SessionRecord(
+            key: SessionKey(number << 32 | 0xabcd, number, ~number, number &* 3), account: account, createdAt: now,
+            expiresAt: now + .seconds(3_600), lastUsedAt: now, version: version,
+            contents: (0..<200).map { UInt8(truncatingIfNeeded: $0 &+ Int(number)) }, client: [0, 1, 255, 13, 10, 0])
+    }
+
+    private var later: Timestamp { now + .seconds(1_200) }
+
+    private func insert(_ record: SessionRecord, _ store: any SessionRecordStore) async throws {
+        #expect(try await store.insert(record, keepUntil: later, now: now))
+    }
+
+    @Test("finds a record by the hash of its session at the provider", arguments: RecordStoreCase.all)
+    func foundByProviderSession(kind: RecordStoreCase) async throws {
+        try await kind.run { store in
+            var (first, second) = (record(1), record(2))
+            (first.provider, second.provider) = (.max, 6)
+            for record in [first, second, record(3)] { try await insert(record, store) }
+            #expect(try await store.read(first.key.id, now: now) == .record(first))
+            #expect(try await store.records(ofProviderSession: .max, now: now) == [first])
+            #expect(try await store.records(ofProviderSession: 6, now: now) == [second])
+            // Hashes of accounts and of sessions at providers are different things.
+            #expect(try await store.records(ofProviderSession: 1, now: now).isEmpty)
+            #expect(try await store.records(of: 6, now: now).isEmpty)
+            #expect(try await store.records(of: 1, now: now).count == 3)
+            var moved = first
+            (moved.provider, moved.version) = (60, 2)
+            #expect(try await store.replace(moved, fence: nil, now: now) == .done)
+            #expect(try await store.records(ofProviderSession: .max, now: now).isEmpty)
+            #expect(try await store.records(ofProviderSession: 60, now: now) == [moved])
+            let removal = try await store.remove(first.key.id, reason: .revoked, condition: nil, now: now)
+            #expect(removal == .removed(moved))
+            #expect(try await store.records(ofProviderSession: 60, now: now).isEmpty)
+        }
+    }
+
+    @Test("accepts no second record of the same name in the index of its provider", arguments: RecordStoreCase.all)
+    func nameTakenAtProvider(kind: RecordStoreCase) async throws {
+        try await kind.run { store in
+            try await insert(record(1), store)
+            var other = record(1, account: 9)
+            (other.key, other.provider) = (SessionKey(other.key.word0, 9, 9, 9), 5)
+            #expect(try await !store.insert(other, keepUntil: later, now: now))
+            #expect(try await store.records(ofProviderSession: 5, now: now).isEmpty)
+        }
+    }
+
+    @Test("sets each mark once", arguments: RecordStoreCase.all)
+    func marks(kind: RecordStoreCase) async throws {
+        try await kind.runTwo { one, other in try await MarkContract(now: now).check(one, other) }
+    }
+
+    @Test("sets one of a hundred concurrent marks of the same key", arguments: RecordStoreCase.all)
+    func markRace(kind: RecordStoreCase) async throws {
+        try await kind.runTwo { one, other in try await MarkContract(now: now).race(one, other) }
+    }
+}

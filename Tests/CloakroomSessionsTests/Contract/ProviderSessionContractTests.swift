@@ -1,0 +1,259 @@
+import CloakroomCore
+import TestSupport
+import Testing
+
+@testable import CloakroomSessions
+
+/// The contract of every session store for sessions that were signed in to at a provider.
+@Suite("Every session store, for sessions of providers", .timeLimit(.minutes(3)))
+struct ProviderSessionContractTests {
+    private let start = Sample.start
+
+    private func create(
+        _ store: any SessionStore, _ provenance: SessionProvenance, at now: Timestamp? = nil
+    ) async throws -> (ticket: SessionTicket, session: Session) {
+        try await store.create(Sample.new(provenance), now: now ?? start)
+    }
+
+    @Test("keeps what the provider stated, whichever optional parts are missing", arguments: SessionStoreCase.all)
+    func keepsProvenance(kind: SessionStoreCase) async throws {
+        try await kind.run { store in
+            var statements = [Sample.provenance(1), Sample.provenance(2, sid: nil), Sample.provenance(3)]
+            (statements[1].authenticatedAt, statements[1].acr, statements[1].idToken) = (nil, nil, nil)
+            (statements[2].acr, statements[2].idToken, statements[2].claims) = ("", Secret(""), [])
+            for statement in statements {
+                let made = try await create(store, statement)
+                #expect(made.session.provenance == statement)
+                #expect(try await store.lookup(made.ticket, at: start).session?.provenance == statement)
+                #expect(try await store.reload(made.ticket, now: start).session?.provenance == statement)
+                let ended = try await store.end(made.ticket, reason: .signedOut, now: start)
+                #expect(ended?.provenance == statement)
+            }
+            let (ticket, _) = try await store.create(Sample.new(1), now: start)
+            let plain = try #require(try await store.lookup(ticket, at: start).session)
+            #expect(plain.provenance == nil)
+        }
+    }
+
+    @Test("carries the provenance through a refresh, or takes the new one", arguments: SessionStoreCase.all)
+    func refreshesProvenance(kind: SessionStoreCase) async throws {
+        try await kind.run { store in
+            let made = try await create(store, Sample.provenance(1))
+            let lease = try #require(try await store.lease(made.session.key, for: .seconds(30), now: start).lease)
+            let saved = try await store.save(
+                SessionUpdate(tokens: Sample.tokens(2)), ticket: made.ticket, over: made.session, under: lease,
+                now: start)
+            let first = try #require(saved.session)
+            #expect(first.provenance == Sample.provenance(1))
+            var next = Sample.provenance(1)
+            (next.claims, next.idToken) = (Array(#"{"groups":[]}"#.utf8), Secret("new"))
+            let update = SessionUpdate(provenance: next)
+            _ = try await store.save(update, ticket: made.ticket, over: first, under: lease, now: start)
+            let found = try #require(try await store.reload(made.ticket, now: start).session)
+            #expect(found.provenance == next)
+            #expect(found.tokens == Sample.tokens(2))
+            #expect(found.source == SessionSource(identity: "company", issuer: Sample.issuer))
+            #expect(found.version == 3)
+        }
+    }
+
+    @Test("ends the sessions of a session at a provider, and no others", arguments: SessionStoreCase.all)
+    func endsByProviderSession(kind: SessionStoreCase) async throws {
+        try await kind.run { store in
+            let one = try await create(store, Sample.provenance(1, sid: "a"))
+            let two = try await create(store, Sample.provenance(1, sid: "a"))
+            let others = [
+                try await create(store, Sample.provenance(1, sid: "A")),
+                try await create(store, Sample.provenance(1, issuer: "https://id.example.org", sid: "a")),
+                try await create(store, Sample.provenance(1, sid: nil)),
+            ]
+            let (plain, _) = try await store.create(Sample.new(1), now: start)
+            let session = ProviderSession(issuer: Sample.issuer, id: "a")
+            let ended = try await store.takeAll(of: session, account: nil, reason: .revoked, now: start)
+            #expect(Set(ended.map(\.id)) == [one.session.id, two.session.id])
+            for made in [one, two] {
+                #expect(try await store.lookup(made.ticket, at: start).reason == .revoked)
+            }
+            for made in others { #expect(try await store.lookup(made.ticket, at: start).session != nil) }
+            #expect(try await store.lookup(plain, at: start).session != nil)
+            #expect(try await store.takeAll(of: session, account: nil, reason: .revoked, now: start).isEmpty)
+            #expect(!kind.counts || store.count == 4)
+        }
+    }
+
+    @Test("ends those of one account only, if the provider names one", arguments: SessionStoreCase.all)
+    func endsOfAccount(kind: SessionStoreCase) async throws {
+        try await kind.run { store in
+            let mine = try await create(store, Sample.provenance(1))
+            let other = try await create(store, Sample.provenance(2))
+            let session = ProviderSession(issuer: Sample.issuer, id: "sid-1")
+            let account = Sample.provenance(1).account
+            let ended = try await store.takeAll(of: session, account: account, reason: .revoked, now: start)
+            #expect(ended.map(\.id) == [mine.session.id])
+            #expect(try await store.lookup(other.ticket, at: start).session != nil)
+            let stranger = Sample.provenance(3).account
+            #expect(try await store.takeAll(of: session, account: stranger, reason: .revoked, now: start).isEmpty)
+        }
+    }
+
+    @Test("finds a session under the provider's session of its last refresh", arguments: SessionStoreCase.all)
+    func providerSessionChanges(kind: SessionStoreCase) async throws {
+        try await kind.run { store in
+            let made = try await create(store, Sample.provenance(1, sid: "old"))
+            let lease = try #require(try await store.lease(made.session.key, for: .seconds(30), now: start).lease)
+            let update = SessionUpdate(provenance: Sample.provenance(1, sid: "new"))
+            _ = try await store.save(update, ticket: made.ticket, over: made.session, under: lease, now: start)
+            // A save that is rejected changes nothing.
+            let late = SessionUpdate(provenance: Sample.provenance(1, sid: "late"))
+            let result = try await store.save(late, ticket: made.ticket, over: made.session, under: lease, now: start)
+            #expect(result.isChanged)
+            func end(_ sid: String) async throws -> [SessionID] {
+                let session = ProviderSession(issuer: Sample.issuer, id: sid)
+                return try await store.takeAll(of: session, account: nil, reason: .revoked, now: start).map(\.id)
+            }
+            #expect(try await end("old").isEmpty)
+            #expect(try await end("late").isEmpty)
+            #expect(try await end("new") == [made.session.id])
+        }
+    }
+
+    @Test("ends the sessions of a subject at all identities with its issuer", arguments: SessionStoreCase.all)
+    func endsSubject(kind: SessionStoreCase) async throws {
+        try await kind.run { store in
+            let company = try await create(store, Sample.provenance(1, sid: "a"))
+            let partner = try await create(store, Sample.provenance(1, identity: "partner", sid: nil))
+            let other = try await create(store, Sample.provenance(2))
+            let elsewhere = try await create(store, Sample.provenance(1, issuer: "https://id.example.org"))
+            let account = AccountName(issuer: Sample.issuer, subject: "Subject-1")
+            #expect(try await store.sessions(of: account, now: start).count == 2)
+            // Subjects are case-sensitive.
+            let folded = AccountName(issuer: Sample.issuer, subject: "subject-1")
+            #expect(try await store.endAll(of: folded, but: nil, reason: .revoked, now: start).isEmpty)
+            let ended = try await store.endAll(of: account, but: nil, reason: .revoked, now: start)
+            #expect(Set(ended) == [company.session.id, partner.session.id])
+            for made in [other, elsewhere] {
+                #expect(try await store.lookup(made.ticket, at: start).session != nil)
+            }
+        }
+    }
+
+    @Test("ends the sessions of an account that were created before a time", arguments: SessionStoreCase.all)
+    func endsEarlier(kind: SessionStoreCase) async throws {
+        try await kind.run { store in
+            let time = start + .seconds(10)
+            let before = try await create(store, Sample.provenance(1), at: time - .milliseconds(1))
+            let at = try await create(store, Sample.provenance(1), at: time)
+            let after = try await create(store, Sample.provenance(1), at: time + .milliseconds(1))
+            let other = try await create(store, Sample.provenance(2), at: start)
+            let now = start + .seconds(20)
+            let account = Sample.provenance(1).account
+            let ended = try await store.takeAll(of: account, createdBefore: time, reason: .revoked, now: now)
+            #expect(ended.map(\.id) == [before.session.id])
+            #expect(try await store.lookup(before.ticket, at: now).reason == .revoked)
+            for made in [at, after, other] { #expect(try await store.lookup(made.ticket, at: now).session != nil) }
+        }
+    }
+
+    @Test("has no session of a provider to end if it has expired", arguments: SessionStoreCase.all)
+    func endsExpired(kind: SessionStoreCase) async throws {
+        try await kind.run { store in
+            let made = try await create(store, Sample.provenance(1))
+            let later = start + .seconds(900)
+            let session = ProviderSession(issuer: Sample.issuer, id: "sid-1")
+            #expect(try await store.takeAll(of: session, account: nil, reason: .revoked, now: later).isEmpty)
+            #expect(try await store.lookup(made.ticket, at: later).reason == .expiredIdle)
+        }
+    }
+
+    @Test("ends a session at the time that its provider permits", arguments: SessionStoreCase.all)
+    func endsBy(kind: SessionStoreCase) async throws {
+        try await kind.run { store in
+            let new = Sample.new(Sample.provenance(1), endsBy: start + .seconds(100))
+            let (ticket, session) = try await store.create(new, now: start)
+            #expect(session.expiresAt == start + .seconds(100))
+            #expect(try await store.lookup(ticket, at: start + .milliseconds(99_999)).session != nil)
+            #expect(try await store.lookup(ticket, at: start + .seconds(100)).reason == .expiredAbsolute)
+            let generous = Sample.new(Sample.provenance(1), endsBy: start + .seconds(100_000))
+            #expect(try await store.create(generous, now: start).1.expiresAt == start + .seconds(3_600))
+        }
+    }
+
+    @Test(
+        "follows a provider that extends a session at a refresh, up to the absolute timeout",
+        arguments: SessionStoreCase.all)
+    func endsByRefreshed(kind: SessionStoreCase) async throws {
+        try await kind.run { store in
+            let new = Sample.new(Sample.provenance(1), endsBy: start + .seconds(100))
+            let (ticket, session) = try await store.create(new, now: start)
+            var now = start + .seconds(90)
+            let lease = try #require(try await store.lease(session.key, for: .seconds(30), now: now).lease)
+            func save(_ endsBy: Timestamp?, over session: Session) async throws -> Session {
+                let update = SessionUpdate(tokens: Sample.tokens(2, obtainedAt: now), endsBy: endsBy)
+                let saved = try await store.save(update, ticket: ticket, over: session, under: lease, now: now)
+                return try #require(saved.session)
+            }
+            let extended = try await save(now + .seconds(100), over: session)
+            #expect(extended.expiresAt == start + .seconds(190))
+            #expect(try await store.lookup(ticket, at: start + .seconds(189)).session?.version == 2)
+            now = start + .seconds(95)
+            let kept = try await save(nil, over: extended)
+            #expect(kept.expiresAt == start + .seconds(190))
+            let full = try await save(start + .seconds(10_000), over: kept)
+            #expect(full.expiresAt == start + .seconds(3_600))
+            #expect(try await save(start + .seconds(120), over: full).expiresAt == start + .seconds(120))
+            #expect(try await store.lookup(ticket, at: start + .seconds(120)).reason == .expiredAbsolute)
+        }
+    }
+
+    @Test("sets each mark once", arguments: SessionStoreCase.all)
+    func marks(kind: SessionStoreCase) async throws {
+        try await kind.run { try await MarkContract(now: start).check($0, $0) }
+    }
+
+    @Test("sets one of a hundred concurrent marks of the same key", arguments: SessionStoreCase.all)
+    func markRace(kind: SessionStoreCase) async throws {
+        try await kind.run { try await MarkContract(now: start).race($0, $0) }
+    }
+
+    @Test("deletes marks after their lifetime", arguments: SessionStoreCase.followingGivenTime)
+    func marksExpire(kind: SessionStoreCase) async throws {
+        try await kind.run { store in
+            let key = MarkKey(.logoutToken, hash: 1)
+            let minute = Duration.seconds(60)
+            #expect(try await store.setMark(key, lifetime: minute, now: start))
+            let last = start + .milliseconds(59_999)
+            #expect(try await store.hasMark([key], now: last))
+            #expect(try await !store.setMark(key, lifetime: minute, now: last))
+            let end = start + minute
+            #expect(try await !store.hasMark([key], now: end))
+            #expect(try await store.setMark(key, lifetime: minute, now: end))
+            #expect(try await store.hasMark([key], now: end + .milliseconds(59_999)))
+            let isKept = try await store.hasMark([key], now: end + minute)
+            #expect(!isKept)
+        }
+    }
+}
+
+/// The contract of every session store that replicas share, for sessions of providers.
+@Suite("Every session store that replicas share, for sessions of providers", .timeLimit(.minutes(3)))
+struct ProviderReplicaContractTests {
+    private let start = Sample.start
+
+    @Test("ends a session on all replicas when its provider reports a logout", arguments: SessionStoreCase.shared)
+    func endsEverywhere(kind: SessionStoreCase) async throws {
+        try await kind.runTwo { one, other in
+            let (ticket, _) = try await one.create(Sample.new(Sample.provenance(1)), now: start)
+            let found = try #require(try await other.lookup(ticket, at: start).session)
+            #expect(found.provenance == Sample.provenance(1))
+            let session = ProviderSession(issuer: Sample.issuer, id: "sid-1")
+            #expect(try await one.takeAll(of: session, account: nil, reason: .revoked, now: start).count == 1)
+            try await eventually("it is removed") { other.lookup(ticket, now: start, slides: false).session == nil }
+            #expect(try await other.lookup(ticket, at: start).reason == .revoked)
+        }
+    }
+
+    @Test("A mark that one replica sets exists on the others", arguments: SessionStoreCase.shared)
+    func marks(kind: SessionStoreCase) async throws {
+        try await kind.runTwo { one, other in try await MarkContract(now: start).check(one, other) }
+    }
+}

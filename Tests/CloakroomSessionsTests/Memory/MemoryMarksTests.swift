@@ -1,0 +1,72 @@
+import CloakroomCore
+import Testing
+
+@testable import CloakroomSessions
+
+@Suite("The in-memory marks")
+struct MemoryMarksTests {
+    private let now = Sample.start
+
+    @Test("are bounded for each scope: used logins do not evict what providers have reported")
+    func bounded() {
+        let marks = MemoryMarks(capacity: 100)
+        let reported = MarkKey(.endedAtProvider, hash: 1)
+        #expect(marks.set(reported, lifetime: .seconds(10), now: now))
+        for hash in 0..<1_000 as Range<UInt64> {
+            #expect(marks.set(MarkKey(.usedLogin, hash: hash), lifetime: .seconds(600), now: now + .milliseconds(1)))
+        }
+        #expect(marks.has(reported, now: now))
+        let kept = (0..<1_000 as Range<UInt64>).count { marks.has(MarkKey(.usedLogin, hash: $0), now: now) }
+        #expect(kept == 100)
+        #expect(marks.has(MarkKey(.usedLogin, hash: 999), now: now))
+    }
+
+    @Test("expire, and are deleted by a sweep")
+    func expire() {
+        let marks = MemoryMarks()
+        let key = MarkKey(.logoutToken, hash: 1)
+        #expect(marks.set(key, lifetime: .seconds(10), now: now))
+        #expect(!marks.set(key, lifetime: .seconds(10), now: now + .milliseconds(9_999)))
+        marks.sweep(now: now + .milliseconds(9_999))
+        #expect(marks.has(key, now: now))
+        marks.sweep(now: now + .seconds(10))
+        // Swept: the mark does not exist at an earlier time either.
+        #expect(!marks.has(key, now: now))
+        #expect(marks.set(key, lifetime: .seconds(10), now: now))
+    }
+}
+
+@Suite("The memory store's index of sessions at providers")
+struct ProviderSessionIndexTests {
+    @Test("has no entry for a session that has ended or expired, nor under an earlier session at the provider")
+    func noTraces() async throws {
+        let start = Sample.start
+        let store = MemorySessionStore(
+            Sample.configuration, accountHashes: Sample.accountHashes, clock: { Sample.start })
+        func indexed(_ sid: String) -> [SessionID] {
+            let session = ProviderSession(issuer: Sample.issuer, id: sid)
+            return store.providerSessions.sessions(of: Sample.accountHashes.hash(session))
+        }
+        let (ticket, one) = try await store.create(Sample.new(Sample.provenance(1, sid: "a")), now: start)
+        let (_, two) = try await store.create(Sample.new(Sample.provenance(1, sid: "a")), now: start)
+        _ = try await store.create(Sample.new(1), now: start)
+        #expect(Set(indexed("a")) == [one.id, two.id])
+        let lease = try #require(try await store.lease(one.key, for: .seconds(30), now: start).lease)
+        func save(_ sid: String?) async throws -> SaveResult {
+            let update = SessionUpdate(provenance: Sample.provenance(1, sid: sid))
+            return try await store.save(update, ticket: ticket, over: one, under: lease, now: start)
+        }
+        #expect(try await save("b").session != nil)
+        #expect(indexed("a") == [two.id])
+        #expect(indexed("b") == [one.id])
+        // Rejected, because the version has changed.
+        #expect(try await save("c").isChanged)
+        #expect(indexed("c").isEmpty)
+        #expect(indexed("a") == [two.id])
+        _ = try await store.end(ticket, reason: .signedOut, now: start)
+        #expect(indexed("b").isEmpty)
+        store.sweep(now: start + .seconds(900))
+        #expect(indexed("a").isEmpty)
+        #expect(store.count == 0)
+    }
+}

@@ -1,0 +1,89 @@
+import CloakroomCore
+import NIOCore
+import TestSupport
+import Testing
+
+@testable import CloakroomSessions
+
+@Suite("Sessions of providers and marks in a real server", .serialized, .timeLimit(.minutes(3)))
+struct ValkeyProviderTests {
+    private static let start = SessionRecord.start
+
+    private func withStore(_ body: (ValkeyRecordStore, RedisServer) async throws -> Void) async throws {
+        try await withRedis { server in
+            let replica = try await Replica.up(server)
+            try await body(replica.records, server)
+            await replica.stop()
+        }
+    }
+
+    @Test("A mark expires by the server's clock")
+    func marksExpire() async throws {
+        try await withStore { store, server in
+            let key = MarkKey(.usedLogin, hash: 7)
+            #expect(try await store.setMark(key, lifetime: .seconds(60), now: Self.start))
+            guard case .integer(let life) = try await server.ask("PTTL", .text(store.keys.mark(key))) else {
+                Issue.record("no time to live")
+                return
+            }
+            #expect((50_000...60_000).contains(life))
+            try await server.ask("DEL", .text(store.keys.mark(key)))
+            #expect(try await store.setMark(key, lifetime: .milliseconds(1), now: Self.start))
+            try await eventually("it has expired") { try await store.hasMark([key], now: Self.start) == false }
+            #expect(try await store.setMark(key, lifetime: .seconds(60), now: Self.start))
+        }
+    }
+
+    @Test("A session is in the index of its provider's session before its record exists, and names are removed")
+    func providerIndex() async throws {
+        try await withStore { store, server in
+            var record = SessionRecord.sample()
+            record.provider = 9
+            let index = store.keys.sessions(ofProviderSession: 9)
+            try await server.ask("SET", .text(store.keys.session(record.id)), "foreign")
+            #expect(try await store.insert(record) == false)
+            #expect(try await server.ask("ZCARD", .text(index)) == .integer(0))
+            try await server.ask("DEL", .text(store.keys.session(record.id)))
+            try await server.ask("ZADD", .text(index), "99999999999999", .text("\(record.id)"))
+            #expect(try await store.records(ofProviderSession: 9, now: Self.start).isEmpty)
+            #expect(try await store.insert(record))
+            #expect(try await store.records(ofProviderSession: 9, now: Self.start) == [record])
+            #expect(try await server.ask("PTTL", .text(index)) != .integer(-1))
+            _ = try await store.remove(record.id, reason: .revoked, condition: nil, now: Self.start)
+            #expect(try await server.ask("ZCARD", .text(index)) == .integer(0))
+        }
+    }
+
+    @Test("A replica of the release before keeps the hash of the provider's session")
+    func besideReleaseBefore() async throws {
+        try await withStore { store, server in
+            var record = SessionRecord.sample()
+            record.provider = 9
+            _ = try await store.insert(record)
+            // All fields that it writes.
+            try await server.ask("HSET", .text(store.keys.session(record.id)), "n", "5", "a", "7", "v", "2")
+            (record.name, record.version) = (5, 2)
+            #expect(try await store.records(ofProviderSession: 9, now: Self.start) == [record])
+        }
+    }
+
+    @Test("A replacement may extend the time for which the server keeps a record, and does not shorten it")
+    func replacementExtends() async throws {
+        try await withStore { store, server in
+            let record = SessionRecord.sample()
+            _ = try await store.insert(record, keepUntil: Self.start + .seconds(900), now: Self.start)
+            func life() async throws -> Int64 {
+                guard case .integer(let life) = try await server.ask("PTTL", .text(store.keys.session(record.id)))
+                else { return -3 }
+                return life
+            }
+            var next = SessionRecord.sample(version: 2)
+            let longer = Self.start + .seconds(1_800)
+            #expect(try await store.replace(next, keepUntil: longer, fence: nil, now: Self.start) == .done)
+            #expect((2_090_000...2_100_000).contains(try await life()))
+            next.version = 3
+            #expect(try await store.replace(next, keepUntil: Self.start, fence: nil, now: Self.start) == .done)
+            #expect((2_080_000...2_100_000).contains(try await life()))
+        }
+    }
+}

@@ -1,0 +1,80 @@
+import CloakroomCore
+import CloakroomTelemetry
+import TestSupport
+import Testing
+
+@testable import cloakroom
+
+@Suite("The recorder of account events")
+struct AccountEventRecorderTests {
+    private let log = RecordedLog()
+    private let telemetry = GatewayTelemetry()
+    private static let origin = AuditContext(peer: "192.0.2.1", requestID: "0123")
+
+    private var recorder: AccountEventRecorder {
+        AccountEventRecorder(
+            metrics: telemetry.metrics, audit: AuditLog(logger: log.logger), upstreams: ["api", "billing"])
+    }
+
+    private func counts(_ line: String) -> Bool {
+        String(decoding: telemetry.registry.exposition(), as: UTF8.self).contains(line + "\n")
+    }
+
+    @Test("Logins and reported logouts are counted and logged by identity")
+    func logins() {
+        let recorder = recorder
+        for event: AccountEvent in [
+            .loginBegan(identity: "company"),
+            .login(.success, identity: "company", reason: nil, accountHash: 7, duration: .milliseconds(20)),
+            .login(.failed, identity: "company", reason: "wrong_nonce", accountHash: nil, duration: .zero),
+            .providerLogout([SessionID(1), SessionID(2)], identity: "company"),
+            .providerLogout([], identity: "company"),
+            .providerLogoutFailed(identity: "company", reason: "wrong_issuer"),
+            .providerLogoutFailed(identity: "company", reason: "store_unavailable"),
+            .providerLogoutFailed(identity: "company", reason: "keys_unavailable"),
+        ] {
+            recorder.accountEvent(event, from: Self.origin)
+        }
+        for line in [
+            #"cloakroom_logins_begun_total{identity="company"} 1"#,
+            #"cloakroom_logins_total{identity="company",outcome="success"} 1"#,
+            #"cloakroom_logins_total{identity="company",outcome="failed"} 1"#,
+            #"cloakroom_login_duration_seconds_count{outcome="success"} 1"#,
+            #"cloakroom_provider_logouts_total{identity="company",outcome="success"} 1"#,
+            #"cloakroom_provider_logouts_total{identity="company",outcome="no_session"} 1"#,
+            #"cloakroom_provider_logouts_total{identity="company",outcome="rejected"} 1"#,
+            #"cloakroom_provider_logouts_total{identity="company",outcome="unavailable"} 2"#,
+            #"cloakroom_sign_outs_total{kind="provider"} 1"#,
+        ] {
+            #expect(counts(line), "\(line)")
+        }
+        // A redirect is not an event of the log, and failed logouts are limited.
+        #expect(
+            log.all.map { $0["event"] } == [
+                "login", "login", "provider_logout", "provider_logout", "provider_logout_failed",
+            ])
+        #expect(log.all.allSatisfy { $0["identity"] == "company" && $0["peer"] == "192.0.2.1" })
+        #expect(log.all[0]["user"] == "0000000000000007")
+        #expect(log.all[2]["count"] == "2")
+    }
+
+    @Test("Exchanges are measured by the name of their upstream, and failures are logged")
+    func exchanges() {
+        let recorder = recorder
+        for event: AccountEvent in [
+            .tokenExchange(.success, SessionID(1), upstream: 1, duration: .milliseconds(20)),
+            .tokenExchange(.rejected, SessionID(1), upstream: 1, duration: .milliseconds(20)),
+            .tokenExchange(.success, SessionID(1), upstream: 2, duration: .milliseconds(20)),
+        ] {
+            recorder.accountEvent(event, from: AuditContext())
+        }
+        for line in [
+            #"cloakroom_token_exchange_duration_seconds_count{outcome="success",upstream="billing"} 1"#,
+            #"cloakroom_token_exchange_duration_seconds_count{outcome="rejected",upstream="billing"} 1"#,
+        ] {
+            #expect(counts(line), "\(line)")
+        }
+        #expect(log.all.map { $0["event"] } == ["token_exchange_failed"])
+        #expect(log.all.map { $0["upstream"] } == ["billing"])
+    }
+}

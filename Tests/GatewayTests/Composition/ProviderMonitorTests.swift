@@ -1,0 +1,106 @@
+import CloakroomCore
+import CloakroomTelemetry
+import TestSupport
+import Testing
+
+@testable import CloakroomIdentity
+@testable import cloakroom
+
+@Suite("The monitor of a provider")
+struct ProviderMonitorTests {
+    private let log = RecordedLog()
+    private let telemetry = GatewayTelemetry()
+    private let monitor: ProviderMonitor
+    private static let now = Timestamp(seconds: 1_800_000_000)
+
+    init() {
+        let identity = IdentityConfiguration(
+            name: "company", issuer: "https://id.test",
+            client: IdentityClientConfiguration(id: "cloakroom", authentication: .basic(Secret("secret"))))
+        monitor = ProviderMonitor(
+            identity, metrics: telemetry.metrics.identities["company"], audit: AuditLog(logger: log.logger),
+            now: { Self.now })
+    }
+
+    private var events: [String] { log.all.compactMap { $0["event"] } }
+
+    private func fetches(_ document: String, _ outcome: String) -> Bool {
+        let text = String(decoding: telemetry.registry.exposition(), as: UTF8.self)
+        let labels = "document=\"\(document)\",identity=\"company\",outcome=\"\(outcome)\""
+        return !text.contains("cloakroom_provider_fetches_total{\(labels)} 0\n")
+    }
+
+    @Test("A provider is down before its metadata and keys are fetched, and stale when only its earlier keys remain")
+    func condition() {
+        #expect(monitor.status.condition == .down)
+        monitor.record(.keys(.replaced(usable: 1, skipped: 0)))
+        #expect(monitor.status.condition == .up)
+        for (hasMetadata, keys, condition) in [
+            (true, KeySetSchedule.Usability.fresh, IdentityStatus.Condition.up), (true, .stale, .stale),
+            (true, .none, .down), (false, .fresh, .down), (false, .stale, .down), (false, .none, .down),
+        ] {
+            monitor.update(ProviderStatus(hasMetadata: hasMetadata, keys: keys))
+            #expect(monitor.status.condition == condition, "\(hasMetadata) \(keys)")
+        }
+    }
+
+    @Test("A document that cannot be fetched is logged when the reason changes and when it is fetched again")
+    func failures() {
+        for event: ProviderEvent in [
+            .metadataUnavailable, .metadataUnavailable, .metadataRejected(.issuer), .metadataRejected(.issuer),
+            .keys(.failed), .metadata([]), .keys(.failed), .metadata([]), .keys(.replaced(usable: 2, skipped: 1)),
+        ] {
+            monitor.record(event)
+        }
+        #expect(events == ["provider_down", "provider_down", "provider_down", "provider_up", "provider_up"])
+        #expect(log.all.map { $0["document"] } == ["metadata", "metadata", "keys", "metadata", "keys"])
+        #expect(log.all[1]["reason"] == "the metadata names another issuer")
+        #expect(log.all[1]["hint"]?.contains("copy issuer") == true)
+        let status = monitor.status
+        #expect((status.keys, status.skippedKeys) == (2, 1))
+        #expect(status.keysFetchedAt == Self.now)
+        #expect(status.lastFailure?.reason == "the keys cannot be fetched")
+        for (document, outcome) in [
+            ("metadata", "success"), ("metadata", "failed"), ("metadata", "invalid"), ("keys", "failed"),
+            ("keys", "success"),
+        ] {
+            #expect(fetches(document, outcome), "\(document) \(outcome)")
+        }
+        #expect(!fetches("keys", "invalid"))
+    }
+
+    @Test("A key set without a usable key is a failure with a remedy, although the fetch succeeded")
+    func noKeys() {
+        monitor.record(.keys(.replaced(usable: 0, skipped: 3)))
+        #expect(monitor.status.lastFailure?.reason == "the key set has no key that can be used")
+        #expect(monitor.status.lastFailure?.remedy.contains("algorithms") == true)
+        monitor.update(ProviderStatus(hasMetadata: true, keys: .fresh))
+        #expect(monitor.status.condition == .down)
+    }
+
+    @Test("A mismatch is logged once, and is shown until the metadata fits")
+    func mismatches() {
+        let finding = ProviderMetadata.Finding(message: "it does not support PKCE with S256", remedy: "enable it")
+        for _ in 0..<3 { monitor.record(.metadata([finding])) }
+        #expect(events == ["provider_mismatch"])
+        #expect(monitor.status.findings == ["it does not support PKCE with S256 (enable it)"])
+        monitor.record(.metadata([]))
+        #expect(monitor.status.findings == [])
+        monitor.record(.metadata([finding]))
+        #expect(events == ["provider_mismatch", "provider_mismatch"])
+    }
+
+    @Test(
+        "A rejected response has a constant reason and a hint",
+        arguments: [
+            (ProviderError.Reason.token(.wrongNonce), "wrong_nonce"), (.noIDToken, "no_id_token"),
+            (.claimsTooLarge, "claims_too_large"), (.otherSubject, "other_subject"),
+            (.invalidResponse, "invalid_response"), (.otherTokenType, "other_token_type"),
+        ])
+    func rejections(reason: ProviderError.Reason, name: String) {
+        monitor.record(.rejected(reason, in: .code))
+        #expect(log.all.map { $0["reason"] } == [name])
+        #expect(log.all.allSatisfy { $0["hint"]?.isEmpty == false && $0["event"] == "provider_response_rejected" })
+        #expect(monitor.status.lastFailure?.reason == "a response was rejected (code): \(name)")
+    }
+}

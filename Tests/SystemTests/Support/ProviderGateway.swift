@@ -1,0 +1,128 @@
+import Foundation
+import MockAPI
+import TestSupport
+
+/// A gateway process whose users sign in at an OpenID Provider. Its upstream is the mock API.
+struct ProviderGateway {
+    /// The configuration.
+    struct Settings {
+        /// The issuer of the provider.
+        var issuer: String
+        /// Values of `client` of the identity.
+        var client = "id: cloakroom, secret: cloakroom-client-secret"
+        /// Further members of the identity, one a line.
+        var identity: [String] = []
+        /// The context class that the route `strong` requires.
+        var contextClass = "urn:example:mfa"
+        /// Further identities, as lines below `identities`.
+        var others: [String] = []
+        /// Overrides of the configuration, as `key=value`.
+        var overrides: [String] = []
+
+        fileprivate func yaml(port: Int, upstream: String) -> String {
+            """
+            listeners:
+              - address: 127.0.0.1:\(port)
+            admin: { address: "127.0.0.1:0" }
+            identities:
+              company:
+                issuer: \(issuer)
+                client: { \(client) }
+                tokensFor: [api]
+                \(identity.joined(separator: "\n    "))
+            \(others.map { "  " + $0 }.joined(separator: "\n"))
+            accounts: { publicURL: "http://127.0.0.1:\(port)", login: { returnTo: /episodes } }
+            upstreams:
+              api:
+                targets: ["\(upstream)"]
+                apiToken: { value: demo-api-token }
+                claimHeaders: { X-User-Mail: email, X-User-Groups: { claim: groups, join: "," } }
+              billing:
+                targets: ["\(upstream)"]
+                apiToken: { value: demo-api-token }
+            session:
+              cookie: { secure: false }
+            routes:
+              - { name: episodes, methods: [GET], path: /episodes, upstream: api, requiresAuthorization: false,
+                  inject: [apiToken] }
+              - { name: bytes, methods: [GET], path: /__mock/bytes, upstream: api, requiresAuthorization: true,
+                  inject: [apiToken, bearer] }
+              - { name: strong, methods: [GET], path: /__mock/slow, upstream: api, requiresAuthorization: true,
+                  inject: [apiToken, bearer], require: { acr: ["\(contextClass)"] } }
+              - { name: billing, methods: [POST], path: /__mock/echo, upstream: billing, requiresAuthorization: true,
+                  inject: [apiToken\(exchanges ? ", bearer" : "")] }
+            """
+        }
+
+        private var exchanges: Bool { identity.contains { $0.hasPrefix("exchange:") } }
+    }
+
+    let gateway: GatewayProcess
+    let mock: RunningMockAPI
+
+    var base: String { gateway.clear }
+
+    /// Serves while `body` runs.
+    /// - Parameters:
+    ///   - port: The port of the gateway; the provider knows it as that of the client.
+    static func running<R: Sendable>(
+        _ settings: Settings, port: Int, body: (ProviderGateway) async throws -> R
+    ) async throws -> R {
+        var mockSettings = MockAPISettings()
+        mockSettings.exposeObservations = true
+        return try await MockAPI.withServer(mockSettings) { mock in
+            let yaml = settings.yaml(port: port, upstream: mock.baseURL)
+            return try await GatewayProcess.running(yaml: yaml, set: settings.overrides) { process in
+                try await body(ProviderGateway(gateway: process, mock: mock))
+            }
+        }
+    }
+
+    /// Begins a login. The gateway fetches the documents of the provider in the background; until then, logins are 503.
+    /// - Parameter query: Parameters of the login, such as `returnTo=/episodes`.
+    /// - Returns: The authorization request, which was not sent.
+    func beginLogin(_ browser: FormBrowser, _ query: String = "") async throws -> FormBrowser.Page {
+        let url = base + "/auth/login" + (query.isEmpty ? "" : "?" + query)
+        return try await eventually("the provider is known") {
+            let response = try await browser.send("GET", url, FormBrowser.navigation)
+            if response.status == 503 { return nil }
+            guard response.status == 303, let location = response.values(of: "Location").first else {
+                return FormBrowser.Page(url: url, response: response)
+            }
+            return FormBrowser.Page(url: location, response: nil)
+        }
+    }
+
+    /// Requests the session document as a page's script does.
+    func session(_ browser: FormBrowser) async throws -> TestResponse {
+        try await browser.send("GET", base + "/auth")
+    }
+
+    /// The user in the session document.
+    func user(_ browser: FormBrowser) async throws -> ProviderUser {
+        try await session(browser).json(as: ProviderSessionDocument.self).user
+    }
+
+    /// Requests the route `bytes`, whose upstream gets the access token.
+    func bytes(_ browser: FormBrowser) async throws -> TestResponse {
+        try await browser.send("GET", base + "/__mock/bytes?count=3")
+    }
+
+    /// The values of a field of all requests to the upstream with this path, oldest first.
+    func received(_ field: String, path: String = "/__mock/bytes") -> [String] {
+        mock.observations.snapshot().recent.filter { $0.path == path }.flatMap { $0.values(of: field) }
+    }
+}
+
+/// The body of `GET /auth` for a user of a provider.
+struct ProviderSessionDocument: Decodable {
+    let user: ProviderUser
+}
+
+/// The kept claims of a user.
+struct ProviderUser: Decodable, Equatable {
+    var email: String?
+    var name: String?
+    var groups: [String]?
+    var sid: String?
+}
