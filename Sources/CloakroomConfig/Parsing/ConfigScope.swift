@@ -166,6 +166,24 @@ struct ConfigScope {
         reading.report(valueError, at: path + [name], becauseOf: causes)
     }
 
+    /// Reports an error at this section itself, whose name is free.
+    func report(_ valueError: ConfigValueError) {
+        reading.add(valueError, key: path, origin: reading.tree[path].map { ValueSource.file($0.key) } ?? .flag)
+    }
+
+    /// Reports this section unless its free name is a name without dots, which separate the keys of flags.
+    func checkName(_ name: String) {
+        do throws(ConfigValueError) {
+            _ = try ValueFormat<String>.name.parse(name)
+            guard !name.contains(".") else {
+                throw ConfigValueError(
+                    "must be a name without dots, not \(DiagnosticText.quoted(name))", "write a hyphen instead")
+            }
+        } catch {
+            report(error)
+        }
+    }
+
     /// Reports a warning at the value of a key of this section.
     func warn(_ valueError: ConfigValueError, at name: String) {
         reading.warn(valueError, at: path + [name])

@@ -23,7 +23,7 @@ struct IdentitiesSection {
     init(from root: ConfigScope, upstreams: UpstreamsSection) {
         let named = root.named("identities")
         items = named.map { name, scope in
-            Self.check(name, scope)
+            scope.checkName(name)
             return Item(
                 name: name, scope: scope,
                 configuration: IdentityConfiguration(named: name, from: scope, upstreams: upstreams))
@@ -38,8 +38,7 @@ struct IdentitiesSection {
         checkKeys()
         // An upstream that signs users in is an identity too.
         for item in items where upstreams.names.contains(item.name) {
-            Self.report(
-                ConfigValueError("conflicts with the upstream of this name", "rename one of them"), at: item.scope)
+            item.scope.report(ConfigValueError("conflicts with the upstream of this name", "rename one of them"))
         }
     }
 
@@ -50,10 +49,10 @@ struct IdentitiesSection {
             guard let other = variables.updateValue(item.name, forKey: root.reading.variable([item.name])) else {
                 continue
             }
-            Self.report(
+            item.scope.report(
                 ConfigValueError(
                     "conflicts with identity \(DiagnosticText.quoted(other)), which differs only in case or punctuation",
-                    "rename one"), at: item.scope)
+                    "rename one"))
         }
     }
 
@@ -89,23 +88,6 @@ struct IdentitiesSection {
                     "tokenEndpoint conflicts with identity \(DiagnosticText.quoted(other.name)), which has the same key",
                     "write issuer, or use a key for each identity"), at: "assertionAudience")
         }
-    }
-
-    private static func check(_ name: String, _ scope: ConfigScope) {
-        do throws(ConfigValueError) {
-            _ = try ValueFormat<String>.name.parse(name)
-            guard !name.contains(".") else {
-                throw ConfigValueError(
-                    "must be a name without dots, not \(DiagnosticText.quoted(name))", "write a hyphen instead")
-            }
-        } catch {
-            report(error, at: scope)
-        }
-    }
-
-    private static func report(_ valueError: ConfigValueError, at scope: ConfigScope) {
-        let origin = scope.reading.tree[scope.path].map { ValueSource.file($0.key) } ?? .flag
-        scope.reading.add(valueError, key: scope.path, origin: origin)
     }
 }
 

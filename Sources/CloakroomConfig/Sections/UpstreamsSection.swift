@@ -20,15 +20,14 @@ struct UpstreamsSection {
         scopes = named.map(\.scope)
         var variables: [String: String] = [:]
         for (name, scope) in named {
-            Self.check(name, scope)
+            scope.checkName(name)
             // Variable names preserve neither case nor punctuation.
             let variable = root.reading.variable([name])
             if let other = variables.updateValue(name, forKey: variable) {
-                Self.report(
+                scope.report(
                     ConfigValueError(
                         "conflicts with upstream \(DiagnosticText.quoted(other)), which differs only in case or punctuation",
-                        "rename one"),
-                    at: scope)
+                        "rename one"))
             }
         }
     }
@@ -40,23 +39,6 @@ struct UpstreamsSection {
                 "unknown upstream \(DiagnosticText.quoted(name))", NameSuggestion.suggestion(for: name, among: names))
         }
         return index
-    }
-
-    private static func check(_ name: String, _ scope: ConfigScope) {
-        do throws(ConfigValueError) {
-            _ = try ValueFormat<String>.name.parse(name)
-            guard !name.contains(".") else {
-                throw ConfigValueError(
-                    "must be a name without dots, not \(DiagnosticText.quoted(name))", "write a hyphen instead")
-            }
-        } catch {
-            report(error, at: scope)
-        }
-    }
-
-    private static func report(_ valueError: ConfigValueError, at scope: ConfigScope) {
-        let origin = scope.reading.tree[scope.path].map { ValueSource.file($0.key) } ?? .flag
-        scope.reading.add(valueError, key: scope.path, origin: origin)
     }
 }
 
