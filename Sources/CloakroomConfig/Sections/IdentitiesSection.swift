@@ -157,7 +157,7 @@ extension IdentityConfiguration {
 
     private static func parameters(_ scope: ConfigScope) -> [Parameter] {
         scope.pairs("parameters", as: .text).compactMap { name, value in
-            guard !ReservedParameters.names.contains(name.lowercased()) else {
+            guard !IdentityConfiguration.Parameter.ownNames.contains(name.lowercased()) else {
                 scope.sectionWithDefaults("parameters").report(
                     ConfigValueError("\(name) is not supported: the gateway sets it", "leave it out"), at: name)
                 return nil

@@ -1,14 +1,5 @@
 import CloakroomCore
 
-/// Names of parameters of the authorization request that the gateway sets itself.
-enum ReservedParameters {
-    static let names: Set<String> = [
-        "response_type", "response_mode", "client_id", "client_secret", "client_assertion", "client_assertion_type",
-        "redirect_uri", "scope", "state", "nonce", "code_challenge", "code_challenge_method", "acr_values", "max_age",
-        "request", "request_uri", "id_token_hint", "claims",
-    ]
-}
-
 extension IdentityClientConfiguration {
     private enum Method: String, CaseIterable {
         case client_secret_basic, client_secret_post, private_key_jwt, none

@@ -87,6 +87,13 @@ public struct IdentityConfiguration: Sendable, Equatable {
 
     /// A configured parameter of the authorization request.
     public struct Parameter: Sendable, Equatable {
+        /// The parameters that the gateway sets itself. The configuration cannot set them.
+        package static let ownNames: Set<String> = [
+            "response_type", "response_mode", "client_id", "client_secret", "client_assertion", "client_assertion_type",
+            "redirect_uri", "scope", "state", "nonce", "code_challenge", "code_challenge_method", "acr_values",
+            "max_age", "request", "request_uri", "id_token_hint", "claims",
+        ]
+
         /// The name.
         public var name: String
         /// The value.

@@ -3,13 +3,6 @@ package import CloakroomCore
 /// The authorization request of a login (OpenID Connect Core §3.1.2.1, RFC 7636 §4.3), as a URL or as the form of a
 /// pushed authorization request (RFC 9126 §2.1).
 package struct AuthorizationRequest: Sendable, Unprintable {
-    /// The parameters that the gateway sets itself. The configuration cannot set them.
-    package static let ownNames: Set<String> = [
-        "response_type", "response_mode", "client_id", "client_secret", "client_assertion", "client_assertion_type",
-        "redirect_uri", "scope", "state", "nonce", "code_challenge", "code_challenge_method", "acr_values", "max_age",
-        "request", "request_uri", "id_token_hint", "claims",
-    ]
-
     /// What a step-up requests (RFC 9470 §4).
     package struct StepUp: Sendable, Equatable {
         /// The acceptable authentication contexts, most preferred first; empty for any.
@@ -30,7 +23,7 @@ package struct AuthorizationRequest: Sendable, Unprintable {
     /// Creates the request of a login.
     /// - Parameters:
     ///   - redirectURI: See ``redirectURI(publicURL:prefix:identity:isOnly:)``.
-    ///   - extra: Configured parameters, none of ``ownNames``.
+    ///   - extra: Configured parameters, none of ``IdentityConfiguration/Parameter/ownNames``.
     package init(
         _ secrets: LoginSecrets, clientID: String, redirectURI: String, scopes: [String],
         extra: [(name: String, value: String)] = [], stepUp: StepUp? = nil
@@ -49,7 +42,7 @@ package struct AuthorizationRequest: Sendable, Unprintable {
                 own.append(seconds > 0 ? ("max_age", String(seconds)) : ("prompt", "login"))
             }
         }
-        let names = Set(own.map(\.0)).union(Self.ownNames)
+        let names = Set(own.map(\.0)).union(IdentityConfiguration.Parameter.ownNames)
         parameters = own.map { (name: $0.0, value: $0.1) } + extra.filter { !names.contains($0.name) }
         self.clientID = clientID
     }

@@ -37,7 +37,7 @@ struct AuthorizationRequestTests {
 
     @Test("Configured parameters are added and cannot replace one of the gateway")
     func extraParameters() throws {
-        let own = AuthorizationRequest.ownNames.sorted().map { (name: $0, value: "evil") }
+        let own = IdentityConfiguration.Parameter.ownNames.sorted().map { (name: $0, value: "evil") }
         let fields = try fields(request(extra: [(name: "prompt", value: "consent")] + own))
         #expect(fields["prompt"] == "consent")
         #expect(!fields.values.contains("evil"))
