@@ -17,7 +17,6 @@ from harness.command import Failure, run_command
 from harness.environment import BenchmarkEnvironment
 from harness.gateway import release_build, require_binary
 
-PATH = "/videos/1"
 TOLERANCE = 0.03
 IDLE_SECONDS = 3
 
@@ -32,6 +31,8 @@ class Scenario:
     connections: int = 1
     streams: int = 1
     status: int = 200
+    path: str = "/videos/1"
+    has_provider: bool = False
 
 
 SCENARIOS = {
@@ -40,22 +41,29 @@ SCENARIOS = {
     "h2": Scenario("HTTP/2 over TLS, one stream at a time", "https", "h2"),
     "h2-streams": Scenario("HTTP/2 over TLS, 2 connections of 8 streams", "https", "h2", 2, 8),
     "unauthorized": Scenario("HTTP/1.1, 401 without a session", "http", "http/1.1", status=401),
+    "provider": Scenario(
+        "HTTP/1.1, session of an OpenID Provider", "http", "http/1.1", path="/tokens/1", has_provider=True
+    ),
+    "claims": Scenario(
+        "HTTP/1.1, session of an OpenID Provider with claims", "http", "http/1.1", path="/claims/1", has_provider=True
+    ),
 }
 
 
 class CountedGateway:
-    """The gateway under callgrind: one process for all scenarios, whose counters are set to zero before each load."""
+    """The gateway under callgrind: one process for several scenarios, whose counters are set to zero before each load."""
 
-    def __init__(self, gateway, process, folder):
-        self.gateway, self.process, self.folder = gateway, process, folder
+    def __init__(self, gateway, process, output):
+        self.gateway, self.process, self.output = gateway, process, output
 
     @classmethod
     @contextlib.contextmanager
-    def running(cls, environment, binary):
-        gateway = environment.product(without_debug_info(environment, binary))
-        valgrind = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={environment.folder / 'callgrind'}"]
+    def running(cls, environment, binary, has_provider):
+        gateway = environment.product_with_provider(binary) if has_provider else environment.product(binary)
+        output = environment.folder / pathlib.Path(gateway.template).with_suffix(".callgrind")
+        valgrind = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={output}"]
         with gateway.running(core=None, before=valgrind) as process:
-            yield cls(gateway, process, environment.folder)
+            yield cls(gateway, process, output)
 
     def count(self, action):
         """The instructions while an action runs, its duration in seconds, and the profile."""
@@ -64,7 +72,7 @@ class CountedGateway:
         action()
         duration = time.monotonic() - start
         self.control("--dump")
-        profile = max(self.folder.glob("callgrind.*"), key=lambda file: int(file.suffix[1:]))
+        profile = max(self.output.parent.glob(f"{self.output.name}.*"), key=lambda file: int(file.suffix[1:]))
         found = re.search(r"^(?:summary|totals): (\d+)", profile.read_text(), re.MULTILINE)
         if not found:
             raise Failure(f"no total in {profile}")
@@ -83,7 +91,7 @@ class CountedGateway:
         command += [f"--clients={scenario.connections}", f"--max-concurrent-streams={scenario.streams}"]
         command += ["--h1"] if scenario.protocol == "http/1.1" else []
         command += ["--header", f"Cookie: {self.gateway.cookie}"] if scenario.status == 200 else []
-        url = self.gateway.url(scenario.scheme, PATH)
+        url = self.gateway.url(scenario.scheme, scenario.path)
         output = subprocess.run([*command, url], capture_output=True, text=True, timeout=600).stdout
         classes = re.search(r"status codes: (\d+) 2xx, (\d+) 3xx, (\d+) 4xx", output)
         if not classes or int(classes[scenario.status // 100 - 1]) != requests:
@@ -174,24 +182,34 @@ def arguments():
     return options
 
 
-def main():
-    options = arguments()
+def measure(names, environment, binary, has_provider, options):
+    """The instructions per request of scenarios that one gateway serves."""
     results = {}
-    start = time.monotonic()
-    with (
-        BenchmarkEnvironment() as environment,
-        CountedGateway.running(environment, options.product or release_build()) as counted,
-    ):
-        print(f"cloakroom {counted.gateway.version}")
+    with CountedGateway.running(environment, binary, has_provider) as counted:
+        print(f"cloakroom {counted.gateway.version}, {counted.gateway.template}")
         # After the first requests, the idle gateway executes the same timers as under load.
-        counted.send(SCENARIOS["h1"], 200)
+        counted.send(SCENARIOS[names[0]], 200)
         idle, duration, _ = counted.count(lambda: time.sleep(IDLE_SECONDS))
-        for name in options.scenarios:
+        print(f"(idle: {idle / duration:,.0f} instructions/s)")
+        for name in names:
             results[name], profile = counted.measure(SCENARIOS[name], options, idle / duration)
             print(f"{SCENARIOS[name].title}: {results[name]:,.0f} instructions/request", flush=True)
         if options.keep:
             options.keep.write_bytes(profile.read_bytes())
-    print(f"(idle: {idle / duration:,.0f} instructions/s; {time.monotonic() - start:.0f} s)")
+    return results
+
+
+def main():
+    options = arguments()
+    results = {}
+    start = time.monotonic()
+    with BenchmarkEnvironment() as environment:
+        binary = without_debug_info(environment, options.product or release_build())
+        for has_provider in (False, True):
+            names = [name for name in options.scenarios if SCENARIOS[name].has_provider == has_provider]
+            if names:
+                results |= measure(names, environment, binary, has_provider, options)
+    print(f"({time.monotonic() - start:.0f} s)")
     if options.update:
         update(results, options.update)
     return 0 if not options.check or check(results, options.check) else 1

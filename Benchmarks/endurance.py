@@ -10,6 +10,9 @@
   endurance.py drain         SIGTERM under load
   endurance.py refresh       200 clients with one session whose access token expires after 2 s
   endurance.py replicas      two gateways and one Redis: sign-out, kill -9, restarts, an outage
+  endurance.py expiry        1,000 requests at once with a provider's session whose access token has expired
+  endurance.py provider      an OpenID Provider that is frozen, killed, slow, or rotates its keys each second
+  endurance.py logout        two gateways and one Redis: a provider's logout closes a WebSocket at the other gateway
   endurance.py durability    kill -9 during 1,000 sign-ins, sessions in SQLite
   endurance.py telemetry     a stopped collector, a full pipe, a large scrape, start and stop
   endurance.py upstreams     three origins, one of them slow, broken or frozen; Envoy, HAProxy and nginx take part
@@ -28,8 +31,8 @@ from harness.command import Failure, run_command
 from harness.environment import TestEnvironment
 from harness.gateway import release_build
 from harness.process import allow_many_files
-from scenarios import bodies, chaos, connections, drain, durability, refresh, replicas, slowloris, telemetry
-from scenarios import upgrade, zerowindow
+from scenarios import bodies, chaos, connections, drain, durability, expiry, logout, provider, refresh, replicas
+from scenarios import slowloris, telemetry, upgrade, zerowindow
 from trials import run as trials
 
 SCENARIOS = {
@@ -42,6 +45,9 @@ SCENARIOS = {
     "drain": drain.run,
     "refresh": refresh.run,
     "replicas": replicas.run,
+    "expiry": expiry.run,
+    "provider": provider.run,
+    "logout": logout.run,
     "durability": durability.run,
     "telemetry": telemetry.run,
     "upstreams": trials.run,
@@ -60,6 +66,8 @@ def arguments():
     parser.add_argument("--streams", type=int, default=1_000, help="HTTP/2 streams with a closed window; default: %(default)s")
     parser.add_argument("--chaos-seconds", type=int, default=60, help="duration of chaos; default: %(default)s")
     parser.add_argument("--refresh-seconds", type=int, default=60, help="duration of refresh; default: %(default)s")
+    parser.add_argument("--provider-seconds", type=int, default=12, help="of each phase of provider; default: %(default)s")
+    parser.add_argument("--provider-rounds", type=int, default=3, help="of all phases of provider; default: %(default)s")
     parser.add_argument("--sign-ins", type=int, default=1_000, help="for durability; default: %(default)s")
     parser.add_argument("--paths", type=int, default=100_000, help="for telemetry; default: %(default)s")
     parser.add_argument("--clients", type=int, default=48, help="clients that send load; default: %(default)s")
@@ -79,6 +87,8 @@ def arguments():
         "streams": (20, 20_000),
         "chaos_seconds": (5, 3_600),
         "refresh_seconds": (5, 3_600),
+        "provider_seconds": (4, 600),
+        "provider_rounds": (1, 100),
         "sign_ins": (100, 100_000),
         "paths": (1_000, 10_000_000),
         "clients": (4, 64),

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Measures resident memory: at the start, per idle connection, and after many TLS handshakes. See README.md.
+"""Measures resident memory: at the start, per idle connection, per session, and after many TLS handshakes. See README.md.
 
-  memory.py                                       idle connections of each kind, ends of connections, and handshakes
+  memory.py                                       idle connections of each kind, ends of connections, handshakes, sessions
   memory.py idle --kinds tls,h2 --counts 10000
   memory.py churn handshakes --handshakes 20000
+  memory.py sessions --than OTHER_BINARY          sessions of two builds in turn
   memory.py --check                               exits with 1 if a goal is missed
 
 Each figure is of a gateway of its own with one event loop, after a warm-up. Standard library only; the clients run in a
@@ -20,9 +21,12 @@ import time
 
 from harness.command import Failure, run_command
 from harness.environment import TestEnvironment
+from harness.http import basic_credentials, begin_login, complete_login
 from harness.gateway import release_build
 from harness.measure import MIB
 from harness.process import allow_many_files
+from harness.ports import free_port
+from scenarios import http1, provider_helpers, session_helpers
 from scenarios.idle import ENDINGS, KINDS, VERSIONS, IdleConnections, connect_and_close, connect_and_end
 
 # What is reached, with a margin; swift-nio-ssl holds 18 KiB of a TLS connection.
@@ -32,6 +36,15 @@ CHURN = 3_000
 WARM_UP = 200
 # Longer than the interval at which the gateway releases caches and returns memory.
 QUIET_SECONDS = 7
+# The lengths of the tokens of a session with a password, and the goal for it: its own memory is less than 1 KiB, the rest is
+# what sign-ins leave in the heap.
+ACCESS_BYTES, REFRESH_BYTES = 400, 43
+SESSION_GOAL = 1_400
+# Accounts at a provider have at most this many sessions.
+MOST_PROVIDER_SESSIONS = 9_000
+# The first sign-ins also fill caches and pools.
+SESSION_WARM_UP = 1_000
+ROUNDS = 2
 # Descriptors for everything else.
 RESERVE = 500
 
@@ -206,25 +219,106 @@ def report_churn(environment):
     return missed
 
 
+def password_gateway(environment):
+    port = free_port()
+    environment.start_module("scenarios.sign_in_origin", str(port), str(ACCESS_BYTES), str(REFRESH_BYTES), port=port)
+    session = {"store": "memory", "maxSessions": 10_000_000}
+    return session_helpers.gateway(environment, port, session, eventLoops=1)
+
+
+def provider_gateway(environment):
+    provider = provider_helpers.Provider(environment, 3_600)
+    routes = [provider_helpers.route("api", "/api/{number}", "api", "bearer")]
+    session = {"store": "memory", "maxSessionsPerAccount": 10_000}
+    identity = {"pushed": "never"}
+    return provider_helpers.gateway(environment, provider, free_port(), routes, identity, session=session, eventLoops=1)
+
+
+def sign_in(pipe, port, count):
+    """Sign-ins with a password, one after the other on one connection, each of another account."""
+    number = 0
+    with http1.Client(port) as client:
+        for mark in (SESSION_WARM_UP, count):
+            for _ in range(mark):
+                number += 1
+                credentials = basic_credentials(f"user-{number}@example.com", session_helpers.PASSWORD)
+                client.send("POST", "/auth", [], 0, fields=f"Authorization: {credentials}\r\n")
+                if client.receive() != 200:
+                    raise Failure(f"sign-in failed with status {client.status}")
+                client.body()
+            pipe.send(0)
+            pipe.recv()
+
+
+def log_in(pipe, port, count):
+    """Logins at the provider, one after the other."""
+    for mark in (SESSION_WARM_UP, count):
+        for _ in range(mark):
+            complete_login(begin_login(f"http://127.0.0.1:{port}"))
+        pipe.send(0)
+        pipe.recv()
+
+
+def measure_sessions(environment, kind, count):
+    """Bytes of resident memory per session."""
+    start, function = {"password": (password_gateway, sign_in), "provider": (provider_gateway, log_in)}[kind]
+    gateway = start(environment)
+    try:
+        pipe, child = in_child(function, gateway.port, count)
+        receive(pipe, child, 120)
+        time.sleep(QUIET_SECONDS)
+        before = gateway.resident()
+        pipe.send(0)
+        receive(pipe, child, 60 + count // 20)
+        pipe.send(0)
+        child.join(20)
+        time.sleep(QUIET_SECONDS)
+        return (gateway.resident() - before) / count
+    finally:
+        gateway.stop()
+
+
+def report_sessions(binary, options):
+    """Prints a table of bytes per session, of two builds in turn if there is another one. Returns the goals that were
+    missed."""
+    missed = []
+    print("\n| build | session | sessions | bytes each |\n| --- | --- | ---: | ---: |", flush=True)
+    for kind, count in (("password", options.sessions), ("provider", min(MOST_PROVIDER_SESSIONS, options.sessions))):
+        for _ in range(ROUNDS if options.than else 1):
+            # A build from before providers has no such sessions.
+            for build in [binary, options.than] if options.than and kind == "password" else [binary]:
+                with TestEnvironment(build) as environment:
+                    each = measure_sessions(environment, kind, count)
+                print(f"| {build.name} | {kind} | {count:,} | {each:.0f} |", flush=True)
+                if kind == "password" and build == binary and each > SESSION_GOAL:
+                    missed.append(f"{each:.0f} bytes per session with a password, goal {SESSION_GOAL}")
+    return missed
+
+
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", help="idle, churn, handshakes; default: all")
+    parser.add_argument("parts", nargs="*", help="idle, churn, handshakes, sessions; default: all")
     parser.add_argument("--product", type=pathlib.Path, help="the gateway's binary; default: the release build's")
     parser.add_argument("--kinds", default=",".join(KINDS), help="default: %(default)s")
     parser.add_argument("--counts", default="1000,10000", help="numbers of idle connections; default: %(default)s")
     parser.add_argument("--handshakes", type=int, default=20_000, help="1,000 to 1,000,000; default: %(default)s")
+    parser.add_argument("--sessions", type=int, default=50_000, help="1,000 to 1,000,000; default: %(default)s")
+    parser.add_argument("--than", type=pathlib.Path, help="another binary, whose sessions are measured too")
     parser.add_argument("--check", action="store_true", help="exit with 1 if a goal is missed")
     options = parser.parse_args()
-    options.parts = options.parts or ["idle", "churn", "handshakes"]
+    parts = ["idle", "churn", "handshakes", "sessions"]
+    options.parts = options.parts or parts
     options.kinds = options.kinds.split(",")
-    if set(options.parts) - {"idle", "churn", "handshakes"} or set(options.kinds) - set(KINDS):
-        parser.error(f"parts are idle, churn and handshakes, kinds are {', '.join(KINDS)}")
+    if set(options.parts) - set(parts) or set(options.kinds) - set(KINDS):
+        parser.error(f"parts are {', '.join(parts)}, kinds are {', '.join(KINDS)}")
     try:
         options.counts = [int(count) for count in options.counts.split(",")]
     except ValueError:
         parser.error("--counts must be numbers")
     if not all(10 <= count <= 50_000 for count in options.counts) or not 1_000 <= options.handshakes <= 1_000_000:
         parser.error("10 to 50,000 connections, 1,000 to 1,000,000 handshakes")
+    if not 1_000 <= options.sessions <= 1_000_000:
+        parser.error("1,000 to 1,000,000 sessions")
     return options
 
 
@@ -236,7 +330,8 @@ def main():
     if "idle" in options.parts and limit < most + 2 * RESERVE:
         raise Failure(f"{most} connections need {most + 2 * RESERVE} descriptors, and the limit is {limit}: ulimit -n")
     missed = []
-    with TestEnvironment(options.product or release_build()) as environment:
+    binary = options.product or release_build()
+    with TestEnvironment(binary) as environment:
         gateway = gateway_for(environment, 1_000)
         print(f"{gateway.resident() / MIB:.1f} MiB resident after the start and one request; {ssl.OPENSSL_VERSION}")
         gateway.stop()
@@ -246,6 +341,8 @@ def main():
             missed += report_churn(environment)
         if "handshakes" in options.parts:
             missed += report_handshakes(environment, options)
+    if "sessions" in options.parts:
+        missed += report_sessions(binary, options)
     for sentence in missed:
         print(f"memory: {sentence}", file=sys.stderr)
     return 1 if missed and options.check else 0

@@ -96,10 +96,16 @@ fi
 # Not exec: the provider ends with the gateway.
 "$binary" demo "${arguments[@]}" --issuer "$issuer" --identity "$identity" --client-secret-file "$folder/client-secret" &
 processes+=($!)
-echo
-if [[ $identity == glewlwyd ]]; then
-    echo "The provider is glewlwyd at $issuer; sign in there as jo / secret and permit the access."
+# Its text precedes this one.
+until curl -kso /dev/null "$gateway/"; do
+    if ! kill -0 "${processes[1]}" 2>/dev/null; then break; fi
+    sleep 0.1
+done
+if ! kill -0 "${processes[1]}" 2>/dev/null; then
+    : # It has reported why.
+elif [[ $identity == glewlwyd ]]; then
+    echo "  At glewlwyd, sign in as jo / secret, check both boxes, click on Grant access, then on Continue."
 else
-    echo "The provider is a mock at $issuer; it asks for no password."
+    echo "  The mock provider asks for no password."
 fi
 wait "${processes[1]}"

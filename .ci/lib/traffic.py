@@ -5,7 +5,7 @@ import signal
 import time
 
 from harness.command import Failure
-from harness.http import request, session_cookie
+from harness.http import begin_login, complete_login, request, session_cookie
 
 USER = {"email": "jo@example.com", "password": "secret"}
 
@@ -43,29 +43,17 @@ def visit(port):
 
 
 def log_in(port):
-    """Signs in at the OpenID Provider, as a browser does, and requests a page for which a token is exchanged. Returns the
-    request that completed the login."""
+    """Signs in at the OpenID Provider, and requests a page for which a token is exchanged. Returns the callback."""
     gateway = f"https://127.0.0.1:{port}"
-    navigation = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document", "Sec-Fetch-Site": "none"}
-    status, fields, _ = request(f"{gateway}/auth/login", headers=navigation, timeout=30)
-    if status != 303:
-        raise Failure(f"login did not begin: status {status}")
-    navigation["Cookie"] = session_cookie(fields)
-    status, fields, _ = request(fields["Location"], timeout=30)
-    callback = fields["Location"]
-    status, fields, _ = request(callback, headers=navigation, timeout=30)
-    cookies = [cookie.partition(";")[0] for cookie in fields.get_all("Set-Cookie", [])]
-    session = [cookie for cookie in cookies if "-login-" not in cookie.partition("=")[0]]
-    if status not in (200, 303) or not session:
-        raise Failure(f"login failed: status {status}")
-    request(f"{gateway}/videos/1", headers={"Cookie": session[0]}, timeout=30)
-    return callback, navigation
+    callback = begin_login(gateway)
+    request(f"{gateway}/videos/1", headers={"Cookie": complete_login(callback)}, timeout=30)
+    return callback
 
 
 def fail_login(port):
     """Logs in twice with one callback, and sends a logout that the provider has not sent."""
-    callback, fields = log_in(port)
-    request(callback, headers=fields, timeout=30)
+    callback = log_in(port)
+    request(callback.url, headers=callback.fields, timeout=30)
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     request(f"https://127.0.0.1:{port}/auth/backchannel", "POST", form, "logout_token=forged", timeout=30)
 

@@ -13,8 +13,8 @@ import tempfile
 
 from harness import gateway as gateways
 from harness.command import Failure
-from harness.http import request, sign_in
-from harness.ports import free_port, free_ports
+from harness.http import begin_login, complete_login, request, sign_in
+from harness.ports import free_ports
 from harness.process import Process, ProcessGroup, allow_many_files
 
 BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
@@ -70,13 +70,14 @@ class MeasuredGateway:
     CONFIG and WORKERS in its command and variables are replaced by the configuration file and the number of workers.
     """
 
-    def __init__(self, environment, name, template, command, version, variables=None):
+    def __init__(self, environment, name, template, command, version, variables=None, sign_in=None):
         self.environment = environment
         self.name = name
         self.template = template
         self.pattern = command
         self.version = version
         self.variable_patterns = variables or {}
+        self.sign_in = sign_in
         self.clear_port, self.tls_port, self.admin_port = free_ports(3)
         self.cookie = f"sid={environment.session_id}"
         self.configure(template)
@@ -107,8 +108,8 @@ class MeasuredGateway:
             process.wait_for_port(self.clear_port, seconds=120 if before else 20)
             process.wait_for_port(self.tls_port)
             self.process = process
-            if self.name == "cloakroom":
-                self.cookie = sign_in(f"http://127.0.0.1:{self.clear_port}")
+            if self.sign_in:
+                self.cookie = self.sign_in(f"http://127.0.0.1:{self.clear_port}")
             yield process
         finally:
             process.stop(seconds=120 if before else 20)
@@ -127,7 +128,7 @@ class BenchmarkEnvironment(Environment):
         self.access_token = secrets.token_urlsafe(36)
         self.refresh_token = secrets.token_urlsafe(36)
         self.api_token = secrets.token_urlsafe(12)
-        self.upstream_port = free_port()
+        self.upstream_port, self.provider_port = free_ports(2)
 
     def start_upstreams(self):
         (self.folder / "sessions.map").write_text(f"{self.session_id} {self.access_token}\n")
@@ -138,6 +139,7 @@ class BenchmarkEnvironment(Environment):
     def fill(self, template, name=None, **values):
         values = {
             "UPSTREAM_PORT": self.upstream_port,
+            "PROVIDER_PORT": self.provider_port,
             "MORE_ROUTES": "",
             "SESSION_ID": self.session_id,
             "ACCESS_TOKEN": self.access_token,
@@ -148,10 +150,17 @@ class BenchmarkEnvironment(Environment):
         }
         return super().fill(template, name, **values)
 
-    def product(self, binary):
+    def product(self, binary, template="cloakroom.yaml", sign_in=sign_in):
         command = f"{shlex.quote(str(gateways.require_binary(binary)))} serve --config CONFIG"
         version = gateways.version_of([str(binary), "--version"])
-        return MeasuredGateway(self, "cloakroom", "cloakroom.yaml", command, version)
+        return MeasuredGateway(self, "cloakroom", template, command, version, sign_in=sign_in)
+
+    def product_with_provider(self, binary):
+        """The gateway with a session of an OpenID Provider, which is the binary's mock."""
+        # Tokens that need no refresh during a measurement.
+        options = [f"--port={self.provider_port}", "--access-token-lifetime=86400"]
+        self.start("mock-provider", [binary, "mock-provider", *options], self.provider_port)
+        return self.product(binary, "cloakroom-provider.yaml", lambda url: complete_login(begin_login(url)))
 
 
 LARGE_BODY = b"0123456789abcdef" * 6_400

@@ -1,6 +1,7 @@
 """Single HTTP requests, for set-up and observation. Load and malformed messages have clients of their own."""
 
 import base64
+import collections
 import contextlib
 import http.client
 import ssl
@@ -49,3 +50,39 @@ def sign_in(gateway_url, email=EMAIL, password=PASSWORD):
     if status != 200 or "=" not in cookie:
         raise Failure(f"sign-in failed: status {status}, no cookie: {body[:300]!r}")
     return cookie
+
+
+NAVIGATION = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document", "Sec-Fetch-Site": "none"}
+
+Callback = collections.namedtuple("Callback", "url fields")
+"""The request with which a browser returns from a provider."""
+
+
+class LoginFailed(Failure):
+    """A login at a provider that ended with another status than that of a success."""
+
+    def __init__(self, step, status, body=b""):
+        super().__init__(f"login failed: {step} has status {status} {body[:200]!r}")
+        self.status = status
+
+
+def begin_login(gateway_url, timeout=30):
+    """Follows a login to the provider and back, up to the callback, which is not sent."""
+    status, fields, body = request(f"{gateway_url}/auth/login", headers=NAVIGATION, timeout=timeout)
+    if status != 303:
+        raise LoginFailed("its begin", status, body)
+    cookie = session_cookie(fields)
+    status, fields, body = request(fields["Location"], timeout=timeout)
+    if status != 303:
+        raise LoginFailed("the provider", status, body)
+    return Callback(fields["Location"], {**NAVIGATION, "Cookie": cookie})
+
+
+def complete_login(callback, timeout=30):
+    """Sends a callback, and returns the cookie of the session as `name=value`."""
+    status, fields, body = request(callback.url, headers=callback.fields, timeout=timeout)
+    cookies = [cookie.partition(";")[0] for cookie in fields.get_all("Set-Cookie", [])]
+    session = [cookie for cookie in cookies if "-login-" not in cookie.partition("=")[0]]
+    if status not in (200, 303) or not session:
+        raise LoginFailed("the callback", status, body)
+    return session[0]

@@ -93,12 +93,30 @@ def current_session(port, cookie, timeout=10):
         return client.status
 
 
-class SessionClients:
+class ClientThreads:
+    """Threads that send requests while a block runs, until `over` is set at its end."""
+
+    def __init__(self):
+        self.over = threading.Event()
+        self.threads = []
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        for thread in self.threads:
+            thread.join(40)
+
+
+class SessionClients(ClientThreads):
     """Clients with one session that send requests continuously. `statuses` counts the responses."""
 
     def __init__(self, gateways, cookie, count, pause=0.1):
+        super().__init__()
         self.ports, self.cookie, self.pause = [gateway.port for gateway in gateways], cookie, pause
-        self.over = threading.Event()
         self.statuses = collections.Counter()
         self.slowest = 0.0
         self.samples = []
@@ -124,16 +142,6 @@ class SessionClients:
                 client = None
             self.slowest = max(self.slowest, time.monotonic() - start)
             self.over.wait(self.pause)
-
-    def __enter__(self):
-        for thread in self.threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.over.set()
-        for thread in self.threads:
-            thread.join(40)
 
     def format_statuses(self):
         return ", ".join(f"{count} × {status}" for status, count in sorted(self.statuses.items(), key=str))

@@ -7,12 +7,14 @@ With several ports, requests are distributed over them in turn. If an idle conne
 request is sent again on another one, as every client does. Prints the monotonic time of the first request, and finally
 writes a JSON object of lists, one element per request: due (seconds after the first), latency (ms), status, origin
 (X-Origin, or an empty string). Status 0: the connection ended without a response; -1: none within TIMEOUT seconds.
+SIGTERM ends the load early.
 """
 
 import asyncio
 import collections
 import gc
 import json
+import signal
 import sys
 import time
 
@@ -122,6 +124,10 @@ class Load:
                 client.number = None
                 client.transport.abort()
 
+    def end_early(self):
+        """Sends no more requests than are due by now."""
+        self.count = min(self.count, max(0, int((time.monotonic() - self.start) * self.rate)))
+
     async def run(self):
         for port in self.ports:
             for _ in range(self.connections // len(self.ports)):
@@ -130,6 +136,7 @@ class Load:
         self.start = time.monotonic() + 0.05
         print(repr(self.start), flush=True)
         sent, checked = 0, self.start
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.end_early)
         while sent < self.count or self.waiting:
             now = time.monotonic()
             while sent < self.count and self.due(sent) <= now:
@@ -155,7 +162,8 @@ def main():
     )
     asyncio.run(load.run())
     due = [round(number / load.rate, 4) for number in range(load.count)]
-    result = {"due": due, "latency": load.latency, "status": load.status, "origin": load.origin}
+    lists = {"latency": load.latency, "status": load.status, "origin": load.origin}
+    result = {"due": due, **{name: values[: load.count] for name, values in lists.items()}}
     with open(file, "w") as output:
         json.dump({**result, "reconnected": load.reconnected}, output)
 

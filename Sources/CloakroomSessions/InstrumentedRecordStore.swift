@@ -22,7 +22,7 @@ public enum SessionStoreOperation: String, Sendable, Hashable, CaseIterable {
     case throttleRead = "throttle_read"
     /// Change the state of the sign-in throttle.
     case throttleWrite = "throttle_write"
-    /// Check a timed mark.
+    /// Read timed marks.
     case markRead = "mark_read"
     /// Set a timed mark.
     case markWrite = "mark_write"
@@ -112,15 +112,17 @@ struct InstrumentedRecordStore<Records: SessionRecordStore>: SessionRecordStore 
         }
     }
 
-    func setMark(_ key: MarkKey, lifetime: Duration, now: Timestamp) async throws(SessionStoreError) -> Bool {
+    func setMark(
+        _ key: MarkKey, to time: Timestamp, lifetime: Duration, now: Timestamp
+    ) async throws(SessionStoreError) -> Bool {
         try await measured(.markWrite) { () async throws(SessionStoreError) in
-            try await records.setMark(key, lifetime: lifetime, now: now)
+            try await records.setMark(key, to: time, lifetime: lifetime, now: now)
         }
     }
 
-    func hasMark(_ keys: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Bool {
+    func latestMark(_ keys: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Timestamp? {
         try await measured(.markRead) { () async throws(SessionStoreError) in
-            try await records.hasMark(keys, now: now)
+            try await records.latestMark(keys, now: now)
         }
     }
 

@@ -108,8 +108,8 @@ public struct GatewayClient: Sendable {
     }
 
     /// Signs out at the gateway, and at the API. Not an error without a session.
-    /// - Returns: The URL to open in a browser in order to sign out at the identity provider too; `nil` if there is nothing
-    ///   to sign out from.
+    /// - Returns: The URL to open within a minute, in a browser that has the cookies of the transport, in order to sign
+    ///   out at the identity provider too; `nil` if there is nothing to sign out from.
     @discardableResult
     public func signOut() async throws(ClientError) -> URL? {
         let body = try await data("DELETE", accounts)

@@ -1,6 +1,7 @@
 import CloakroomConfig
 import Foundation
 import TestSupport
+import Testing
 
 /// A temporary folder with a configuration, deleted after the test.
 final class ConfigFixture {
@@ -86,6 +87,23 @@ final class ConfigFixture {
     static func valueErrors(replacing piece: String, by other: String) throws -> [String] {
         guard let range = good.range(of: piece) else { throw ReplacementNotFound(piece: piece) }
         return try ConfigFixture(good.replacingCharacters(in: range, with: other)).valueErrors()
+    }
+
+    /// The errors of a configuration with a replacement of each occurrence of a piece.
+    static func valueErrors(in text: String, replacing piece: String, by other: String) throws -> [String] {
+        guard text.contains(piece) else { throw ReplacementNotFound(piece: piece) }
+        return try ConfigFixture(text.replacing(piece, with: other)).valueErrors()
+    }
+
+    /// Expects an error of a configuration with a replacement.
+    /// - Parameter place: Line and column, or the beginning of them; empty for any.
+    static func expectError(
+        _ message: String, at place: String, in text: String, replacing piece: String, by other: String
+    ) throws {
+        let errors = try valueErrors(in: text, replacing: piece, by: other)
+        #expect(
+            errors.contains { $0.contains(message) && (place.isEmpty || $0.contains("cloakroom.yaml:\(place)")) },
+            "\(errors)")
     }
 
     struct ReplacementNotFound: Error {

@@ -96,7 +96,7 @@ struct InstrumentedRecordStoreTests {
         #expect(try await records.replaceThrottleState(key, nil, with: state, lifetime: .seconds(9), now: now))
         #expect(try await records.throttleStates([key], now: now) == [state])
         let mark = MarkKey(.usedLogin, hash: 1)
-        #expect(try await records.setMark(mark, lifetime: .seconds(9), now: now))
+        #expect(try await records.setMark([mark], lifetime: .seconds(9), now: now))
         #expect(try await records.hasMark([mark], now: now))
         let told = calls.all.withLock { $0 }
         #expect(told.count == SessionStoreOperation.allCases.count)

@@ -28,16 +28,18 @@ if [[ ! -e $folder/complete ]]; then
         exit 1
     fi
     dpkg-deb --extract "$folder"/glewlwyd_*.deb "$folder"
-    # Its web pages, for which users need their scripts and fonts.
-    pages=(glewlwyd-common fonts-fork-awesome libjs-jquery libjs-bootstrap4 libjs-popper.js)
-    if (cd "$folder" && apt-get download -qq "${pages[@]}") 2>"$folder/log"; then
-        for package in "${pages[@]}"; do dpkg-deb --extract "$folder/${package}"_*.deb "$folder"; done
-    else
-        echo "glewlwyd: without its web pages, which only users need" >&2
-    fi
     # The libraries of the program: names without versions, the first of each alternative.
     mapfile -t libraries < <(dpkg-deb --field "$folder"/glewlwyd_*.deb Depends | tr ',' '\n' | awk '$1 ~ /^lib/ { print $1 }')
     deploy/packages.sh "${libraries[@]}" sqlite3=sqlite3 openssl=openssl python3=python3 >&2
     touch "$folder/complete"
+fi
+if [[ ! -e $folder/usr/share/glewlwyd/webapp/login.html ]] && command -v apt-get >/dev/null; then
+    # Its web pages, with their scripts and fonts. Tests need none, so a failure is tried again the next time.
+    pages=(glewlwyd-common fonts-fork-awesome libjs-jquery libjs-bootstrap4 libjs-popper.js)
+    if (cd "$folder" && apt-get download -qq "${pages[@]}") 2>"$folder/log"; then
+        for package in "${pages[@]}"; do dpkg-deb --extract "$folder/${package}"_*.deb "$folder"; done
+    else
+        echo "glewlwyd: without its web pages: browsers get 404 instead of them" >&2
+    fi
 fi
 echo "$folder/usr/bin"

@@ -147,14 +147,15 @@ def wait_until_ready(process, port):
 def provider_settings(issuer, key, token_seconds):
     """The parameters of the plugin for OpenID Connect."""
     private, public = key
+    # Without front-channel logout, the page of a sign-out fails.
     enabled = [
         "oauth-as-iss-id", "jwks-show", "allow-non-oidc", "auth-type-code-enabled", "auth-type-code-revoke-replayed",
         "auth-type-refresh-enabled", "pkce-allowed", "pkce-required", "request-parameter-allow",
         "introspection-revocation-allowed", "introspection-revocation-allow-target-client",
-        "session-management-allowed", "back-channel-logout-allowed", "oauth-par-allowed"]
+        "session-management-allowed", "front-channel-logout-allowed", "back-channel-logout-allowed", "oauth-par-allowed"]
     disabled = [
         "refresh-token-rolling", "auth-type-token-enabled", "auth-type-password-enabled", "auth-type-client-enabled",
-        "auth-type-device-enabled", "pkce-method-plain-allowed", "front-channel-logout-allowed", "oauth-par-required"]
+        "auth-type-device-enabled", "pkce-method-plain-allowed", "oauth-par-required"]
     groups = {"name": "groups", "user-property": "groups", "type": "string", "mandatory": True, "on-demand": False, "scope": []}
     return {
         **dict.fromkeys(enabled, True), **dict.fromkeys(disabled, False),

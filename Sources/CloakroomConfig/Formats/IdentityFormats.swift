@@ -49,7 +49,7 @@ extension ValueFormat where Value == String {
 
     /// A client id (RFC 6749 Appendix A.1), without spaces.
     static let clientID = ValueFormat(
-        "visible ASCII",
+        "visible ASCII, at most 255 bytes",
         parse: { text throws(ConfigValueError) in
             guard !text.isEmpty, text.utf8.count <= 255, text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
                 throw ConfigValueError(
@@ -119,8 +119,9 @@ extension ValueFormat where Value == String {
             return name
         }, render: { $0 })
 
-    /// An error code of a token endpoint (RFC 6749 §5.2), or `any400`. Codes that a wrong client secret causes must not
-    /// end sessions: one mistake would sign out all users.
+    /// An error code of a token endpoint (RFC 6749 §5.2) that ends a session, or `any400`. Codes that a mistake in the
+    /// gateway's configuration causes are not allowed: one mistake would sign out all users. `invalid_request` is: some
+    /// servers use it for an invalid refresh token.
     static let errorCode = ValueFormat(
         "error code, or `any400`",
         parse: { text throws(ConfigValueError) in
@@ -128,9 +129,10 @@ extension ValueFormat where Value == String {
                 throw ConfigValueError(
                     "must be an error code, not \(DiagnosticText.quoted(text))", "write one such as invalid_grant")
             }
-            guard text != "invalid_client", text != "unauthorized_client" else {
+            guard !["invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_scope"].contains(text)
+            else {
                 throw ConfigValueError(
-                    "\(text) is not supported: a wrong client secret would sign out all users", "leave it out")
+                    "\(text) concerns the gateway's configuration: it would sign out all users", "leave it out")
             }
             return text
         }, render: { $0 })
@@ -160,27 +162,5 @@ extension ValueFormat where Value == SignatureAlgorithm {
                 }
                 throw ConfigValueError("must be one of the allowed values, not \(DiagnosticText.quoted(text))", remedy)
             }, render: { $0.rawValue })
-    }
-}
-
-extension ConfigScope {
-    /// The values of a mapping by name.
-    func pairs<Value>(_ name: String, as format: ValueFormat<Value>) -> [(name: String, value: Value)] {
-        let section = sectionWithDefaults(name)
-        return named(name, isSection: false).compactMap { key in
-            section.optional(key, as: format).map { (key, $0) }
-        }
-    }
-
-    /// The lists of a mapping by name.
-    func lists<Value>(_ name: String, as format: ValueFormat<Value>) -> [(name: String, values: [Value])] {
-        let section = sectionWithDefaults(name)
-        return named(name, isSection: false).compactMap { key in
-            guard let values = section.list(key, as: format) else { return nil }
-            if values.isEmpty {
-                section.report(ConfigValueError("must not be empty", "write at least one"), at: key)
-            }
-            return (key, values)
-        }
     }
 }

@@ -123,15 +123,36 @@ struct ConfigScope {
         return values
     }
 
-    /// A required list.
+    /// A list with a default. If it is empty or malformed, which is reported, the default is used to continue parsing.
+    func list<Value>(
+        _ name: String, as format: ValueFormat<Value>, default fallback: [Value], allowsEmpty: Bool = false
+    ) -> [Value] {
+        let given =
+            allowsEmpty
+            ? list(name, as: format) : nonEmptyList(name, as: format, example: fallback.first.map(format.render))
+        let shown = "[" + fallback.map(format.render).joined(separator: ", ") + "]"
+        reading.document(path + [name]) { $0.defaultValue = shown }
+        if isPresent, reading.origin(path + [name]) == .defaultValue { reading.note(path + [name], shown) }
+        return given ?? fallback
+    }
+
+    /// A list with at least one value; `nil` if it is absent, empty or malformed, which is reported.
+    /// - Parameter example: A value for the suggestion.
+    func nonEmptyList<Value>(
+        _ name: String, as format: ValueFormat<Value>, example: String? = nil
+    ) -> [Value]? {
+        guard let values = list(name, as: format) else { return nil }
+        guard values.isEmpty else { return values }
+        let remedy = example.map { "write at least one, such as \($0)" } ?? "write at least one"
+        report(ConfigValueError("must not be empty", remedy), at: name)
+        return nil
+    }
+
+    /// A required list with at least one value.
     func requiredList<Value>(_ name: String, as format: ValueFormat<Value>) -> [Value]? {
-        let values = list(name, as: format)
+        let values = nonEmptyList(name, as: format)
         reading.document(path + [name]) { $0.isRequired = true }
         reportIfMissing(name)
-        if let values, values.isEmpty {
-            report(ConfigValueError("must not be empty", "write at least one"), at: name)
-            return nil
-        }
         return values
     }
 
@@ -142,15 +163,16 @@ struct ConfigScope {
         }
     }
 
-    /// The entries of a mapping whose names are free, in file order, followed by those that only flags name. Malformed
-    /// ones are reported and omitted.
-    func entries<Value>(_ name: String, as format: ValueFormat<Value>) -> [(name: String, value: Value)] {
+    /// The entries of a mapping whose names are free, in file order, followed by those that only flags name. The
+    /// documentation has one with the name `NAME`.
+    /// - Parameter read: Reads the entry with a name; `nil` omits it.
+    func entries<Value>(
+        _ name: String, _ read: (_ section: ConfigScope, _ name: String) -> Value?
+    ) -> [(name: String, value: Value)] {
         let section = section(name)
-        reading.document(section.path + ["MEMBER"]) { $0.expectation = format.expectation }
         guard !reading.invalidKeys.contains(section.path) else { return [] }
-        return named(name, isSection: false).compactMap { entry in
-            section.optional(entry, as: format).map { (entry, $0) }
-        }
+        let names = reading.documentation == nil ? named(name, isSection: false) : ["NAME"]
+        return names.compactMap { entry in read(section, entry).map { (entry, $0) } }
     }
 
     // MARK: - Errors

@@ -30,13 +30,13 @@ struct DocumentedKeys {
 }
 
 extension DocumentedKeys {
-    /// A configuration with one item in every list and mapping, so that the parser looks up every key. Its values are
-    /// irrelevant.
+    /// A configuration with one item in every list and mapping of sections, so that the parser looks up every key. Its
+    /// values are irrelevant.
     private static let exhaustiveExample = """
         listeners: [{ tls: { additionalCertificates: [{}] } }]
         upstreams: { NAME: { targets: [{}] }, OTHER: {} }
-        identities: { NAME: { parameters: { NAME: x }, exchange: { NAME: {} } } }
-        routes: [{ require: { claims: { NAME: [] } } }]
+        identities: { NAME: { exchange: { NAME: {} } } }
+        routes: [{}]
 
         """
 
@@ -93,7 +93,9 @@ struct YAMLKeyComments {
     private static func isMapping(_ section: ArraySlice<String>) -> Bool {
         switch Array(section) {
         case ["upstreams"], ["identities"], ["identities", "NAME", "parameters"], ["identities", "NAME", "exchange"],
-            ["routes", "require", "claims"], ["upstreams", "NAME", "claimHeaders"]:
+            ["routes", "require", "claims"], ["upstreams", "NAME", "claimHeaders"],
+            ["upstreams", "NAME", "signIn", "static"], ["upstreams", "NAME", "refresh", "static"],
+            ["upstreams", "NAME", "revoke", "static"]:
             true
         default: false
         }

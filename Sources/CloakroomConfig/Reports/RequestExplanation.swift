@@ -183,6 +183,7 @@ extension AccountEndpoint {
         case .pageSignIn: "sign in with the form of the page"
         case .login: "begin a login at a provider"
         case .callback: "complete a login"
+        case .logout: "continue a sign-out at the provider"
         case .backChannel: "end the sessions that a provider reports as ended"
         }
     }

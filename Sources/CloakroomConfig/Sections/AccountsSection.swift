@@ -76,12 +76,9 @@ struct AccountsSection {
     private static func sources(
         _ scope: ConfigScope, _ upstream: Int?, _ upstreams: UpstreamsSection, _ identities: IdentitiesSection
     ) -> [SignInSource] {
-        let names = scope.list("identities", as: .text)
+        let names = scope.nonEmptyList("identities", as: .text)
         let providers = identities.items.indices.map(SignInSource.provider)
         guard let names else { return providers.isEmpty ? [] : providers + (upstream.map { [.upstream($0)] } ?? []) }
-        if names.isEmpty {
-            scope.report(ConfigValueError("must not be empty", "write at least one"), at: "identities")
-        }
         let known = identities.names + (upstream.map { [upstreams.names[$0]] } ?? [])
         var sources: [SignInSource] = []
         for (item, name) in names.enumerated() {

@@ -35,7 +35,6 @@ struct IdentitiesSection {
         }
         checkVariables(root)
         checkIssuers()
-        checkKeys()
         // An upstream that signs users in is an identity too.
         for item in items where upstreams.names.contains(item.name) {
             item.scope.report(ConfigValueError("conflicts with the upstream of this name", "rename one of them"))
@@ -68,27 +67,6 @@ struct IdentitiesSection {
                     "use one identity, unless they are different registrations"), at: "issuer")
         }
     }
-
-    /// An assertion for a token endpoint can be replayed by the provider of that endpoint at another one, if both accept
-    /// the key and one of them chooses the URL (the notice of the OpenID Foundation of January 2025 about audiences of
-    /// client assertions).
-    private func checkKeys() {
-        for item in items {
-            guard case .privateKey(let key)? = item.configuration?.client.authentication, key.audience == .tokenEndpoint
-            else { continue }
-            let other = items.first { other in
-                guard other.name != item.name,
-                    case .privateKey(let theirs)? = other.configuration?.client.authentication
-                else { return false }
-                return theirs.keyFile == key.keyFile
-            }
-            guard let other else { continue }
-            item.scope.sectionWithDefaults("client").report(
-                ConfigValueError(
-                    "tokenEndpoint conflicts with identity \(DiagnosticText.quoted(other.name)), which has the same key",
-                    "write issuer, or use a key for each identity"), at: "assertionAudience")
-        }
-    }
 }
 
 extension IdentityConfiguration {
@@ -117,19 +95,13 @@ extension IdentityConfiguration {
         let scopes = Self.scopes(scope)
         let parameters = Self.parameters(scope)
         let pushed = scope.value("pushed", as: .choice(), default: PushedRequests.auto)
-        let algorithms = Self.algorithms(scope)
+        let algorithms = scope.list("algorithms", as: .signatureAlgorithm, default: SignatureAlgorithm.defaults)
         let skew = scope.value("clockSkew", as: .duration(.zero ... .seconds(300)), default: .seconds(30))
         let source = scope.value("user", as: .choice(), default: UserSource.idToken)
         let keep = KeptClaims(from: scope.sectionWithDefaults("keep"))
         let tokensFor = Self.tokensFor(scope, upstreams)
         let exchanges = Self.exchanges(scope, upstreams, tokensFor)
-        let endsOn = scope.list("endsOn", as: .errorCode) ?? ["invalid_grant"]
-        if scope.isSet("endsOn"), endsOn.isEmpty {
-            scope.report(
-                ConfigValueError(
-                    "must not be empty: no session would end", "write at least one, such as invalid_grant"),
-                at: "endsOn")
-        }
+        let endsOn = scope.list("endsOn", as: .errorCode, default: ["invalid_grant"])
         let logout = Logout(from: scope.sectionWithDefaults("logout"))
         let channel = scope.sectionWithDefaults("backChannel")
         let backChannel = BackChannel(
@@ -147,7 +119,7 @@ extension IdentityConfiguration {
     }
 
     private static func scopes(_ scope: ConfigScope) -> [String] {
-        let scopes = scope.list("scopes", as: .scope) ?? ["openid", "profile", "email"]
+        let scopes = scope.list("scopes", as: .scope, default: ["openid", "profile", "email"])
         if !scopes.contains("openid"), !scope.isInvalid("scopes") {
             scope.report(
                 ConfigValueError("must contain openid: without it there is no ID token", "add openid"), at: "scopes")
@@ -156,22 +128,13 @@ extension IdentityConfiguration {
     }
 
     private static func parameters(_ scope: ConfigScope) -> [Parameter] {
-        scope.pairs("parameters", as: .text).compactMap { name, value in
-            guard !IdentityConfiguration.Parameter.ownNames.contains(name.lowercased()) else {
-                scope.sectionWithDefaults("parameters").report(
+        scope.entries("parameters") { section, name in
+            if Parameter.ownNames.contains(name.lowercased()) {
+                section.report(
                     ConfigValueError("\(name) is not supported: the gateway sets it", "leave it out"), at: name)
-                return nil
             }
-            return Parameter(name, value)
-        }
-    }
-
-    private static func algorithms(_ scope: ConfigScope) -> [SignatureAlgorithm] {
-        let algorithms = scope.list("algorithms", as: .signatureAlgorithm) ?? SignatureAlgorithm.defaults
-        if algorithms.isEmpty {
-            scope.report(ConfigValueError("must not be empty", "write at least one, such as RS256"), at: "algorithms")
-        }
-        return algorithms
+            return section.optional(name, as: .text)
+        }.map { Parameter($0.name, $0.value) }
     }
 
     private static func tokensFor(_ scope: ConfigScope, _ upstreams: UpstreamsSection) -> [Int] {
@@ -222,14 +185,14 @@ extension IdentityConfiguration {
 extension IdentityConfiguration.KeptClaims {
     fileprivate init(from scope: ConfigScope) {
         let defaults = Self()
-        let claims = scope.list("claims", as: .claimName)
-        if let claims, claims.count > 32 {
+        let claims = scope.list("claims", as: .claimName, default: defaults.claims, allowsEmpty: true)
+        if claims.count > 32 {
             scope.report(
                 ConfigValueError("must be at most 32 claims, not \(claims.count)", "keep those that are needed"),
                 at: "claims")
         }
         self.init(
-            claims: claims ?? defaults.claims,
+            claims: claims,
             bytes: scope.value("bytes", as: ByteSize.size(0...16_384), default: defaults.bytes))
     }
 }

@@ -35,16 +35,9 @@ extension IdentityEndpointConfiguration {
         let success = SuccessRule(from: scope.section("success"))
         let canBeRejected = call == .signIn || call == .refresh
         let errorCode = canBeRejected ? scope.value("errorCode", as: .members, default: "error") : "error"
-        let rejected = canBeRejected ? scope.list("rejectedStatuses", as: .integer(400...499)) : nil
-        if let rejected, rejected.isEmpty {
-            scope.report(
-                ConfigValueError("must not be empty", "write at least one, such as 401"), at: "rejectedStatuses")
-        }
-        let endsOn = call == .refresh ? scope.list("endsOn", as: .endingCode) : nil
-        if let endsOn, endsOn.isEmpty {
-            scope.report(
-                ConfigValueError("must not be empty", "write at least one, such as invalid_grant"), at: "endsOn")
-        }
+        let rejected =
+            canBeRejected ? scope.nonEmptyList("rejectedStatuses", as: .integer(400...499), example: "401") : nil
+        let endsOn = call == .refresh ? scope.nonEmptyList("endsOn", as: .errorCode, example: "invalid_grant") : nil
         let userID = call == .user ? scope.value("id", as: .members, default: "id") : "id"
         if format == .oauth { Self.checkOAuth(call, method: method, scope) }
         guard let path else { return nil }
@@ -103,8 +96,8 @@ private struct IdentityBodySection {
             members.refreshToken = names.value("refreshToken", as: .memberName, default: members.refreshToken)
         }
         self.members = members
-        let entries = scope.entries("static", as: .fixedValue)
-        fixedMembers = entries.map { .init(name: $0.name, value: $0.value) }
+        fixedMembers = scope.entries("static") { $0.optional($1, as: .fixedValue) }
+            .map { .init(name: $0.name, value: $0.value) }
         client = IdentityEndpointConfiguration.Client(from: scope.section("client"))
         Self.check(format, scope)
         let own = Self.ownNames(call, format, members) + Self.clientNames(client)
@@ -193,10 +186,7 @@ extension IdentityEndpointConfiguration.SuccessRule {
     /// - `member`: a member of the response, names joined by dots; default none.
     /// - `value`: its value; default `true`.
     fileprivate init(from scope: ConfigScope) {
-        let statuses = scope.list("statuses", as: .integer(200...299))
-        if let statuses, statuses.isEmpty {
-            scope.report(ConfigValueError("must not be empty", "write at least one, such as 200"), at: "statuses")
-        }
+        let statuses = scope.nonEmptyList("statuses", as: .integer(200...299), example: "200")
         let path = scope.optional("member", as: .members)
         let value = scope.value("value", as: .text, default: "true")
         if scope.isSet("value"), !scope.isSet("member") {
@@ -226,26 +216,6 @@ extension ValueFormat where Value == String {
         parse: { text throws(ConfigValueError) in
             guard DiagnosticText.escaped(text) == text else {
                 throw ConfigValueError("must be text without control characters", "write plain text on one line")
-            }
-            return text
-        }, render: { $0 })
-
-    /// An error code that ends a session (RFC 6749 §5.2), or `any400`.
-    fileprivate static let endingCode = ValueFormat(
-        "error code, or any400",
-        parse: { text throws(ConfigValueError) in
-            guard (1...64).contains(text.utf8.count),
-                text.utf8.allSatisfy({ (0x21...0x7e).contains($0) && $0 != 0x22 && $0 != 0x5c })
-            else {
-                throw ConfigValueError(
-                    "must be an error code, not \(DiagnosticText.quoted(text))", "write one such as invalid_grant")
-            }
-            // `invalid_request` remains: some servers use it for an invalid refresh token.
-            guard !["invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_scope"].contains(text)
-            else {
-                throw ConfigValueError(
-                    "\(text) concerns the gateway's configuration: it would sign out all users",
-                    "leave it out")
             }
             return text
         }, render: { $0 })

@@ -122,15 +122,24 @@ struct RouteSection {
 }
 
 extension SessionRequirement {
+    /// The maximum number of values of a claim.
+    private static let maxValues = 256
+
     /// `require` of a route.
     fileprivate init(from scope: ConfigScope) {
-        let claims = scope.lists("claims", as: .text).map { Claim($0.name, in: $0.values) }
-        let acr = scope.list("acr", as: .authenticationContext)
-        if let acr, acr.isEmpty {
-            scope.report(ConfigValueError("must not be empty", "write at least one, or leave it out"), at: "acr")
+        let claims = scope.entries("claims") { section, name in
+            let values = section.nonEmptyList(name, as: .text)
+            if let values, values.count > Self.maxValues {
+                section.report(
+                    ConfigValueError(
+                        "must be at most \(Self.maxValues) values, not \(values.count)",
+                        "let the provider state one value for all of them"), at: name)
+            }
+            return values
         }
         self.init(
-            claims: claims, acr: acr ?? [],
+            claims: claims.map { Claim($0.name, in: $0.value) },
+            acr: scope.nonEmptyList("acr", as: .authenticationContext) ?? [],
             maxAge: scope.optional("maxAge", as: .duration(.seconds(1) ... .seconds(86_400))))
     }
 }

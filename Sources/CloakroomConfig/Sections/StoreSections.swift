@@ -61,7 +61,7 @@ extension ValkeyConfiguration {
     /// - Parameter isUsed: Whether this store is selected.
     init(from scope: ConfigScope, isUsed: Bool) {
         let defaults = ValkeyConfiguration()
-        let addresses = scope.list("addresses", as: .serverAddress)
+        let addresses = scope.nonEmptyList("addresses", as: .serverAddress)
         let tls = scope.section("tls")
         let isTLSEnabled = tls.value("enabled", as: .flag, default: true)
         let upstreamTLS = UpstreamTLSConfiguration(from: tls, targets: nil)
@@ -95,9 +95,7 @@ extension ValkeyConfiguration {
 
     private func checkAddresses(_ addresses: [HostAndPort]?, _ scope: ConfigScope) {
         guard let addresses else { return }
-        if addresses.isEmpty {
-            scope.report(ConfigValueError("must not be empty", "write at least one"), at: "addresses")
-        } else if addresses.count > 16 {
+        if addresses.count > 16 {
             scope.report(
                 ConfigValueError("must be at most 16 addresses, not \(addresses.count)", "keep 16 or fewer"),
                 at: "addresses")

@@ -27,14 +27,9 @@ struct TLSSection {
     }
 
     private static func cipherSuites(_ scope: ConfigScope, minimumVersion: TLSVersion) -> [TLSCipherSuite] {
-        let suites: [TLSCipherSuite]? = scope.list("cipherSuites", as: .choice())
+        let suites: [TLSCipherSuite]? = scope.nonEmptyList("cipherSuites", as: .choice())
         guard let suites else { return TLSCipherSuite.allCases }
-        if suites.isEmpty {
-            scope.report(
-                ConfigValueError(
-                    "must not be empty", "write at least one, or leave it out to allow all supported suites"),
-                at: "cipherSuites")
-        } else if minimumVersion == .tls13 {
+        if minimumVersion == .tls13 {
             scope.report(
                 ConfigValueError(
                     "conflicts with minimumVersion: the suites are for TLS 1.2",

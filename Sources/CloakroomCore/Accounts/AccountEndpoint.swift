@@ -23,6 +23,8 @@ public enum AccountEndpoint: Sendable, Hashable, CaseIterable {
     case login
     /// `GET` of `callback`, or `callback/{identity}` with several identities: a browser returns from a provider.
     case callback
+    /// `GET` of `logout` under the accounts prefix: continues a sign-out at its provider.
+    case logout
     /// `POST` to `backchannel`, or `backchannel/{identity}`: a provider reports a logout.
     case backChannel
 
@@ -37,11 +39,14 @@ public enum AccountEndpoint: Sendable, Hashable, CaseIterable {
         }
     }
 
+    /// Whether the endpoint reads and removes the cookies of logins and sign-outs in progress.
+    public var readsLoginCookies: Bool { [.login, .callback, .logout].contains(self) }
+
     /// Whether browsers request the endpoint by navigating to it: with a link, a form or a redirect, none of which can
     /// add a field to the request.
     public var isNavigation: Bool {
         switch self {
-        case .page, .pageSignIn, .login, .callback: true
+        case .page, .pageSignIn, .login, .callback, .logout: true
         default: false
         }
     }
@@ -69,7 +74,8 @@ public struct AccountRequest: Sendable {
     public var name: String?
     /// The query without its question mark.
     public var query: [UInt8]
-    /// The cookies whose names begin with ``CookieConfiguration/loginPrefix``.
+    /// The cookies whose names begin with ``CookieConfiguration/loginPrefix``; empty unless
+    /// ``AccountEndpoint/readsLoginCookies``.
     public var loginCookies: [ReceivedCookie]
     /// The fields by which navigations are recognized.
     public var fetchMetadata: FetchMetadata
@@ -126,8 +132,8 @@ public struct AccountResponse: Sendable, Equatable {
         case none
         /// A JSON document, UTF-8.
         case json([UInt8])
-        /// An HTML document, UTF-8.
-        case html([UInt8])
+        /// An HTML document, UTF-8, and the problem that it reports to the user; `nil` for none.
+        case html([UInt8], problem: Problem? = nil)
         /// A problem document; its status takes precedence over that of the response.
         case problem(Problem)
     }
@@ -165,6 +171,14 @@ public struct AccountResponse: Sendable, Equatable {
         self.content = content
     }
 
+    /// The problem that the response reports, in a problem document or a page; `nil` for none.
+    public var problem: Problem? {
+        switch content {
+        case .problem(let problem), .html(_, let problem?): problem
+        case .html(_, nil), .json, .none: nil
+        }
+    }
+
     /// Creates a problem response.
     public init(_ problem: Problem, fields: [Field] = []) {
         self.init(status: problem.status, fields: fields, content: .problem(problem))
@@ -192,4 +206,41 @@ public protocol SessionRevoking: Sendable {
     /// - Returns: 1, or 0 if there was none.
     func revoke(session id: SessionID, from origin: AuditContext, now: Timestamp)
         async throws(SessionStoreError) -> Int
+}
+
+/// Where at the gateway a browser continues that needs to sign in, or to authenticate again.
+public struct LoginLinks: Sendable {
+    /// The maximum length of the address to which the browser returns in bytes. With a longer one it continues at
+    /// ``LoginConfiguration/returnTo``.
+    package static let maxReturnTarget = 384
+
+    private let signInPath: String
+    private let loginPath: String
+
+    /// Creates the links of a configuration.
+    public init(_ accounts: AccountsConfiguration) {
+        signInPath = accounts.signInPath
+        loginPath = accounts.prefix + "/login"
+    }
+
+    /// The address to sign in at.
+    /// - Parameter target: Path and query of the request, to which the browser returns.
+    public func signIn(returnTo target: [UInt8]) -> String { link(signInPath, [], returnTo: target) }
+
+    /// The address to authenticate at as a route requires.
+    /// - Parameters:
+    ///   - route: The name of the route.
+    ///   - target: Path and query of the request; `nil` if the client selects where to continue.
+    public func stepUp(for route: String, returnTo target: [UInt8]? = nil) -> String {
+        link(loginPath, [("for", route)], returnTo: target)
+    }
+
+    /// The endpoint parses the target like that of a request, so nothing is checked here.
+    private func link(_ path: String, _ pairs: [(name: String, value: String)], returnTo target: [UInt8]?) -> String {
+        var pairs = pairs
+        if let target, target.count <= Self.maxReturnTarget {
+            pairs.append(("returnTo", String(decoding: target, as: UTF8.self)))
+        }
+        return pairs.isEmpty ? path : path + "?" + FormEncoding.encode(pairs)
+    }
 }

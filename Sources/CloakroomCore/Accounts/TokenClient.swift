@@ -18,11 +18,36 @@ public protocol TokenClient: Sendable {
     ///   - previous: The tokens before, which the data must not contain either.
     /// - Returns: An update without tokens, whose data contain neither the tokens nor the previous ones; `nil` if nothing
     ///   changes.
+    /// - Throws: ``TokenClientError``; of kind `rejected` only if the data are of another user: the session has to end.
     func updatedUser(
         of session: Session, replacing previous: TokenSet, traceparent: String?
     ) async throws(TokenClientError) -> SessionUpdate?
     /// Revokes the tokens at the upstream. Does nothing if the upstream has no such call or there is no suitable token.
     func revoke(_ tokens: TokenSet, traceparent: String?) async throws(TokenClientError)
+}
+
+/// The token client of each source of sessions. The tokens of a session are passed to the client of its source and to no
+/// other. A session of a source without a client belongs to an identity that was removed or has another issuer.
+public struct TokenClients: Sendable, Unprintable {
+    private let clients: [SessionSource: any TokenClient]
+    /// The source of sessions that users sign in to with credentials; `nil` if there is none.
+    public let signInSource: SessionSource?
+
+    /// Creates the clients of a configuration.
+    /// - Parameters:
+    ///   - signIn: The upstream that signs users in with credentials.
+    ///   - others: The clients of providers.
+    public init(
+        signIn: (source: SessionSource, client: any TokenClient)? = nil, others: [SessionSource: any TokenClient] = [:]
+    ) {
+        var clients = others
+        if let signIn { clients[signIn.source] = signIn.client }
+        self.clients = clients
+        signInSource = signIn?.source
+    }
+
+    /// The client of a source; `nil` if the source is not configured.
+    public subscript(source: SessionSource) -> (any TokenClient)? { clients[source] }
 }
 
 /// The result of a successful sign-in.
@@ -211,8 +236,9 @@ public enum AccountEvent: Sendable, Equatable {
 
     /// A token exchange was attempted for an upstream, with its index in ``GatewayConfiguration/upstreams``.
     case tokenExchange(ExchangeResult, SessionID, upstream: Int, duration: Duration)
-    /// An identity call was rejected because the gateway's configuration does not match the upstream.
-    case identityMisconfigured(IdentityMisconfiguration, in: TokenClientError.Operation)
+    /// An identity call was rejected because the gateway's configuration does not match the upstream. The identity is
+    /// `nil` for the upstream that signs users in.
+    case identityMisconfigured(IdentityMisconfiguration, in: TokenClientError.Operation, of: String?)
 }
 
 /// Receives account events. Must not block.
@@ -250,8 +276,17 @@ public enum IdentityMisconfiguration: String, Sendable, Hashable, CaseIterable {
         }
     }
 
-    /// The first thing that an operator should check.
-    public var hint: StaticString {
+    /// The first thing that an operator should check: keys of an upstream, or of an identity for the calls that only
+    /// providers receive.
+    public func hint(in call: TokenClientError.Operation) -> StaticString {
+        switch call {
+        case .signIn, .revoke: upstreamHint
+        case .refresh: refreshHint
+        case .user, .discovery, .keys, .push, .code, .exchange: providerHint(in: call)
+        }
+    }
+
+    private var upstreamHint: StaticString {
         switch self {
         case .invalidClient: "the client's name or secret is wrong"
         case .unauthorizedClient: "the upstream does not allow this grant for the client"
@@ -261,6 +296,48 @@ public enum IdentityMisconfiguration: String, Sendable, Hashable, CaseIterable {
         case .notFound: "the path of the call is probably wrong"
         case .forbidden: "the API token is probably wrong"
         case .requestRejected: "check method, path and credentials of the call, and its rejectedStatuses"
+        }
+    }
+
+    /// Upstreams and providers receive refreshes.
+    private var refreshHint: StaticString {
+        switch self {
+        case .forbidden: "the API token of the upstream is wrong, or a firewall of the provider rejects the call"
+        case .requestRejected:
+            """
+            upstream: check method, path and credentials of refresh, and its rejectedStatuses; \
+            identity: check client.authentication; if the response is that to an invalid refresh token, see endsOn
+            """
+        case .invalidRequest:
+            """
+            the server expects another request format; if it responds so to an invalid refresh token, \
+            add invalid_request to endsOn
+            """
+        default: upstreamHint
+        }
+    }
+
+    private func providerHint(in call: TokenClientError.Operation) -> StaticString {
+        switch self {
+        case .invalidClient:
+            """
+            check client.id, client.authentication and the secret of the identity; \
+            for private_key_jwt the key and client.assertionAudience
+            """
+        case .unauthorizedClient: "allow this grant for the client at the provider"
+        case .unsupportedGrantType: "the provider does not support this grant, or not for this client"
+        case .invalidScope where call == .exchange: "check scope of exchange"
+        case .invalidScope: "check scopes of the identity"
+        case .invalidRequest where call == .exchange: "check audience, resource and scope of exchange"
+        case .notFound where call == .push: "the provider has no endpoint for pushed requests: write pushed: auto"
+        case .notFound where call == .user: "the provider has no userinfo endpoint: write user: idToken"
+        case .notFound: "the metadata of the provider name a wrong endpoint"
+        case .forbidden: "a firewall of the provider probably rejects the call"
+        case .invalidRequest, .requestRejected:
+            """
+            check client.authentication, client.assertionAudience and pushed of the identity, \
+            and its redirect URI at the provider
+            """
         }
     }
 }

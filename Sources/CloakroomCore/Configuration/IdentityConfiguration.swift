@@ -132,7 +132,8 @@ public struct IdentityConfiguration: Sendable, Equatable {
     public var tokensFor: [Int]
     /// Token exchanges, at most one for each upstream.
     public var exchanges: [Exchange]
-    /// The error codes of a token refresh that end the session (RFC 6749 §5.2); `any400` is every response 400 or 401.
+    /// The error codes of a token refresh that end the session (RFC 6749 §5.2), or
+    /// ``IdentityEndpointConfiguration/any400``.
     public var endsOn: [String]
     /// The logout at the provider.
     public var logout: Logout

@@ -1,12 +1,13 @@
 import CloakroomWire
 
-/// The fields by which a navigation is distinguished from a request of a script (Fetch Metadata Request Headers, the
-/// fields `Sec-Fetch-Mode`, `Sec-Fetch-Dest` and `Sec-Purpose`).
+/// The fields by which a navigation is distinguished from a request of a script, and one of the user from one of
+/// another site (Fetch Metadata Request Headers, the fields `Sec-Fetch-Mode`, `Sec-Fetch-Dest`, `Sec-Fetch-Site` and
+/// `Sec-Purpose`).
 ///
 /// Only a navigation may be redirected to a provider. A script cannot follow such a redirect: it would get an opaque
 /// failure in place of the 401 that it can process, and each attempt would leave a login cookie.
 public struct FetchMetadata: Sendable, Equatable {
-    /// The fields that the decision depends on: the value for `Vary` (RFC 9110 §12.5.5).
+    /// The fields that ``isNavigation`` depends on: the value for `Vary` (RFC 9110 §12.5.5).
     public static let vary = "Sec-Fetch-Mode, Sec-Fetch-Dest, Sec-Purpose, Accept"
 
     /// Whether the method is `GET`.
@@ -15,6 +16,8 @@ public struct FetchMetadata: Sendable, Equatable {
     public var mode: String?
     /// The value of `Sec-Fetch-Dest`; `nil` if absent.
     public var destination: String?
+    /// The value of `Sec-Fetch-Site`; `nil` if absent.
+    public var site: String?
     /// The value of `Sec-Purpose`, or of the older `Purpose`; `nil` if absent.
     public var purpose: String?
     /// The value of `Accept`; `nil` if absent.
@@ -22,11 +25,13 @@ public struct FetchMetadata: Sendable, Equatable {
 
     /// Creates the metadata of a request.
     public init(
-        isGET: Bool, mode: String? = nil, destination: String? = nil, purpose: String? = nil, accept: String? = nil
+        isGET: Bool, mode: String? = nil, destination: String? = nil, site: String? = nil, purpose: String? = nil,
+        accept: String? = nil
     ) {
         self.isGET = isGET
         self.mode = mode
         self.destination = destination
+        self.site = site
         self.purpose = purpose
         self.accept = accept
     }
@@ -41,6 +46,13 @@ public struct FetchMetadata: Sendable, Equatable {
         if mode == nil, destination == nil { return Self.namesHTML(accept) }
         return mode == "navigate" && destination == "document"
     }
+
+    /// Whether no page of another origin caused the request: it is of a page of the gateway, or of the user, for
+    /// example from the address bar. Another site can choose all parameters of a link to the gateway, but not this
+    /// field.
+    ///
+    /// A redirect keeps the site that it began at. Browsers without the field cannot be distinguished.
+    public var isOwn: Bool { site == nil || site == "same-origin" || site == "none" }
 
     /// `prefetch` and `prefetch;prerender` (a structured field, RFC 9651 §3.1.2).
     private static func isPrefetch(_ purpose: String?) -> Bool {

@@ -24,10 +24,10 @@ public final class RequestHeaderPolicy: Sendable {
     public struct RequestHeaderSummary: Sendable, Equatable {
         /// The options of `Connection`.
         public var connection = ConnectionOptions()
-        /// Whether a `Cookie` field contains the session cookie, so that its other cookies have to be rewritten.
+        /// Whether a `Cookie` field contains the session cookie.
         public var hasSessionCookie = false
-        /// Whether a `Cookie` field contains a login cookie, so that its other cookies have to be rewritten.
-        public var hasLoginCookie = false
+        /// Whether the `Cookie` fields may contain cookies of the gateway, so that the other cookies have to be rewritten.
+        public var rewritesCookies = false
         /// Whether `X-Forwarded-Proto` of a trusted peer is kept.
         public var trustsForwardedProto = false
         /// Whether `X-Forwarded-Host` of a trusted peer is kept.
@@ -97,7 +97,8 @@ public final class RequestHeaderPolicy: Sendable {
         let bytes = buffer.readableBytesUInt8Span
         var summary = RequestHeaderSummary()
         summary.hasSessionCookie = reading != .absent
-        summary.hasLoginCookie = cookie.hasLoginCookie(head)
+        // Where there are logins, searching the fields for their cookies would cost as much as rewriting them.
+        summary.rewritesCookies = summary.hasSessionCookie || cookie.hasLogins
         let hop = HopByHopFields.apply(&head.fields, bytes, minorVersion: head.minorVersion)
         summary.connection = hop.connection
         summary.acceptsTrailers = hop.acceptsTrailers
@@ -129,7 +130,7 @@ public final class RequestHeaderPolicy: Sendable {
             case .via, .forwarded, .xForwardedFor, .xForwardedPort, .xForwardedServer, .xRealIP:
                 head.fields[index].isStripped = !isTrusted
             case .cookie:
-                head.fields[index].isStripped = summary.hasSessionCookie || summary.hasLoginCookie
+                head.fields[index].isStripped = summary.rewritesCookies
             case .expect:
                 let isKnown = summary.expectation != .unknown && ASCII.equals(bytes, field.valueRange, "100-continue")
                 summary.expectation = isKnown ? .continue : .unknown

@@ -150,12 +150,17 @@ public struct PendingExchange: Sendable, Equatable {
     }
 
     /// Continues with the result of the search for a token.
+    ///
+    /// The session is refreshed when its own token is due, however long the exchanged one is valid: that its user was
+    /// disabled or has lost a claim is noticed only then.
     /// - Parameter token: The value of `Authorization` for ``upstream``, if a valid one is cached.
-    /// - Returns: `forward`, `refresh` if the token to be exchanged has expired, or otherwise `exchange`.
+    /// - Returns: `forward` or `forwardAndRefresh`, `refresh` if the token to be exchanged has expired, or otherwise
+    ///   `exchange`.
     public func decide(cached token: Secret?, now: Timestamp) -> AuthDecision {
-        if let token { return .forward(permit(with: token)) }
-        if !isRefreshed, session.update.urgency(at: now) == .required { return .refresh(session) }
-        return .exchange(self)
+        let urgency = isRefreshed ? .none : session.update.urgency(at: now)
+        guard let token else { return urgency == .required ? .refresh(session) : .exchange(self) }
+        let permit = permit(with: token)
+        return urgency == .none ? .forward(permit) : .forwardAndRefresh(permit, session)
     }
 
     /// The permit with an exchanged token.
@@ -199,6 +204,8 @@ public struct UpstreamPermit: Sendable, Equatable {
     /// Index of the route that the permit is for.
     public let route: Int
     private let inject: Injection
+    /// Whether the permit has a session. Stored, because it is read for each response.
+    public let hasSession: Bool
     private let grant: Grant
 
     /// Creates a permit for a request without a session.
@@ -210,6 +217,7 @@ public struct UpstreamPermit: Sendable, Equatable {
     fileprivate init(route: Int, inject: Injection, grant: Grant) {
         self.route = route
         self.inject = inject
+        if case .none = grant { hasSession = false } else { hasSession = true }
         self.grant = grant
     }
 
@@ -239,15 +247,15 @@ public struct UpstreamPermit: Sendable, Equatable {
         }
     }
 
-    /// Whether the upstream's API token has to be set.
-    public var includesAPIToken: Bool { inject.contains(.apiToken) }
-
-    /// Whether the permit has a session.
-    public var hasSession: Bool { session != nil }
-
     /// Counts a request of the session; see ``Session/beginRequest(limit:)``.
     /// - Returns: Whether the limit allows it; `true` without a session.
-    public func beginRequest(limit: Int) -> Bool { session?.beginRequest(limit: limit) ?? true }
+    public func beginRequest(limit: Int) -> Bool {
+        switch grant {
+        case .none: true
+        case .session(let session): session.beginRequest(limit: limit)
+        case .exchanged(let exchanged): exchanged.session.beginRequest(limit: limit)
+        }
+    }
 
     /// A request that was counted has ended.
     public func endRequest() { session?.endRequest() }
@@ -261,11 +269,37 @@ public struct UpstreamPermit: Sendable, Equatable {
     /// The latest end of the session; `nil` without one.
     public var sessionEnd: Timestamp? { session?.expiresAt }
 
+    /// Whether the upstream's API token has to be set.
+    public var includesAPIToken: Bool { inject.contains(.apiToken) }
+
+    /// Whether a token is sent.
+    public var hasBearer: Bool { hasSession && inject.contains(.bearer) }
+
     /// The session whose access token, or a token exchanged for it, is sent; `nil` for none.
     public var bearerSession: Session? { inject.contains(.bearer) ? session : nil }
 
-    /// The field lines with the claims of the session's user; empty without claims.
-    public func claimLines(_ headers: ClaimHeaders) -> [UInt8] { session?.claims?.fields(for: headers).lines ?? [] }
+    /// The value of `Authorization` if it is a token that was exchanged for the session's own; otherwise `nil`.
+    public var exchangedToken: Secret? {
+        if case .exchanged(let exchanged) = grant { exchanged.authorization } else { nil }
+    }
+
+    /// What the upstream receives of the permit.
+    public struct Credentials: Sendable {
+        /// Whether the upstream's API token has to be set.
+        public let includesAPIToken: Bool
+        /// The value of `Authorization` to set; `nil` for none.
+        public let authorization: Secret?
+        /// Complete field lines with the claims of the session's user; `nil` for none.
+        public let claimLines: [UInt8]?
+    }
+
+    /// What the upstream receives of the permit. Determined once for a request.
+    /// - Parameter claimHeaders: Those of the upstream; `nil` for none.
+    public func credentials(_ claimHeaders: ClaimHeaders?) -> Credentials {
+        Credentials(
+            includesAPIToken: includesAPIToken, authorization: authorization,
+            claimLines: claimHeaders.flatMap { session?.claims?.fields(for: $0).lines })
+    }
 
     /// Whether route, session and token are the same.
     public static func == (left: UpstreamPermit, right: UpstreamPermit) -> Bool {

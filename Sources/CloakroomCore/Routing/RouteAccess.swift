@@ -1,3 +1,5 @@
+import Synchronization
+
 /// The access rules of a route that suffice for most decisions. A few bytes without references, because each request
 /// copies them; everything else is in ``SessionRules``.
 public struct RouteAccess: Sendable, Equatable {
@@ -46,13 +48,15 @@ public final class SessionRules: Sendable {
         /// The session's own access token.
         case own
         /// A token that the provider exchanges for it (RFC 8693).
-        case exchanged(IdentityConfiguration.Exchange)
+        case exchanged
     }
 
     /// A source whose sessions may use the route.
     struct Acceptance: Sendable, Equatable {
         var source: SessionSource
         var token: Token
+        /// How the token is exchanged; `nil` if it is not.
+        var exchange: IdentityConfiguration.Exchange?
         /// The permitted difference between the clocks of the provider and the gateway.
         var clockSkew = Duration.zero
     }
@@ -70,6 +74,10 @@ public final class SessionRules: Sendable {
         /// The user has to authenticate again.
         case stepUp
     }
+
+    /// Distinguishes the rules from all others of the process, also those of other configurations. At least 1.
+    let serial: UInt64
+    private static let lastSerial = Atomic<UInt64>(0)
 
     /// The part of the rules that decides about most sessions.
     public let access: RouteAccess
@@ -92,10 +100,16 @@ public final class SessionRules: Sendable {
             accepted.append(Acceptance(source: source, token: isBearer ? .own : .none))
         }
         for identity in configuration.providers {
-            guard let token = isBearer ? identity.token(forUpstream: route.upstream) : Token.none else { continue }
-            accepted.append(Acceptance(source: identity.source, token: token, clockSkew: identity.clockSkew))
+            let exchange = isBearer ? identity.exchanges.first { $0.upstream == route.upstream } : nil
+            // An identity without a token for the upstream cannot use routes that inject `bearer`.
+            guard !isBearer || exchange != nil || identity.tokensFor.contains(route.upstream) else { continue }
+            accepted.append(
+                Acceptance(
+                    source: identity.source, token: exchange != nil ? .exchanged : isBearer ? .own : .none,
+                    exchange: exchange, clockSkew: identity.clockSkew))
         }
         self.accepted = accepted
+        serial = Self.lastSerial.wrappingAdd(1, ordering: .relaxed).newValue
         known = configuration.sessionSources
         requirement = route.require
         self.claimHeaders = claimHeaders
@@ -103,9 +117,9 @@ public final class SessionRules: Sendable {
         dependsOnClaims = claimHeaders != nil || !route.require.claims.isEmpty
         let signInSource = configuration.sessionSource
         let direct = accepted.first { acceptance in
-            if case .exchanged = acceptance.token { return false }
             // Sessions that were signed in to with credentials have no claims, so claim headers do not concern them.
-            return route.require.isEmpty && (claimHeaders == nil || acceptance.source == signInSource)
+            acceptance.token != .exchanged && route.require.isEmpty
+                && (claimHeaders == nil || acceptance.source == signInSource)
         }
         access = RouteAccess(
             requiresAuthorization: route.requiresAuthorization, inject: route.inject,
@@ -113,24 +127,54 @@ public final class SessionRules: Sendable {
     }
 
     /// Judges a session.
+    ///
+    /// The claims keep the verdict, so that the next request only compares a number and, if the rules have a maximum age,
+    /// the time.
     /// - Parameter now: The time of the wall clock.
     package func judge(_ session: Session, now: Timestamp) -> Judgement {
-        guard let acceptance = acceptance(of: session.source) else {
+        guard let index = acceptance(of: session.source) else {
             return known.contains(session.source) ? .wrongIdentity : .unknownSource
         }
+        guard !requirement.isEmpty || claimHeaders != nil else { return .permitted(accepted[index].token) }
         let claims = session.claims
-        if !requirement.isEmpty {
-            let verdict = requirement.judge(
-                claims: claims?.values ?? .object([:]), acr: claims?.acr, authenticatedAt: claims?.authenticatedAt,
-                now: now, skew: acceptance.clockSkew)
-            switch verdict {
-            case .permitted: break
-            case .missingClaim(let name): return .missingClaim(name)
-            // A login at a provider does not authenticate a user who signed in with credentials.
-            case .stepUp: return claims == nil ? .wrongIdentity : .stepUp
-            }
+        guard let claims, let kept = claims.verdict(by: self) else {
+            return judge(claims, accepted[index], now: now)
+        }
+        guard kept == Self.isMet else { return .missingClaim(requirement.claims[Int(kept)].name) }
+        let isRecent = requirement.isRecent(claims.authenticatedAt, now: now, skew: accepted[index].clockSkew)
+        return isRecent ? .permitted(accepted[index].token) : .stepUp
+    }
+
+    /// Whether a session may continue to use a long-lived response that it has begun: the same as for a new request,
+    /// apart from the authentication, since `maxAge` passes for every session.
+    package func permitsToContinue(_ session: Session, now: Timestamp) -> Bool {
+        switch judge(session, now: now) {
+        case .permitted, .stepUp: true
+        case .unknownSource, .wrongIdentity, .missingClaim: false
+        }
+    }
+
+    /// The kept verdict that the claims meet the rules, apart from a maximum age. The others are the index of a required
+    /// claim that is missing.
+    private static let isMet = UInt8.max
+
+    /// Judges the claims of a session that may use the route otherwise.
+    @inline(never)
+    private func judge(_ claims: SessionClaims?, _ acceptance: Acceptance, now: Timestamp) -> Judgement {
+        let verdict = requirement.judge(
+            claims: claims?.values ?? .object([:]), acr: claims?.acr, authenticatedAt: claims?.authenticatedAt,
+            now: now, skew: acceptance.clockSkew)
+        switch verdict {
+        case .permitted: break
+        case .missingClaim(let name):
+            let index = requirement.claims.firstIndex { $0.name == name }
+            if let index, index < Self.isMet { claims?.keep(UInt8(index), by: self) }
+            return .missingClaim(name)
+        // A login at a provider does not authenticate a user who signed in with credentials.
+        case .stepUp: return claims == nil ? .wrongIdentity : .stepUp
         }
         if let claimHeaders, let name = claims?.fields(for: claimHeaders).unrepresentable { return .missingClaim(name) }
+        claims?.keep(Self.isMet, by: self)
         return .permitted(acceptance.token)
     }
 
@@ -138,26 +182,16 @@ public final class SessionRules: Sendable {
     /// would get the same token, if any.
     public func isEquivalent(to other: SessionRules, for source: SessionSource) -> Bool {
         guard let mine = acceptance(of: source), let theirs = other.acceptance(of: source) else { return false }
-        return mine.token.isEquivalent(to: theirs.token)
+        var exchange = other.accepted[theirs].exchange
+        // The same upstream may have another index.
+        exchange?.upstream = upstream
+        return accepted[mine].token == other.accepted[theirs].token && accepted[mine].exchange == exchange
     }
 
-    private func acceptance(of source: SessionSource) -> Acceptance? { accepted.first { $0.source == source } }
-}
-
-extension SessionRules.Token {
-    /// Whether it is the same token, although the upstreams have other indices.
-    fileprivate func isEquivalent(to other: Self) -> Bool {
-        guard case .exchanged(let mine) = self, case .exchanged(var theirs) = other else { return self == other }
-        theirs.upstream = mine.upstream
-        return mine == theirs
-    }
-}
-
-extension IdentityConfiguration {
-    /// The token that an upstream receives of the sessions of this identity; `nil` for none, then they cannot use routes
-    /// that inject `bearer`.
-    fileprivate func token(forUpstream upstream: Int) -> SessionRules.Token? {
-        if let exchange = exchanges.first(where: { $0.upstream == upstream }) { return .exchanged(exchange) }
-        return tokensFor.contains(upstream) ? .own : nil
+    /// The index in ``accepted``.
+    private func acceptance(of source: SessionSource) -> Int? {
+        // No copies: an acceptance has references.
+        for index in accepted.indices where accepted[index].source == source { return index }
+        return nil
     }
 }

@@ -217,8 +217,8 @@ extension AccountEndpoint {
         switch self {
         case .signIn, .pageSignIn, .backChannel: ["POST"]
         case .currentSession, .listSessions, .page: ["GET", "HEAD"]
-        // A login is begun and completed once; HEAD would spend it.
-        case .login, .callback: ["GET"]
+        // A login is begun and completed once, and a sign-out continues once; HEAD would spend it.
+        case .login, .callback, .logout: ["GET"]
         case .signOut, .endOtherSessions, .endSession: ["DELETE"]
         }
     }
@@ -232,6 +232,7 @@ extension AccountEndpoint {
         case .page, .pageSignIn: [[.literal("page")]]
         case .login: [[.literal("login")]]
         case .callback: [[.literal("callback")], [.literal("callback"), .parameter("identity")]]
+        case .logout: [[.literal("logout")]]
         case .backChannel: [[.literal("backchannel")], [.literal("backchannel"), .parameter("identity")]]
         }
     }
@@ -240,7 +241,7 @@ extension AccountEndpoint {
     func isPresent(_ accounts: AccountsConfiguration) -> Bool {
         switch self {
         case .signIn, .pageSignIn: accounts.upstream != nil
-        case .login, .callback, .backChannel: accounts.hasProviders
+        case .login, .callback, .logout, .backChannel: accounts.hasProviders
         case .currentSession, .signOut, .listSessions, .endOtherSessions, .endSession, .page: accounts.isEnabled
         }
     }

@@ -3,14 +3,35 @@ public struct SessionRequirement: Sendable, Equatable {
     /// A claim and its acceptable values.
     public struct Claim: Sendable, Equatable {
         /// The name of the claim.
-        public var name: String
-        /// The acceptable values; one has to be equal, by bytes. At least one.
-        public var values: [String]
+        public let name: String
+        /// The acceptable values; one has to be equal, by bytes. 1 to 256.
+        public let values: [String]
+        /// The values in UTF-8. A set, because a user may have thousands of groups.
+        private let accepted: Set<[UInt8]>
 
         /// Creates a requirement.
         public init(_ name: String, in values: [String]) {
             self.name = name
             self.values = values
+            accepted = Set(values.map { Array($0.utf8) })
+        }
+
+        /// Whether a claim is an acceptable string, or a list with one. A Boolean is equal to `true` or `false`. A claim of
+        /// another type, also a number that is written alike, is not equal to any value.
+        fileprivate func isMet(by members: [JSONMemberName: JSONValue]) -> Bool {
+            switch members[JSONMemberName(name)] {
+            case .array(let items)?: items.contains(where: isAcceptable)
+            case let value?: isAcceptable(value)
+            case nil: false
+            }
+        }
+
+        private func isAcceptable(_ value: JSONValue) -> Bool {
+            switch value {
+            case .string(let text): accepted.contains(Array(text.utf8))
+            case .bool(let flag): accepted.contains(Array((flag ? "true" : "false").utf8))
+            case .null, .number, .array, .object: false
+            }
         }
     }
 
@@ -59,31 +80,20 @@ extension SessionRequirement {
     package func judge(
         claims kept: JSONValue, acr: String?, authenticatedAt: Timestamp?, now: Timestamp, skew: Duration = .zero
     ) -> Verdict {
-        for claim in claims where !Self.holds(claim, kept) { return .missingClaim(claim.name) }
+        var members: [JSONMemberName: JSONValue] = [:]
+        if case .object(let kept) = kept { members = kept }
+        for claim in claims where !claim.isMet(by: members) { return .missingClaim(claim.name) }
         if !self.acr.isEmpty {
             guard let acr, self.acr.contains(where: { $0.utf8.elementsEqual(acr.utf8) }) else { return .stepUp }
         }
-        if let maxAge {
-            guard let authenticatedAt, now - authenticatedAt <= maxAge + skew, authenticatedAt - now <= skew else {
-                return .stepUp
-            }
-        }
-        return .permitted
+        return isRecent(authenticatedAt, now: now, skew: skew) ? .permitted : .stepUp
     }
 
-    /// A claim is a string, or a list of which one item is an acceptable string. A claim of another type, also a number
-    /// that is written alike, is not equal to any value.
-    private static func holds(_ claim: Claim, _ kept: JSONValue) -> Bool {
-        guard case .object(let members) = kept else { return false }
-        func isAcceptable(_ value: JSONValue) -> Bool {
-            guard case .string(let text) = value else { return false }
-            return claim.values.contains { $0.utf8.elementsEqual(text.utf8) }
-        }
-        switch members[JSONMemberName(claim.name)] {
-        case .array(let items)?: return items.contains(where: isAcceptable)
-        case let value?: return isAcceptable(value)
-        case nil: return false
-        }
+    /// Whether an authentication is not longer ago than ``maxAge``.
+    func isRecent(_ authenticatedAt: Timestamp?, now: Timestamp, skew: Duration) -> Bool {
+        guard let maxAge else { return true }
+        guard let authenticatedAt else { return false }
+        return now - authenticatedAt <= maxAge + skew && authenticatedAt - now <= skew
     }
 
     /// The value of `WWW-Authenticate` for a 401 of ``Verdict/stepUp`` (RFC 9470 §3). The configuration permits only

@@ -1,12 +1,17 @@
 /// Stores timed marks next to the sessions, so that replicas share them: that a login or a logout token was used, and
-/// that a provider has ended a session.
+/// when a provider has ended a session.
 public protocol MarkStore: Sendable {
-    /// Sets a mark unless it exists. Of concurrent calls with one key, in any replica, exactly one sets it.
-    /// - Parameter lifetime: The mark may be deleted after this duration, 1 s to 1 h.
+    /// Sets a mark unless it exists with the same or a later time. Of concurrent calls with one key and time, in any
+    /// replica, exactly one sets it.
+    /// - Parameters:
+    ///   - time: What the mark states, if that has a time; otherwise 0.
+    ///   - lifetime: The mark may be deleted after this duration, 1 s to 1 h.
     /// - Returns: Whether this call set the mark.
-    func setMark(_ key: MarkKey, lifetime: Duration, now: Timestamp) async throws(SessionStoreError) -> Bool
-    /// Whether one of the marks exists.
-    func hasMark(_ keys: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Bool
+    func setMark(
+        _ key: MarkKey, to time: Timestamp, lifetime: Duration, now: Timestamp
+    ) async throws(SessionStoreError) -> Bool
+    /// The latest time of those of the marks that exist; `nil` if none does.
+    func latestMark(_ keys: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Timestamp?
 }
 
 /// The key of a mark. What it is about is hashed under a key of the gateway.
@@ -17,7 +22,7 @@ public struct MarkKey: Sendable, Hashable {
         case usedLogin = 1
         /// A logout token was processed.
         case logoutToken = 2
-        /// A provider has ended a session, or all sessions of a subject.
+        /// A provider has ended a session, or all sessions of a subject. The mark has the time.
         case endedAtProvider = 3
     }
 
@@ -34,7 +39,7 @@ public struct MarkKey: Sendable, Hashable {
 }
 
 extension MarkStore {
-    /// Sets a mark under several keys unless it exists under one of them.
+    /// Sets a mark without a time under several keys unless it exists under one of them.
     ///
     /// While secrets are rotated, replicas do not have the same ones: a mark is set under the keys of all secrets
     /// (``AccountHasher/marks(_:of:)``), of which every other replica has at least one. All replicas use one order, so
@@ -44,9 +49,16 @@ extension MarkStore {
         _ keys: [MarkKey], lifetime: Duration, now: Timestamp
     ) async throws(SessionStoreError) -> Bool {
         for key in keys.sorted(by: { $0.hash < $1.hash }) {
-            guard try await setMark(key, lifetime: lifetime, now: now) else { return false }
+            guard try await setMark(key, to: Timestamp(milliseconds: 0), lifetime: lifetime, now: now) else {
+                return false
+            }
         }
         return true
+    }
+
+    /// Whether one of the marks exists.
+    public func hasMark(_ keys: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Bool {
+        try await latestMark(keys, now: now) != nil
     }
 }
 

@@ -13,7 +13,9 @@ public final class SessionClaims: Sendable, Unprintable {
     package let acr: String?
     /// When the user authenticated at the provider; `nil` for unknown.
     package let authenticatedAt: Timestamp?
-    private let fields = AtomicLazyReference<HeaderFields>()
+    private let fields = ReferenceSetOnce<HeaderFields>()
+    /// What was judged by rules of routes: their serial number and, in the low byte, the verdict; 0 for none.
+    private let verdicts = InlineArray<4, Atomic<UInt64>> { _ in Atomic(0) }
 
     /// The maximum number of header sets that are kept. Only a reload adds one, and a token refresh begins anew; beyond
     /// it fields are rendered for each request.
@@ -30,6 +32,23 @@ public final class SessionClaims: Sendable, Unprintable {
         acr = provenance.acr
         authenticatedAt = provenance.authenticatedAt
     }
+
+    /// The verdict that is kept about the claims by the rules of a route; `nil` for none.
+    ///
+    /// Only an equal serial number counts, and no other rules ever have it: those of other routes, of earlier and of later
+    /// configurations do not. A token refresh with other claims begins anew.
+    func verdict(by rules: SessionRules) -> UInt8? {
+        let kept = verdicts[Self.slot(rules)].load(ordering: .relaxed)
+        return kept >> 8 == rules.serial ? UInt8(truncatingIfNeeded: kept) : nil
+    }
+
+    /// Keeps a verdict, of at most four routes: the memory of a session does not depend on how many it uses.
+    func keep(_ verdict: UInt8, by rules: SessionRules) {
+        verdicts[Self.slot(rules)].store(rules.serial << 8 | UInt64(verdict), ordering: .relaxed)
+    }
+
+    /// Consecutive routes have different slots.
+    private static func slot(_ rules: SessionRules) -> Int { Int(truncatingIfNeeded: rules.serial & 3) }
 
     /// The fields of a header set. A set is rendered once, and found with two loads by the requests that follow: no
     /// lock, no allocation.
@@ -53,7 +72,7 @@ public final class SessionClaims: Sendable, Unprintable {
         /// The name of a claim that cannot be written; then there are no lines.
         package let unrepresentable: String?
         /// The fields of another set, for the same session.
-        fileprivate let next = AtomicLazyReference<HeaderFields>()
+        fileprivate let next = ReferenceSetOnce<HeaderFields>()
 
         init(_ headers: ClaimHeaders, lines: [UInt8], unrepresentable: String? = nil) {
             self.headers = headers

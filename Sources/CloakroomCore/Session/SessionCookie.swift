@@ -51,25 +51,18 @@ public final class SessionCookie: Sendable {
         return reading
     }
 
-    /// Whether a request has a login cookie. Without providers none is searched.
-    public func hasLoginCookie(_ head: borrowing RequestHead) -> Bool {
-        guard loginPrefix != nil else { return false }
-        let bytes = head.bytes.readableBytesUInt8Span
-        for field in head.fields where field.name == .cookie {
-            var pairs = CookiePairIterator(field.valueRange)
-            while let pair = pairs.next(bytes) { if isLoginCookie(pair.name, bytes) { return true } }
-        }
-        return false
-    }
+    /// Whether requests may have login cookies.
+    var hasLogins: Bool { loginPrefix != nil }
 
-    /// The login cookies of a request, at most ``maxLoginCookies``. Their values are not verified.
+    /// The login cookies of a request. Their values are not verified. The limits of a request's head bound their
+    /// number.
     public func loginCookies(_ head: borrowing RequestHead) -> [ReceivedCookie] {
         var cookies: [ReceivedCookie] = []
         guard loginPrefix != nil else { return cookies }
         let bytes = head.bytes.readableBytesUInt8Span
         for field in head.fields where field.name == .cookie {
             var pairs = CookiePairIterator(field.valueRange)
-            while let pair = pairs.next(bytes), cookies.count < Self.maxLoginCookies {
+            while let pair = pairs.next(bytes) {
                 guard isLoginCookie(pair.name, bytes) else { continue }
                 let name = (pair.name.start..<pair.name.end).map { bytes[$0] }
                 // A name that could end the value of `Set-Cookie` is not cleared.
@@ -82,9 +75,6 @@ public final class SessionCookie: Sendable {
         }
         return cookies
     }
-
-    /// The maximum number of login cookies that are read from a request.
-    public static let maxLoginCookies = 64
 
     /// Writes the cookies of a `Cookie` field other than those of the gateway: `Cookie: ` before the first, `; ` before
     /// the others, no line end.
@@ -214,4 +204,18 @@ private struct CookiePairIterator {
         while end > start, bytes[end - 1] == 0x20 || bytes[end - 1] == 0x09 { end -= 1 }
         return end
     }
+}
+
+/// Encrypts and authenticates the content of a cookie that only the gateway reads, with AES-256-GCM under a key that is
+/// used for nothing else.
+///
+/// The name of the cookie is part of the authenticated data: the content of one cookie is invalid in another.
+/// Implemented by `CloakroomSessions`.
+public protocol CookieSealing: Sendable {
+    /// Seals content under the newest secret.
+    /// - Returns: `nil` if the cipher fails, which is not expected.
+    func seal(_ content: [UInt8], name: String) -> [UInt8]?
+    /// Opens content that was sealed for the same name under a known secret.
+    /// - Returns: `nil` for anything else; the reason is not revealed.
+    func open(_ sealed: [UInt8], name: String) -> [UInt8]?
 }

@@ -1,5 +1,3 @@
-import Synchronization
-
 /// What an OpenID Provider stated about the user of a session when it signed the user in, or at the last token refresh.
 ///
 /// Sessions that were signed in to with credentials have none. Personal data, so printing yields `<redacted>`.
@@ -78,7 +76,7 @@ extension AccountHasher {
 /// The provenance of a session, shared by the session objects that follow each other at refreshes.
 final class SharedProvenance: Sendable {
     let provenance: SessionProvenance
-    private let parsedClaims = AtomicLazyReference<SessionClaims>()
+    private let parsedClaims = ReferenceSetOnce<SessionClaims>()
 
     init(_ provenance: SessionProvenance) {
         self.provenance = provenance

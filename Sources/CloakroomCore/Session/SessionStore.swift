@@ -17,6 +17,10 @@ public protocol SessionLookupTable: AnyObject, Sendable {
     /// Looks up a session, for callers with repeated lookups of the same ticket.
     /// - Parameter key: The ticket's key from an earlier lookup; `nil` at first, then set for the next lookup.
     func lookup(_ ticket: SessionTicket, key: inout SessionKey?, now: Timestamp, slides: Bool) -> SessionLookup
+    /// Counts the changes and ends of single sessions, of those on other replicas too, when lookups show them. While it
+    /// stays the same, a session that was active ends by its timeouts only, or with an outage of the store. Never
+    /// suspends.
+    var changeCount: UInt64 { get }
 }
 
 extension SessionLookupTable {
@@ -26,6 +30,9 @@ extension SessionLookupTable {
     ) -> SessionLookup {
         lookup(ticket, now: now, slides: slides)
     }
+
+    /// Default for tables that do not count: long-lived responses then find the end of their session a second later.
+    public var changeCount: UInt64 { 0 }
 }
 
 /// Stores sessions. Every store passes the same contract tests.
@@ -197,9 +204,11 @@ public protocol AccountSessions: Sendable {
     func takeAll(of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: Timestamp)
         async throws(SessionStoreError) -> [EndedSession]
     /// Ends the sessions of an account that were created before a time.
+    /// - Parameter isNameless: Whether only those end that belong to no known session at a provider.
     /// - Returns: The sessions that were ended.
-    func takeAll(of account: AccountName, createdBefore: Timestamp, reason: SessionEndReason, now: Timestamp)
-        async throws(SessionStoreError) -> [EndedSession]
+    func takeAll(
+        of account: AccountName, createdBefore: Timestamp, isNameless: Bool, reason: SessionEndReason, now: Timestamp
+    ) async throws(SessionStoreError) -> [EndedSession]
     /// Ends the sessions that belong to a session at a provider.
     /// - Parameter account: The account that the sessions have to belong to; `nil` for any.
     /// - Returns: The sessions that were ended.

@@ -38,14 +38,17 @@ public struct FixedWindowLimiter: Sendable {
     }
 }
 
-/// Limits log lines about a repeated event to one per interval, so that clients and failing servers cannot fill the disk.
+/// Limits log lines about a repeated event to a number per interval, so that clients and failing servers cannot fill
+/// the disk.
 public final class LogRateLimiter: Sendable {
     private let lines: Mutex<FixedWindowLimiter>
 
     /// Allows the first line.
-    /// - Parameter interval: Minimum time between two lines.
-    public init(interval: Duration = .seconds(10)) {
-        lines = Mutex(FixedWindowLimiter(limit: 1, window: interval))
+    /// - Parameters:
+    ///   - limit: The number of lines per interval.
+    ///   - interval: With the limit 1, the minimum time between two lines.
+    public init(limit: Int = 1, interval: Duration = .seconds(10)) {
+        lines = Mutex(FixedWindowLimiter(limit: limit, window: interval))
     }
 
     /// Checks whether a line may be written now.

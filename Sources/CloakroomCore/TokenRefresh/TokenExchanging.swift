@@ -13,6 +13,13 @@ public protocol TokenExchanging: Sendable {
     func exchange(
         _ session: Session, ticket: SessionTicket, upstream: Int, traceparent: String?
     ) async -> ExchangeOutcome
+    /// The upstream rejected an exchanged token (401): it is dropped, so that the next request needs another exchange.
+    ///
+    /// Not more often than every few seconds for a session and an upstream: an upstream that rejects every token would
+    /// otherwise cause an exchange for each request. Never suspends; event loops may call it.
+    /// - Parameter token: The value of the `Authorization` field.
+    /// - Returns: Whether the token is not used any more.
+    func drop(_ token: Secret, of session: Session, upstream: Int) -> Bool
 }
 
 /// The result of a token exchange that a request triggered.
@@ -42,4 +49,7 @@ public struct NoTokenExchange: TokenExchanging {
     public func exchange(
         _ session: Session, ticket: SessionTicket, upstream: Int, traceparent: String?
     ) async -> ExchangeOutcome { .unavailable(status: 502, retryAfter: 60) }
+
+    /// Always `false`.
+    public func drop(_ token: Secret, of session: Session, upstream: Int) -> Bool { false }
 }

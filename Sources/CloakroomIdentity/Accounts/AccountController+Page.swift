@@ -39,9 +39,3 @@ extension AccountController {
         return AccountResponse.Field("Set-Cookie", cookie.setCookieValue(ticket, maxAge: maxAge))
     }
 }
-
-extension AccountResponse {
-    fileprivate var problem: Problem? {
-        if case .problem(let problem) = content { problem } else { nil }
-    }
-}

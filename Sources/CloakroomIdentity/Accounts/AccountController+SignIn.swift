@@ -75,7 +75,7 @@ extension AccountController {
                 await attempt?.release(now: request.now + (ContinuousClock.now - start.time))
             }
             if case .misconfigured(let reason) = error.kind {
-                observer.accountEvent(.identityMisconfigured(reason, in: error.call), from: request.origin)
+                observer.accountEvent(.identityMisconfigured(reason, in: error.call, of: nil), from: request.origin)
             }
             note(outcome(of: error), accountHash: accountHash, since: start, request)
             return .rejected(upstreamFailure(error))

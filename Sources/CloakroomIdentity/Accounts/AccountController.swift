@@ -74,6 +74,7 @@ public struct AccountController: AccountEndpointHandler {
         case .endSession: await endSession(request)
         case .login: await logins.map { LoginController(account: self, logins: $0) }?.respond(request) ?? absent
         case .callback: await logins.map { CallbackController(account: self, logins: $0) }?.respond(request) ?? absent
+        case .logout: await logins.map { SignOutController(account: self, logins: $0) }?.respond(request) ?? absent
         case .backChannel:
             await logins.map { BackChannelController(account: self, logins: $0) }?.respond(request) ?? absent
         case .page: await signInPage(request)
@@ -102,7 +103,7 @@ public struct AccountController: AccountEndpointHandler {
         guard let ticket = request.ticket else { return unauthorized(.noSession) }
         do throws(SessionStoreError) {
             switch try await lookUp(ticket, now: request.now) {
-            case .active(let session) where clients[session.source] != nil: return try await body(session)
+            case .active(let session) where accepts(session): return try await body(session)
             case .active:
                 _ = try await store.end(ticket, reason: .sourceRemoved, now: request.now)
                 return unauthorized(SessionEndReason.sourceRemoved.unauthorizedReason)
@@ -114,6 +115,9 @@ public struct AccountController: AccountEndpointHandler {
         }
     }
 
+    /// Whether the configuration has the source of a session.
+    func accepts(_ session: Session) -> Bool { clients[session.source] != nil }
+
     func lookUp(_ ticket: SessionTicket, now: Timestamp) async throws(SessionStoreError) -> SessionLookup {
         let lookup = store.lookup(ticket, now: now, slides: false)
         guard case .notCached = lookup else { return lookup }
@@ -122,8 +126,8 @@ public struct AccountController: AccountEndpointHandler {
 
     /// Ends the session before calling the upstream: if the later steps fail, the ticket is already invalid.
     ///
-    /// Responds with 200 and `{"next": "…"}` if the sign-out continues at the provider, where the page navigates then
-    /// (OpenID Connect RP-Initiated Logout §2); otherwise with 204.
+    /// Responds with 200 and `{"next": "…"}` if the sign-out continues at the provider (OpenID Connect RP-Initiated
+    /// Logout §2): the page navigates there then, see ``SignOutController``. Otherwise responds with 204.
     ///
     /// Without a session the response is the same. The client is signed out in either case, and repeating a request
     /// whose response was lost is not an error.
@@ -138,7 +142,7 @@ public struct AccountController: AccountEndpointHandler {
                 observer.accountEvent(.signOut(ended.id), from: request.origin)
                 let isRevoked = await revoke(ended, for: request)
                 span?.setOutcome(outcome: isRevoked ? "success" : "revoke_failed", isError: !isRevoked)
-                return signedOut(of: ended)
+                return signedOut(of: ended, at: request.wallTime)
             } catch {
                 span?.setOutcome(outcome: "store_error", isError: true)
                 // The session still exists, so its cookie is kept and the sign-out can be repeated.
@@ -147,11 +151,12 @@ public struct AccountController: AccountEndpointHandler {
         }
     }
 
-    private func signedOut(of session: Session) -> AccountResponse {
+    private func signedOut(of session: Session, at now: Timestamp) -> AccountResponse {
         var response = signedOut
-        if let next = logins?.endSessionURL(session) {
+        if let next = logins?.signOutContinuation(of: session, now: now) {
             response.status = 200
-            response.content = .json(Array(#"{"next":\#(JSONString.quoted(next))}"#.utf8))
+            response.fields += next.cookie.map { [AccountResponse.Field("Set-Cookie", $0)] } ?? []
+            response.content = .json(Array(#"{"next":\#(JSONString.quoted(next.url))}"#.utf8))
         }
         return response
     }

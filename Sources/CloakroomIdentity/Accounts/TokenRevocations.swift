@@ -59,12 +59,12 @@ public final class TokenRevocations: Sendable, CustomStringConvertible, CustomRe
     public func finish(within bound: Duration) async {
         let over = stop()
         // Runs in an unstructured task, which is not cancelled with the caller.
-        await Task { await Self.wait(for: over, within: bound) }.value
+        await Task { await over.end(within: bound) }.value
     }
 
     /// Like ``finish(within:)``, but returns at once when its task is cancelled.
     public func drain(within bound: Duration) async {
-        await Self.wait(for: stop(), within: bound)
+        await stop().end(within: bound)
     }
 
     /// Accepts no more revocations.
@@ -75,15 +75,6 @@ public final class TokenRevocations: Sendable, CustomStringConvertible, CustomRe
             let (stream, continuation) = AsyncStream.makeStream(of: Void.self)
             if state.running == 0 { continuation.finish() } else { state.observers.append(continuation) }
             return stream
-        }
-    }
-
-    private static func wait(for over: AsyncStream<Void>, within bound: Duration) async {
-        await withTaskGroup(of: Void.self) { group in
-            group.addTask { for await _ in over {} }
-            group.addTask { try? await Task.sleep(for: bound) }
-            await group.next()
-            group.cancelAll()
         }
     }
 

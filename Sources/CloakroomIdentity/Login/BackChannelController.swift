@@ -40,24 +40,25 @@ struct BackChannelController: Sendable {
         guard try await !store.hasMark(processed, now: request.now) else { return }
         // Before the sessions are searched: a login that completes meanwhile finds either the marks, or its session is
         // found here.
-        let skew = provider.configuration.clockSkew
-        for mark in LogoutMarks(hashes: account.hashes).marks(logout, receivedAt: request.wallTime, skew: skew) {
-            _ = try await store.setMark(mark, lifetime: logins.login.timeout + .seconds(60), now: request.now)
+        let latest = LogoutMarks.end(
+            of: logout, receivedAt: request.wallTime, skew: provider.configuration.clockSkew)
+        for key in LogoutMarks(hashes: account.hashes).keys(of: logout) {
+            _ = try await store.setMark(
+                key, to: latest, lifetime: logins.login.timeout + .seconds(60), now: request.now)
         }
-        let ended: [EndedSession]
-        switch logout.target {
-        case .session(let id, let subject):
+        var ended: [EndedSession] = []
+        let user = logout.subject.map { AccountName(issuer: logout.issuer, subject: $0) }
+        if let id = logout.session {
             ended = try await store.takeAll(
-                of: ProviderSession(issuer: logout.issuer, id: id),
-                account: subject.map { AccountName(issuer: logout.issuer, subject: $0) }, reason: .revoked,
+                of: ProviderSession(issuer: logout.issuer, id: id), account: user, reason: .revoked,
                 now: request.now)
-        case .subject(let subject):
+        }
+        if let user {
             // Sessions have the time of another clock.
-            let latest = LogoutMarks.end(of: logout, receivedAt: request.wallTime, skew: skew)
             let end = latest + (request.now - request.wallTime)
-            ended = try await store.takeAll(
-                of: AccountName(issuer: logout.issuer, subject: subject), createdBefore: end + .milliseconds(1),
-                reason: .revoked, now: request.now)
+            ended += try await store.takeAll(
+                of: user, createdBefore: end + .milliseconds(1), isNameless: logout.session != nil, reason: .revoked,
+                now: request.now)
         }
         // Their tokens are not revoked: the provider has ended what they belong to, except for offline access (§2.7).
         account.observer.accountEvent(

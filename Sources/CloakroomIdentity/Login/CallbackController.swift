@@ -5,8 +5,11 @@ import CloakroomCore
 /// Any page can send a browser here with any query. Only a browser with the sealed cookie of the login gets further,
 /// once for each login, and only then is the code sent to the provider. The cookie is removed with every result. It
 /// remains only if the store or the throttle stopped the login before its code was spent: then a reload can complete
-/// it.
+/// it, unless the store has applied a call that the gateway had given up. That fails with `login_expired`.
 struct CallbackController: Sendable {
+    /// The minimum lifetime of a new session by `refresh_expires_in`.
+    private static let minLifetime = Duration.seconds(10)
+
     let account: AccountController
     let logins: ProviderLogins
 
@@ -31,8 +34,15 @@ struct CallbackController: Sendable {
             let cleared = clearedCookies(of: query, request)
             var isSpent = false
             do throws(LoginFailure) {
-                let accepted = try await accept(query, at: provider, request)
+                let login = try login(of: query, request)
                 let counted = try await admit(request)
+                let accepted: Accepted
+                do throws(LoginFailure) {
+                    accepted = try await accept(query, login, at: provider)
+                } catch {
+                    if !error.countsAsAttempt { await counted?.release(now: request.now + attempt.elapsed) }
+                    throw error
+                }
                 try await markUsed(accepted.login, request)
                 isSpent = true
                 let signIn = try await redeem(accepted, attempt, counted)
@@ -52,23 +62,26 @@ struct CallbackController: Sendable {
         return request.loginCookies.contains { $0.name == name } ? [logins.cookies.clearCookieValue(name: name)] : []
     }
 
-    /// Checks all that can be checked without the store and a call to the provider.
+    /// The login that the browser began.
+    private func login(of query: CallbackQuery, _ request: AccountRequest) throws(LoginFailure) -> PendingLogin {
+        let login = logins.cookies.login(forState: query.state, among: request.loginCookies, now: request.wallTime)
+        guard let login else { throw LoginFailure(.noPendingLogin) }
+        return login
+    }
+
+    /// Checks all that can be checked without a call to the provider.
     private func accept(
-        _ query: CallbackQuery, at provider: any LoginProvider, _ request: AccountRequest
+        _ query: CallbackQuery, _ login: PendingLogin, at provider: any LoginProvider
     ) async throws(LoginFailure) -> Accepted {
-        let pending = logins.cookies.login(forState: query.state, among: request.loginCookies, now: request.wallTime)
-        if pending != nil {
-            // After a start: only the metadata specify whether `iss` is required.
-            do throws(ProviderError) { try await provider.prepare() } catch {
-                throw LoginFailure(.notReady, retryAfter: AccountController.retryAfter)
-            }
+        // After a start: only the metadata specify whether `iss` is required.
+        do throws(ProviderError) { try await provider.prepare() } catch {
+            throw LoginFailure(.notReady, retryAfter: AccountController.retryAfter)
         }
         let code = try CallbackCheck.code(
-            of: query, login: pending,
+            of: query, login: login,
             expecting: CallbackCheck.Expectation(
                 identity: provider.configuration.name, issuer: provider.configuration.issuer,
                 announcesIssuer: provider.announcesIssuer))
-        guard let login = pending else { throw LoginFailure(.noPendingLogin) }
         var requirement = SessionRequirement.none
         if let route = login.route {
             // A reload may have removed the route.
@@ -114,9 +127,13 @@ struct CallbackController: Sendable {
             await counted?.succeeded(now: request.now + attempt.elapsed)
             return signIn
         } catch {
-            // Users do not wait because the provider was unavailable.
-            if case .unavailable = error.kind { await counted?.release(now: request.now + attempt.elapsed) }
-            throw account.failure(of: error, request)
+            switch error.kind {
+            case .refused: break
+            // Users do not wait because of the provider or the configuration.
+            case .unavailable, .failed, .misconfigured:
+                await counted?.release(now: request.now + attempt.elapsed)
+            }
+            throw account.failure(of: error, at: accepted.provider, request)
         }
     }
 
@@ -135,6 +152,10 @@ struct CallbackController: Sendable {
             claims: .object([:]), acr: stated.acr, authenticatedAt: stated.authenticatedAt, now: now,
             skew: accepted.provider.configuration.clockSkew)
         guard verdict == .permitted else { throw LoginFailure(.stepUp) }
+        // The browser would come back at once for a new login, and so on without an end.
+        if let end = signIn.endsBy, end - now < Self.minLifetime {
+            throw LoginFailure(.invalidResponse, detail: "session_too_short")
+        }
         // An upstream that does not receive a claim could treat the user as another one.
         if let claim = ClaimHeaders.unrepresentableClaim(of: stated, upstreams: logins.upstreams) {
             throw LoginFailure(.invalidResponse, detail: "unsupported_claim:\(claim)")
@@ -153,14 +174,12 @@ struct CallbackController: Sendable {
         let issued = try await LoginFailure.store { () throws(SessionStoreError) in
             try await account.issueSession(new, replacing: accepted.login.replaces, for: request)
         }
-        let marks = LogoutMarks(hashes: account.hashes).marks(
-            ending: signIn.provenance, from: accepted.login.startedAt,
-            to: request.wallTime + attempt.elapsed + accepted.provider.configuration.clockSkew)
+        let marks = LogoutMarks(hashes: account.hashes).keys(ending: signIn.provenance)
         do throws(LoginFailure) {
-            let hasEnded = try await LoginFailure.store { () throws(SessionStoreError) in
-                try await account.store.hasMark(marks, now: request.now)
+            let logout = try await LoginFailure.store { () throws(SessionStoreError) in
+                try await account.store.latestMark(marks, now: request.now)
             }
-            guard !hasEnded else { throw LoginFailure(.loggedOut) }
+            if let logout, accepted.login.startedAt <= logout { throw LoginFailure(.loggedOut) }
         } catch {
             await account.withdraw(issued.ticket, new, for: request)
             throw error
@@ -181,8 +200,8 @@ struct CallbackController: Sendable {
             ticket, of: session, isRequested: login.isPersistent, now: attempt.request.now + attempt.elapsed)
         let cookies = [cookie] + cleared.map { AccountResponse.Field("Set-Cookie", $0) }
         switch account.session.cookie.sameSite {
-        case .lax: return .afterLogin(to: login.returnTarget, cookies: cookies.map(\.value))
-        case .strict: return AccountResponse(LoginPage(continuingAt: login.returnTarget), fields: cookies)
+        case .lax: return .redirect(to: login.returnTarget, cookies: cookies.map(\.value))
+        case .strict: return LoginPage.continuation(at: login.returnTarget, fields: cookies)
         }
     }
 }

@@ -52,9 +52,12 @@ struct LoginAttempt: Sendable {
 
 extension AccountController {
     /// The failure of a call to a provider. Reports a configuration that does not match it.
-    func failure(of error: ProviderError, _ request: AccountRequest) -> LoginFailure {
+    func failure(
+        of error: ProviderError, at provider: any LoginProvider, _ request: AccountRequest
+    ) -> LoginFailure {
         if case .misconfigured(let reason) = error.kind {
-            observer.accountEvent(.identityMisconfigured(reason, in: error.call), from: request.origin)
+            observer.accountEvent(
+                .identityMisconfigured(reason, in: error.call, of: provider.configuration.name), from: request.origin)
         }
         return LoginFailure(error)
     }

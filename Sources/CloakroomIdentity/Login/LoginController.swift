@@ -8,6 +8,10 @@ import CloakroomCore
 ///
 /// Only a navigation begins a login. Everything about the login is in its cookie: the gateway keeps nothing, and a
 /// login that is never completed costs nothing.
+///
+/// A link on another site, which can have any parameters, neither replaces a session nor makes one last longer than the
+/// user requested: it continues with the session that the browser has, and `persistent` has no effect. It may begin a
+/// step-up, which replaces the session only by one of the same user.
 struct LoginController: Sendable {
     /// The maximum length of a query in bytes.
     static let maxQuery = 4_096
@@ -28,7 +32,7 @@ struct LoginController: Sendable {
         guard request.fetchMetadata.isNavigation else {
             return rejected(.crossSite, "Open the sign-in in a browser tab.", request)
         }
-        guard let parameters = parameters(of: request.query) else {
+        guard let parameters = parameters(of: request) else {
             return rejected(.badRequest, "The parameters of the sign-in are invalid.", request)
         }
         return await account.spans.withSpan("login") { span in
@@ -41,6 +45,10 @@ struct LoginController: Sendable {
             }
             guard let provider = provider(parameters, session: replaced) else {
                 return rejected(.badRequest, "The parameters of the sign-in are invalid.", request)
+            }
+            if let replaced, parameters.stepUp == nil, !request.fetchMetadata.isOwn, account.accepts(replaced) {
+                span?.setOutcome(outcome: "signed_in", isError: false)
+                return .redirect(to: logins.returnTarget(parameters.returnTo), cookies: [])
             }
             do throws(LoginFailure) {
                 let response = try await begin(at: provider, parameters, replacing: replaced, request)
@@ -55,10 +63,12 @@ struct LoginController: Sendable {
     }
 
     /// - Returns: `nil` for a query that is too long or malformed, that has a parameter twice, or that names no route.
-    private func parameters(of query: [UInt8]) -> Parameters? {
-        guard query.count <= Self.maxQuery, let fields = FormURLEncodedBody.read(query) else { return nil }
+    private func parameters(of request: AccountRequest) -> Parameters? {
+        guard request.query.count <= Self.maxQuery, let fields = FormURLEncodedBody.read(request.query) else {
+            return nil
+        }
         var parameters = Parameters(returnTo: fields["returnTo"], identity: fields["identity"])
-        parameters.isPersistent = fields["persistent"] == "1"
+        parameters.isPersistent = fields["persistent"] == "1" && request.fetchMetadata.isOwn
         if let route = fields["for"] {
             guard let requirement = logins.requirement(ofRoute: route) else { return nil }
             if requirement.requiresStepUp { parameters.stepUp = (route, requirement) }
@@ -107,12 +117,12 @@ struct LoginController: Sendable {
             url = try await provider.authorizationURL(
                 secrets, redirectURI: logins.redirectURI(of: provider),
                 stepUp: stepUp.map { .init(acr: $0.requirement.acr, maxAge: $0.requirement.maxAge) },
-                traceparent: request.traceparent)
+                address: request.origin.peer, traceparent: request.traceparent)
         } catch {
-            throw account.failure(of: error, request)
+            throw account.failure(of: error, at: provider, request)
         }
         let cleared = logins.cookies.namesToClear(request.loginCookies, now: request.wallTime)
-        return .loginRedirect(to: url, cookies: cleared.map(logins.cookies.clearCookieValue) + [cookie])
+        return .redirect(to: url, cookies: cleared.map(logins.cookies.clearCookieValue) + [cookie])
     }
 
     /// A user is not sent to a provider if the callback would be rejected because of earlier failures.

@@ -8,6 +8,9 @@ package import CloakroomCore
 package struct LoginCookies: Sendable {
     /// The maximum length of a value in characters.
     package static let maxValueLength = 1_024
+    /// The maximum number of cookies that a new login removes: each is a field of the response. A browser sends at most
+    /// some 50 cookies of a site.
+    private static let maxCleared = 64
     /// The number of characters of the hash in a name: 48 bits.
     private static let tagLength = 8
 
@@ -60,7 +63,8 @@ package struct LoginCookies: Sendable {
         return login
     }
 
-    /// The login that a callback belongs to.
+    /// The login that a callback belongs to. Cookies with other names are skipped, so that no number of them, which
+    /// pages of other hosts of the same site may set, hides the one of the login.
     /// - Returns: `nil` if the browser has no valid cookie for the state.
     package func login(forState state: [UInt8], among cookies: [ReceivedCookie], now: Timestamp) -> PendingLogin? {
         let hash = LoginSecrets.hash(ofState: state)
@@ -81,9 +85,8 @@ package struct LoginCookies: Sendable {
     package func namesToClear(_ cookies: [ReceivedCookie], now: Timestamp) -> [String] {
         var cleared: [String] = []
         var valid: [(name: String, startedAt: Timestamp)] = []
-        // A browser sends at most some 50 cookies of a site; more are not processed, but removed.
-        for (index, cookie) in cookies.enumerated() {
-            guard index < 64, let login = open(cookie), !login.isExpired(now: now, timeout: timeout) else {
+        for cookie in cookies.prefix(Self.maxCleared) {
+            guard let login = open(cookie), !login.isExpired(now: now, timeout: timeout) else {
                 cleared.append(cookie.name)
                 continue
             }
@@ -93,6 +96,41 @@ package struct LoginCookies: Sendable {
         cleared += valid.prefix(max(valid.count - max(pending - 1, 0), 0)).map(\.name)
         var seen: Set<String> = []
         return cleared.filter { seen.insert($0).inserted }
+    }
+
+    // MARK: - Sign-out
+
+    /// The cookie of a sign-out that continues at a provider. It has no name of a login: those are longer.
+    package var signOutName: String { prefix + "out" }
+    /// How long a sign-out may take to continue.
+    private static let signOutLifetime = Duration.seconds(60)
+    /// The size of a cookie that browsers support, with name and attributes (RFC 6265 §6.1).
+    private static let maxLength = 4_096
+
+    /// The `Set-Cookie` value with the URL at which a sign-out continues. The URL contains an ID token, so only a
+    /// redirect may contain it: the scripts of a page can read neither its target nor this cookie.
+    /// - Returns: `nil` if the URL is too long for a cookie, or the cipher fails.
+    package func signOutCookieValue(url: String, now: Timestamp) -> String? {
+        let content = UInt64(bitPattern: now.milliseconds).bigEndianBytes + Array(url.utf8)
+        guard let sealed = sealing.seal(content, name: signOutName) else { return nil }
+        let lifetime = Self.signOutLifetime.components.seconds
+        let cookie = "\(signOutName)=\(Base64URL.encode(sealed))\(attributes); Max-Age=\(lifetime)"
+        return cookie.utf8.count <= Self.maxLength ? cookie : nil
+    }
+
+    /// The URL at which a sign-out continues.
+    /// - Returns: `nil` without a cookie of a sign-out within the last minute.
+    package func signOutURL(among cookies: [ReceivedCookie], now: Timestamp) -> String? {
+        for cookie in cookies where cookie.name == signOutName && cookie.value.count <= Self.maxLength {
+            guard let sealed = Base64URL.decode(cookie.value), let content = sealing.open(sealed, name: signOutName),
+                content.count > 8
+            else { continue }
+            let milliseconds = content.prefix(8).reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+            let age = now - Timestamp(milliseconds: Int64(bitPattern: milliseconds))
+            guard age <= Self.signOutLifetime, age >= .seconds(-60) else { continue }
+            return String(decoding: content.dropFirst(8), as: UTF8.self)
+        }
+        return nil
     }
 
     private var attributes: String {

@@ -19,8 +19,10 @@ package struct LoginFailure: Error, Sendable, Equatable {
         case issuerMissing = "issuer_missing"
         /// The user or the provider denied the login.
         case denied
-        /// The provider is temporarily unavailable, as it reports itself.
+        /// The provider could not be called.
         case unavailable
+        /// The provider is temporarily unavailable, as the browser states. Any client can state it.
+        case declined = "provider_declined"
         /// The metadata or the keys of the provider could not be fetched yet.
         case notReady = "provider_not_ready"
         /// The provider rejected the gateway's request.
@@ -68,7 +70,9 @@ package struct LoginFailure: Error, Sendable, Equatable {
     /// The failure of a call to the provider.
     package init(_ error: ProviderError) {
         switch error.kind {
-        case .unavailable: self.init(.unavailable, retryAfter: AccountController.retryAfter)
+        case .unavailable:
+            self.init(
+                .unavailable, detail: "\(error.call.rawValue)_unavailable", retryAfter: AccountController.retryAfter)
         case .failed(let reason): self.init(.invalidResponse, detail: reason.name)
         case .refused(let code): self.init(.providerError, providerCode: code)
         case .misconfigured(let reason): self.init(.misconfigured, detail: reason.rawValue)
@@ -94,7 +98,7 @@ package struct LoginFailure: Error, Sendable, Equatable {
     }
 
     /// OAuth Extensions Error Registry (RFC 6749 §11.4), the codes of authorization and token responses.
-    private static let registeredCodes: Set<String> = [
+    static let registeredCodes: Set<String> = [
         "access_denied", "account_selection_required", "consent_required", "interaction_required", "invalid_client",
         "invalid_grant", "invalid_request", "invalid_request_object", "invalid_request_uri", "invalid_scope",
         "invalid_target", "login_required", "registration_not_supported", "request_not_supported",
@@ -105,6 +109,10 @@ package struct LoginFailure: Error, Sendable, Equatable {
     /// Whether a reload of the callback may complete the login, if its code was not spent.
     package var isTemporary: Bool { [.throttled, .storeUnavailable, .notReady].contains(reason) }
 
+    /// Whether the failure counts against the address of the client, if its code was not spent: only what a browser that
+    /// follows the rules does not send. Errors that the provider states have other causes.
+    var countsAsAttempt: Bool { [.otherIdentity, .issuerMismatch].contains(reason) }
+
     /// The response.
     package var code: ProblemCode {
         switch reason {
@@ -112,7 +120,7 @@ package struct LoginFailure: Error, Sendable, Equatable {
         case .noPendingLogin, .used: .loginExpired
         case .otherIdentity, .issuerMismatch, .issuerMissing, .providerError, .invalidResponse: .loginFailed
         case .denied, .loggedOut: .loginRefused
-        case .unavailable, .notReady: .identityUnavailable
+        case .unavailable, .declined, .notReady: .identityUnavailable
         case .stepUp, .otherUser: .stepUpFailed
         case .misconfigured: .identityMisconfigured
         case .throttled: .throttled
@@ -127,7 +135,7 @@ package struct LoginFailure: Error, Sendable, Equatable {
         case .malformedCallback: .invalid
         case .noPendingLogin, .used: .expired
         case .otherIdentity, .issuerMismatch, .issuerMissing, .providerError, .invalidResponse: .failed
-        case .denied: .denied
+        case .denied, .declined: .denied
         case .loggedOut: .loggedOut
         case .unavailable, .notReady: .unavailable
         case .stepUp, .otherUser: .stepUpFailed
@@ -144,7 +152,7 @@ package struct LoginFailure: Error, Sendable, Equatable {
         case "access_denied", "login_required", "interaction_required", "consent_required",
             "account_selection_required":
             self.init(.denied, providerCode: providerCode)
-        case "temporarily_unavailable", "server_error": self.init(.unavailable, providerCode: providerCode)
+        case "temporarily_unavailable", "server_error": self.init(.declined, providerCode: providerCode)
         case "unmet_authentication_requirements": self.init(.stepUp, providerCode: providerCode)
         default: self.init(.providerError, providerCode: providerCode)
         }
@@ -185,7 +193,11 @@ package enum CallbackCheck {
             // Simple string comparison (RFC 9207 §2.4): by bytes, not by Unicode equivalence.
             guard issuer.utf8.elementsEqual(expected.issuer.utf8) else { throw LoginFailure(.issuerMismatch) }
         } else if expected.announcesIssuer {
-            throw LoginFailure(.issuerMissing)
+            // Some providers omit it in errors only: the error is not trusted, but the operator should know it.
+            guard case .error(let code) = query.outcome, LoginFailure.registeredCodes.contains(code) else {
+                throw LoginFailure(.issuerMissing)
+            }
+            throw LoginFailure(.issuerMissing, detail: "\(LoginFailure.Reason.issuerMissing.rawValue):\(code)")
         }
         switch query.outcome {
         case .code(let code): return code

@@ -30,19 +30,27 @@ package struct PageDocument: Sendable, Equatable {
             """.utf8)
     }
 
-    /// The fields of the response.
-    /// - Parameter referrerPolicy: `no-referrer` for a document whose address contains secrets. A browser sends
-    ///   `Origin: null` with a form of such a document (Fetch, "append a request Origin header"), so documents with a
-    ///   form need `same-origin`, which reveals nothing to other origins either.
-    package static func fields(forms: Forms, referrerPolicy: String) -> [AccountResponse.Field] {
-        [
-            AccountResponse.Field(
-                "Content-Security-Policy",
-                "default-src 'none'; style-src '\(styleHash)'; base-uri 'none'; form-action \(forms.rawValue);"
-                    + " frame-ancestors 'none'"),
+    /// The response with the document.
+    /// - Parameters:
+    ///   - problem: The problem that the document reports, which determines the status; `nil` for none, and 200.
+    ///   - referrerPolicy: `no-referrer` for a document whose address contains secrets. A browser sends `Origin: null`
+    ///     with a form of such a document (Fetch, "append a request Origin header"), so documents with a form need
+    ///     `same-origin`, which reveals nothing to other origins either.
+    ///   - fields: Further fields.
+    package func response(
+        _ problem: Problem? = nil, forms: Forms, referrerPolicy: String, fields: [AccountResponse.Field] = []
+    ) -> AccountResponse {
+        let policy =
+            "default-src 'none'; style-src '\(Self.styleHash)'; base-uri 'none'; form-action \(forms.rawValue);"
+            + " frame-ancestors 'none'"
+        var all = [
+            AccountResponse.Field("Content-Security-Policy", policy),
             AccountResponse.Field("Referrer-Policy", referrerPolicy),
             AccountResponse.Field("X-Content-Type-Options", "nosniff"),
         ]
+        if let seconds = problem?.retryAfter { all.append(AccountResponse.Field("Retry-After", "\(seconds)")) }
+        return AccountResponse(
+            status: problem?.status ?? 200, fields: all + fields, content: .html(bytes, problem: problem))
     }
 
     /// Text for an element or a quoted attribute.

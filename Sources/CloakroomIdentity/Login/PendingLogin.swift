@@ -1,4 +1,5 @@
 package import CloakroomCore
+import CloakroomWire
 import Crypto
 
 /// A login that was sent to a provider and has not returned: the content of the login cookie.
@@ -85,7 +86,7 @@ extension PendingLogin {
             UInt64(bitPattern: startedAt.milliseconds).bigEndianBytes, Array((route ?? "").utf8),
             replaces?.bytes ?? [], subjectHash ?? [], isPersistent ? [1] : [],
         ] {
-            // Longer fields are rejected by ``LoginCookies/seal(_:with:)`` before.
+            // Logins with longer fields are rejected before: see ``isWithinLimits``.
             let count = min(field.count, Int(UInt16.max))
             bytes += [UInt8(count >> 8), UInt8(count & 0xff)] + field.prefix(count)
         }
@@ -129,5 +130,51 @@ extension PendingLogin {
         replaces = SessionKey(bytes: Array(fields[8]))
         subjectHash = fields[9].isEmpty ? nil : Array(fields[9])
         isPersistent = !fields[10].isEmpty
+    }
+}
+
+/// The token request that spends the code of a login (RFC 6749 §4.1.3, RFC 7636 §4.5).
+///
+/// A code is sent once. If the connection breaks, it is not sent again: a provider revokes the tokens of a code that it
+/// sees twice (RFC 6749 §4.1.2).
+package enum CodeExchange {
+    /// The form, without the client's authentication.
+    package static func form(code: Secret, login: PendingLogin, redirectURI: String) -> Secret {
+        Secret(
+            FormEncoding.encode([
+                ("grant_type", "authorization_code"), ("code", String(decoding: code.bytes, as: UTF8.self)),
+                ("redirect_uri", redirectURI),
+                ("code_verifier", String(decoding: login.verifierText.bytes, as: UTF8.self)),
+            ]))
+    }
+}
+
+/// Where a browser continues after a login: a path and query of this gateway that a route serves for `GET`.
+///
+/// The value is parsed like the target of a request, and its normal form is sent, so that a browser cannot read another
+/// host from it than the gateway. A check of the prefix would pass `//host`, `/\host` or `/%09/host`.
+package enum ReturnTarget {
+    /// The normal form of a requested target.
+    /// - Parameter text: The decoded value of `returnTo`; `nil` if absent.
+    /// - Returns: `nil` for a target that is not a path, is too long, is ambiguous, or that no route serves.
+    package static func normalized(_ text: String?, routes: RouteTable) -> String? {
+        guard let text, text.utf8.first == UInt8(ascii: "/"), text.utf8.count <= PendingLogin.maxReturnTarget else {
+            return nil
+        }
+        let bytes = Array(text.utf8)
+        var scratch: [UInt8] = []
+        guard let target = try? RequestTarget.parse(bytes.span, scratch: &scratch), target.authority == nil,
+            !target.isAsterisk
+        else { return nil }
+        let path = target.isPathRewritten ? scratch : Array(bytes[target.path.start..<target.path.end])
+        guard case .route = routes.match(method: Array("GET".utf8).span, path: path.span) else { return nil }
+        let normal = path + bytes[target.query.start..<target.query.end]
+        // The path is at most as long as before: an escape is either decoded or kept.
+        return String(decoding: normal, as: UTF8.self)
+    }
+
+    /// The first of the requested and the configured target that a route serves; otherwise `/`.
+    package static func resolve(_ text: String?, routes: RouteTable, configured: String) -> String {
+        normalized(text, routes: routes) ?? normalized(configured, routes: routes) ?? "/"
     }
 }

@@ -8,9 +8,10 @@ package protocol LoginProvider: Sendable {
     func prepare() async throws(ProviderError)
     /// Whether authorization responses have `iss` (RFC 9207 §3).
     var announcesIssuer: Bool { get }
-    /// See ``OpenIDProvider/authorizationURL(_:redirectURI:stepUp:traceparent:)``.
+    /// See ``OpenIDProvider/authorizationURL(_:redirectURI:stepUp:address:traceparent:)``.
     func authorizationURL(
-        _ secrets: LoginSecrets, redirectURI: String, stepUp: AuthorizationRequest.StepUp?, traceparent: String?
+        _ secrets: LoginSecrets, redirectURI: String, stepUp: AuthorizationRequest.StepUp?, address: String,
+        traceparent: String?
     ) async throws(ProviderError) -> String
     /// See ``OpenIDProvider/redeem(code:login:redirectURI:needsAuthenticationTime:traceparent:now:)``.
     func redeem(
@@ -90,10 +91,20 @@ package struct ProviderLogins: Sendable {
         ReturnTarget.resolve(requested, routes: routes, configured: login.returnTo)
     }
 
-    /// Where the sign-out of a session continues.
-    func endSessionURL(_ session: Session) -> String? {
-        guard let provenance = session.provenance else { return nil }
-        return providers.first { $0.configuration.source == session.source }?.endSessionURL(provenance)
+    /// Where the sign-out of a session continues: at its provider or, if the URL there contains the ID token, at the
+    /// gateway's own endpoint, which redirects to it.
+    /// - Returns: The URL and the `Set-Cookie` value that this endpoint needs; `nil` if the sign-out ends here.
+    func signOutContinuation(of session: Session, now: Timestamp) -> (url: String, cookie: String?)? {
+        guard var provenance = session.provenance,
+            let provider = providers.first(where: { $0.configuration.source == session.source }),
+            let url = provider.endSessionURL(provenance)
+        else { return nil }
+        guard provenance.idToken != nil else { return (url, nil) }
+        if let cookie = cookies.signOutCookieValue(url: url, now: now) {
+            return (publicURL + prefix + "/logout", cookie)
+        }
+        provenance.idToken = nil
+        return provider.endSessionURL(provenance).map { ($0, nil) }
     }
 
     /// The response to a failed login: a page for navigations, otherwise a problem document.
@@ -102,6 +113,6 @@ package struct ProviderLogins: Sendable {
             [AccountResponse.Field("Vary", FetchMetadata.vary)]
             + cookies.map { AccountResponse.Field("Set-Cookie", $0) }
         guard request.fetchMetadata.isNavigation else { return AccountResponse(problem, fields: fields) }
-        return AccountResponse(LoginPage(problem, home: home), fields: fields)
+        return LoginPage.failure(problem, home: home, fields: fields)
     }
 }

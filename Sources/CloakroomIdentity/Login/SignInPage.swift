@@ -59,17 +59,14 @@ package struct SignInPage: Sendable {
     /// The page.
     /// - Parameter problem: Why the user is not signed in; its status is that of the response. `nil` for a first visit.
     package func response(_ visit: Visit, problem: Problem? = nil) -> AccountResponse {
-        var fields = PageDocument.fields(forms: hasPassword ? .gateway : .none, referrerPolicy: "same-origin")
-        if let seconds = problem?.retryAfter { fields.append(AccountResponse.Field("Retry-After", "\(seconds)")) }
-        return AccountResponse(
-            status: problem?.status ?? 200, fields: fields,
-            content: .html(PageDocument(title: "Sign in", main: main(visit, problem)).bytes))
+        PageDocument(title: "Sign in", main: main(visit, problem))
+            .response(problem, forms: hasPassword ? .gateway : .none, referrerPolicy: "same-origin")
     }
 
     /// The response after a successful sign-in.
     /// - Parameter signedIn: The response of the sign-in.
     package func continuation(_ visit: Visit, after signedIn: AccountResponse) -> AccountResponse {
-        .afterLogin(
+        .redirect(
             to: visit.returnTarget,
             cookies: signedIn.fields.filter { $0.name == "Set-Cookie" }.map(\.value))
     }

@@ -1,4 +1,4 @@
-import CloakroomCore
+package import CloakroomCore
 import Crypto
 import CryptoExtras
 import FoundationEssentials
@@ -42,6 +42,15 @@ struct ClientAssertionSigner: Sendable, Unprintable {
         self.clientID = clientID
         self.audience = audience
         self.clock = clock
+    }
+
+    /// The public key, to compare keys with.
+    var publicKey: [UInt8] {
+        switch key {
+        case .rsa(let key, _): Array(key.publicKey.derRepresentation)
+        case .p256(let key): Array(key.publicKey.derRepresentation)
+        case .ed25519(let key): Array(key.publicKey.rawRepresentation)
+        }
     }
 
     /// The parameters `client_assertion_type` and `client_assertion` with a new assertion, each after an `&`.
@@ -88,6 +97,31 @@ struct ClientAssertionSigner: Sendable, Unprintable {
     }
 }
 
+/// The claims of a client assertion (RFC 7523 §3, OpenID Connect Core §9).
+///
+/// A new one is made for every request, also if a request is sent again: providers reject an assertion that they have
+/// seen.
+package struct ClientAssertion: Sendable, Equatable {
+    /// The lifetime. It covers one request.
+    package static let lifetime = Duration.seconds(60)
+
+    /// The JSON of the claims.
+    package let claims: String
+
+    /// - Parameters:
+    ///   - audience: The issuer or the token endpoint; one value, never a list.
+    package init(
+        clientID: String, audience: String, now: Timestamp, using generator: inout some RandomNumberGenerator
+    ) {
+        let identifier = (0..<2).flatMap { _ in (generator.next() as UInt64).bigEndianBytes }
+        let issuedAt = now.milliseconds / 1_000
+        let client = JSONString.quoted(clientID)
+        claims =
+            "{\"iss\":\(client),\"sub\":\(client),\"aud\":\(JSONString.quoted(audience)),\"iat\":\(issuedAt),"
+            + "\"exp\":\(issuedAt &+ Self.lifetime.components.seconds),\"jti\":\"\(Base64URL.encode(identifier))\"}"
+    }
+}
+
 /// The key file of a client cannot be used.
 package struct ClientKeyError: Error, CustomStringConvertible {
     /// The file and the cause.
@@ -106,5 +140,51 @@ package struct ClientKeyError: Error, CustomStringConvertible {
             }
         message = "\(file): cannot read a private key for \(algorithm.rawValue)"
         suggestion = "use an unencrypted PEM file with \(kind)"
+    }
+}
+
+/// Validates the key files of clients for the start, for reloads and for `check-config`.
+package enum ClientKeyValidator {
+    private struct Client {
+        let identity: String
+        let audience: IdentityClientConfiguration.AssertionAudience
+        let publicKey: [UInt8]
+    }
+
+    /// Reads the key files of all identities with `private_key_jwt`.
+    /// - Returns: One error with a suggestion for each file that has no key for the algorithm, and for each key with
+    ///   assertions for a token endpoint that another identity has too, in this file or in another one.
+    package static func findings(in configuration: GatewayConfiguration) -> [ConfigFinding] {
+        var findings: [ConfigFinding] = []
+        var clients: [Client] = []
+        for identity in configuration.identities {
+            guard case .privateKey(let key) = identity.client.authentication else { continue }
+            do throws(ClientKeyError) {
+                let signer = try ClientAssertionSigner(
+                    key, clientID: identity.client.id, audience: { nil }, clock: { Timestamp(seconds: 0) })
+                clients.append(
+                    Client(identity: identity.name, audience: key.audience, publicKey: signer.publicKey))
+            } catch {
+                findings.append(
+                    ConfigFinding(
+                        key: ["identities", identity.name, "client", "keyFile"], message: error.message,
+                        suggestion: error.suggestion))
+            }
+        }
+        return findings + shared(clients)
+    }
+
+    /// An assertion for a token endpoint can be replayed by the provider of that endpoint at another one, if both accept
+    /// the key and one of them chooses the URL (the notice of the OpenID Foundation of January 2025 about audiences of
+    /// client assertions).
+    private static func shared(_ clients: [Client]) -> [ConfigFinding] {
+        clients.filter { $0.audience == .tokenEndpoint }.compactMap { client in
+            let other = clients.first { $0.identity != client.identity && $0.publicKey == client.publicKey }
+            guard let other else { return nil }
+            return ConfigFinding(
+                key: ["identities", client.identity, "client", "assertionAudience"],
+                message: "tokenEndpoint conflicts with identity \"\(other.identity)\", which has the same key",
+                suggestion: "write issuer, or use a key for each identity")
+        }
     }
 }

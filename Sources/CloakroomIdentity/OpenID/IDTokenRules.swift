@@ -76,8 +76,9 @@ package struct IDTokenRules: Sendable {
     /// Checks the ID token of a sign-in (OpenID Connect Core §3.1.3.7).
     /// - Throws: ``TokenRejection``; the sign-in then fails.
     package func check(_ token: VerifiedToken, of signIn: SignIn, now: Timestamp) throws(TokenRejection) -> IDToken {
-        let result = try check(
-            token, issuedFrom: signIn.startedAt - provider.clockSkew, accessToken: signIn.accessToken, now: now)
+        // Most providers round `iat` down to seconds.
+        let earliest = signIn.startedAt - .milliseconds(999) - provider.clockSkew
+        let result = try check(token, issuedFrom: earliest, accessToken: signIn.accessToken, now: now)
         guard let nonce = result.nonceHash, Self.isSame(nonce, Self.hash(signIn.nonce.bytes)) else { throw .wrongNonce }
         guard result.authenticatedAt != nil || !signIn.requiresAuthenticationTime else {
             throw .missingAuthenticationTime

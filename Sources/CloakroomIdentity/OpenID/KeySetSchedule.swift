@@ -18,8 +18,9 @@ package struct KeySetSchedule: Sendable {
     package static let lifetimes: ClosedRange<Duration> = .seconds(300)...(.seconds(86_400))
     /// How long keys remain in use after the end of their lifetime.
     package static let staleLifetime: Duration = .seconds(86_400)
-    /// The minimum time between two early fetches for sign-ins and refreshes.
-    package static let signInInterval: Duration = .seconds(30)
+    /// The minimum time between two early fetches for sign-ins and refreshes. Short: after an emergency rotation no
+    /// sign-in is possible before the next fetch.
+    package static let signInInterval: Duration = .seconds(1)
     /// The minimum time between two early fetches for logout tokens.
     package static let backChannelInterval: Duration = .seconds(60)
 
@@ -56,13 +57,16 @@ package struct KeySetSchedule: Sendable {
     private static let backoff = ExponentialBackoff(initial: .seconds(1), maximum: .seconds(60), jitter: 0.5)
 
     private(set) package var isFetching = false
-    private var freshUntil: UInt64?
+    /// The end of the lifetime of the current keys; `nil` without keys.
+    private(set) package var freshUntil: UInt64?
     private var nextFetch: UInt64
     private var failures = 0
     private var earliestEarlyFetch: [Source: UInt64] = [:]
 
-    /// Creates the schedule of a provider whose keys were never fetched. The first fetch is due at once.
-    package init(now: UInt64) {
+    /// Creates the schedule of a provider. The first fetch is due at once.
+    /// - Parameter freshUntil: The end of the lifetime of the keys that there are already; `nil` without keys.
+    package init(freshUntil: UInt64? = nil, now: UInt64) {
+        self.freshUntil = freshUntil
         nextFetch = now
     }
 
@@ -111,7 +115,7 @@ package struct KeySetSchedule: Sendable {
     package mutating func failed(random: UInt64, now: UInt64) {
         isFetching = false
         // An early fetch that fails does not postpone or advance the regular one while the keys are fresh.
-        if let freshUntil, now < freshUntil { return }
+        if let freshUntil, now < freshUntil, now < nextFetch { return }
         failures += 1
         let delay = Self.backoff.delay(afterFailures: failures, random: random)
         nextFetch = now.addingClamped(delay.wholeNanoseconds)

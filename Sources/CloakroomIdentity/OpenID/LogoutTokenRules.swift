@@ -4,7 +4,8 @@ package import CloakroomCore
 package struct LogoutToken: Sendable, Equatable {
     /// The sessions that a token ends, all of the same issuer.
     package enum Target: Sendable, Equatable {
-        /// The sessions with this `sid`, and with this `sub` if the token has one.
+        /// The sessions with this `sid`, and with this `sub` if the token has one; also those with this `sub` whose ID
+        /// token had no `sid`, as far as they began before `iat`.
         case session(id: String, subject: String?)
         /// All sessions with this `sub` that began before `iat`: a session that the user creates afterwards continues,
         /// even if the token is delayed.
@@ -21,6 +22,19 @@ package struct LogoutToken: Sendable, Equatable {
     package let issuedAt: Timestamp
     /// The time from which the token would be too old if it was sent again, and so the end of the mark of ``id``.
     package let replayableUntil: Timestamp
+
+    /// `sid`.
+    package var session: String? {
+        if case .session(let id, _) = target { id } else { nil }
+    }
+
+    /// `sub`.
+    package var subject: String? {
+        switch target {
+        case .session(_, let subject): subject
+        case .subject(let subject): subject
+        }
+    }
 }
 
 /// Checks the claims of logout tokens whose signature is verified (OpenID Connect Back-Channel Logout §2.6).

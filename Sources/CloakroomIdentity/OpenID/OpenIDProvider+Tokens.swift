@@ -2,13 +2,21 @@ package import CloakroomCore
 
 /// Tokens: from a code, from a refresh token, and for other audiences.
 extension OpenIDProvider {
-    /// The maximum time that a sign-out or a new sign-in waits for the revocation of tokens.
+    /// The maximum time that a sign-out or a new sign-in waits for the revocation of tokens, and before that for the
+    /// first metadata.
     private static let revokeTimeout = Duration.seconds(2)
+    /// The time after a code call in which keys and the user can be fetched.
+    private static let completionTime = Duration.seconds(5)
+    /// The time after a refresh call in which keys can be fetched. The lease ends two seconds later, in which the
+    /// session has to be saved.
+    private static let refreshKeyTime = Duration.seconds(3)
     /// The maximum time that fetching the user may delay the next refresh of a session: the lease is held meanwhile.
     private static let userTimeout = Duration.seconds(3)
 
     /// Exchanges the code of a callback for tokens: once, on a connection of its own, because a provider revokes the tokens
     /// of a code that it sees twice (RFC 6749 §4.1.2). Verifies the ID token, and fetches the user's data if configured.
+    ///
+    /// The calls together take no longer than one call and five seconds.
     ///
     /// Tokens that were issued by then and cannot be used are not revoked: some providers would end their own session of
     /// the browser with them, and an earlier session here may belong to it. They expire by themselves.
@@ -21,17 +29,19 @@ extension OpenIDProvider {
         code: Secret, login: PendingLogin, redirectURI: String, needsAuthenticationTime: Bool, traceparent: String?,
         now: Timestamp
     ) async throws(ProviderError) -> ProviderSignIn {
-        let metadata = try await metadata(for: .code)
+        let deadline = ContinuousClock.now + timeout + Self.completionTime
+        let metadata = try await metadata(for: .code, until: deadline)
         // Without keys the code would be spent for nothing.
-        guard await keys.prepare() else { throw ProviderError(.unavailable, in: .code) }
+        guard await keys.prepare(until: deadline) else { throw ProviderError(.unavailable, in: .code) }
         let form = CodeExchange.form(code: code, login: login, redirectURI: redirectURI)
         let response = try await post(
-            form.bytes, to: metadata.tokenEndpoint, isSingle: true, call: .code, traceparent: traceparent)
+            form.bytes, to: metadata.tokenEndpoint, isSingle: true, call: .code, traceparent: traceparent,
+            time: min(timeout, deadline - .now))
         guard let issued = IssuedTokens(response.body, now: now, onInvalidLifetime: noteInvalidLifetime) else {
             throw failure(.invalidResponse, in: .code)
         }
         guard let text = issued.idToken else { throw failure(.noIDToken, in: .code) }
-        let idToken = try await verify(text, in: .code) { (rules, token) throws(TokenRejection) in
+        let idToken = try await verify(text, in: .code, until: deadline) { (rules, token) throws(TokenRejection) in
             try rules.check(
                 token,
                 of: IDTokenRules.SignIn(
@@ -39,7 +49,7 @@ extension OpenIDProvider {
                     requiresAuthenticationTime: needsAuthenticationTime, accessToken: issued.accessToken),
                 now: clock())
         }
-        let claims = try await claims(idToken, issued.tokens, metadata, traceparent: traceparent)
+        let claims = try await claims(idToken, issued.tokens, metadata, traceparent: traceparent, until: deadline)
         let provenance = SessionProvenance(
             identity: configuration.name, issuer: configuration.issuer, subject: idToken.subject,
             providerSession: idToken.sessionID, authenticatedAt: idToken.authenticatedAt, acr: idToken.contextClass,
@@ -59,8 +69,8 @@ extension OpenIDProvider {
     /// Exchanges a session's refresh token for new tokens (RFC 6749 §6, OpenID Connect Core §12). The call is sent once at
     /// most, on a connection of its own.
     ///
-    /// The wait for metadata and keys and the call take no longer than one call together, because the lease on the session
-    /// ends soon after.
+    /// The wait for metadata and keys and the call take no longer than one call together, and keys for the response
+    /// three seconds more, because the lease on the session ends soon after.
     ///
     /// Only a 400 or 401 with a code of ``IdentityConfiguration/endsOn`` rejects the refresh token. An ID token in the
     /// response must be of the same user; otherwise the whole response is discarded, because its access token may be of
@@ -74,7 +84,8 @@ extension OpenIDProvider {
         }
         let deadline = ContinuousClock.now + timeout
         // Without keys an ID token of the response could not be verified, and the refresh token would be spent.
-        guard let endpoint = try? await metadata(for: .refresh).tokenEndpoint, await keys.prepare(),
+        guard let endpoint = try? await metadata(for: .refresh, until: deadline).tokenEndpoint,
+            await keys.prepare(until: deadline),
             deadline - .now > timeout / 4
         else { throw TokenClientError(.unreachable, in: .refresh, isUnjudged: true) }
         let response = try await sendRefresh(
@@ -85,13 +96,14 @@ extension OpenIDProvider {
         }
         var tokens = issued.tokens
         tokens.refreshToken = tokens.refreshToken ?? refreshToken
-        let updated = try await updated(provenance, with: issued)
+        let updated = try await updated(provenance, with: issued, until: deadline + Self.refreshKeyTime)
         return SessionUpdate(
             tokens: tokens, provenance: updated == provenance ? nil : updated, endsBy: issued.endsBy)
     }
 
     /// Fetches the user's data from the provider again if they come from there, within three seconds.
-    /// - Throws: ``TokenClientError``; the session then keeps its claims. Data of another `sub` are discarded.
+    /// - Throws: ``TokenClientError``; the session then keeps its claims, except for kind `rejected`: data of another
+    ///   `sub` end it, because the access token with which they were fetched may be of that user too.
     package func updatedUser(
         of session: Session, replacing previous: TokenSet, traceparent: String?
     ) async throws(TokenClientError) -> SessionUpdate? {
@@ -104,16 +116,23 @@ extension OpenIDProvider {
                 time: min(timeout, Self.userTimeout))
             provenance.claims = select(from: user, without: session.tokens, previous, in: .user)
         } catch {
-            throw TokenClientError(error.kind == .unavailable ? .unreachable : .invalidResponse, in: .user)
+            switch error.kind {
+            case .unavailable: throw TokenClientError(.unreachable, in: .user)
+            case .failed(.otherSubject): throw TokenClientError(.rejected, in: .user)
+            case .failed, .refused, .misconfigured: throw TokenClientError(.invalidResponse, in: .user)
+            }
         }
         return SessionUpdate(provenance: provenance)
     }
 
-    /// Revokes the refresh token, or the access token if there is none (RFC 7009 §2.1), within two seconds. Does nothing if
-    /// the provider has no endpoint for it.
+    /// Revokes the refresh token, or the access token if there is none (RFC 7009 §2.1), within two seconds. Waits up to
+    /// two seconds more for the first metadata. Does nothing if the provider has no endpoint for it.
     /// - Throws: ``TokenClientError`` unless the provider responded with success, which an invalid token is too (§2.2).
     package func revoke(_ tokens: TokenSet, traceparent: String?) async throws(TokenClientError) {
-        guard let metadata = discovery.metadata else { throw TokenClientError(.unreachable, in: .revoke) }
+        let deadline = ContinuousClock.now + Self.revokeTimeout
+        guard let metadata = try? await metadata(for: .revoke, until: deadline) else {
+            throw TokenClientError(.unreachable, in: .revoke)
+        }
         guard let endpoint = metadata.revocationEndpoint else { return }
         let token = tokens.refreshToken ?? tokens.accessToken
         let form = FormEncoding.encode([
@@ -173,12 +192,12 @@ extension OpenIDProvider {
     private var keepsIDToken: Bool { configuration.logout.isEnabled && configuration.logout.sendsHint }
 
     private func verify(
-        _ token: Secret, in call: TokenClientError.Operation,
+        _ token: Secret, in call: TokenClientError.Operation, until deadline: ContinuousClock.Instant,
         _ check: (IDTokenRules, VerifiedToken) throws(TokenRejection) -> IDToken
     ) async throws(ProviderError) -> IDToken {
         let verified: VerifiedToken
         do {
-            verified = try await keys.verify(token.bytes, from: .tokenEndpoint)
+            verified = try await keys.verify(token.bytes, from: .tokenEndpoint, until: deadline)
         } catch {
             switch error {
             case .rejected(let rejection): throw failure(.token(rejection), in: call)
@@ -194,7 +213,8 @@ extension OpenIDProvider {
 
     /// The claims that a new session keeps.
     private func claims(
-        _ idToken: IDToken, _ tokens: TokenSet, _ metadata: ProviderMetadata, traceparent: String?
+        _ idToken: IDToken, _ tokens: TokenSet, _ metadata: ProviderMetadata, traceparent: String?,
+        until deadline: ContinuousClock.Instant
     ) async throws(ProviderError) -> [UInt8] {
         var claims = idToken.claims
         if configuration.userSource == .userInfo {
@@ -202,7 +222,8 @@ extension OpenIDProvider {
                 throw ProviderError(.misconfigured(.notFound), in: .user)
             }
             claims = try await userInfo(
-                endpoint, tokens, subject: idToken.subject, traceparent: traceparent, time: timeout)
+                endpoint, tokens, subject: idToken.subject, traceparent: traceparent,
+                time: min(timeout, deadline - .now))
         }
         do throws(ProviderError.Reason) {
             return try KeptClaims.select(from: claims, configuration.keep, without: tokens)
@@ -279,12 +300,12 @@ extension OpenIDProvider {
     /// What the provider states with a refresh (OpenID Connect Core §12.2). The time and the nonce of the authentication
     /// stay those of the sign-in.
     private func updated(
-        _ provenance: SessionProvenance, with issued: IssuedTokens
+        _ provenance: SessionProvenance, with issued: IssuedTokens, until deadline: ContinuousClock.Instant
     ) async throws(TokenClientError) -> SessionProvenance {
         guard let text = issued.idToken else { return provenance }
         let idToken: IDToken
         do {
-            idToken = try await verify(text, in: .refresh) { (rules, token) throws(TokenRejection) in
+            idToken = try await verify(text, in: .refresh, until: deadline) { (rules, token) throws(TokenRejection) in
                 try rules.check(
                     token,
                     of: IDTokenRules.Refresh(
@@ -305,44 +326,5 @@ extension OpenIDProvider {
             updated.claims = select(from: idToken.claims, without: issued.tokens, nil, in: .refresh)
         }
         return updated
-    }
-}
-
-extension TokenSet {
-    /// The access token itself.
-    var accessToken: Secret { Secret(bytes: Array(authorization.bytes.dropFirst(TokenResponse.bearerPrefix.count))) }
-}
-
-/// The members of a successful response of a token endpoint (RFC 6749 §5.1, OpenID Connect Core §3.1.3.3, RFC 8693
-/// §2.2.1).
-struct IssuedTokens: Sendable, Unprintable {
-    private static let configuration = IdentityEndpointConfiguration(path: "/", credentials: .oauth)
-
-    let tokens: TokenSet
-    /// `id_token`; `nil` if there is none.
-    let idToken: Secret?
-    /// `issued_token_type`; `nil` if there is none.
-    let issuedTokenType: String?
-    /// The end that `refresh_expires_in` reports; `nil` if it is absent. 0 is "never".
-    let endsBy: Timestamp?
-
-    var accessToken: Secret { tokens.accessToken }
-
-    /// Parses a response.
-    /// - Returns: `nil` unless it contains an access token for `Bearer`; see ``TokenResponse``.
-    init?(_ body: [UInt8], now: Timestamp, onInvalidLifetime: () -> Void) {
-        guard
-            let tokens = TokenResponse.read(
-                body, configuration: Self.configuration, now: now, onInvalidLifetime: onInvalidLifetime),
-            let document = JSONValue(document: body)
-        else { return nil }
-        self.tokens = tokens
-        switch document[path: "id_token"] {
-        case nil: idToken = nil
-        case .string(let text)?: idToken = Secret(text)
-        default: return nil
-        }
-        issuedTokenType = if case .string(let type)? = document[path: "issued_token_type"] { type } else { nil }
-        endsBy = document[path: "refresh_expires_in"].flatMap { AccessTokenExpiry(seconds: $0, now: now).end }
     }
 }

@@ -13,9 +13,6 @@ package final class OpenIDProvider: TokenClient, Unprintable {
     /// The maximum length of a URL with `id_token_hint`; beyond it the hint is omitted, because servers reject long request
     /// targets.
     private static let maxURLLength = 7_168
-    /// The maximum number of pushed requests in flight. Any client can begin a login, and the connections also serve the
-    /// sign-outs, exchanges and key fetches of signed-in users.
-    static let maxPushes = 32
 
     /// The identity.
     package let configuration: IdentityConfiguration
@@ -29,7 +26,7 @@ package final class OpenIDProvider: TokenClient, Unprintable {
     private let publicURL: String
     private let signer: ClientAssertionSigner?
     private let hasInvalidLifetime = Atomic(false)
-    private let pushes = Atomic(0)
+    private let pushes = PushQueue()
 
     /// The source of the sessions of this provider.
     package var source: SessionSource { configuration.source }
@@ -38,14 +35,17 @@ package final class OpenIDProvider: TokenClient, Unprintable {
     /// Creates a provider; ``run()`` fetches its metadata and ``shutdown()`` closes it. Opens no connection.
     /// - Parameters:
     ///   - publicURL: ``AccountsConfiguration/publicURL``.
+    ///   - previous: The provider of the previous configuration. Its metadata and keys are used until they are fetched
+    ///     again, if this configuration trusts the same ones.
     ///   - timeouts: ``TimeoutsConfiguration/identity`` bounds each call, ``TimeoutsConfiguration/connect`` each connection.
     ///   - tracer: Creates a span for each call that is made for a sampled request.
     ///   - clock: The wall clock by which tokens are evaluated.
     ///   - report: Called for each event; must not block.
     /// - Throws: ``ClientKeyError`` or `UpstreamTLSError` for a file that cannot be used. Each describes the file.
     package init(
-        _ configuration: IdentityConfiguration, publicURL: String, timeouts: TimeoutsConfiguration,
-        eventLoopGroup: any EventLoopGroup, tracer: (any Tracer)? = nil, clock: @escaping @Sendable () -> Timestamp,
+        _ configuration: IdentityConfiguration, publicURL: String, previous: OpenIDProvider? = nil,
+        timeouts: TimeoutsConfiguration, eventLoopGroup: any EventLoopGroup, tracer: (any Tracer)? = nil,
+        clock: @escaping @Sendable () -> Timestamp,
         report: @escaping @Sendable (ProviderEvent) -> Void = { _ in }
     ) throws {
         self.configuration = configuration
@@ -58,10 +58,14 @@ package final class OpenIDProvider: TokenClient, Unprintable {
         let tls = try UpstreamTLS.configuration(configuration.caFile.map { UpstreamTLSConfiguration(caFile: $0) })
         transport = ProviderTransport(
             tls: tls, timeouts: timeouts, eventLoopGroup: eventLoopGroup, spans: SpanFactory(tracer))
-        let discovery = ProviderDiscovery(configuration, transport: transport, timeout: timeout, report: report)
+        let previous = previous.flatMap { configuration.trustsDocuments(of: $0.configuration) ? $0 : nil }
+        let discovery = ProviderDiscovery(
+            configuration, previous: previous?.discovery.metadata, transport: transport, timeout: timeout,
+            report: report)
         self.discovery = discovery
         keys = ProviderKeys(
-            algorithms: Set(configuration.algorithms), now: { NIODeadline.now().uptimeNanoseconds },
+            algorithms: Set(configuration.algorithms), previous: previous?.keys.fetched,
+            now: { NIODeadline.now().uptimeNanoseconds },
             report: { report(.keys($0)) }, fetch: { try await discovery.fetch() })
         signer =
             if case .privateKey(let key) = configuration.client.authentication {
@@ -91,11 +95,11 @@ package final class OpenIDProvider: TokenClient, Unprintable {
     }
 
     /// Waits until there are metadata and keys, for one fetch at most. To be called before a code is spent, and before
-    /// ``announcesIssuer`` is used.
-    /// - Throws: ``ProviderError``: the provider is unavailable.
+    /// ``announcesIssuer`` is used. Any client with a login cookie can cause the wait.
+    /// - Throws: ``ProviderError``: the provider is unavailable, or too many clients wait.
     package func prepare() async throws(ProviderError) {
-        _ = try await metadata(for: .discovery)
-        guard await keys.prepare() else { throw ProviderError(.unavailable, in: .keys) }
+        _ = try await metadata(for: .discovery, isAnonymous: true)
+        guard await keys.prepare(isAnonymous: true) else { throw ProviderError(.unavailable, in: .keys) }
     }
 
     /// Whether authorization responses have `iss` (RFC 9207 §3). `false` before the first metadata.
@@ -104,11 +108,13 @@ package final class OpenIDProvider: TokenClient, Unprintable {
     // MARK: - Login and logout
 
     /// The URL that the browser is sent to. Pushes the request as configured (RFC 9126 §2).
+    /// - Parameter address: The address of the client.
     /// - Throws: ``ProviderError``.
     package func authorizationURL(
-        _ secrets: LoginSecrets, redirectURI: String, stepUp: AuthorizationRequest.StepUp?, traceparent: String?
+        _ secrets: LoginSecrets, redirectURI: String, stepUp: AuthorizationRequest.StepUp?, address: String,
+        traceparent: String?
     ) async throws(ProviderError) -> String {
-        let metadata = try await metadata(for: .push)
+        let metadata = try await metadata(for: .push, isAnonymous: true)
         let request = AuthorizationRequest(
             secrets, clientID: configuration.client.id, redirectURI: redirectURI, scopes: configuration.scopes,
             extra: configuration.parameters.map { ($0.name, $0.value) }, stepUp: stepUp)
@@ -116,12 +122,17 @@ package final class OpenIDProvider: TokenClient, Unprintable {
             guard configuration.pushed != .always else { throw ProviderError(.misconfigured(.notFound), in: .push) }
             return request.url(at: metadata.authorizationEndpoint)
         }
-        defer { pushes.wrappingSubtract(1, ordering: .relaxed) }
-        guard pushes.wrappingAdd(1, ordering: .relaxed).newValue <= Self.maxPushes else {
-            throw ProviderError(.unavailable, in: .push)
+        let client = ClientAddressKey(address)
+        guard await pushes.enter(client) else { throw ProviderError(.unavailable, in: .push) }
+        let response: IdentityTransport.Response
+        do throws(ProviderError) {
+            response = try await post(
+                request.form, to: endpoint, namesClient: true, call: .push, traceparent: traceparent)
+        } catch {
+            await pushes.leave(client)
+            throw error
         }
-        let response = try await post(
-            request.form, to: endpoint, namesClient: true, call: .push, traceparent: traceparent)
+        await pushes.leave(client)
         guard let pushed = PushedResponse(response.body) else { throw failure(.invalidResponse, in: .push) }
         return request.url(at: metadata.authorizationEndpoint, requestURI: pushed.requestURI)
     }
@@ -155,16 +166,26 @@ package final class OpenIDProvider: TokenClient, Unprintable {
     }
 }
 
+extension IdentityConfiguration {
+    /// Whether the metadata and keys that were fetched with another configuration are valid for this one too: they are
+    /// of the same issuer, over connections with the same trust roots, and for the same algorithms.
+    fileprivate func trustsDocuments(of other: IdentityConfiguration) -> Bool {
+        issuer.utf8.elementsEqual(other.issuer.utf8) && caFile == other.caFile && algorithms == other.algorithms
+    }
+}
+
 /// Why a logout token has no effect.
 package typealias LogoutTokenError = ProviderKeys.Failure
 
 // MARK: - Calls
 
 extension OpenIDProvider {
-    /// The metadata. Waits for the first ones, for one fetch at most.
-    func metadata(for call: TokenClientError.Operation) async throws(ProviderError) -> ProviderMetadata {
+    /// The metadata. Waits for the first ones, for one fetch at most; see ``ProviderKeys/prepare(until:isAnonymous:)``.
+    func metadata(
+        for call: TokenClientError.Operation, until deadline: ContinuousClock.Instant? = nil, isAnonymous: Bool = false
+    ) async throws(ProviderError) -> ProviderMetadata {
         if let metadata = discovery.metadata { return metadata }
-        _ = await keys.prepare()
+        _ = await keys.prepare(until: deadline, isAnonymous: isAnonymous)
         guard let metadata = discovery.metadata else { throw ProviderError(.unavailable, in: call) }
         return metadata
     }

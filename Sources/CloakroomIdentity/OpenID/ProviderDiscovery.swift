@@ -10,10 +10,13 @@ final class ProviderDiscovery: Sendable {
     private let transport: ProviderTransport
     private let timeout: Duration
     private let report: @Sendable (ProviderEvent) -> Void
-    private let current = Mutex<ProviderMetadata?>(nil)
+    private let current: Mutex<ProviderMetadata?>
 
+    /// - Parameter previous: Metadata of the same issuer, which are used until the first fetch succeeds; `nil` for
+    ///   none.
     init(
-        _ configuration: IdentityConfiguration, transport: ProviderTransport, timeout: Duration,
+        _ configuration: IdentityConfiguration, previous: ProviderMetadata? = nil, transport: ProviderTransport,
+        timeout: Duration,
         report: @escaping @Sendable (ProviderEvent) -> Void
     ) {
         self.configuration = configuration
@@ -21,6 +24,7 @@ final class ProviderDiscovery: Sendable {
         // A refresh may wait for keys after its call, and the lease on the session lasts five seconds longer than the call.
         self.timeout = min(timeout, .seconds(5))
         self.report = report
+        current = Mutex(previous)
     }
 
     /// The metadata that were fetched last; `nil` before the first.

@@ -64,16 +64,6 @@ package struct ProviderError: Error, Sendable, Equatable {
         case .failed, .refused, .misconfigured: false
         }
     }
-
-    /// A constant word, or an error code of OAuth, for logs and metrics.
-    package var name: String {
-        switch kind {
-        case .unavailable: "unavailable"
-        case .failed(let reason): reason.name
-        case .refused(let code): code
-        case .misconfigured(let reason): reason.rawValue
-        }
-    }
 }
 
 /// What happened to the metadata, the keys or the responses of a provider, for logs, metrics and the status page.

@@ -1,4 +1,5 @@
 package import CloakroomCore
+import Synchronization
 
 /// The current keys of one OpenID Provider: fetched in the background, and early for tokens with an unknown key, as
 /// ``KeySetSchedule`` decides.
@@ -6,6 +7,18 @@ package import CloakroomCore
 /// At most one fetch is in flight. Tokens that need its result wait for it; its duration, and so theirs, is bounded by
 /// the timeout of the call.
 package actor ProviderKeys {
+    /// The maximum number of calls that wait for a fetch and that any client can cause: logins, callbacks and logout
+    /// tokens. Each holds a request. Further ones fail at once; refreshes, exchanges and sign-outs of users are not
+    /// limited by it.
+    static let maxAnonymousWaits = 1_000
+
+    /// Keys that were fetched. A provider of the next configuration can continue with them.
+    package struct Fetched: Sendable {
+        fileprivate let keys: SignatureKeySet
+        /// The end of their lifetime, in nanoseconds of the clock.
+        fileprivate let freshUntil: UInt64
+    }
+
     /// The response of a provider's `jwks_uri` with status 200.
     package struct Response: Sendable {
         /// The body. At most ``JSONWebKeySet/maxLength`` bytes are valid.
@@ -46,19 +59,21 @@ package actor ProviderKeys {
     private let random: @Sendable () -> UInt64
     private let report: @Sendable (FetchOutcome) -> Void
     private var schedule: KeySetSchedule
-    private var keys: SignatureKeySet?
+    private let current: Mutex<Fetched?>
     private var flight: Task<Void, Never>?
+    private(set) var anonymousWaits = 0
 
     /// Creates the keys of a provider; nothing is fetched before ``run()`` or the first token.
     /// - Parameters:
     ///   - algorithms: The algorithms that tokens may have.
+    ///   - previous: Keys for the same algorithms, which are used until the first fetch succeeds; `nil` for none.
     ///   - now: A monotonic clock, in nanoseconds.
     ///   - sleep: Waits for a duration; throws when its task is cancelled.
     ///   - random: Random bits, for the delays between attempts.
     ///   - report: Called after each fetch; must not block.
     ///   - fetch: Calls `jwks_uri`, with a timeout, without following redirects. Throws for each status but 200.
     package init(
-        algorithms: Set<SignatureAlgorithm>, now: @escaping @Sendable () -> UInt64,
+        algorithms: Set<SignatureAlgorithm>, previous: Fetched? = nil, now: @escaping @Sendable () -> UInt64,
         sleep: @escaping @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0) },
         random: @escaping @Sendable () -> UInt64 = { .random(in: .min ... .max) },
         report: @escaping @Sendable (FetchOutcome) -> Void = { _ in },
@@ -70,25 +85,53 @@ package actor ProviderKeys {
         self.random = random
         self.report = report
         self.fetch = fetch
-        schedule = KeySetSchedule(now: now())
+        current = Mutex(previous)
+        schedule = KeySetSchedule(freshUntil: previous?.freshUntil, now: now())
     }
+
+    /// The current keys; `nil` before the first fetch.
+    package nonisolated var fetched: Fetched? { current.withLock { $0 } }
 
     /// Whether the current keys may be used.
     package var usability: KeySetSchedule.Usability { schedule.usability(now: now()) }
 
     /// Waits until there are keys that may be used, for one fetch at most. Without them a fetch begins as early as one for a
     /// sign-in with an unknown key may.
+    /// - Parameters:
+    ///   - deadline: When the wait ends at the latest; `nil` for the end of the fetch.
+    ///   - isAnonymous: Whether any client can cause the wait: such waits are limited to ``maxAnonymousWaits``.
     /// - Returns: Whether there are such keys.
-    package func prepare() async -> Bool {
+    package func prepare(until deadline: ContinuousClock.Instant? = nil, isAnonymous: Bool = false) async -> Bool {
         if usability == .none {
             switch schedule.keyMissing(for: .tokenEndpoint, now: now()) {
             case .fetch: beginFetch()
             case .wait: break
             case .reject: return false
             }
-            await flight?.value
+            _ = await waitForFetch(until: deadline, isAnonymous: isAnonymous)
         }
         return usability != .none
+    }
+
+    /// - Returns: `false` if the fetch is still in flight: the time is over, or too many calls wait.
+    private func waitForFetch(until deadline: ContinuousClock.Instant?, isAnonymous: Bool) async -> Bool {
+        guard let flight else { return true }
+        if isAnonymous {
+            guard anonymousWaits < Self.maxAnonymousWaits else { return false }
+            anonymousWaits += 1
+        }
+        defer { if isAnonymous { anonymousWaits -= 1 } }
+        guard let deadline else {
+            await flight.value
+            return true
+        }
+        let (ended, continuation) = AsyncStream.makeStream(of: Void.self)
+        Task {
+            await flight.value
+            continuation.finish()
+        }
+        await ended.end(within: deadline - .now)
+        return self.flight != flight
     }
 
     /// Fetches keys at the times of the schedule, until the task is cancelled.
@@ -111,9 +154,10 @@ package actor ProviderKeys {
     }
 
     /// Verifies the signature of a token, after a fetch if its key is unknown and the schedule permits one.
+    /// - Parameter deadline: When the wait for a fetch ends at the latest; `nil` for the end of the fetch.
     /// - Throws: ``Failure``.
     package func verify(
-        _ bytes: [UInt8], from source: KeySetSchedule.Source
+        _ bytes: [UInt8], from source: KeySetSchedule.Source, until deadline: ContinuousClock.Instant? = nil
     ) async throws(Failure) -> VerifiedToken {
         let token: UnverifiedToken
         do throws(TokenRejection) {
@@ -139,7 +183,7 @@ package actor ProviderKeys {
                 if let rejection { throw .rejected(rejection) }
                 throw .unavailable
             }
-            await flight?.value
+            guard await waitForFetch(until: deadline, isAnonymous: source == .backChannel) else { throw .unavailable }
         }
         do throws(TokenRejection) {
             if let verified = try verified(token) { return verified }
@@ -151,8 +195,8 @@ package actor ProviderKeys {
 
     /// - Returns: `nil` if there are no keys that may be used.
     private func verified(_ token: UnverifiedToken) throws(TokenRejection) -> VerifiedToken? {
-        guard let keys, usability != .none else { return nil }
-        return try keys.verify(token)
+        guard let fetched, usability != .none else { return nil }
+        return try fetched.keys.verify(token)
     }
 
     // MARK: - Fetching
@@ -168,8 +212,8 @@ package actor ProviderKeys {
         do {
             let response = try await fetch()
             let set = try await SignatureKeySet(document: response.document, algorithms: algorithms)
-            keys = set
             schedule.fetched(lifetime: response.lifetime, now: now())
+            if let end = schedule.freshUntil { current.withLock { $0 = Fetched(keys: set, freshUntil: end) } }
             outcome = .replaced(usable: set.count, skipped: set.skipped.count)
         } catch {
             schedule.failed(random: random(), now: now())

@@ -69,7 +69,8 @@ package enum TokenRejection: String, Error, Sendable, Hashable, CaseIterable {
         case .tooLong: "the token exceeds 16 KiB; request fewer scopes or claims at the provider"
         case .notCompact, .invalidEncoding, .invalidHeader, .invalidPayload:
             "the provider must send a signed JWT in compact form with unique member names"
-        case .algorithmNotAllowed: "list the algorithm in `algorithms` if the provider should sign with it"
+        case .algorithmNotAllowed:
+            "sign ID tokens with RS256, PS256, ES256 or EdDSA at the provider; `algorithms` can add others, but not HMAC"
         case .criticalHeader, .unencodedPayload, .compressed:
             "turn off header extensions (crit, b64, zip) for this client at the provider"
         case .encrypted: "turn off token encryption for this client at the provider"
@@ -80,7 +81,7 @@ package enum TokenRejection: String, Error, Sendable, Hashable, CaseIterable {
             "the token was forged, or the provider changed a key without a new kid"
         case .wrongIssuer: "compare `issuer` with the provider's issuer byte for byte"
         case .wrongAudience, .otherAudience, .wrongAuthorizedParty:
-            "the token was issued for another client; check `client.id`"
+            "the token was issued for another client, or for none; check `client.id` and its audience at the provider"
         case .invalidExpiry, .expired, .invalidIssuedAt, .issuedTooEarly, .issuedInFuture, .invalidNotBefore,
             .notYetValid:
             "check the clocks of the gateway and the provider, and `clockSkew`"

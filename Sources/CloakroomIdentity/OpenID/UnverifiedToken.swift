@@ -102,11 +102,14 @@ package struct VerifiedToken: Sendable {
 
     /// - Precondition: The signature of the token is verified.
     init(_ token: UnverifiedToken) throws(TokenRejection) {
-        try self.init(payload: token.payload, algorithm: token.algorithm, type: token.type)
+        try self.init(unverified: token.payload, algorithm: token.algorithm, type: token.type)
     }
 
-    /// Only for tests and fuzzing outside of this file.
-    init(payload: [UInt8], algorithm: SignatureAlgorithm, type: TokenType) throws(TokenRejection) {
+    /// A token with these claims as if its signature were verified: only for tests and fuzzing outside of this file.
+    /// - Throws: ``TokenRejection/invalidPayload``.
+    package init(
+        unverified payload: [UInt8], algorithm: SignatureAlgorithm, type: TokenType
+    ) throws(TokenRejection) {
         guard case .object(let claims) = JSONValue(document: payload) else { throw .invalidPayload }
         self.algorithm = algorithm
         self.type = type

@@ -4,7 +4,8 @@ import Synchronization
 /// The tokens that were exchanged for single upstreams (RFC 8693): one exchange per session and upstream at a time, and
 /// its token for later requests.
 ///
-/// Tokens are kept in this process only, each until a fifth of its lifetime is left or the tokens of its session change.
+/// Tokens are kept in this process only, each until a fifth of its lifetime is left, the tokens of its session change, or
+/// its upstream rejects it.
 /// A key consists of the whole key of the session and the upstream, so no upstream receives the token of another.
 ///
 /// An exchange runs in a task of its own, which a cancelled request does not cancel.
@@ -90,6 +91,16 @@ package final class ExchangedTokens: TokenExchanging, Unprintable {
             }
         }
         return outcome
+    }
+}
+
+// MARK: - Tokens that their upstreams reject
+
+extension ExchangedTokens {
+    package func drop(_ token: Secret, of session: Session, upstream: Int) -> Bool {
+        let now = clock()
+        let key = Key(session: session.key, upstream: upstream)
+        return shard(of: key).state.withLock { $0.entries[key]?.drop(token, now: now) ?? true }
     }
 }
 
@@ -220,15 +231,15 @@ extension ExchangedTokens {
     }
 
     private func failure(_ error: ProviderError, _ session: Session) -> (Result, AccountEvent.ExchangeResult) {
-        let event: AccountEvent.ExchangeResult
+        let unavailable = Result(outcome: .unavailable(status: 502, retryAfter: 1), version: session.version)
         switch error.kind {
         case .misconfigured(let reason):
-            observer.accountEvent(.identityMisconfigured(reason, in: .exchange), from: AuditContext())
-            event = .misconfigured
-        case .refused: event = .rejected
-        case .unavailable, .failed: event = .transient
+            observer.accountEvent(
+                .identityMisconfigured(reason, in: .exchange, of: session.provenance?.identity), from: AuditContext())
+            return (Result(outcome: .misconfigured(retryAfter: 1), version: session.version), .misconfigured)
+        case .refused: return (unavailable, .rejected)
+        case .unavailable, .failed: return (unavailable, .transient)
         }
-        return (Result(outcome: .unavailable(status: 502, retryAfter: 1), version: session.version), event)
     }
 }
 
@@ -252,6 +263,8 @@ extension ExchangedTokens {
         var token: Token?
         var flight: Task<Result, Never>?
         var backoff = RefreshBackoff()
+        /// When a token was dropped because the upstream rejected it.
+        var droppedAt: Timestamp?
 
         /// A token that was exchanged for the session's access token or a later one.
         func usableToken(for session: Session, now: Timestamp) -> Secret? {
@@ -259,8 +272,24 @@ extension ExchangedTokens {
             return token.authorization
         }
 
+        /// Drops a token, unless one was dropped a moment ago.
+        /// - Returns: Whether it is not in use any more, also because another one has replaced it.
+        mutating func drop(_ rejected: Secret, now: Timestamp) -> Bool {
+            guard token?.authorization == rejected else { return true }
+            guard !hasJustDropped(at: now) else { return false }
+            token = nil
+            droppedAt = now
+            return true
+        }
+
+        private func hasJustDropped(at now: Timestamp) -> Bool {
+            guard let droppedAt else { return false }
+            return now >= droppedAt && now - droppedAt < RefreshCoordinator.rejectionRetryInterval
+        }
+
         func isExpired(at now: Timestamp) -> Bool {
             flight == nil && (token.map { now >= $0.usableUntil } ?? true) && backoff.isExpired(at: now)
+                && !hasJustDropped(at: now)
         }
     }
 

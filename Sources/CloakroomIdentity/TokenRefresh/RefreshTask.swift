@@ -60,7 +60,7 @@ private struct RefreshTask: Sendable {
             return end
         }
         span?.setOutcome(outcome: result.name, isError: result.isFailure)
-        handleResult(with: result)
+        handleResult(result, of: session)
         if case .refreshed(let refreshed) = result, let lease {
             await refreshUserProfile(refreshed, replacing: session.tokens, under: lease)
         }
@@ -144,7 +144,7 @@ private struct RefreshTask: Sendable {
 
     // MARK: - Outcome
 
-    private func handleResult(with result: TokenRefreshStateMachine.Result) {
+    private func handleResult(_ result: TokenRefreshStateMachine.Result, of session: Session) {
         switch result {
         case .refreshed(let session): complete(.active(session), .success)
         case .coalesced(let session): complete(.active(session), .coalesced)
@@ -152,7 +152,8 @@ private struct RefreshTask: Sendable {
         // The session ended for a reason that has an event of its own.
         case .ended(let reason, _): complete(.ended(reason), nil)
         case .unavailable(.misconfigured(let reason)):
-            refresher.observer.accountEvent(.identityMisconfigured(reason, in: .refresh), from: AuditContext())
+            refresher.observer.accountEvent(
+                .identityMisconfigured(reason, in: .refresh, of: session.provenance?.identity), from: AuditContext())
             complete(.misconfigured(retryAfter: 1), .misconfigured)
         case .unavailable(.timedOut): complete(.unavailable(status: 504, retryAfter: 1), .transient)
         case .unavailable: complete(.unavailable(status: 502, retryAfter: 1), .transient)
@@ -174,14 +175,20 @@ private struct RefreshTask: Sendable {
     }
 
     /// Fetches the user again with the new access token, and saves what has changed. The lease is still held, so no
-    /// other refresh runs meanwhile. Failures are ignored: the next refresh tries again.
+    /// other refresh runs meanwhile. Failures are ignored: the next refresh tries again. Data of another user end the
+    /// session: the new access token may be of that user too.
     /// - Parameter previous: The tokens before, which may still be valid.
     private func refreshUserProfile(
         _ session: Session, replacing previous: TokenSet, under lease: RefreshLease
     ) async {
         guard !isStopping else { return }
-        let fetched = try? await client.updatedUser(of: session, replacing: previous, traceparent: traceparent)
-        var update = fetched ?? SessionUpdate()
+        var update = SessionUpdate()
+        do {
+            let fetched = try await client.updatedUser(of: session, replacing: previous, traceparent: traceparent)
+            update = fetched ?? update
+        } catch {
+            if error.kind == .rejected, session.provenance != nil { return await end(session, under: lease) }
+        }
         // The stored user data is older than these tokens. It is sent to the client, so it must not contain them.
         let kept = session.user.json
         if update.userJSON == nil, UserDocument.contains(session.tokens, in: kept) {
@@ -191,6 +198,11 @@ private struct RefreshTask: Sendable {
         if update.provenance == session.provenance { update.provenance = nil }
         guard update != SessionUpdate() else { return }
         _ = try? await store.save(update, ticket: ticket, over: session, under: lease, now: now)
+    }
+
+    private func end(_ session: Session, under lease: RefreshLease) async {
+        let result = try? await store.reject(session, under: lease, now: now)
+        if result == .ended { refresher.note(.rejected, key.id, since: startedAt) }
     }
 }
 

@@ -184,14 +184,7 @@ public final class TokenRefresher: TokenRefreshing, CustomStringConvertible, Cus
         let over = register.withLock { $0.stop() }
         let (sleep, bound) = (sleep, bound ?? limits.lease)
         // Runs in an unstructured task, which is not cancelled with the caller.
-        await Task {
-            await withTaskGroup(of: Void.self) { group in
-                group.addTask { for await _ in over {} }
-                group.addTask { try? await sleep(bound) }
-                await group.next()
-                group.cancelAll()
-            }
-        }.value
+        await Task { await over.end(within: bound, sleep: sleep) }.value
     }
 
     /// Contains no session data.

@@ -70,6 +70,13 @@ extension Exchange {
         endTunnel(.routeChanged)
     }
 
+    /// Sessions have changed: a long-lived response ends with its own at once, not with its next check.
+    func sessionsChanged(now: UInt64) {
+        guard let action = tunnel?.sessionsChanged() else { return }
+        // An idle timeout that has passed is handled when its deadline is.
+        _ = execute(action, now: now)
+    }
+
     /// Ends a long-lived response.
     func endTunnel(_ reason: Tunnel.EndReason) {
         guard let downstream, let action = tunnel?.end(reason), action != .abort else {

@@ -35,10 +35,10 @@ extension Exchange {
         let config = snapshot.config
         let accountRequest = AccountRequest(
             endpoint: endpoint, name: request.lastSegment(after: config.accountsDepth + 1), query: request.query,
-            // Servers of providers have no cookies.
-            loginCookies: endpoint == .backChannel ? [] : config.cookie.loginCookies(request.head),
+            loginCookies: endpoint.readsLoginCookies ? config.cookie.loginCookies(request.head) : [],
             fetchMetadata: request.fetchMetadata,
             userAgent: request.value(of: .userAgent).map { String(decoding: $0, as: UTF8.self) },
+            // Servers of providers have no cookies.
             ticket: endpoint == .backChannel ? nil : request.ticket,
             authorization: request.value(of: .authorization).map { Secret(bytes: $0) },
             contentType: request.value(of: .contentType).map { String(decoding: $0, as: UTF8.self) },
@@ -107,7 +107,8 @@ extension Exchange {
         switch action {
         case .recheckSession(let isUsed):
             // Data from the client counts as use of its session.
-            let lookup = request.ticket.map { lookUp($0, now: now, slides: isUsed) } ?? .missing(.noSession)
+            let found = request.ticket.map { lookUp($0, now: now, slides: isUsed) } ?? .missing(.noSession)
+            let lookup = permitsToContinue(found, now: now) ? found : .missing(.noSession)
             guard let next = tunnel?.sessionLookedUp(lookup, at: context.sessionTimestamp(at: now), now: now) else {
                 return false
             }
@@ -125,27 +126,36 @@ extension Exchange {
         return true
     }
 
+    /// Whether the session of a long-lived response, if it is active, still has the claims that the route requires.
+    private func permitsToContinue(_ lookup: SessionLookup, now: UInt64) -> Bool {
+        guard case .active(let session) = lookup, let permit else { return true }
+        return snapshot.config.routes[permit.route].rules.permitsToContinue(session, now: context.timestamp(at: now))
+    }
+
     /// Loads the session of a long-lived response, because it is no longer cached. The response continues meanwhile.
     private func loadTunnelSession(now: UInt64) {
         guard let ticket = request.ticket else { return }
         let store = snapshot.config.sessions
         let timestamp = context.sessionTimestamp(at: now)
         let started = telemetry.startedAt
-        runOffLoop { () -> Bool in
-            // An unreachable store ends no session.
-            guard let lookup = try? await store.load(ticket, now: timestamp), case .missing = lookup else {
-                return false
-            }
-            return true
-        } resume: { [self] isOver in
-            tunnelSessionLoaded(isOver: isOver, started: started)
+        runOffLoop {
+            try? await store.load(ticket, now: timestamp)
+        } resume: { [self] lookup in
+            tunnelSessionLoaded(lookup, started: started)
         }
     }
 
-    private func tunnelSessionLoaded(isOver: Bool, started: UInt64) {
-        context.updateTime()
+    /// - Parameter lookup: `nil` if the store is unreachable, which ends no session.
+    private func tunnelSessionLoaded(_ lookup: SessionLookup?, started: UInt64) {
+        let now = context.updateTime()
         // The connection may be serving another request by now.
         guard telemetry.startedAt == started else { return }
+        let isOver =
+            switch lookup {
+            case .missing?: true
+            case let lookup?: !permitsToContinue(lookup, now: now)
+            case nil: false
+            }
         if case .close(let reason)? = tunnel?.sessionLoaded(isOver: isOver) { endTunnel(reason) }
     }
 
@@ -154,14 +164,17 @@ extension Exchange {
         let now = context.updateTime()
         var lines: [UInt8] = []
         for field in response.fields { lines += Array("\(field.name): \(field.value)\r\n".utf8) }
+        if let problem = response.problem {
+            telemetry.rejected(problem.reason)
+            if problem.status >= 500 { telemetry.failed(Self.label(of: problem)) }
+        }
         switch response.content {
         case .problem(let problem):
-            if problem.status >= 500 { telemetry.failed(Self.label(of: problem)) }
             respond(ProblemDocument(problem), moreFieldLines: lines, now: now)
         case .json(let body):
             lines += Array("Content-Type: application/json\r\nCache-Control: no-store\r\n".utf8)
             respond(status: response.status, fieldLines: lines, body: body, now: now)
-        case .html(let body):
+        case .html(let body, _):
             lines += Array("Content-Type: text/html; charset=utf-8\r\nCache-Control: no-store\r\n".utf8)
             respond(status: response.status, fieldLines: lines, body: body, now: now)
         case .none:
@@ -282,27 +295,36 @@ extension Exchange {
 
     /// The upstream rejected the session's token. The tokens are refreshed and the request is sent again if possible,
     /// so the client does not see the 401. At most once, unless the token may have expired in transit.
+    ///
+    /// An exchanged token is dropped. If the session cannot be refreshed, its token is exchanged again: it does not end,
+    /// because its own token was not rejected.
     /// - Returns: Whether that is in progress. Otherwise the upstream's response is forwarded to the client.
     func refreshAndReplay() -> Bool {
         guard let permit, let session = permit.bearerSession, let ticket = request.ticket else { return false }
         let hasAged = session.hasAgedAccessToken(at: context.timestamp(at: context.now))
-        guard replay.tokenRejected(hasAged: hasAged),
-            snapshot.config.refresher.shouldRefreshAfterRejection(session)
-        else {
-            return false
-        }
+        let config = snapshot.config
+        let exchanged = permit.exchangedToken
+        let upstream = config.routes[permit.route].route.upstream
+        let isDropped = exchanged.map { config.exchanger.drop($0, of: session, upstream: upstream) } ?? false
+        let refreshes =
+            (exchanged == nil || session.isRefreshable) && config.refresher.shouldRefreshAfterRejection(session)
+        guard replay.tokenRejected(hasAged: hasAged), refreshes || isDropped else { return false }
         guard replay.canReplay(request.framing), attempts.sends < RetryDecision.maxSends, machine.tokenRejected() else {
             // This request cannot be sent again, but the refresh benefits the next one.
-            let refresher = snapshot.config.refresher
+            guard refreshes else { return false }
             runOffLoop {
-                _ = await refresher.refresh(session, ticket: ticket, cause: .rejected, traceparent: nil)
+                _ = await config.refresher.refresh(session, ticket: ticket, cause: .rejected, traceparent: nil)
             } resume: { _ in
             }
             return false
         }
         cancelUpstream()
         telemetry.endRejectedAttempt(status: 401)
-        refresh(session, ticket: ticket, route: permit.route, cause: .rejected)
+        if refreshes {
+            refresh(session, ticket: ticket, route: permit.route, cause: .rejected)
+        } else {
+            refreshCompleted(.active(session), route: permit.route, isReplay: true, now: context.now)
+        }
         return true
     }
 

@@ -24,7 +24,7 @@ extension Exchange {
         if route.route.grpc, !beginCall(now: now) { return }
         pool = snapshot.pools[route.route.upstream].pool(for: request.upgrade)
         if route.route.grpc { replay.keepIfSmall(upTo: snapshot.requestBuffer) }
-        if permit.bearerSession != nil { replay.keep(request.framing, upTo: snapshot.requestBuffer) }
+        if permit.hasBearer { replay.keep(request.framing, upTo: snapshot.requestBuffer) }
         let hasBody = request.framing != .none
         if hasBody {
             openUploadCredit()
@@ -117,12 +117,13 @@ extension Exchange: UpstreamDelegate {
         telemetry.startAttempt(
             entry, target: lease.target, isHTTP2: lease.isHTTP2, resends: attempts.sends - 1, config: config,
             now: context.now)
+        let credentials = permit.credentials(entry.claimHeaders)
         let upstreamRequest = UpstreamRequest(
-            isHeadRequest: request.method == .head, upgrade: request.upgrade,
-            responsePolicy: config.responsePolicy, injectedSecrets: injectedSecrets)
+            isHeadRequest: request.method == .head, upgrade: request.upgrade, responsePolicy: config.responsePolicy,
+            injectedSecrets: InjectedSecrets(apiToken: entry.apiToken, authorization: credentials.authorization))
         lease.begin(upstreamRequest, for: self) { buffer in
             UpstreamRequestEncoder(
-                upstream: entry, targetIndex: lease.targetIndex, permit: permit, cookie: config.cookie,
+                upstream: entry, targetIndex: lease.targetIndex, credentials: credentials, cookie: config.cookie,
                 context: context
             ).write(
                 &request, from: peer, requestID: telemetry.record.requestID, traceContext: telemetry.traceContext,

@@ -134,16 +134,22 @@ struct InboundRequest {
     var fetchMetadata: FetchMetadata {
         FetchMetadata(
             isGET: method == .get, mode: text(of: "sec-fetch-mode"), destination: text(of: "sec-fetch-dest"),
-            purpose: text(of: "sec-purpose") ?? text(of: "purpose"), accept: text(of: "accept"))
+            site: text { $0.name == .secFetchSite }, purpose: text(of: "sec-purpose") ?? text(of: "purpose"),
+            accept: text(of: "accept"))
     }
 
-    /// The values of a field without a ``KnownField``, joined by commas (RFC 9110 §5.3); `nil` if it is absent. So a
-    /// repeated field equals none of the single values that are compared.
+    /// The values of a field without a ``KnownField``.
     /// - Parameter name: In lower case.
     private func text(of name: String) -> String? {
         let name = Array(name.utf8)
+        return text { $0.isNamed(name, in: head.bytes.readableBytesUInt8Span) }
+    }
+
+    /// The values of a field, joined by commas (RFC 9110 §5.3); `nil` if it is absent. So a repeated field equals none
+    /// of the single values that are compared.
+    private func text(where isField: (FieldSlice) -> Bool) -> String? {
         var values: [String] = []
-        for field in head.fields where field.isNamed(name, in: head.bytes.readableBytesUInt8Span) {
+        for field in head.fields where isField(field) {
             let range = field.valueRange
             let value = head.bytes.getBytes(at: head.bytes.readerIndex + range.start, length: range.count) ?? []
             values.append(String(decoding: value, as: UTF8.self))

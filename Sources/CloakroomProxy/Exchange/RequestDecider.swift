@@ -115,6 +115,8 @@ struct RequestDecider {
             let decision = AuthDecision.decide(
                 entry.access, at: index, now: now, rules: entry.rules,
                 session: ticket.map(session) ?? .missing(.noSession))
+            // Most requests. The function below gets a copy of the request, because it is `inout` here.
+            if case .forward(let permit) = decision { return .forward(permit) }
             return requestDecision(of: decision, request, route: index, now: now)
         }
     }

@@ -104,15 +104,23 @@ struct Tunnel {
     /// ``deadline`` has passed.
     mutating func deadlineExpired(now: UInt64) -> DeadlineAction {
         guard isSessionWatched else { return checkIdleTimeout(now: now) }
+        return recheckSession()
+    }
+
+    /// Sessions have changed, perhaps that of this response: it is checked before its next check is due.
+    mutating func sessionsChanged() -> DeadlineAction {
+        isSessionWatched ? recheckSession() : .continue
+    }
+
+    private mutating func recheckSession() -> DeadlineAction {
         defer { hasClientActivity = false }
         return .recheckSession(isUsed: hasClientActivity)
     }
 
     /// The session was looked up.
     ///
-    /// The response continues for as long as the session does, also if it no longer meets what its route requires: a
-    /// claim may change with a token refresh, and `maxAge` passes for every session. A new request is judged anew. A
-    /// session that must not be used any more is ended, by a logout or by an operator, and its responses end with it.
+    /// The response continues for as long as the session does, also if `maxAge` of its route has passed. A session whose
+    /// user has lost a claim that the route requires counts as ended.
     /// - Parameter time: Session time of `now`.
     mutating func sessionLookedUp(_ lookup: SessionLookup, at time: Timestamp, now: UInt64) -> DeadlineAction {
         switch lookup {

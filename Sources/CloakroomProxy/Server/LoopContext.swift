@@ -41,6 +41,8 @@ final class LoopContext {
     private var generator = SplitMix64()
     private var clock: LoopClock
     private var tick: RepeatedTask?
+    /// ``SessionLookupTable/changeCount`` when long-lived responses were last checked.
+    private var sessionChanges: UInt64 = 0
     private var onDrained: [() -> Void] = []
     /// Retired snapshots that are used by exchanges in progress.
     private var retired: [LoopSnapshot] = []
@@ -245,7 +247,8 @@ final class LoopContext {
     /// Starts monitoring deadlines: one timer for all connections instead of one per request.
     func start() {
         let shortest = snapshot.timeouts.shortest
-        let interval = Int64(min(max(shortest / 8, 5_000_000), 200_000_000))
+        // Long-lived responses end within this interval after their session.
+        let interval = Int64(min(max(shortest / 8, 5_000_000), 100_000_000))
         let bound = NIOLoopBound(self, eventLoop: eventLoop)
         tick = eventLoop.scheduleRepeatedTask(
             initialDelay: .nanoseconds(interval), delay: .nanoseconds(interval)
@@ -273,6 +276,7 @@ final class LoopContext {
             }
             index -= 1
         }
+        checkSessions(now: now)
         for pool in snapshot.pools { pool.tick() }
         for old in retired {
             for pool in poolsOnly(of: old) { pool.tick() }
@@ -280,6 +284,14 @@ final class LoopContext {
         relievePools(now: now)
         snapshot.telemetry.flush()
         for old in retired { old.telemetry.flush() }
+    }
+
+    /// Checks the sessions of long-lived responses once if any number of sessions has changed.
+    private func checkSessions(now: UInt64) {
+        let changes = snapshot.config.sessions.changeCount
+        guard changes != sessionChanges else { return }
+        sessionChanges = changes
+        for member in registered { member.sessionsChanged(now: now) }
     }
 
     /// Ends leases of slow clients if other requests wait for a connection to the same upstream.
@@ -342,6 +354,8 @@ protocol LoopRegistered: AnyObject {
     func deadlineExpired(now: UInt64)
     /// A new configuration is in effect.
     func configurationReplaced()
+    /// At least one session has changed.
+    func sessionsChanged(now: UInt64)
     func drain()
     func closeNow()
     /// The lease that it holds of a pool, if an exchange waits for its client.
@@ -353,6 +367,7 @@ protocol LoopRegistered: AnyObject {
 extension LoopRegistered {
     var usesTLS: Bool { false }
     func configurationReplaced() {}
+    func sessionsChanged(now: UInt64) {}
     func leaseOfSlowClient(from pool: UpstreamPool, now: UInt64) -> PressureRule.Lease? { nil }
     func endLeaseOfSlowClient() {}
 }

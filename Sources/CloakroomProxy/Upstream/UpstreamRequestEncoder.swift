@@ -10,7 +10,7 @@ struct UpstreamRequestEncoder {
     let upstream: UpstreamRuntime
     /// Index of the target among those of the upstream.
     let targetIndex: Int
-    let permit: UpstreamPermit
+    let credentials: UpstreamPermit.Credentials
     let cookie: SessionCookie
     let context: LoopContext
 
@@ -24,11 +24,9 @@ struct UpstreamRequestEncoder {
         _ request: inout InboundRequest, from peer: Peer, requestID: ID128, traceContext: TraceContext?,
         into buffer: inout ByteBuffer
     ) {
-        var size =
+        let size =
             request.head.bytes.readableBytes + peer.commonFieldLines.count + upstream.apiTokenLine.count
-            + (permit.authorization?.bytes.count ?? 0) + Self.reserve
-        // Without claim headers this is one load and one comparison a request, here and where they are written.
-        if let headers = upstream.claimHeaders { size += permit.claimLines(headers).count }
+            + (credentials.authorization?.bytes.count ?? 0) + (credentials.claimLines?.count ?? 0) + Self.reserve
         buffer.writeHead(reserving: size, from: &request) { writer, request in
             write(request, from: peer, requestID: requestID, traceContext: traceContext, into: &writer)
         }
@@ -61,20 +59,18 @@ struct UpstreamRequestEncoder {
         }
         writer.append("\r\n")
         writer.append(fields: request.head.fields, of: bytes, end: bytes.byteCount - 2)
-        if request.summary.hasSessionCookie || request.summary.hasLoginCookie {
-            writeOtherCookies(request.head, into: &writer)
-        }
+        if request.summary.rewritesCookies { writeOtherCookies(request.head, into: &writer) }
     }
 
     /// Writes the credentials, the fields of this hop, and the end of the head.
     private func writeOwnFields(of request: borrowing InboundRequest, into writer: inout HeadWriter) {
-        if permit.includesAPIToken { writer.append(upstream.apiTokenLine) }
-        if let authorization = permit.authorization {
+        if credentials.includesAPIToken { writer.append(upstream.apiTokenLine) }
+        if let authorization = credentials.authorization {
             writer.append("Authorization: ")
             writer.append(authorization.bytes)
             writer.append("\r\n")
         }
-        if let headers = upstream.claimHeaders { writer.append(permit.claimLines(headers)) }
+        if let lines = credentials.claimLines { writer.append(lines) }
         writeUpgrade(request.upgrade, into: &writer)
         if request.summary.acceptsTrailers, request.upgrade == .none {
             // `TE` is a hop-by-hop field and is regenerated for the upstream hop (RFC 9110 §10.1.4).

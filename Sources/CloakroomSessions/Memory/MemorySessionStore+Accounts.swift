@@ -30,10 +30,11 @@ extension MemorySessionStore {
 
     /// Ends the account's sessions that were created before a time; never throws.
     public func takeAll(
-        of account: AccountName, createdBefore: Timestamp, reason: SessionEndReason, now: Timestamp
+        of account: AccountName, createdBefore: Timestamp, isNameless: Bool, reason: SessionEndReason, now: Timestamp
     ) async throws(SessionStoreError) -> [EndedSession] {
         end(accounts.sessions(of: accountHashes.hash(account)), reason: reason, now: now) { session in
             session.createdAt < createdBefore && (session.user.account == account || session.user.name == account)
+                && !(isNameless && session.provenance?.session != nil)
         }
     }
 
@@ -85,12 +86,14 @@ extension MemorySessionStore {
     }
 
     /// Sets a mark; never throws.
-    public func setMark(_ key: MarkKey, lifetime: Duration, now: Timestamp) async throws(SessionStoreError) -> Bool {
-        marks.set(key, lifetime: lifetime, now: now)
+    public func setMark(
+        _ key: MarkKey, to time: Timestamp, lifetime: Duration, now: Timestamp
+    ) async throws(SessionStoreError) -> Bool {
+        marks.set(key, to: time, lifetime: lifetime, now: now)
     }
 
-    /// Checks marks; never throws.
-    public func hasMark(_ keys: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Bool {
-        keys.contains { marks.has($0, now: now) }
+    /// Reads marks; never throws.
+    public func latestMark(_ keys: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Timestamp? {
+        marks.latest(keys, now: now)
     }
 }

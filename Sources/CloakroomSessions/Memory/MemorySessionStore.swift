@@ -28,6 +28,7 @@ public final class MemorySessionStore: SessionStore {
     private let onCreated: @Sendable () -> Void
     private let onEnded: @Sendable (SessionEndReason) -> Void
     private let live = Atomic<Int>(0)
+    private let ended = Atomic<UInt64>(0)
     private let nextToSweep = Atomic<Int>(0)
 
     /// Creates an empty store.
@@ -53,6 +54,9 @@ public final class MemorySessionStore: SessionStore {
 
     /// The number of sessions, including expired ones that are not removed yet.
     public var count: Int { live.load(ordering: .relaxed) }
+
+    /// The number of sessions that ended: lookups always show the other changes.
+    public var changeCount: UInt64 { ended.load(ordering: .acquiring) }
 
     /// Always `true`: the store is in this process.
     public var isAvailable: Bool { true }
@@ -224,6 +228,7 @@ public final class MemorySessionStore: SessionStore {
     private func recordEnd(of session: Session, _ reason: SessionEndReason) {
         removeFromIndexes(session)
         live.subtract(1, ordering: .relaxed)
+        ended.wrappingAdd(1, ordering: .releasing)
         onEnded(reason)
     }
 }

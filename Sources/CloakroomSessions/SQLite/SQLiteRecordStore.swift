@@ -154,12 +154,14 @@ final class SQLiteRecordStore: SessionRecordStore {
         }
     }
 
-    func setMark(_ key: MarkKey, lifetime: Duration, now: Timestamp) async throws(SessionStoreError) -> Bool {
-        try await connector.write(.full) { db in try db.setMark(key, keepUntil: now + lifetime, now: now) }
+    func setMark(
+        _ key: MarkKey, to time: Timestamp, lifetime: Duration, now: Timestamp
+    ) async throws(SessionStoreError) -> Bool {
+        try await connector.write(.full) { db in try db.setMark(key, to: time, keepUntil: now + lifetime, now: now) }
     }
 
-    func hasMark(_ keys: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Bool {
-        try await connector.read { db in try keys.contains { try db.hasMark($0, now: now) } }
+    func latestMark(_ keys: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Timestamp? {
+        try await connector.read { db in try keys.compactMap { try db.mark($0, now: now) }.max() }
     }
 
     /// Keeps the more recent one of two counts.

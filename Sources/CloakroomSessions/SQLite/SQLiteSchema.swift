@@ -11,8 +11,12 @@ enum SQLiteSchema {
         migrator.registerMigration("1") { try $0.execute(sql: version1) }
         migrator.registerMigration("2") { try $0.execute(sql: version2) }
         migrator.registerMigration("3") { try $0.execute(sql: version3) }
+        migrator.registerMigration("4") { try $0.execute(sql: version4) }
         return migrator
     }
+
+    /// `time` is what the mark states, in milliseconds since the epoch; 0 if that has no time.
+    private static let version4 = "ALTER TABLE mark ADD COLUMN time INTEGER NOT NULL DEFAULT 0"
 
     /// `provider` is the hash of the session at the provider; the index has no entries for sessions without one. The
     /// release before ignores the column and keeps its values, so its processes may have the file open meanwhile.

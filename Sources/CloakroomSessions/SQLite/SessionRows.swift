@@ -173,23 +173,26 @@ extension Database {
 
 /// The rows of timed marks.
 extension Database {
-    /// - Returns: `false` if the mark exists.
-    func setMark(_ key: MarkKey, keepUntil: Timestamp, now: Timestamp) throws -> Bool {
+    /// - Returns: `false` if the mark exists with this or a later time.
+    func setMark(_ key: MarkKey, to time: Timestamp, keepUntil: Timestamp, now: Timestamp) throws -> Bool {
         // An expired mark that is not deleted yet counts as none.
         try run(
             """
-            INSERT INTO mark VALUES (?1, ?2, ?3)
-                ON CONFLICT (scope, hash) DO UPDATE SET keep_until = ?3 WHERE keep_until <= ?4
+            INSERT INTO mark (scope, hash, keep_until, time) VALUES (?1, ?2, ?3, ?4)
+                ON CONFLICT (scope, hash) DO UPDATE SET keep_until = ?3, time = ?4 WHERE keep_until <= ?5 OR time < ?4
             """,
             [
-                Int64(key.scope.rawValue), Int64(bitPattern: key.hash), keepUntil.milliseconds, now.milliseconds,
+                Int64(key.scope.rawValue), Int64(bitPattern: key.hash), keepUntil.milliseconds, time.milliseconds,
+                now.milliseconds,
             ])
         return changesCount == 1
     }
 
-    func hasMark(_ key: MarkKey, now: Timestamp) throws -> Bool {
+    /// - Returns: The time of the mark; `nil` if it does not exist.
+    func mark(_ key: MarkKey, now: Timestamp) throws -> Timestamp? {
         try row(
-            "SELECT 1 FROM mark WHERE scope = ? AND hash = ? AND keep_until > ?",
-            [Int64(key.scope.rawValue), Int64(bitPattern: key.hash), now.milliseconds]) != nil
+            "SELECT time FROM mark WHERE scope = ? AND hash = ? AND keep_until > ?",
+            [Int64(key.scope.rawValue), Int64(bitPattern: key.hash), now.milliseconds]
+        ).flatMap { $0.integer(0) }.map { Timestamp(milliseconds: $0) }
     }
 }

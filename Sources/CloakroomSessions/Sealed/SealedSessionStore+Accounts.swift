@@ -33,9 +33,11 @@ extension SealedSessionStore {
     }
 
     func takeAll(
-        of account: AccountName, createdBefore: Timestamp, reason: SessionEndReason, now: Timestamp
+        of account: AccountName, createdBefore: Timestamp, isNameless: Bool, reason: SessionEndReason, now: Timestamp
     ) async throws(SessionStoreError) -> [EndedSession] {
-        let found = try await records(of: account, now: now).filter { $0.createdAt < createdBefore }
+        let found = try await records(of: account, now: now).filter {
+            $0.createdAt < createdBefore && !(isNameless && $0.provider != nil)
+        }
         return try await end(found, reason: reason, now: now)
     }
 
@@ -116,11 +118,13 @@ extension SealedSessionStore {
         try await records.replaceThrottleState(key, old, with: new, lifetime: lifetime, now: now)
     }
 
-    func setMark(_ key: MarkKey, lifetime: Duration, now: Timestamp) async throws(SessionStoreError) -> Bool {
-        try await records.setMark(key, lifetime: lifetime, now: now)
+    func setMark(
+        _ key: MarkKey, to time: Timestamp, lifetime: Duration, now: Timestamp
+    ) async throws(SessionStoreError) -> Bool {
+        try await records.setMark(key, to: time, lifetime: lifetime, now: now)
     }
 
-    func hasMark(_ keys: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Bool {
-        try await records.hasMark(keys, now: now)
+    func latestMark(_ keys: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Timestamp? {
+        try await records.latestMark(keys, now: now)
     }
 }

@@ -40,6 +40,7 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
     }
 
     var count: Int { records.count }
+    var changeCount: UInt64 { table.changeCount }
 
     /// Whether the connection to the store is established, by its last report.
     var isAvailable: Bool { table.isCoherent }

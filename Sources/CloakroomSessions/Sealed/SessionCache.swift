@@ -27,6 +27,7 @@ final class SessionCache: Sendable {
     private let shards: [Shard]
     private let mask: UInt64
     private let trust = Atomic<Bool>(false)
+    private let changes = Atomic<UInt64>(0)
 
     /// - Parameter capacity: The maximum number of sessions.
     init(capacity: Int) {
@@ -40,6 +41,10 @@ final class SessionCache: Sendable {
     var isCoherent: Bool { trust.load(ordering: .acquiring) }
 
     var count: Int { shards.reduce(0) { $0 + $1.contents.withLock(\.count) } }
+
+    /// The number of calls of ``recordChanged(_:)``. Changes of unknown records do not count: after an outage, all
+    /// long-lived responses would read their sessions at the same time.
+    var changeCount: UInt64 { changes.load(ordering: .acquiring) }
 
     /// A cached session, if the cache is trusted. One short lock, no allocation.
     func session(_ key: SessionKey) -> Session? {
@@ -88,6 +93,7 @@ final class SessionCache: Sendable {
 
     func recordChanged(_ id: SessionID) {
         shard(of: id.value).contents.withLock { $0.remove(id.value) }
+        changes.wrappingAdd(1, ordering: .releasing)
     }
 
     func allRecordsChanged() {

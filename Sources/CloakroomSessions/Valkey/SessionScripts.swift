@@ -107,6 +107,15 @@ enum SessionScripts {
         return 1
         """)
 
+    /// KEYS: a mark. ARGV: its time, milliseconds to keep it.
+    static let mark = ValkeyScript(
+        """
+        local kept = redis.call('GET', KEYS[1])
+        if kept and (tonumber(kept) or 0) >= tonumber(ARGV[1]) then return 0 end
+        redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+        return 1
+        """)
+
     /// KEYS: a state of the throttle. ARGV: old, new, milliseconds to keep it; empty means no state.
     static let throttle = ValkeyScript(
         """

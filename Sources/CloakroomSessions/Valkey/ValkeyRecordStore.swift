@@ -265,19 +265,24 @@ extension ValkeyRecordStore {
 }
 
 extension ValkeyRecordStore {
-    func setMark(_ key: MarkKey, lifetime: Duration, now: Timestamp) async throws(SessionStoreError) -> Bool {
-        // The reply is null if the key exists.
-        let command = ValkeyCommand("SET", .text(keys.mark(key)), "1", "NX", "PX", .integer(Self.time(lifetime)))
-        return try await ask(command) != .null
+    func setMark(
+        _ key: MarkKey, to time: Timestamp, lifetime: Duration, now: Timestamp
+    ) async throws(SessionStoreError) -> Bool {
+        let response = try await run(
+            SessionScripts.mark, [keys.mark(key)], [.integer(time.milliseconds), .integer(Self.time(lifetime))])
+        return response == .integer(1)
     }
 
-    func hasMark(_ names: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Bool {
-        var hasMark = false
+    func latestMark(_ names: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Timestamp? {
+        var latest: Timestamp?
         // One command each: they are in different slots.
-        for reply in await link.send(names.map { ValkeyCommand("EXISTS", .text(keys.mark($0))) }) {
-            if try Self.value(reply) == .integer(1) { hasMark = true }
+        for reply in await link.send(names.map { ValkeyCommand("GET", .text(keys.mark($0))) }) {
+            let value = try Self.value(reply)
+            guard value != .null else { continue }
+            let time = Timestamp(milliseconds: value.text.flatMap { Int64($0) } ?? 0)
+            latest = max(latest ?? time, time)
         }
-        return hasMark
+        return latest
     }
 }
 

@@ -4,13 +4,23 @@ import Logging
 /// The events of sign-ins at OpenID Providers. No line contains text that a provider wrote, except registered error codes.
 extension AuditLog {
     /// Logs a login at a provider that succeeded or failed. `user` is `nil` unless it succeeded.
-    /// - Parameter reason: A constant word or a registered error code; `nil` for a success.
+    ///
+    /// Any client can cause failures, so at most 10 lines per 10 s and outcome are written about them, with the number
+    /// of suppressed lines.
+    /// - Parameters:
+    ///   - reason: A constant word or a registered error code; `nil` for a success.
+    ///   - now: The wall-clock time.
     public func login(
-        _ outcome: AccountEvent.LoginOutcome, identity: String, reason: String?, user: UInt64?, origin: AuditContext
+        _ outcome: AccountEvent.LoginOutcome, identity: String, reason: String?, user: UInt64?, origin: AuditContext,
+        now: Timestamp
     ) {
         var values: Logger.Metadata = [
             "event": "login", "outcome": "\(outcome.rawValue)", "identity": "\(identity)",
         ]
+        if outcome != .success {
+            guard let suppressed = failedLogins[outcome]?.allow(at: now) else { return }
+            values["suppressed"] = "\(suppressed)"
+        }
         if let reason { values["reason"] = "\(reason)" }
         if let user { values["user"] = "\(Self.hex(user))" }
         write("login at a provider", values, origin)

@@ -13,6 +13,9 @@ public struct AuditLog: Sendable {
     let logger: Logger
     /// Limits the lines about logout requests, which any client can send.
     let rejectedLogouts = LogRateLimiter()
+    /// Limits the lines about failed logins, which any client can cause, by outcome.
+    let failedLogins = Dictionary(
+        uniqueKeysWithValues: AccountEvent.LoginOutcome.allCases.map { ($0, LogRateLimiter(limit: 10)) })
     let failedExchanges = LogRateLimiter()
     private let failures = LogRateLimiter()
     /// One limiter per call: clients can cause sign-in failures, which must not suppress lines about failed token
@@ -98,17 +101,20 @@ public struct AuditLog: Sendable {
 
     /// Logs that the upstream rejected an identity call because the configuration of the gateway does not fit. Such
     /// calls fail for all users, so at most one line per 10 s and call is written, with the number of suppressed lines.
-    /// - Parameter now: The wall-clock time.
+    /// - Parameters:
+    ///   - identity: The name of the provider; `nil` for the upstream that signs users in.
+    ///   - now: The wall-clock time.
     public func identityMisconfigured(
-        _ reason: IdentityMisconfiguration, call: TokenClientError.Operation, origin: AuditContext, now: Timestamp
+        _ reason: IdentityMisconfiguration, call: TokenClientError.Operation, identity: String?, origin: AuditContext,
+        now: Timestamp
     ) {
         guard let suppressed = misconfigurations[call]?.allow(at: now) else { return }
-        write(
-            "identity call rejected by the upstream",
-            [
-                "event": "identity_misconfigured", "call": "\(call.rawValue)", "reason": "\(reason.rawValue)",
-                "hint": "\(reason.hint)", "suppressed": "\(suppressed)",
-            ], origin, level: .error)
+        var values: Logger.Metadata = [
+            "event": "identity_misconfigured", "call": "\(call.rawValue)", "reason": "\(reason.rawValue)",
+            "hint": "\(reason.hint(in: call))", "suppressed": "\(suppressed)",
+        ]
+        if let identity { values["identity"] = "\(identity)" }
+        write("identity call rejected by the upstream", values, origin, level: .error)
     }
 
     /// Logs an invalid token lifetime from an upstream. Such tokens are used until the upstream rejects them.

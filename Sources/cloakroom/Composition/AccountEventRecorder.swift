@@ -40,7 +40,8 @@ struct AccountEventRecorder: AccountObserver {
         case .login(let outcome, let identity, let reason, let accountHash, let duration):
             metrics.identities.recordLogin(
                 outcome, identity: identity, durationNanoseconds: duration.wholeNanoseconds)
-            audit.login(outcome, identity: identity, reason: reason, user: accountHash, origin: origin)
+            audit.login(
+                outcome, identity: identity, reason: reason, user: accountHash, origin: origin, now: .now)
         case .providerLogout(let sessions, let identity):
             metrics.identities[identity].recordLogout(sessions.isEmpty ? .noSession : .success)
             if !sessions.isEmpty { metrics.recordSignOut(.provider) }
@@ -58,8 +59,8 @@ struct AccountEventRecorder: AccountObserver {
             if result != .success {
                 audit.exchangeFailed(result, session, upstream: name, origin: origin, now: .now)
             }
-        case .identityMisconfigured(let reason, let call):
-            audit.identityMisconfigured(reason, call: call, origin: origin, now: .now)
+        case .identityMisconfigured(let reason, let call, let identity):
+            audit.identityMisconfigured(reason, call: call, identity: identity, origin: origin, now: .now)
         }
     }
 

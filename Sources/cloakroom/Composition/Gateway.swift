@@ -32,11 +32,12 @@ final class Gateway: Sendable, Unprintable {
         let tracer: (any Tracer)?
         let logger: Logger
 
-        func accounts(_ configuration: GatewayConfiguration, _ targets: [UpstreamTargets]) throws -> IdentityComponents
-        {
+        func accounts(
+            _ configuration: GatewayConfiguration, _ targets: [UpstreamTargets], previous: IdentityComponents? = nil
+        ) throws -> IdentityComponents {
             try IdentityComponents(
                 configuration, targets: targets, sessions: sessions, observer: observer, leaseClock: leaseClock,
-                tracer: tracer)
+                tracer: tracer, previous: previous)
         }
 
         func config(_ configuration: GatewayConfiguration, _ accounts: IdentityComponents, _ targets: [UpstreamTargets])
@@ -148,8 +149,8 @@ final class Gateway: Sendable, Unprintable {
     /// - Throws: If the configuration cannot be applied; the previous one then stays in effect.
     func apply(_ configuration: GatewayConfiguration) async throws {
         let targets = try UpstreamTargets.make(configuration, keeping: server.upstreamTargets(), logger: parts.logger)
-        let next = try parts.accounts(configuration, targets)
         let previous = current.accounts
+        let next = try parts.accounts(configuration, targets, previous: previous)
         do {
             try await server.apply(try parts.config(configuration, next, targets)) { previous.end() }
         } catch {

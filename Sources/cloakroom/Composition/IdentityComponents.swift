@@ -39,14 +39,16 @@ struct IdentityComponents: Sendable, Unprintable {
         let monitor: ProviderMonitor
     }
 
-    /// - Parameter targets: The targets of each upstream in the configuration, shared with proxied requests.
+    /// - Parameters:
+    ///   - targets: The targets of each upstream in the configuration, shared with proxied requests.
+    ///   - previous: The components of the previous configuration, whose metadata and keys of providers remain in use
+    ///     until they are fetched again.
     /// - Throws: ``UpstreamTLSError`` if a file for TLS with the upstream is invalid; ``ConfigFindingError`` if the key
     ///   file of an identity is.
     init(
         _ configuration: GatewayConfiguration, targets: [UpstreamTargets], sessions: SessionStoreSetup,
-        observer: AccountEventRecorder,
-        leaseClock: SessionClock,
-        tracer: (any Tracer)?
+        observer: AccountEventRecorder, leaseClock: SessionClock, tracer: (any Tracer)?,
+        previous: IdentityComponents? = nil
     ) throws {
         source = configuration.sessionSource
         nameKind = configuration.accounts.name.kind
@@ -57,7 +59,8 @@ struct IdentityComponents: Sendable, Unprintable {
             parts = nil
             return
         }
-        let providers = try Self.providers(configuration, observer: observer, tracer: tracer)
+        let providers = try Self.providers(
+            configuration, previous: previous?.parts?.providers ?? [], observer: observer, tracer: tracer)
         let client = try Self.signInClient(configuration, targets: targets, observer: observer, tracer: tracer)
         let clients = TokenClients(
             signIn: client.flatMap { client in configuration.sessionSource.map { ($0, client) } },
@@ -101,7 +104,8 @@ struct IdentityComponents: Sendable, Unprintable {
 
     /// The providers that users may sign in with, the default first.
     private static func providers(
-        _ configuration: GatewayConfiguration, observer: AccountEventRecorder, tracer: (any Tracer)?
+        _ configuration: GatewayConfiguration, previous: [RunningProvider], observer: AccountEventRecorder,
+        tracer: (any Tracer)?
     ) throws -> [RunningProvider] {
         // Required with identities.
         guard let publicURL = configuration.accounts.publicURL else { return [] }
@@ -109,7 +113,9 @@ struct IdentityComponents: Sendable, Unprintable {
             let monitor = ProviderMonitor(
                 identity, metrics: observer.metrics.identities[identity.name], audit: observer.audit, now: { .now })
             let provider = try OpenIDProvider(
-                identity, publicURL: publicURL, timeouts: configuration.timeouts,
+                identity, publicURL: publicURL,
+                previous: previous.first { $0.provider.configuration.name == identity.name }?.provider,
+                timeouts: configuration.timeouts,
                 eventLoopGroup: MultiThreadedEventLoopGroup.singleton, tracer: tracer, clock: { .now }
             ) { monitor.record($0) }
             return RunningProvider(provider: provider, monitor: monitor)

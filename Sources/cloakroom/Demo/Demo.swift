@@ -154,10 +154,10 @@ actor DemoBanner {
         let login = provider.map {
             """
 
-                Or sign in at the provider \($0.name), \($0.issuer):
+            Or continue with \($0.name), the provider at \($0.issuer):
 
-                  \(gateway)/auth/page      all ways to sign in
-                  \(gateway)/videos/1       a navigation without a session continues there
+              \(gateway)/auth/page      all ways to sign in
+              \(gateway)/videos/1       leads there first, and back after the sign-in
 
             """
         }

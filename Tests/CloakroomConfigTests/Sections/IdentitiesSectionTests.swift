@@ -34,11 +34,6 @@ struct IdentitiesSectionTests {
 
         """
 
-    private func errors(replacing piece: String, by other: String) throws -> [String] {
-        try #require(Self.good.contains(piece))
-        return try ConfigFixture(Self.good.replacing(piece, with: other)).valueErrors()
-    }
-
     @Test("An identity has the defaults of the reference, and the settings of its file")
     func values() throws {
         let configuration = try ConfigFixture(Self.good).load().configuration
@@ -89,6 +84,15 @@ struct IdentitiesSectionTests {
         #expect(identity.backChannel == .init(isEnabled: false, maximumAge: .seconds(10)))
     }
 
+    @Test("The default of a list is among the effective values")
+    func defaultLists() throws {
+        let fixture = try ConfigFixture(Self.good.replacing("scopes: [openid]", with: "pushed: auto"))
+        let report = fixture.report(CommandReport.printConfig).text
+        for list in ["[openid, profile, email]", "[RS256, PS256, ES256, EdDSA]", "[invalid_grant]"] {
+            #expect(report.contains(list))
+        }
+    }
+
     @Test(
         "A mistake is reported at its line, with a remedy",
         arguments: [
@@ -116,7 +120,9 @@ struct IdentitiesSectionTests {
             ("scopes: [openid]", "parameters: { nonce: a }", "11:", "the gateway sets it"),
             ("scopes: [openid]", "parameters: { Code_Challenge_Method: plain }", "11:", "the gateway sets it"),
             ("scopes: [openid]", "endsOn: [invalid_client]", "11:", "would sign out all users"),
-            ("scopes: [openid]", "endsOn: []", "11:", "must not be empty"),
+            ("scopes: [openid]", "endsOn: [invalid_scope]", "11:", "would sign out all users"),
+            ("scopes: [openid]", "endsOn: []", "11:", "must not be empty (write at least one, such as invalid_grant)"),
+            ("scopes: [openid]", "scopes: []", "11:", "must not be empty (write at least one, such as openid)"),
             ("scopes: [openid]", "logout: { returnTo: /away }", "11:", "that a route serves"),
             ("scopes: [openid]", "backChannel: { maximumAge: 1h }", "11:", "must be"),
             ("scopes: [openid]", "exchange: { api: { audience: a } }", "11:", "conflicts with tokensFor"),
@@ -150,12 +156,12 @@ struct IdentitiesSectionTests {
             ("acr: [\"urn:mfa\"]", "acr: ['a\"b']", "25:", "authentication context"),
             ("acr: [\"urn:mfa\"]", "acr: []", "25:", "must not be empty"),
             ("maxAge: 10m", "maxAge: 0s", "25:", "must be"),
+            // Login cookies contain both names.
+            ("  company:", "  \(String(repeating: "n", count: 65)):", "", "at most 64 letters"),
+            ("name: page", "name: \(String(repeating: "n", count: 65))", "19:", "at most 64 letters"),
         ])
     func mistakes(piece: String, other: String, place: String, message: String) throws {
-        let errors = try errors(replacing: piece, by: other)
-        #expect(
-            errors.contains { $0.contains(message) && (place.isEmpty || $0.contains("cloakroom.yaml:\(place)")) },
-            "\(errors)")
+        try ConfigFixture.expectError(message, at: place, in: Self.good, replacing: piece, by: other)
     }
 
     @Test("Without identities, a route cannot require claims or a login: it would be open to other sessions")
@@ -199,28 +205,6 @@ struct IdentitiesSectionTests {
             .replacing("- address: 127.0.0.1:0", with: "- address: 127.0.0.1:0\n    behindTLSProxy: true")
         let errors = try ConfigFixture(yaml).valueErrors()
         #expect(errors.contains { $0.contains("publicURL") && $0.contains("browsers reject the cookie") }, "\(errors)")
-    }
-
-    @Test("Assertions for the token endpoint need a key for each identity")
-    func sharedKey() throws {
-        let identity = """
-              NAME:
-                issuer: https://NAME.example.com
-                client: { id: a, authentication: private_key_jwt, keyFile: key.pem, assertionAudience: AUDIENCE }
-
-            """
-        func errors(_ audiences: [String]) throws -> [String] {
-            let two = zip(["one", "two"], audiences).map {
-                identity.replacing("NAME", with: $0).replacing("AUDIENCE", with: $1)
-            }
-            let yaml = Self.good.replacing("identities:\n", with: "identities:\n" + two.joined())
-            let fixture = try ConfigFixture(yaml)
-            try fixture.write("-----BEGIN PRIVATE KEY-----\n", to: "key.pem")
-            return fixture.valueErrors()
-        }
-        #expect(try errors(["issuer", "issuer"]) == [])
-        #expect(try errors(["tokenEndpoint", "issuer"]).count == 1)
-        #expect(try errors(["tokenEndpoint", "tokenEndpoint"]).count == 2)
     }
 
     @Test("All keys of an identity, and those that require one, can change while the gateway runs")

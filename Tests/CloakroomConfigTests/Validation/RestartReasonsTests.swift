@@ -161,7 +161,7 @@ import Testing
         "connectionLifetime": "7s", "prefix": "/other", "valkey.prefix": "other", "accounts.upstream": "other",
         "routes.0.upstream": "other", "passFields": "X-HTTP-Method-Override", "members.name": "other",
         "members.password": "other",
-        "MEMBER": "other", "client.id": "other", "client.secret": "other", "authentication": "client_secret_post",
+        "static.api": "other", "client.id": "other", "client.secret": "other", "authentication": "client_secret_post",
         "success.statuses": "200", "success.member": "other", "success.value": "other", "errorCode": "other",
         "endsOn": "other", "accounts.name.member": "other", "kind": "text", "throttle": "false", "store": "sqlite",
         "absoluteTimeout": "7h",

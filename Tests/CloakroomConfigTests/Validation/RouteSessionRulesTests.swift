@@ -100,6 +100,18 @@ struct RouteSessionRulesTests {
         #expect(password.contains { $0.contains("accepts only sessions of upstream \"legacy\"") }, "\(password)")
     }
 
+    @Test("A claim has at most 256 acceptable values")
+    func manyValues() throws {
+        func errors(_ count: Int) throws -> [String] {
+            let values = (0..<count).map { "v\($0)" }.joined(separator: ", ")
+            return try self.errors(
+                ("inject: [bearer]", "inject: [bearer]\n    require: { claims: { groups: [\(values)] } }"))
+        }
+        #expect(try errors(256) == [])
+        let many = try errors(257)
+        #expect(many.contains { $0.contains("must be at most 256 values, not 257") }, "\(many)")
+    }
+
     @Test("Navigations cannot have the field of csrf.requireHeader")
     func requiredField() throws {
         let errors = try errors(

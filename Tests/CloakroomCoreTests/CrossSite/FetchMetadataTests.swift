@@ -50,4 +50,14 @@ struct FetchMetadataTests {
             #expect(FetchMetadata.vary.contains(name))
         }
     }
+
+    @Test(
+        "A request is of the gateway's own pages or of the user unless the browser names another origin",
+        arguments: [
+            (nil, true), ("same-origin", true), ("none", true), ("same-site", false), ("cross-site", false),
+            ("", false), ("None", false), ("none, none", false),
+        ] as [(String?, Bool)])
+    func origin(site: String?, isOwn: Bool) {
+        #expect(FetchMetadata(isGET: true, site: site).isOwn == isOwn)
+    }
 }

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -75,19 +76,10 @@ struct JSONParserTests {
         for shape in Self.shapes {
             let small = shape.make(32_768)
             let large = shape.make(131_072)
-            // The input has four times the bytes: a quadratic cost would be sixteen times as high. The minimum of
-            // several runs and several attempts are used because other processes can only add time.
-            let ratio = (0..<5).lazy.map { _ in
-                Double(Self.cost(of: large)) / Double(max(Self.cost(of: small), 20_000))
-            }.first { $0 < 8 }
-            #expect(ratio != nil, "\(shape.name)")
+            // The input has four times the bytes: a quadratic cost would be sixteen times as high.
+            let ratio = LinearTime.ratio({ _ = JSONValue(document: small) }, to: { _ = JSONValue(document: large) })
+            #expect(ratio < 8, "\(shape.name)")
         }
-    }
-
-    /// Nanoseconds.
-    private static func cost(of document: [UInt8]) -> Int64 {
-        let clock = ContinuousClock()
-        return (0..<3).map { _ in clock.measure { _ = JSONValue(document: document) }.nanoseconds }.min() ?? 0
     }
 
     @Test("Rule 20: rejects duplicate member names in any spelling and at any depth")
@@ -168,8 +160,4 @@ struct JSONParserTests {
 
 extension JSONValue {
     fileprivate var utf8: [UInt8]? { if case .string(let text) = self { Array(text.utf8) } else { nil } }
-}
-
-extension Duration {
-    fileprivate var nanoseconds: Int64 { components.seconds * 1_000_000_000 + components.attoseconds / 1_000_000_000 }
 }

@@ -317,7 +317,7 @@ struct SessionRulesTests {
         #expect(permit.authorization == Secret("Bearer partner"))
     }
 
-    @Test("Identity rule 26: a cached token is used, an expired one is refreshed before it is exchanged")
+    @Test("Identity rule 26: a cached token is used during a refresh, and an expired one is refreshed before")
     func exchange() throws {
         let route = try Fixture.route(to: Fixture.billing)
         let rules = Fixture.rules(route)
@@ -333,7 +333,9 @@ struct SessionRulesTests {
         #expect(fresh.decide(cached: nil, now: Self.now) == .exchange(fresh))
         let expired = Fixture.session(of: Fixture.company, accessEnds: Self.now)
         #expect(try pending(expired).decide(cached: nil, now: Self.now) == .refresh(expired))
-        let permit = try Fixture.permit(try pending(expired).decide(cached: Secret("Bearer x"), now: Self.now))
+        let cached = try pending(expired).decide(cached: Secret("Bearer x"), now: Self.now)
+        let permit = try Fixture.permit(cached)
+        #expect(cached == .forwardAndRefresh(permit, expired))
         #expect(permit.authorization == Secret("Bearer x"))
         #expect(permit.route == 5)
         #expect(permit.sessionID == expired.id)

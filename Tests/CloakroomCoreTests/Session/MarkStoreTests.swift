@@ -6,12 +6,14 @@ import Testing
 private final class Marks: MarkStore {
     let kept = Mutex<Set<MarkKey>>([])
 
-    func setMark(_ key: MarkKey, lifetime: Duration, now: Timestamp) async throws(SessionStoreError) -> Bool {
+    func setMark(
+        _ key: MarkKey, to time: Timestamp, lifetime: Duration, now: Timestamp
+    ) async throws(SessionStoreError) -> Bool {
         kept.withLock { $0.insert(key).inserted }
     }
 
-    func hasMark(_ keys: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Bool {
-        kept.withLock { kept in keys.contains { kept.contains($0) } }
+    func latestMark(_ keys: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Timestamp? {
+        kept.withLock { kept in keys.contains { kept.contains($0) } ? now : nil }
     }
 }
 
@@ -47,12 +49,14 @@ struct MarkStoreTests {
         final class Recorder: MarkStore {
             let order = Mutex<[MarkKey]>([])
 
-            func setMark(_ key: MarkKey, lifetime: Duration, now: Timestamp) async throws(SessionStoreError) -> Bool {
+            func setMark(
+                _ key: MarkKey, to time: Timestamp, lifetime: Duration, now: Timestamp
+            ) async throws(SessionStoreError) -> Bool {
                 order.withLock { $0.append(key) }
                 return true
             }
 
-            func hasMark(_ keys: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Bool { false }
+            func latestMark(_ keys: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Timestamp? { nil }
         }
         let orders = try await [[0, 1, 2], [2, 1, 0], [1, 2, 0]].asyncMap { order in
             let hasher = AccountHasher(keys[order[0]], older: order.dropFirst().map { keys[$0] })

@@ -5,7 +5,8 @@ import Testing
 
 @Suite("The account endpoints with sessions of providers")
 struct ProviderSessionTests {
-    private static let next = "https://id.example.com/logout?client_id=cloakroom&id_token_hint=a.b.c"
+    private static let next = "https://id.example.com/logout?client_id=cloakroom"
+    private static let continuation = "https://app.example.com/auth/logout"
 
     private func signedIn(_ gateway: LoginEndpoints) async throws -> SessionTicket {
         var browser = LoginBrowser(gateway)
@@ -20,8 +21,9 @@ struct ProviderSessionTests {
         let ticket = try await signedIn(gateway)
         let response = await gateway.signOut(ticket)
         #expect(response.status == 200)
-        #expect(response.json == #"{"next":"\#(Self.next)"}"#)
+        #expect(response.json == #"{"next":"\#(Self.continuation)"}"#)
         #expect(response.values(of: "Set-Cookie").first?.hasPrefix("__Host-cloakroom=;") == true)
+        #expect(!response.everything.contains("canary"))
         #expect(response.values(of: "Clear-Site-Data") == [#""cache", "storage""#])
         #expect(gateway.journal.all.suffix(2) == ["end signed_out", "revoke canary-refresh-1"])
         #expect(await gateway.whoAmI(ticket).problem?.reason == .revoked)
@@ -49,6 +51,79 @@ struct ProviderSessionTests {
         let ticket = try await signedIn(gateway)
         gateway.store.fail(.end, .unavailable)
         #expect(await gateway.signOut(ticket) == AccountResponse(Problem(.storeUnavailable, retryAfter: 5)))
+    }
+
+    /// Requests the continuation with the cookies of a response.
+    private func continued(
+        _ gateway: LoginEndpoints, after response: AccountResponse,
+        metadata: FetchMetadata = LoginEndpoints.navigation, at now: Timestamp = LoginEndpoints.now
+    ) async -> AccountResponse {
+        let cookies = response.values(of: "Set-Cookie").map(LoginFixture.received)
+        return await gateway.endpoints.respond(
+            AccountRequest(
+                endpoint: .logout, loginCookies: cookies.filter { $0.name.contains("-login-") },
+                fetchMetadata: metadata, now: now))
+    }
+
+    @Test("A sign-out continues with a navigation: only a redirect has the ID token, and no script can read it")
+    func continuation() async throws {
+        let gateway = try LoginEndpoints()
+        gateway.provider.endSession(at: Self.next)
+        let response = await gateway.signOut(try await signedIn(gateway))
+        let cookie = try #require(response.values(of: "Set-Cookie").last)
+        #expect(cookie.hasPrefix("__Host-cloakroom-login-out="))
+        #expect(cookie.hasSuffix("; Path=/; HttpOnly; Secure; SameSite=Lax; Max-Age=60"))
+        let redirect = await continued(gateway, after: response)
+        #expect(redirect.status == 303)
+        #expect(redirect.location == Self.next + "&id_token_hint=canary-id-token")
+        #expect(redirect.values(of: "Referrer-Policy") == ["no-referrer"])
+        #expect(
+            redirect.values(of: "Set-Cookie") == [
+                "__Host-cloakroom-login-out=; Path=/; HttpOnly; Secure; SameSite=Lax; Max-Age=0"
+            ])
+        for metadata in [
+            FetchMetadata(isGET: true, mode: "cors", destination: "empty", accept: "text/html"),
+            FetchMetadata(isGET: true, mode: "navigate", destination: "iframe"),
+        ] {
+            let rejected = await continued(gateway, after: response, metadata: metadata)
+            #expect(rejected.problem?.code == .crossSite)
+            #expect(rejected.location == nil && rejected.values(of: "Set-Cookie").isEmpty)
+        }
+    }
+
+    @Test("Without its cookie, or after a minute, a sign-out ends here: no client chooses where it continues")
+    func noContinuation() async throws {
+        let gateway = try LoginEndpoints()
+        gateway.provider.endSession(at: Self.next)
+        let response = await gateway.signOut(try await signedIn(gateway))
+        #expect(await continued(gateway, after: response, at: LoginEndpoints.now + .seconds(61)).location == "/home")
+        #expect(await continued(gateway, after: AccountResponse(status: 200)).location == "/home")
+        for value in ["", "https://evil.example/", String(repeating: "A", count: 5_000)] {
+            let forged = AccountResponse(
+                status: 200, fields: [.init("Set-Cookie", "__Host-cloakroom-login-out=\(value); Path=/")])
+            #expect(await continued(gateway, after: forged).location == "/home")
+        }
+        // A login cookie is sealed for another name.
+        var browser = LoginBrowser(gateway)
+        let login = await browser.login()
+        let moved = try #require(login.values(of: "Set-Cookie").first.map(LoginFixture.received))
+        let request = AccountRequest(
+            endpoint: .logout,
+            loginCookies: [ReceivedCookie(name: "__Host-cloakroom-login-out", value: moved.value)],
+            fetchMetadata: LoginEndpoints.navigation, now: LoginEndpoints.now)
+        #expect(await gateway.endpoints.respond(request).location == "/home")
+    }
+
+    @Test("Without an ID token, or with one that is too large for a cookie, the page continues at the provider itself")
+    func direct() async throws {
+        let gateway = try LoginEndpoints()
+        gateway.provider.endSession(at: Self.next)
+        for token in [nil, String(repeating: "a", count: 3_000)] {
+            gateway.provider.state { $0.idToken = token.map { Secret($0) } }
+            let response = await gateway.signOut(try await signedIn(gateway))
+            #expect(response.json == #"{"next":"\#(Self.next)"}"#)
+            #expect(response.values(of: "Set-Cookie").count == 1)
+        }
     }
 
     @Test("A password session signs out with 204, also next to providers")

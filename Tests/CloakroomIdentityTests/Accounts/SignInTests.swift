@@ -130,7 +130,7 @@ struct SignInTests {
         #expect(await subject.signIn().problem == Problem(.identityMisconfigured, status: 502))
         #expect(
             subject.observer.all == [
-                .identityMisconfigured(reason, in: .signIn),
+                .identityMisconfigured(reason, in: .signIn, of: nil),
                 .signIn(outcome: .misconfigured, accountHash: accountHash, duration: .zero),
             ])
     }

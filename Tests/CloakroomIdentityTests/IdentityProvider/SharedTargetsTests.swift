@@ -57,10 +57,10 @@ struct SharedTargetsTests {
         defer { deaf.release() }
         let targets = RecordedTargets(1)
         _ = try await Upstreams.withClient(
-            Upstreams.configuration(port: deaf.port), timeout: .seconds(30), connectTimeout: .seconds(30),
+            Upstreams.configuration(port: deaf.port), timeout: .seconds(30), connectTimeout: .seconds(4),
             targets: targets
         ) { client in
-            // The call takes at most 2 s.
+            // The call takes at most 2 s. The client ends with the connection attempt.
             await #expect(throws: TokenClientError(.timedOut, in: .revoke, isUnjudged: true)) {
                 try await client.revoke(Self.held, traceparent: nil)
             }

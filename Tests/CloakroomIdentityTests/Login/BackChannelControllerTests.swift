@@ -57,6 +57,20 @@ struct BackChannelControllerTests {
         #expect(await isActive(gateway, [ticket]) == [false])
     }
 
+    @Test("Identity rule 20: with a sid and a sub, the user's earlier sessions without a sid end too")
+    func sessionWithoutName() async throws {
+        let gateway = try LoginEndpoints()
+        let now = LoginFixture.now
+        let tickets = [
+            try await session(gateway, sid: nil), try await session(gateway, sid: "sid-2"),
+            try await session(gateway, subject: "al", sid: nil),
+            try await session(gateway, sid: nil, at: now + .seconds(31)),
+        ]
+        gateway.provider.logout(.session(id: "sid-1", subject: "jo"))
+        #expect(await gateway.postLogout(at: now + .seconds(60)).status == 200)
+        #expect(await isActive(gateway, tickets) == [false, true, true, true])
+    }
+
     @Test("Identity rule 20: a sub alone ends the sessions from before iat, also if the provider's clock is behind")
     func subject() async throws {
         let gateway = try LoginEndpoints()
@@ -214,31 +228,40 @@ struct LogoutDuringLoginTests {
     @Test("Identity rule 21: wins: before the callback, while the code is exchanged, and after the session was created")
     func logoutDuringCallbackWins() async throws {
         for (index, target) in Self.targets.enumerated() {
-            for moment in 0..<3 {
-                let gateway = try LoginEndpoints()
-                gateway.provider.logout(target, id: "jti-\(index)", at: LoginFixture.now + .seconds(5))
-                let logout: @Sendable () async -> Void = {
-                    let response = await gateway.postLogout(at: LoginFixture.now + .seconds(5))
-                    #expect(response.status == 200)
-                }
-                var browser = LoginBrowser(gateway)
-                _ = await browser.login()
-                let query = try browser.returned()
-                if moment == 0 { await logout() }
-                if moment == 1 { gateway.provider.onRedeem(logout) }
-                let response = await browser.callback(query, at: LoginFixture.now + .seconds(5))
-                if moment == 2 {
-                    #expect(response.status == 303)
-                    await logout()
-                    #expect(await gateway.whoAmI(browser.ticket).problem?.reason == .revoked)
-                } else {
-                    #expect(response.status == 403)
-                    #expect(response.html?.contains("You were not signed in.") == true)
-                    #expect(gateway.lastLogin?.outcome == .loggedOut)
-                    #expect(browser.cookies.isEmpty)
-                }
-                #expect(gateway.store.count == 0)
+            try await checkLogoutDuringCallback(index, target, sid: "sid-1")
+        }
+        // An ID token need not contain the sid of the logout token.
+        for target in [.session(id: "sid-1", subject: "jo"), .subject("jo")] as [LogoutToken.Target] {
+            try await checkLogoutDuringCallback(9, target, sid: nil)
+        }
+    }
+
+    private func checkLogoutDuringCallback(_ index: Int, _ target: LogoutToken.Target, sid: String?) async throws {
+        for moment in 0..<3 {
+            let gateway = try LoginEndpoints()
+            gateway.provider.state { $0.providerSession = sid }
+            gateway.provider.logout(target, id: "jti-\(index)", at: LoginFixture.now + .seconds(5))
+            let logout: @Sendable () async -> Void = {
+                let response = await gateway.postLogout(at: LoginFixture.now + .seconds(5))
+                #expect(response.status == 200)
             }
+            var browser = LoginBrowser(gateway)
+            _ = await browser.login()
+            let query = try browser.returned()
+            if moment == 0 { await logout() }
+            if moment == 1 { gateway.provider.onRedeem(logout) }
+            let response = await browser.callback(query, at: LoginFixture.now + .seconds(5))
+            if moment == 2 {
+                #expect(response.status == 303)
+                await logout()
+                #expect(await gateway.whoAmI(browser.ticket).problem?.reason == .revoked)
+            } else {
+                #expect(response.status == 403)
+                #expect(response.html?.contains("You were not signed in.") == true)
+                #expect(gateway.lastLogin?.outcome == .loggedOut)
+                #expect(browser.cookies.isEmpty)
+            }
+            #expect(gateway.store.count == 0)
         }
     }
 
@@ -263,11 +286,13 @@ struct LogoutDuringLoginTests {
             let gateway = try LoginEndpoints()
             gateway.provider.logout(target, id: "jti-\(index)")
             #expect(await gateway.postLogout().status == 200)
-            // The next session at the provider has another name.
-            gateway.provider.state { $0.providerSession = "sid-2" }
-            var browser = LoginBrowser(gateway)
-            // In the same second.
-            #expect(try await browser.signIn(at: LoginFixture.now + .milliseconds(1)).status == 303)
+            // The next session at the provider may have the same name.
+            for sid in ["sid-1", "sid-2", nil] {
+                gateway.provider.state { $0.providerSession = sid }
+                var browser = LoginBrowser(gateway)
+                // In the same second.
+                #expect(try await browser.signIn(at: LoginFixture.now + .milliseconds(1)).status == 303)
+            }
         }
     }
 

@@ -205,7 +205,9 @@ struct CallbackControllerTests {
             ("code=canary-code&iss=https%3A%2F%2Fid.partner.example", "company", "issuer_mismatch"),
             ("code=canary-code&iss=https%3A%2F%2Fid.partner.example", "partner", "other_identity"),
             ("code=canary-code&iss=https%3A%2F%2Fid.example.com%2F", "company", "issuer_mismatch"),
-            ("code=canary-code", "company", "issuer_missing"), ("error=access_denied", "company", "issuer_missing"),
+            ("code=canary-code", "company", "issuer_missing"),
+            ("error=access_denied", "company", "issuer_missing:access_denied"),
+            ("error=canary-code", "company", "issuer_missing"),
             ("error=access_denied&iss=https%3A%2F%2Fevil.example", "company", "issuer_mismatch"),
         ]
         for (query, path, reason) in cases {

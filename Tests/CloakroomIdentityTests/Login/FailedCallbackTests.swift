@@ -30,9 +30,39 @@ struct FailedCallbackTests {
     }
 
     @Test(
+        "Identity rule 10: forged callbacks count against the address; errors that the provider states do not",
+        arguments: [
+            ("error=access_denied", false), ("error=temporarily_unavailable", false), ("error=invalid_scope", false),
+            ("code=a&iss=https%3A%2F%2Fevil.example", true),
+        ])
+    func counted(callback: String, counts: Bool) async throws {
+        let gateway = try LoginEndpoints()
+        var isThrottled = false
+        for _ in 0..<40 where !isThrottled {
+            var browser = LoginBrowser(gateway)
+            isThrottled = await browser.login().status == 429
+            guard !isThrottled else { break }
+            isThrottled = await browser.callback(try browser.returned(callback)).status == 429
+        }
+        #expect(isThrottled == counts)
+        #expect(gateway.provider.redemptions.isEmpty)
+    }
+
+    @Test("A browser states no outage of the provider: any client can send such a callback")
+    func statedOutage() async throws {
+        let gateway = try LoginEndpoints()
+        var browser = LoginBrowser(gateway)
+        _ = await browser.login()
+        let response = await browser.callback(try browser.returned("error=temporarily_unavailable"))
+        #expect(response.status == 503)
+        #expect(gateway.lastLogin?.outcome == .denied)
+    }
+
+    @Test(
         "Identity rule 10: failures of the code exchange have a status each, and remove the cookie",
         arguments: [
-            (ProviderError.Kind.unavailable, 503, "unavailable"), (.refused("invalid_grant"), 502, "invalid_grant"),
+            (ProviderError.Kind.unavailable, 503, "code_unavailable"),
+            (.refused("invalid_grant"), 502, "invalid_grant"),
             (.refused("canary-text"), 502, "provider_error"), (.failed(.token(.wrongNonce)), 502, "wrong_nonce"),
             (.failed(.claimsTooLarge), 502, "claims_too_large"),
             (.misconfigured(.invalidClient), 502, "invalid_client"),
@@ -47,6 +77,19 @@ struct FailedCallbackTests {
         #expect(gateway.lastLogin?.reason == reason)
         #expect(browser.cookies.isEmpty)
         #expect(gateway.store.count == 0)
+    }
+
+    @Test(
+        "A session that the provider ends before the browser is back is not created: the browser would return at once")
+    func sessionIsTooShort() async throws {
+        for (seconds, status) in [(-1, 502), (9, 502), (60, 303)] {
+            let gateway = try LoginEndpoints()
+            gateway.provider.end(by: LoginFixture.now + .seconds(seconds))
+            var browser = LoginBrowser(gateway)
+            #expect(try await browser.signIn().status == status, "\(seconds)")
+            #expect(gateway.lastLogin?.reason == (status == 502 ? "session_too_short" : nil))
+            #expect(gateway.store.count == (status == 502 ? 0 : 1))
+        }
     }
 
     @Test(
@@ -190,12 +233,17 @@ struct FailedCallbackTests {
         #expect(await browser.login().status == 429)
     }
 
-    @Test("An unavailable provider and callbacks without a login do not count as failures, and a success counts once")
-    func notCounted() async throws {
+    @Test(
+        "Faults of the provider and callbacks without a login do not count as failures, and a success counts once",
+        arguments: [
+            (ProviderError.Kind.unavailable, 503), (.failed(.token(.wrongNonce)), 502),
+            (.misconfigured(.invalidClient), 502),
+        ])
+    func notCounted(kind: ProviderError.Kind, status: Int) async throws {
         let gateway = try LoginEndpoints()
         var browser = LoginBrowser(gateway)
-        gateway.provider.failRedeem(ProviderError(.unavailable, in: .code))
-        for _ in 0..<40 { #expect(try await browser.signIn().status == 503) }
+        gateway.provider.failRedeem(ProviderError(kind, in: .code))
+        for _ in 0..<40 { #expect(try await browser.signIn().status == status) }
         gateway.provider.failRedeem(nil)
         for _ in 0..<40 {
             _ = await browser.callback("state=\(Base64URL.encode(LoginFixture.secrets(1).state))&code=a")

@@ -144,7 +144,8 @@ struct LoginControllerTests {
     @Test(
         "Identity rule 10: a failure of the provider has a page, no cookie, and an event",
         arguments: [
-            (ProviderError.Kind.unavailable, 503, "unavailable"), (.failed(.invalidResponse), 502, "invalid_response"),
+            (ProviderError.Kind.unavailable, 503, "push_unavailable"),
+            (.failed(.invalidResponse), 502, "invalid_response"),
             (.refused("invalid_scope"), 502, "invalid_scope"),
             (.refused("canary-provider-text"), 502, "provider_error"),
             (.misconfigured(.invalidClient), 502, "invalid_client"),
@@ -160,7 +161,8 @@ struct LoginControllerTests {
         #expect(response.values(of: "Retry-After") == (status == 503 ? ["5"] : []))
         #expect(!response.everything.contains("canary"))
         #expect(gateway.lastLogin?.reason == reason)
-        let misconfigured = gateway.observer.all.contains(.identityMisconfigured(.invalidClient, in: .push))
+        let misconfigured = gateway.observer.all.contains(
+            .identityMisconfigured(.invalidClient, in: .push, of: "company"))
         #expect(misconfigured == (kind == .misconfigured(.invalidClient)))
         #expect(!"\(gateway.observer.all)".contains("canary"))
     }
@@ -196,6 +198,56 @@ struct LoginControllerTests {
         let login = try #require(LoginFixture.pending(browser.loginCookies))
         #expect(login.replaces == session.key)
         #expect(login.isPersistent)
+    }
+
+    /// A navigation that another site began.
+    private static func navigation(from site: String) -> FetchMetadata {
+        FetchMetadata(isGET: true, mode: "navigate", destination: "document", site: site)
+    }
+
+    @Test(
+        "Only the gateway's own pages and the user request a persistent session",
+        arguments: [("same-origin", true), ("none", true), ("same-site", false), ("cross-site", false)])
+    func persistentLink(site: String, isPersistent: Bool) async throws {
+        var browser = LoginBrowser(try LoginEndpoints())
+        #expect(await browser.login("persistent=1", metadata: Self.navigation(from: site)).status == 303)
+        #expect(LoginFixture.pending(browser.loginCookies)?.isPersistent == isPersistent)
+    }
+
+    @Test(
+        "A link on another site replaces no session: the browser continues with the one that it has",
+        arguments: ["", "&identity=partner", "&persistent=1", "&for=r1"])
+    func foreignLink(parameters: String) async throws {
+        let gateway = try LoginEndpoints(hasPartner: true)
+        var browser = LoginBrowser(gateway)
+        let link = "returnTo=%2Fepisodes" + parameters
+        let foreign = Self.navigation(from: "cross-site")
+        // Without a session it begins a login.
+        #expect(await browser.login(link, metadata: foreign).location?.contains("/authorize?") == true)
+        let state = Base64URL.encode(try #require((gateway.provider.secrets + gateway.partner.secrets).first).state)
+        let name = parameters.contains("partner") ? "partner" : "company"
+        #expect(await browser.callback("state=\(state)&code=a", name: name).status == 303)
+        let response = await browser.login(link, metadata: foreign)
+        #expect(response.status == 303)
+        #expect(response.location == "/episodes")
+        #expect(response.values(of: "Set-Cookie").isEmpty)
+        #expect(gateway.provider.secrets.count + gateway.partner.secrets.count == 1)
+        // The same link on an own page begins a login, and so does one for a step-up.
+        let own = await browser.login(link, metadata: Self.navigation(from: "same-origin"))
+        #expect(own.location?.contains("/authorize?") == true)
+        #expect(await browser.login("for=invoice", metadata: foreign).location?.contains("/authorize?") == true)
+    }
+
+    @Test("A link on another site begins a login if the source of the session was removed: no loop of redirects")
+    func foreignLinkWithRemovedSource() async throws {
+        let gateway = try LoginEndpoints()
+        var browser = LoginBrowser(gateway)
+        _ = try await browser.signIn()
+        let removed = try LoginEndpoints(hasClients: false, store: gateway.store)
+        var later = LoginBrowser(removed)
+        later.set(ReceivedCookie(name: "__Host-cloakroom", value: Array(try #require(browser.ticket).cookieValue.utf8)))
+        let response = await later.login(metadata: Self.navigation(from: "cross-site"))
+        #expect(response.location?.contains("/authorize?") == true)
     }
 
     @Test("Identity rule 24: for a route, the request has its requirement and the login the subject of the session")
@@ -235,7 +287,7 @@ struct LoginControllerTests {
     @Test("Without providers there is no such endpoint")
     func absent() async throws {
         let subject = AccountControllerFixture()
-        for endpoint in [AccountEndpoint.login, .callback, .backChannel] {
+        for endpoint in [AccountEndpoint.login, .callback, .logout, .backChannel] {
             let request = AccountRequest(
                 endpoint: endpoint, fetchMetadata: LoginEndpoints.navigation, now: LoginEndpoints.now)
             #expect(await subject.endpoints.respond(request).problem?.status == 404)

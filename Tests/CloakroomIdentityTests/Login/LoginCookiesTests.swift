@@ -117,6 +117,14 @@ struct LoginCookiesTests {
             cookies.namesToClear(valid + [unreadable], now: LoginFixture.now) == [unreadable.name, valid[0].name])
     }
 
+    @Test("No number of other cookies hides the one of a callback; a new login removes at most 64")
+    func manyOthers() throws {
+        let others = (0..<500).map { ReceivedCookie(name: "__Host-sid-login-\($0)", value: Array("junk".utf8)) }
+        let state = LoginFixture.secrets(1).state
+        #expect(cookies.login(forState: state, among: others + [try cookie(1)], now: LoginFixture.now) != nil)
+        #expect(cookies.namesToClear(others, now: LoginFixture.now) == others.prefix(64).map(\.name))
+    }
+
     @Test("Identity rule 3: 40 tabs leave at most as many cookies as the limit", arguments: [1, 3, 5])
     func manyTabs(limit: Int) throws {
         let cookies = LoginFixture.cookies(pending: limit)

@@ -23,12 +23,14 @@ struct LoginEndpoints {
 
     /// - Parameters:
     ///   - hasPartner: Whether there is a second provider.
+    ///   - hasClients: Whether the sources of sessions have a client.
     ///   - store: That of another replica; `nil` creates one.
     init(
         sameSite: CookieConfiguration.SameSite = .lax, hasPartner: Bool = false, backChannel: Bool = true,
         login: LoginConfiguration = LoginConfiguration(returnTo: "/home"), isThrottled: Bool = true,
         persistence: CookieConfiguration.Persistence = .never, messages: [ProblemCode: String] = [:],
-        routes: [Route]? = nil, store: ScriptedStore? = nil, hashes: AccountHasher = Self.hashes,
+        routes: [Route]? = nil, hasClients: Bool = true, store: ScriptedStore? = nil,
+        hashes: AccountHasher = Self.hashes,
         tracer: (any Tracer)? = nil
     ) throws {
         self.store = store ?? ScriptedStore(journal)
@@ -48,7 +50,7 @@ struct LoginEndpoints {
         configuration.upstreams = [upstream]
         let clients = TokenClients(
             signIn: (.unknown, client),
-            others: [provider.configuration.source: client, partner.configuration.source: client])
+            others: hasClients ? [provider.configuration.source: client, partner.configuration.source: client] : [:])
         endpoints = AccountController(
             store: self.store, clients: clients, observer: observer, session: configuration.session, accounts: accounts,
             accounts: hashes,

@@ -8,7 +8,7 @@ import Testing
 @Suite("A document of the gateway")
 struct PageDocumentTests {
     private func policy(_ forms: PageDocument.Forms) -> String {
-        PageDocument.fields(forms: forms, referrerPolicy: "no-referrer")
+        PageDocument(title: "t", main: "").response(forms: forms, referrerPolicy: "no-referrer").fields
             .first { $0.name == "Content-Security-Policy" }?.value ?? ""
     }
 
@@ -28,7 +28,7 @@ struct PageDocumentTests {
 
     @Test("is not to be interpreted as another type, nor indexed")
     func fields() {
-        let fields = PageDocument.fields(forms: .none, referrerPolicy: "no-referrer")
+        let fields = PageDocument(title: "", main: "").response(forms: .none, referrerPolicy: "no-referrer").fields
         #expect(fields.contains(AccountResponse.Field("X-Content-Type-Options", "nosniff")))
         #expect(fields.contains(AccountResponse.Field("Referrer-Policy", "no-referrer")))
         let html = String(decoding: PageDocument(title: "<t>", main: "m").bytes, as: UTF8.self)

@@ -88,7 +88,8 @@ final class ScriptedProvider: LoginProvider {
     var announcesIssuer: Bool { state.withLock { $0.announcesIssuer } }
 
     func authorizationURL(
-        _ secrets: LoginSecrets, redirectURI: String, stepUp: AuthorizationRequest.StepUp?, traceparent: String?
+        _ secrets: LoginSecrets, redirectURI: String, stepUp: AuthorizationRequest.StepUp?, address: String,
+        traceparent: String?
     ) async throws(ProviderError) -> String {
         let error = state.withLock { state in
             state.secrets.append(secrets)
@@ -126,5 +127,10 @@ final class ScriptedProvider: LoginProvider {
         }.get()
     }
 
-    func endSessionURL(_ provenance: SessionProvenance) -> String? { state.withLock { $0.endSessionURL } }
+    func endSessionURL(_ provenance: SessionProvenance) -> String? {
+        state.withLock { state in
+            guard let token = provenance.idToken else { return state.endSessionURL }
+            return state.endSessionURL.map { $0 + "&id_token_hint=" + String(decoding: token.bytes, as: UTF8.self) }
+        }
+    }
 }

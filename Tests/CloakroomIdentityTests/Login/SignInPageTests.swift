@@ -200,6 +200,6 @@ struct SignInPageTests {
 extension AccountResponse {
     /// The HTML document, as text.
     var html: String? {
-        if case .html(let bytes) = content { String(decoding: bytes, as: UTF8.self) } else { nil }
+        if case .html(let bytes, _) = content { String(decoding: bytes, as: UTF8.self) } else { nil }
     }
 }

@@ -168,4 +168,35 @@ struct ClientAssertionSignerTests {
         #expect(error?.description.hasPrefix("\(file): cannot read a private key for \(algorithm.rawValue)") == true)
         #expect(error?.description.contains("canary") == false)
     }
+
+    @Test("Assertions for token endpoints need a key for each identity, also if it is in several files")
+    func sharedKey() throws {
+        typealias Audience = IdentityClientConfiguration.AssertionAudience
+        let folder = try TemporaryDirectory()
+        defer { withExtendedLifetime(folder) {} }
+        for algorithm in SignatureAlgorithm.assertions {
+            let pem = try Self.pem(algorithm)
+            try folder.write(pem, to: "a.pem")
+            try folder.write("a comment\n" + pem, to: "copy.pem")
+            try folder.write(try Self.pem(algorithm), to: "other.pem")
+            for (first, file, audience, conflicts) in [
+                (.issuer, "a.pem", .issuer, 0), (.tokenEndpoint, "a.pem", .issuer, 1),
+                (.tokenEndpoint, "a.pem", .tokenEndpoint, 2), (.tokenEndpoint, "copy.pem", .issuer, 1),
+                (.tokenEndpoint, "copy.pem", .tokenEndpoint, 2), (.tokenEndpoint, "other.pem", .tokenEndpoint, 0),
+            ] as [(Audience, String, Audience, Int)] {
+                var configuration = GatewayConfiguration(listeners: [], upstreams: [], routes: [])
+                configuration.identities = [("one", "a.pem", first), ("two", file, audience)].map {
+                    IdentityConfiguration(
+                        name: $0, issuer: "https://\($0).example.com",
+                        client: IdentityClientConfiguration(
+                            id: "cloakroom",
+                            authentication: .privateKey(
+                                Self.key(folder.path(of: $1), algorithm, audience: $2))))
+                }
+                let findings = ClientKeyValidator.findings(in: configuration)
+                #expect(findings.count == conflicts)
+                #expect(findings.allSatisfy { $0.key.suffix(2) == ["client", "assertionAudience"] })
+            }
+        }
+    }
 }

@@ -20,7 +20,7 @@ struct ScriptedClaims {
     }
 
     func token(_ type: TokenType = .jwt, algorithm: SignatureAlgorithm = .es256) throws -> VerifiedToken {
-        try OpenIDWire.token(payload: payload, algorithm: algorithm, type: type)
+        try VerifiedToken(unverified: payload, algorithm: algorithm, type: type)
     }
 }
 
@@ -40,9 +40,11 @@ struct IDTokenRulesTests {
     /// Ten seconds after the start of the sign-in.
     private let now = Timestamp(seconds: Self.start + 10)
 
-    private func signIn(requiresAuthenticationTime: Bool = false) -> IDTokenRules.SignIn {
+    private func signIn(
+        startedAt: Timestamp = Timestamp(seconds: Self.start), requiresAuthenticationTime: Bool = false
+    ) -> IDTokenRules.SignIn {
         IDTokenRules.SignIn(
-            nonce: Secret("n-1"), startedAt: Timestamp(seconds: Self.start),
+            nonce: Secret("n-1"), startedAt: startedAt,
             requiresAuthenticationTime: requiresAuthenticationTime, accessToken: Self.accessToken)
     }
 
@@ -108,6 +110,21 @@ struct IDTokenRulesTests {
     @Test("Identity rule 16: every claim has its refusal", arguments: table)
     func everyClaimHasItsRefusal(row: Row) {
         #expect(rejection(try check(Self.valid.with(row.claim, row.value))) == row.expected)
+    }
+
+    @Test("Identity rule 16: without tolerance for clocks, an iat that is rounded down to seconds is valid")
+    func roundedTime() {
+        let rules = IDTokenRules(
+            ProviderIdentity(issuer: "https://id.example.com", clientID: "cloakroom", clockSkew: .zero))
+        func result(_ second: Int64, startedAt milliseconds: Int64) -> TokenRejection? {
+            let start = Timestamp(milliseconds: milliseconds)
+            let claims = Self.valid.with("iat", "\(second)").with("auth_time", nil)
+            return rejection(
+                try rules.check(try claims.token(), of: signIn(startedAt: start), now: start + .milliseconds(1)))
+        }
+        #expect(result(1_800_000_000, startedAt: 1_800_000_000_998) == nil)
+        #expect(result(1_800_000_000, startedAt: 1_800_000_000_000) == nil)
+        #expect(result(1_799_999_999, startedAt: 1_800_000_000_000) == .issuedTooEarly)
     }
 
     @Test("Identity rule 16: several audiences are accepted only if the gateway is the authorized party")

@@ -36,7 +36,6 @@ struct ProviderDiscoveryTests {
                 #expect(await error(fixture) == ProviderError(.unavailable, in: .push))
                 #expect(fixture.events.contains(.metadataRejected(.issuer)))
                 #expect(fixture.requests("GET /jwks").isEmpty)
-                #expect(!fixture.provider.announcesIssuer)
                 #expect(await fixture.provider.status() == ProviderStatus(hasMetadata: false, keys: .none))
             }
         }
@@ -246,7 +245,6 @@ struct ProviderDiscoveryTests {
         try await ProviderFixture.run(
             metadata: [("authorization_response_iss_parameter_supported", "true")], isReady: false
         ) { fixture in
-            #expect(!fixture.provider.announcesIssuer)
             try await fixture.provider.prepare()
             #expect(fixture.provider.announcesIssuer)
         }
@@ -267,6 +265,44 @@ struct ProviderDiscoveryTests {
             await #expect(throws: LogoutTokenError.unavailable) {
                 try await fixture.provider.verifyLogoutToken(try fixture.key.token("{}"), now: fixture.now)
             }
+        }
+    }
+
+    /// Whether a provider of another configuration can be used at once, after one with the given configuration.
+    private func isUsableAtOnce(
+        after change: (inout IdentityConfiguration) -> Void = { _ in }, of fixture: ProviderFixture
+    ) async throws -> Bool {
+        var configuration = fixture.provider.configuration
+        change(&configuration)
+        let next = try OpenIDProvider(
+            configuration, publicURL: "https://app.example.com", previous: fixture.provider,
+            timeouts: TimeoutsConfiguration(), eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+            clock: { fixture.now })
+        let status = await next.status()
+        let hasURL = next.endSessionURL(try #require(fixture.session().provenance)) != nil
+        await next.shutdown()
+        #expect((status.keys == .fresh) == status.hasMetadata)
+        #expect(hasURL == status.hasMetadata)
+        return status.hasMetadata
+    }
+
+    @Test(
+        "After a reload those of the same issuer remain in use; another issuer, other trust roots or algorithms do not")
+    func reload() async throws {
+        try await ProviderFixture.run { fixture in
+            let unchanged = try await isUsableAtOnce(of: fixture)
+            #expect(unchanged)
+            let otherClient = try await isUsableAtOnce(
+                after: {
+                    $0.client.id = "other"
+                    $0.scopes = ["openid"]
+                    $0.logout.returnTo = "/bye"
+                }, of: fixture)
+            #expect(otherClient)
+            let otherIssuer = try await isUsableAtOnce(after: { $0.issuer += "/" }, of: fixture)
+            #expect(!otherIssuer)
+            let otherAlgorithms = try await isUsableAtOnce(after: { $0.algorithms = [.es256] }, of: fixture)
+            #expect(!otherAlgorithms)
         }
     }
 }

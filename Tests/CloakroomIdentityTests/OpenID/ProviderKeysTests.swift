@@ -33,9 +33,10 @@ struct ProviderKeysTests {
 
         private struct Unavailable: Error {}
 
-        func keys() -> ProviderKeys {
+        func keys(previous: ProviderKeys? = nil) -> ProviderKeys {
             ProviderKeys(
-                algorithms: Set(SignatureAlgorithm.defaults), now: { self.state.withLock { $0.now } }, random: { 0 },
+                algorithms: Set(SignatureAlgorithm.defaults), previous: previous?.fetched,
+                now: { self.state.withLock { $0.now } }, random: { 0 },
                 report: { outcome in self.state.withLock { $0.outcomes.append(outcome) } },
                 fetch: {
                     // The keys are those of the time at which the fetch begins.
@@ -218,5 +219,63 @@ struct ProviderKeysTests {
                 }
             }
         }
+    }
+
+    @Test("Keys of an earlier configuration verify tokens while the provider is unavailable, until they are too old")
+    func previous() async throws {
+        let key = try ScriptedKey(.es256)
+        let provider = ScriptedProvider([try key.jwk()])
+        let first = provider.keys()
+        #expect(first.fetched == nil)
+        #expect(await first.prepare())
+        provider.serve(nil)
+        // Also over several configurations.
+        let keys = provider.keys(previous: provider.keys(previous: first))
+        #expect(await keys.usability == .fresh)
+        #expect(await failure(keys, try key.token("{}")) == nil)
+        #expect(provider.fetches == 1)
+        provider.advance(seconds: 3_600 + 86_400)
+        #expect(await failure(keys, try key.token("{}")) == .unavailable)
+    }
+
+    @Test("Calls that any client can cause wait in a limited number; others wait too, or fail at once")
+    func limitedWaits() async throws {
+        let key = try ScriptedKey(.es256)
+        let provider = ScriptedProvider([try key.jwk()])
+        let keys = provider.keys()
+        let token = try key.token("{}")
+        provider.hold(true)
+        await withTaskGroup(of: Bool.self) { group in
+            for _ in 0..<ProviderKeys.maxAnonymousWaits {
+                group.addTask { await keys.prepare(isAnonymous: true) }
+            }
+            while await keys.anonymousWaits < ProviderKeys.maxAnonymousWaits { await Task.yield() }
+            #expect(await !keys.prepare(isAnonymous: true))
+            #expect(await failure(keys, token, from: .backChannel) == .unavailable)
+            // A refresh of a user waits.
+            group.addTask { await keys.prepare() }
+            provider.hold(false)
+            for await isReady in group { #expect(isReady) }
+        }
+        #expect(provider.fetches == 1)
+        #expect(await keys.anonymousWaits == 0)
+    }
+
+    @Test("A wait ends at its deadline, and the fetch continues")
+    func deadline() async throws {
+        let key = try ScriptedKey(.es256)
+        let provider = ScriptedProvider([try key.jwk()])
+        let keys = provider.keys()
+        let token = try key.token("{}")
+        provider.hold(true)
+        let start = ContinuousClock.now
+        #expect(await !keys.prepare(until: start + .milliseconds(50)))
+        await #expect(throws: ProviderKeys.Failure.unavailable) {
+            try await keys.verify(token, from: .tokenEndpoint, until: start + .milliseconds(100))
+        }
+        #expect(ContinuousClock.now - start < .seconds(30))
+        provider.hold(false)
+        #expect(await failure(keys, token) == nil)
+        #expect(provider.fetches == 1)
     }
 }

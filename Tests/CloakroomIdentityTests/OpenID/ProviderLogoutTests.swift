@@ -59,6 +59,26 @@ struct ProviderLogoutTests {
         }
     }
 
+    @Test("A sign-out waits for the first metadata, for two seconds at most, and continues at the provider then")
+    func firstMetadata() async throws {
+        try await ProviderFixture.run(isReady: false) { server, _ in
+            server.respond(to: "POST /revoke", with: ScriptedServer.json(""))
+        } body: { fixture in
+            try await fixture.provider.revoke(fixture.session().tokens, traceparent: nil)
+            #expect(fixture.requests("POST /revoke").count == 1)
+            #expect(fixture.provider.endSessionURL(try #require(fixture.session().provenance)) != nil)
+        }
+        try await ProviderFixture.run(timeout: .seconds(30), isReady: false) { server, _ in
+            server.handle(ProviderFixture.discovery, [.silence])
+        } body: { fixture in
+            let start = ContinuousClock.now
+            #expect(
+                await revokeError(fixture, fixture.session().tokens) == TokenClientError(.unreachable, in: .revoke))
+            // The fetch itself takes five seconds.
+            #expect((.seconds(2) ..< .milliseconds(4_500)).contains(ContinuousClock.now - start))
+        }
+    }
+
     // MARK: - The URL of the sign-out
 
     @Test("The sign-out continues at the provider, with the ID token, the client and where to return (RPL §2)")

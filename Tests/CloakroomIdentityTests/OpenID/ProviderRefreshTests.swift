@@ -230,6 +230,10 @@ struct ProviderRefreshTests {
             #expect(update?.provenance?.claims == Array(#"{"name":"Joanna"}"#.utf8))
             #expect(update?.tokens == nil)
             fixture.server.respond(to: "GET /userinfo", with: ScriptedServer.json(#"{"sub":"ann","name":"Ann"}"#))
+            await #expect(throws: TokenClientError(.rejected, in: .user)) {
+                try await fixture.provider.updatedUser(of: session, replacing: session.tokens, traceparent: nil)
+            }
+            fixture.server.respond(to: "GET /userinfo", with: ScriptedServer.json("[]"))
             await #expect(throws: TokenClientError(.invalidResponse, in: .user)) {
                 try await fixture.provider.updatedUser(of: session, replacing: session.tokens, traceparent: nil)
             }

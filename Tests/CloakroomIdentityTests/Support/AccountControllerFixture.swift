@@ -107,10 +107,6 @@ extension AccountResponse {
         return SessionTicket(cookieValue: Array(value.utf8).span)
     }
 
-    var problem: Problem? {
-        if case .problem(let problem) = content { problem } else { nil }
-    }
-
     /// The JSON document, as text.
     var json: String? {
         if case .json(let bytes) = content { String(decoding: bytes, as: UTF8.self) } else { nil }

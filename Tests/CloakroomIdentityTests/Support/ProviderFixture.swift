@@ -164,9 +164,11 @@ struct ProviderFixture: Sendable {
         }
     }
 
-    func authorizationURL(stepUp: AuthorizationRequest.StepUp? = nil) async throws(ProviderError) -> String {
+    func authorizationURL(
+        stepUp: AuthorizationRequest.StepUp? = nil, from address: String = "192.0.2.1"
+    ) async throws(ProviderError) -> String {
         try await provider.authorizationURL(
-            secrets, redirectURI: Self.redirectURI, stepUp: stepUp, traceparent: nil)
+            secrets, redirectURI: Self.redirectURI, stepUp: stepUp, address: address, traceparent: nil)
     }
 
     /// A session of the user `jo`, whose tokens were issued at the start.

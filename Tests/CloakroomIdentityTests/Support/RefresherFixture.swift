@@ -23,7 +23,7 @@ struct RefresherFixture {
 
     /// Puts a session into the store whose access token has expired.
     func session(
-        _ name: String = "1", refreshToken: Bool = true, life: Duration? = .zero
+        _ name: String = "1", refreshToken: Bool = true, life: Duration? = .zero, provenance: SessionProvenance? = nil
     ) async throws -> (ticket: SessionTicket, session: Session) {
         let now = time.now
         let tokens = TokenSet(
@@ -32,7 +32,7 @@ struct RefresherFixture {
             accessTokenExpiresAt: life.map { now + $0 }, obtainedAt: now - .seconds(300))
         let user = UserProfile(
             json: Array(#"{"name":"\#(name)"}"#.utf8), account: AccountName(email: "\(name)@example.com"))
-        return try await store.create(NewSession(user: user, tokens: tokens), now: now)
+        return try await store.create(NewSession(user: user, tokens: tokens, provenance: provenance), now: now)
     }
 
     func refresh(

@@ -15,7 +15,7 @@ final class ScriptedStore: SessionStore {
         var fences: [SessionKey: UInt64] = [:]
         var throttle: [ThrottleKey: ThrottleState] = [:]
         var lifetimes: [Duration] = []
-        var marks: [MarkKey: Timestamp] = [:]
+        var marks: [MarkKey: (time: Timestamp, end: Timestamp)] = [:]
         var failures: [Operation: SessionStoreError.Kind] = [:]
         var isRemote = false
         /// Whether the tokens of sessions that are ended by name stay sealed.
@@ -129,12 +129,12 @@ final class ScriptedStore: SessionStore {
     }
 
     func takeAll(
-        of account: AccountName, createdBefore: Timestamp, reason: SessionEndReason, now: Timestamp
+        of account: AccountName, createdBefore: Timestamp, isNameless: Bool, reason: SessionEndReason, now: Timestamp
     ) async throws(SessionStoreError) -> [EndedSession] {
         try check(.endAll)
         return end(reason) {
             ($1.user.account == account || $1.user.name == account) && $1.createdAt < createdBefore
-                && $1.expiresAt > now
+                && $1.expiresAt > now && !(isNameless && $1.provenance?.session != nil)
         }.map(ended)
     }
 
@@ -227,18 +227,20 @@ final class ScriptedStore: SessionStore {
 
     // MARK: - Marks
 
-    func setMark(_ key: MarkKey, lifetime: Duration, now: Timestamp) async throws(SessionStoreError) -> Bool {
+    func setMark(
+        _ key: MarkKey, to time: Timestamp, lifetime: Duration, now: Timestamp
+    ) async throws(SessionStoreError) -> Bool {
         try check(.mark)
         return state.withLock { state in
-            if let end = state.marks[key], now < end { return false }
-            state.marks[key] = now + lifetime
+            if let kept = state.marks[key], now < kept.end, kept.time >= time { return false }
+            state.marks[key] = (time, now + lifetime)
             return true
         }
     }
 
-    func hasMark(_ keys: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Bool {
+    func latestMark(_ keys: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Timestamp? {
         try check(.mark)
-        return state.withLock { state in keys.contains { state.marks[$0].map { now < $0 } ?? false } }
+        return state.withLock { state in keys.compactMap { state.marks[$0] }.filter { now < $0.end }.map(\.time).max() }
     }
 
     // MARK: -

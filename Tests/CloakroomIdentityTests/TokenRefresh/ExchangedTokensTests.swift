@@ -221,6 +221,31 @@ struct ExchangedTokensTests {
         #expect(cached(session) == nil)
     }
 
+    @Test("A token that its upstream rejects is dropped, but not more often than every five seconds")
+    func dropped() async {
+        let session = session()
+        #expect(tokens.drop(Secret("Bearer none"), of: session, upstream: 0))
+        _ = await exchange(session, 1)
+        var rejected: [Secret] = []
+        for seconds in 0..<12 {
+            guard case .token(let token) = await exchange(session) else {
+                Issue.record("no token")
+                return
+            }
+            let isDropped = tokens.drop(token, of: session, upstream: 0)
+            #expect(isDropped == (seconds % 5 == 0), "after \(seconds) s")
+            #expect((cached(session) == nil) == isDropped)
+            // Rejections of an earlier token, which requests in flight report later, drop nothing.
+            for earlier in rejected { #expect(tokens.drop(earlier, of: session, upstream: 0)) }
+            #expect((cached(session) == nil) == isDropped)
+            if isDropped { rejected.append(token) }
+            scripted.advance(by: .seconds(1))
+        }
+        // One at first, and one after each token that was dropped. The token of the other upstream is not affected.
+        #expect(scripted.exchanges.count == 5)
+        #expect(cached(session, 1) != nil)
+    }
+
     // MARK: - Failures
 
     @Test(
@@ -254,16 +279,34 @@ struct ExchangedTokensTests {
     @Test(
         "Other failures refresh nothing and are 502",
         arguments: [
-            .unavailable, .failed(.otherTokenType), .refused("invalid_target"), .misconfigured(.invalidClient),
-            .misconfigured(.invalidScope),
+            .unavailable, .failed(.otherTokenType), .refused("invalid_target"),
         ] as [ProviderError.Kind])
     func otherFailures(kind: ProviderError.Kind) async {
         scripted.fail(kind)
         #expect(await exchange(session()) == .unavailable(status: 502, retryAfter: 1))
         #expect(scripted.refreshes.isEmpty)
-        if case .misconfigured(let reason) = kind {
-            #expect(observer.all.contains(.identityMisconfigured(reason, in: .exchange)))
+    }
+
+    @Test(
+        "An exchange that the provider rejects for the gateway's own fault is reported as such, also in the back-off",
+        arguments: [IdentityMisconfiguration.invalidClient, .invalidScope, .unsupportedGrantType])
+    func misconfigured(reason: IdentityMisconfiguration) async {
+        let session = session()
+        scripted.fail(.misconfigured(reason))
+        for _ in 0..<3 {
+            guard case .misconfigured = await exchange(session) else {
+                Issue.record("another outcome")
+                return
+            }
         }
+        #expect(scripted.exchanges.count == 1)
+        #expect(scripted.refreshes.isEmpty)
+        let reports = observer.all.filter { $0 == .identityMisconfigured(reason, in: .exchange, of: nil) }
+        #expect(reports.count == 1)
+        let events = observer.all.filter {
+            if case .tokenExchange(.misconfigured, session.id, _, _) = $0 { true } else { false }
+        }
+        #expect(events.count == 1)
     }
 
     @Test("invalid_request for tokens that were issued a moment ago refreshes nothing: it has another cause")
@@ -271,7 +314,7 @@ struct ExchangedTokensTests {
         scripted.fail(.misconfigured(.invalidRequest))
         #expect(
             await exchange(session(issuedAt: Upstreams.now - .seconds(29)))
-                == .unavailable(status: 502, retryAfter: 1))
+                == .misconfigured(retryAfter: 1))
         #expect(scripted.refreshes.isEmpty)
     }
 
@@ -282,6 +325,7 @@ struct ExchangedTokensTests {
                 (.ended(.refreshRejected), .ended(.refreshRejected)),
                 (.unavailable(status: 504, retryAfter: 3), .unavailable(status: 504, retryAfter: 3)),
                 (.storeUnavailable(retryAfter: 2), .storeUnavailable(retryAfter: 2)),
+                (.misconfigured(retryAfter: 3), .misconfigured(retryAfter: 3)),
             ] as [(RefreshOutcome, ExchangeOutcome)]).enumerated()
         {
             scripted.fail(.refused("invalid_grant"))

@@ -50,6 +50,18 @@ struct RefreshedUserTests {
         #expect(test.results == [.success, .success])
     }
 
+    @Test("Identity rule 17: data of another user end the session of a provider: its new token may be of that user")
+    func otherUser() async throws {
+        let (ticket, session) = try await test.session(
+            provenance: SessionProvenance(
+                identity: "company", issuer: "https://id.example.com", subject: "jo", nonceHash: [], claims: []))
+        test.client.respondWithUser(.failure(TokenClientError(.rejected, in: .user)))
+        #expect(await test.refresh(session, ticket).session != nil)
+        await test.settle()
+        #expect(test.kept(ticket) == nil)
+        #expect(test.results == [.success, .rejected])
+    }
+
     @Test("Rule 39: is fetched with a check for the replaced tokens")
     func previousTokens() async throws {
         let (ticket, session) = try await test.session()

@@ -101,7 +101,7 @@ struct TokenRefresherTests {
         #expect(test.client.refreshed.count == 3)
         #expect(test.kept(ticket)?.authorization == session.authorization)
         #expect(test.results == [.misconfigured, .misconfigured, .misconfigured])
-        #expect(test.observer.all.count { $0 == .identityMisconfigured(reason, in: .refresh) } == 3)
+        #expect(test.observer.all.count { $0 == .identityMisconfigured(reason, in: .refresh, of: nil) } == 3)
         #expect(await test.refresh(session, ticket).session != nil)
     }
 

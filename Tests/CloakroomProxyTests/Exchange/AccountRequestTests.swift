@@ -36,8 +36,8 @@ struct AccountRequestTests {
                 Ask.get(
                     "/auth/callback/company?code=a%2Fb&state=c",
                     "Cookie: __Host-cloakroom-login-AAAAAAAA=one; other=x; __Host-cloakroom-login-BBBBBBBB=two",
-                    "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document", "Sec-Purpose: prefetch",
-                    "Accept: text/html", "Accept: image/png"))
+                    "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document", "Sec-Fetch-Site: cross-site",
+                    "Sec-Purpose: prefetch", "Accept: text/html", "Accept: image/png"))
             let request = try #require(recorder.requests.first)
             #expect(request.endpoint == .callback)
             #expect(request.name == "company")
@@ -50,8 +50,24 @@ struct AccountRequestTests {
             #expect(
                 request.fetchMetadata
                     == FetchMetadata(
-                        isGET: true, mode: "navigate", destination: "document", purpose: "prefetch",
-                        accept: "text/html, image/png"))
+                        isGET: true, mode: "navigate", destination: "document", site: "cross-site",
+                        purpose: "prefetch", accept: "text/html, image/png"))
+        }
+    }
+
+    @Test(
+        "Only the endpoints of a login get login cookies",
+        arguments: [
+            ("/auth", 0), ("/auth/page", 0), ("/auth/login", 100), ("/auth/callback", 100), ("/auth/logout", 100),
+        ])
+    func loginCookies(path: String, count: Int) async throws {
+        let recorder = Recorder()
+        try await Self.setup(recorder).run { gateway in
+            let client = try await gateway.client()
+            let cookies = (0..<100).map { "__Host-cloakroom-login-\($0)=x" }.joined(separator: "; ")
+            _ = try await client.exchange(Ask.get(path, "Cookie: \(cookies)"))
+            let request = try #require(recorder.requests.first)
+            #expect(request.loginCookies.count == count)
         }
     }
 
@@ -115,6 +131,22 @@ struct AccountRequestTests {
             #expect(response.values("Cache-Control") == ["no-store"])
             #expect(response["Content-Security-Policy"] == "default-src 'none'")
             #expect(response.text == "<!doctype html><p>é")
+        }
+    }
+
+    @Test("A page for a failure of the gateway counts as the same error as its problem document")
+    func failedPage() async throws {
+        let problem = Problem(.storeUnavailable, retryAfter: 5)
+        for response in [
+            AccountResponse(problem), AccountResponse(status: 503, content: .html([0x3c], problem: problem)),
+        ] {
+            try await Self.setup(Recorder(response)).run { gateway in
+                let client = try await gateway.client()
+                #expect(try await client.exchange(Ask.get("/auth/callback?a")).status == 503)
+                try await eventually("the metric") {
+                    gateway.metrics.contains("error_type=\"store_unavailable\"")
+                }
+            }
         }
     }
 

@@ -26,8 +26,11 @@ struct DeadlineTests {
     func http2() async throws {
         try await Self.setup([.request]).http2().run { gateway in
             let client = try await gateway.http2()
+            let start = ContinuousClock.now
             client.send(.headers(1, .get()))
             #expect(try await client.response(1).status == 504)
+            // The timeout for the head of a response is 30 s.
+            #expect(ContinuousClock.now - start < .seconds(15))
         }
     }
 

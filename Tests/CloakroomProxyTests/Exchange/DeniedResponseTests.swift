@@ -47,9 +47,7 @@ struct DeniedResponseTests {
 
     @Test("Identity rule 11: over HTTP/2 too")
     func navigationOverHTTP2() async throws {
-        let setup = Self.setup { $0.onMissingSession = .login }
-        let adjust = setup.adjust
-        try await setup.http2(adjust).run { gateway in
+        try await Self.setup { $0.onMissingSession = .login }.http2().run { gateway in
             let client = try await gateway.http2()
             let response = try await client.exchange(
                 1, .get("/private/a", ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")))
@@ -92,12 +90,7 @@ struct DeniedResponseTests {
     @Test("Identity rule 23: a session of another identity is 403, and continues where it may be used")
     func wrongIdentity() async throws {
         let made = Company.session()
-        let setup = Self.setup(made)
-        let adjust = setup.adjust
-        try await setup.configuration { configuration in
-            adjust(&configuration)
-            configuration.identities[0].tokensFor = []
-        }.run { gateway in
+        try await Self.setup(made).configuration { $0.identities[0].tokensFor = [] }.run { gateway in
             let client = try await gateway.client()
             let ask = Ask.get("/private/a", FakeSessions.cookie(made.0))
             let response = try await client.exchange(ask)
@@ -208,6 +201,37 @@ struct DeniedResponseTests {
             } else {
                 gate.open()
                 #expect(try await client.text(14) == "9\r\ndata: 1\n\n\r\n")
+            }
+        }
+    }
+
+    @Test("An event stream ends when its user loses a claim that the route requires, not when maxAge passes")
+    func lostClaims() async throws {
+        for (claims, age, endsStream) in [(#"{"groups":[]}"#, 60, true), (#"{"groups":["staff"]}"#, 600, false)]
+            as [(String, Int64, Bool)]
+        {
+            let made = Company.session()
+            let sessions = FakeSessions()
+            _ = sessions.add(made)
+            let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+            let gate = Gate()
+            var setup = Self.setup {
+                $0.require = SessionRequirement(claims: [.init("groups", in: ["staff"])], maxAge: .seconds(300))
+            }.with(\.sessions, sessions)
+            setup.scripts = [[.request, .send(head), .wait(gate), .send("9\r\ndata: 1\n\n\r\n")]]
+            try await setup.run { gateway in
+                let client = try await gateway.client()
+                client.send(Ask.get("/private/a", FakeSessions.cookie(made.0)))
+                #expect(try await client.head().hasPrefix("HTTP/1.1 200"))
+                _ = sessions.add((made.0, Company.session(claims: claims, age: age).1))
+                if endsStream {
+                    try await client.closed()
+                } else {
+                    // The session is checked once a second.
+                    try await Task.sleep(for: .milliseconds(1_500))
+                    gate.open()
+                    #expect(try await client.text(14) == "9\r\ndata: 1\n\n\r\n")
+                }
             }
         }
     }

@@ -1,4 +1,5 @@
 import CloakroomCore
+import Synchronization
 import TestSupport
 import Testing
 
@@ -59,6 +60,7 @@ struct TokenExchangeTests {
         arguments: [
             (ExchangeOutcome.unavailable(status: 502, retryAfter: 3), 502, "unreachable"),
             (.unavailable(status: 503, retryAfter: 3), 503, "unreachable"),
+            (.misconfigured(retryAfter: 3), 502, "identity_misconfigured"),
             (.storeUnavailable(retryAfter: 3), 503, "store_unavailable"),
         ])
     func failed(outcome: ExchangeOutcome, status: Int, code: String) async throws {
@@ -117,7 +119,7 @@ struct TokenExchangeTests {
         "If the upstream rejects the exchanged token, the session is refreshed, exchanged and the request replayed once"
     )
     func replay() async throws {
-        let made = Company.session()
+        let made = Company.session(accessEnds: Timestamp(seconds: 4_000_000_000))
         let tokens = TokenSet(authorization: Secret("Bearer fresh"), obtainedAt: Timestamp(seconds: 1))
         let fresh = made.1.refreshed(with: SessionUpdate(tokens: tokens))
         let exchanger = FakeExchanger { session in .token(Secret("Bearer exchanged-\(session.version)")) }
@@ -132,6 +134,55 @@ struct TokenExchangeTests {
             #expect(
                 gateway.upstream.requests.map { $0["Authorization"] } == ["Bearer exchanged-1", "Bearer exchanged-2"])
             #expect(gateway.upstream.requests.map(\.text) == ["abc", "abc"])
+            #expect(exchanger.dropped == ["Bearer exchanged-1"])
+        }
+    }
+
+    @Test(
+        "If the upstream rejects the exchanged token of a session that cannot be refreshed, it is exchanged again",
+        arguments: [true, false])
+    func exchangedAgain(hasRefreshToken: Bool) async throws {
+        // With a refresh token, but a refresh a moment ago.
+        let made = Company.session(accessEnds: hasRefreshToken ? Timestamp(milliseconds: .max / 2) : nil)
+        let exchanger = FakeExchanger { _ in .token(Secret("Bearer new")) }
+        exchanger.cache("old")
+        let refresher = FakeRefresher { _, _ in .ended(.refreshRejected) }
+        refresher.isUseless.store(hasRefreshToken, ordering: .relaxed)
+        let setup = Self.setup(
+            made, exchanger: exchanger, refresher: refresher, scripts: [.request, .send(Self.rejected)],
+            [.request, .send(Reply.ok)])
+        try await setup.run { gateway in
+            let client = try await gateway.client()
+            let response = try await client.exchange(Ask.post("/private/a", FakeSessions.cookie(made.0), body: "abc"))
+            #expect(response.text == "ok")
+            #expect(gateway.upstream.requests.map { $0["Authorization"] } == ["Bearer old", "Bearer new"])
+            #expect(exchanger.dropped == ["Bearer old"])
+            #expect(exchanger.calls.count == 1)
+            // Its own token was not rejected, so that the session does not end.
+            #expect(refresher.calls.isEmpty)
+        }
+    }
+
+    @Test("The client gets the 401 of an upstream that rejects the next token too, and no third one is exchanged")
+    func rejectedAgain() async throws {
+        let made = Company.session()
+        let exchanger = FakeExchanger()
+        let refresher = FakeRefresher { _, _ in .ended(.refreshRejected) }
+        let setup = Self.setup(
+            made, exchanger: exchanger, refresher: refresher, scripts: [.request, .send(Self.rejected)],
+            [.request, .send(Self.rejected), .again])
+        try await setup.run { gateway in
+            let client = try await gateway.client()
+            let ask = Ask.get("/private/a", FakeSessions.cookie(made.0))
+            #expect(try await client.exchange(ask).status == 401)
+            #expect(exchanger.calls.count == 2)
+            exchanger.hasJustDropped.store(true, ordering: .relaxed)
+            exchanger.cache("kept")
+            let response = try await client.exchange(ask)
+            #expect(response.status == 401)
+            #expect(response["Set-Cookie"] == nil)
+            #expect(exchanger.calls.count == 2)
+            #expect(refresher.calls.isEmpty)
         }
     }
 

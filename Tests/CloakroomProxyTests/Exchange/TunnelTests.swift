@@ -51,6 +51,17 @@ struct TunnelTests {
         #expect(tunnel.deadline == 2 * Self.second)
     }
 
+    @Test("If sessions have changed, the session is checked early; without a session nothing happens")
+    func changedSessions() throws {
+        var tunnel = try Self.make()
+        tunnel.forwardedToUpstream(Self.frame(complete: true), now: 0)
+        #expect(tunnel.sessionsChanged() == .recheckSession(isUsed: true))
+        #expect(tunnel.deadlineExpired(now: Self.second) == .recheckSession(isUsed: false))
+        var other = try Self.make(hasSession: false)
+        #expect(other.sessionsChanged() == .continue)
+        #expect(other.deadline == 10 * Self.second)
+    }
+
     @Test("Only data of the client uses the session, once per check")
     func clientActivity() throws {
         var tunnel = try Self.make()

@@ -34,7 +34,7 @@ struct LoopContextTests {
         return context
     }
 
-    private func tick() { channel.embeddedEventLoop.advanceTime(by: .milliseconds(200)) }
+    private func tick() { channel.embeddedEventLoop.advanceTime(by: .milliseconds(100)) }
 
     @Test("On each tick the members whose deadline has passed are called, and no others")
     func deadlines() throws {

@@ -62,7 +62,7 @@ final class FakeExchanger: TokenExchanging {
     }
 
     private let outcome: @Sendable (Session) async -> ExchangeOutcome
-    private let state = Mutex<(calls: [Call], cached: Secret?)>(([], nil))
+    private let state = Mutex<(calls: [Call], cached: Secret?, dropped: [Secret])>(([], nil, []))
 
     init(
         _ outcome: @escaping @Sendable (Session) async -> ExchangeOutcome = { _ in .token(Secret("Bearer exchanged")) }
@@ -70,7 +70,12 @@ final class FakeExchanger: TokenExchanging {
         self.outcome = outcome
     }
 
+    /// Whether a token was dropped a moment ago, so that no other one is.
+    let hasJustDropped = Atomic(false)
+
     var calls: [Call] { state.withLock { $0.calls } }
+    /// The tokens that were dropped, as text.
+    var dropped: [String] { state.withLock { $0.dropped.map { String(decoding: $0.bytes, as: UTF8.self) } } }
 
     func cache(_ token: String) { state.withLock { $0.cached = Secret("Bearer \(token)") } }
 
@@ -81,5 +86,14 @@ final class FakeExchanger: TokenExchanging {
     ) async -> ExchangeOutcome {
         state.withLock { $0.calls.append(Call(session: session.id, version: session.version, upstream: upstream)) }
         return await outcome(session)
+    }
+
+    func drop(_ token: Secret, of session: Session, upstream: Int) -> Bool {
+        guard !hasJustDropped.load(ordering: .relaxed) else { return false }
+        state.withLock { state in
+            state.dropped.append(token)
+            state.cached = nil
+        }
+        return true
     }
 }

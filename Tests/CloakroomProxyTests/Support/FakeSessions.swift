@@ -13,6 +13,7 @@ final class FakeSessions: SessionStore {
         var sessions: [SessionTicket: Session] = [:]
         var load: Load?
         var loads = 0
+        var changes: UInt64 = 0
     }
 
     private let state = Mutex(State())
@@ -101,9 +102,13 @@ final class FakeSessions: SessionStore {
     func end(
         _ ticket: SessionTicket, reason: SessionEndReason, now: Timestamp
     ) async throws(SessionStoreError) -> Session? {
-        state.withLock { $0.sessions.removeValue(forKey: ticket) }
+        state.withLock { state in
+            state.changes += 1
+            return state.sessions.removeValue(forKey: ticket)
+        }
     }
 
+    var changeCount: UInt64 { state.withLock(\.changes) }
     var isAvailable: Bool { true }
     func run() async {}
 }
@@ -153,9 +158,9 @@ extension FakeSessions {
         []
     }
 
-    func takeAll(of account: AccountName, createdBefore: Timestamp, reason: SessionEndReason, now: Timestamp)
-        async throws(SessionStoreError) -> [EndedSession]
-    {
+    func takeAll(
+        of account: AccountName, createdBefore: Timestamp, isNameless: Bool, reason: SessionEndReason, now: Timestamp
+    ) async throws(SessionStoreError) -> [EndedSession] {
         []
     }
 
@@ -165,9 +170,13 @@ extension FakeSessions {
         []
     }
 
-    func setMark(_ key: MarkKey, lifetime: Duration, now: Timestamp) async throws(SessionStoreError) -> Bool { true }
+    func setMark(
+        _ key: MarkKey, to time: Timestamp, lifetime: Duration, now: Timestamp
+    ) async throws(SessionStoreError) -> Bool {
+        true
+    }
 
-    func hasMark(_ keys: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Bool { false }
+    func latestMark(_ keys: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Timestamp? { nil }
 
     func throttleStates(_ keys: [ThrottleKey], now: Timestamp) async throws(SessionStoreError) -> [ThrottleState?] {
         keys.map { _ in nil }

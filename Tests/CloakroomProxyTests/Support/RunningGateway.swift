@@ -92,9 +92,12 @@ struct GatewaySetup: Sendable {
         return setup
     }
 
-    /// Changes the configuration.
-    func configuration(_ adjust: @escaping @Sendable (inout GatewayConfiguration) -> Void) -> GatewaySetup {
-        with(\.adjust, adjust)
+    /// Changes the configuration, after the changes that were requested before.
+    func configuration(_ further: @escaping @Sendable (inout GatewayConfiguration) -> Void) -> GatewaySetup {
+        with(\.adjust) { [adjust] in
+            adjust(&$0)
+            further(&$0)
+        }
     }
 
     /// Runs the gateway for as long as `body` takes.

@@ -26,13 +26,11 @@ extension RunningGateway {
 }
 
 extension GatewaySetup {
-    /// Sets the targets of the upstream. Other changes of the configuration must come before.
+    /// Sets the targets of the upstream.
     func targets(_ targets: UpstreamTargetConfiguration..., tls: UpstreamTLSConfiguration? = nil) -> GatewaySetup {
-        let adjust = self.adjust
-        return configuration { configuration in
-            configuration.upstreams[0].targets = targets
-            configuration.upstreams[0].tls = tls
-            adjust(&configuration)
+        configuration {
+            $0.upstreams[0].targets = targets
+            $0.upstreams[0].tls = tls
         }
     }
 }

@@ -5,22 +5,7 @@ import Testing
 
 /// The contract of every record store for sessions of providers and for marks.
 @Suite("Every record store, for sessions of providers", .timeLimit(.minutes(3)))
-struct ProviderRecordContractTests {
-    private let now = Sample.start
-
-    private func record(_ number: UInt64, account: UInt64 = 1, version: UInt64 = 1) -> SessionRecord {
-        SessionRecord(
-            key: SessionKey(number << 32 | 0xabcd, number, ~number, number &* 3), account: account, createdAt: now,
-            expiresAt: now + .seconds(3_600), lastUsedAt: now, version: version,
-            contents: (0..<200).map { UInt8(truncatingIfNeeded: $0 &+ Int(number)) }, client: [0, 1, 255, 13, 10, 0])
-    }
-
-    private var later: Timestamp { now + .seconds(1_200) }
-
-    private func insert(_ record: SessionRecord, _ store: any SessionRecordStore) async throws {
-        #expect(try await store.insert(record, keepUntil: later, now: now))
-    }
-
+struct ProviderRecordContractTests: RecordContract {
     @Test("finds a record by the hash of its session at the provider", arguments: RecordStoreCase.all)
     func foundByProviderSession(kind: RecordStoreCase) async throws {
         try await kind.run { store in

@@ -147,10 +147,18 @@ struct ProviderSessionContractTests {
             let other = try await create(store, Sample.provenance(2), at: start)
             let now = start + .seconds(20)
             let account = Sample.provenance(1).account
-            let ended = try await store.takeAll(of: account, createdBefore: time, reason: .revoked, now: now)
+            let nameless = try await create(store, Sample.provenance(1, sid: nil), at: start)
+            let late = try await create(store, Sample.provenance(1, sid: nil), at: time)
+            var ended = try await store.takeAll(
+                of: account, createdBefore: time, isNameless: true, reason: .revoked, now: now)
+            #expect(ended.map(\.id) == [nameless.session.id])
+            ended = try await store.takeAll(
+                of: account, createdBefore: time, isNameless: false, reason: .revoked, now: now)
             #expect(ended.map(\.id) == [before.session.id])
             #expect(try await store.lookup(before.ticket, at: now).reason == .revoked)
-            for made in [at, after, other] { #expect(try await store.lookup(made.ticket, at: now).session != nil) }
+            for made in [at, after, other, late] {
+                #expect(try await store.lookup(made.ticket, at: now).session != nil)
+            }
         }
     }
 
@@ -210,6 +218,11 @@ struct ProviderSessionContractTests {
         try await kind.run { try await MarkContract(now: start).check($0, $0) }
     }
 
+    @Test("keeps the latest time of a mark", arguments: SessionStoreCase.all)
+    func latestMark(kind: SessionStoreCase) async throws {
+        try await kind.run { try await MarkContract(now: start).raise($0, $0) }
+    }
+
     @Test("sets one of a hundred concurrent marks of the same key", arguments: SessionStoreCase.all)
     func markRace(kind: SessionStoreCase) async throws {
         try await kind.run { try await MarkContract(now: start).race($0, $0) }
@@ -220,13 +233,13 @@ struct ProviderSessionContractTests {
         try await kind.run { store in
             let key = MarkKey(.logoutToken, hash: 1)
             let minute = Duration.seconds(60)
-            #expect(try await store.setMark(key, lifetime: minute, now: start))
+            #expect(try await store.setMark([key], lifetime: minute, now: start))
             let last = start + .milliseconds(59_999)
             #expect(try await store.hasMark([key], now: last))
-            #expect(try await !store.setMark(key, lifetime: minute, now: last))
+            #expect(try await !store.setMark([key], lifetime: minute, now: last))
             let end = start + minute
             #expect(try await !store.hasMark([key], now: end))
-            #expect(try await store.setMark(key, lifetime: minute, now: end))
+            #expect(try await store.setMark([key], lifetime: minute, now: end))
             #expect(try await store.hasMark([key], now: end + .milliseconds(59_999)))
             let isKept = try await store.hasMark([key], now: end + minute)
             #expect(!isKept)
@@ -254,6 +267,9 @@ struct ProviderReplicaContractTests {
 
     @Test("A mark that one replica sets exists on the others", arguments: SessionStoreCase.shared)
     func marks(kind: SessionStoreCase) async throws {
-        try await kind.runTwo { one, other in try await MarkContract(now: start).check(one, other) }
+        try await kind.runTwo { one, other in
+            try await MarkContract(now: start).check(one, other)
+            try await MarkContract(now: start).raise(one, other)
+        }
     }
 }

@@ -63,3 +63,23 @@ struct InMemoryRecordFixture: RecordStoreFixture {
     func store() async throws -> any SessionRecordStore { InMemoryRecords(server) }
     func tearDown() async {}
 }
+
+/// A suite of tests of ``RecordStoreCase``: its records and its time.
+protocol RecordContract {}
+
+extension RecordContract {
+    var now: Timestamp { Sample.start }
+
+    func record(_ number: UInt64, account: UInt64 = 1, version: UInt64 = 1) -> SessionRecord {
+        SessionRecord(
+            key: SessionKey(number << 32 | 0xabcd, number, ~number, number &* 3), account: account, createdAt: now,
+            expiresAt: now + .seconds(3_600), lastUsedAt: now, version: version,
+            contents: (0..<200).map { UInt8(truncatingIfNeeded: $0 &+ Int(number)) }, client: [0, 1, 255, 13, 10, 0])
+    }
+
+    var later: Timestamp { now + .seconds(1_200) }
+
+    func insert(_ record: SessionRecord, _ store: any SessionRecordStore) async throws {
+        #expect(try await store.insert(record, keepUntil: later, now: now))
+    }
+}

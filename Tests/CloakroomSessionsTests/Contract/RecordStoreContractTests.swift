@@ -5,22 +5,7 @@ import Testing
 
 /// The contract of every record store, whatever its storage.
 @Suite("Every record store", .timeLimit(.minutes(3)))
-struct RecordStoreContractTests {
-    private let now = Sample.start
-
-    private func record(_ number: UInt64, account: UInt64 = 1, version: UInt64 = 1) -> SessionRecord {
-        SessionRecord(
-            key: SessionKey(number << 32 | 0xabcd, number, ~number, number &* 3), account: account, createdAt: now,
-            expiresAt: now + .seconds(3_600), lastUsedAt: now, version: version,
-            contents: (0..<200).map { UInt8(truncatingIfNeeded: $0 &+ Int(number)) }, client: [0, 1, 255, 13, 10, 0])
-    }
-
-    private var later: Timestamp { now + .seconds(1_200) }
-
-    private func insert(_ record: SessionRecord, _ store: any SessionRecordStore) async throws {
-        #expect(try await store.insert(record, keepUntil: later, now: now))
-    }
-
+struct RecordStoreContractTests: RecordContract {
     private func held(_ attempt: LeaseResult) throws -> UInt64 {
         guard case .acquired(let lease) = attempt else { throw NotHeld() }
         return lease.fencingToken

@@ -30,8 +30,10 @@ struct ReplicaContractTests {
             let (ticket, _) = try await one.create(Sample.new(), now: start)
             #expect(try await other.load(ticket, now: start).session != nil)
             #expect(other.lookup(ticket, now: start, slides: false).session != nil)
+            let changes = other.changeCount
             #expect(try await one.end(ticket, reason: .signedOut, now: start) != nil)
             try await eventually("it is removed") { other.lookup(ticket, now: start, slides: false).session == nil }
+            try await eventually("the change is counted") { other.changeCount != changes }
             #expect(try await other.lookup(ticket, at: start).reason == .revoked)
         }
     }

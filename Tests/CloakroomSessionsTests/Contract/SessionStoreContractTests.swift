@@ -23,6 +23,17 @@ struct SessionStoreContractTests {
         }
     }
 
+    @Test("counts the end of a session once lookups show it", arguments: SessionStoreCase.all)
+    func changeCount(kind: SessionStoreCase) async throws {
+        try await kind.run { store in
+            let (ticket, _) = try await store.create(Sample.new(), now: start)
+            #expect(try await store.lookup(ticket, at: start).session != nil)
+            let before = store.changeCount
+            #expect(try await store.end(ticket, reason: .signedOut, now: start) != nil)
+            #expect(store.changeCount != before)
+        }
+    }
+
     @Test("returns no_session for a ticket that it never issued", arguments: SessionStoreCase.all)
     func unknownTicket(kind: SessionStoreCase) async throws {
         try await kind.run { store in

@@ -6,33 +6,38 @@ import Testing
 @Suite("The in-memory marks")
 struct MemoryMarksTests {
     private let now = Sample.start
+    private let stated = Timestamp(seconds: 5)
 
     @Test("are bounded for each scope: used logins do not evict what providers have reported")
     func bounded() {
         let marks = MemoryMarks(capacity: 100)
         let reported = MarkKey(.endedAtProvider, hash: 1)
-        #expect(marks.set(reported, lifetime: .seconds(10), now: now))
+        #expect(marks.set(reported, to: stated, lifetime: .seconds(10), now: now))
         for hash in 0..<1_000 as Range<UInt64> {
-            #expect(marks.set(MarkKey(.usedLogin, hash: hash), lifetime: .seconds(600), now: now + .milliseconds(1)))
+            #expect(
+                marks.set(
+                    MarkKey(.usedLogin, hash: hash), to: stated, lifetime: .seconds(600), now: now + .milliseconds(1)))
         }
-        #expect(marks.has(reported, now: now))
-        let kept = (0..<1_000 as Range<UInt64>).count { marks.has(MarkKey(.usedLogin, hash: $0), now: now) }
+        #expect(marks.latest([reported], now: now) == stated)
+        let kept = (0..<1_000 as Range<UInt64>).count {
+            marks.latest([MarkKey(.usedLogin, hash: $0)], now: now) != nil
+        }
         #expect(kept == 100)
-        #expect(marks.has(MarkKey(.usedLogin, hash: 999), now: now))
+        #expect(marks.latest([MarkKey(.usedLogin, hash: 999)], now: now) == stated)
     }
 
     @Test("expire, and are deleted by a sweep")
     func expire() {
         let marks = MemoryMarks()
         let key = MarkKey(.logoutToken, hash: 1)
-        #expect(marks.set(key, lifetime: .seconds(10), now: now))
-        #expect(!marks.set(key, lifetime: .seconds(10), now: now + .milliseconds(9_999)))
+        #expect(marks.set(key, to: stated, lifetime: .seconds(10), now: now))
+        #expect(!marks.set(key, to: stated, lifetime: .seconds(10), now: now + .milliseconds(9_999)))
         marks.sweep(now: now + .milliseconds(9_999))
-        #expect(marks.has(key, now: now))
+        #expect(marks.latest([key], now: now) == stated)
         marks.sweep(now: now + .seconds(10))
         // Swept: the mark does not exist at an earlier time either.
-        #expect(!marks.has(key, now: now))
-        #expect(marks.set(key, lifetime: .seconds(10), now: now))
+        #expect(marks.latest([key], now: now) == nil)
+        #expect(marks.set(key, to: stated, lifetime: .seconds(10), now: now))
     }
 }
 

@@ -91,7 +91,7 @@ struct SQLiteMigrationTests {
         (next.version, next.provider) = (2, 5)
         #expect(try await store.replace(next, fence: nil, now: start) == .done)
         #expect(try await store.records(ofProviderSession: 5, now: start) == [next])
-        #expect(try await store.setMark(MarkKey(.usedLogin, hash: 1), lifetime: .seconds(60), now: start))
+        #expect(try await store.setMark([MarkKey(.usedLogin, hash: 1)], lifetime: .seconds(60), now: start))
         // The migration runs once.
         let other = directory.store()
         #expect(try await other.records(ofProviderSession: 5, now: start) == [next])
@@ -169,8 +169,8 @@ struct SQLiteMigrationTests {
         let directory = try SQLiteTestDirectory(now: SampleRecord.end)
         let store = directory.store()
         let (old, young) = (MarkKey(.usedLogin, hash: 1), MarkKey(.usedLogin, hash: 2))
-        #expect(try await store.setMark(old, lifetime: .seconds(3_600), now: start))
-        #expect(try await store.setMark(young, lifetime: .seconds(3_601), now: start))
+        #expect(try await store.setMark([old], lifetime: .seconds(3_600), now: start))
+        #expect(try await store.setMark([young], lifetime: .seconds(3_601), now: start))
         try await store.whileRunning { _ in
             try await eventually("it is deleted") { try await store.hasMark([old], now: start) == false }
             #expect(try await store.hasMark([young], now: start))

@@ -16,7 +16,7 @@ final class RecordServer: Sendable {
         var foreign: Set<SessionID> = []
         var ended: [SessionID: (reason: SessionEndReason, at: Timestamp)] = [:]
         var throttle: [ThrottleKey: (state: ThrottleState, forgetAt: Timestamp)] = [:]
-        var marks: [MarkKey: Timestamp] = [:]
+        var marks: [MarkKey: (time: Timestamp, end: Timestamp)] = [:]
         var listeners: [ObjectIdentifier: any RecordChangeDelegate] = [:]
         var readCount = 0
         var replaceCount = 0
@@ -250,21 +250,23 @@ final class InMemoryRecords: SessionRecordStore {
         }
     }
 
-    func setMark(_ key: MarkKey, lifetime: Duration, now: Timestamp) async throws(SessionStoreError) -> Bool {
+    func setMark(
+        _ key: MarkKey, to time: Timestamp, lifetime: Duration, now: Timestamp
+    ) async throws(SessionStoreError) -> Bool {
         try ask()
         let isNew = server.contents.withLock { contents in
-            if let end = contents.marks[key], now < end { return false }
-            contents.marks[key] = now + lifetime
+            if let kept = contents.marks[key], now < kept.end, kept.time >= time { return false }
+            contents.marks[key] = (time, now + lifetime)
             return true
         }
         try response()
         return isNew
     }
 
-    func hasMark(_ keys: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Bool {
+    func latestMark(_ keys: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Timestamp? {
         try ask()
         return server.contents.withLock { contents in
-            keys.contains { contents.marks[$0].map { now < $0 } ?? false }
+            keys.compactMap { contents.marks[$0] }.filter { now < $0.end }.map(\.time).max()
         }
     }
 

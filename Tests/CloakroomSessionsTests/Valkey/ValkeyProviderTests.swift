@@ -9,34 +9,26 @@ import Testing
 struct ValkeyProviderTests {
     private static let start = SessionRecord.start
 
-    private func withStore(_ body: (ValkeyRecordStore, RedisServer) async throws -> Void) async throws {
-        try await withRedis { server in
-            let replica = try await Replica.up(server)
-            try await body(replica.records, server)
-            await replica.stop()
-        }
-    }
-
     @Test("A mark expires by the server's clock")
     func marksExpire() async throws {
-        try await withStore { store, server in
+        try await withValkeyStore { store, server in
             let key = MarkKey(.usedLogin, hash: 7)
-            #expect(try await store.setMark(key, lifetime: .seconds(60), now: Self.start))
+            #expect(try await store.setMark([key], lifetime: .seconds(60), now: Self.start))
             guard case .integer(let life) = try await server.ask("PTTL", .text(store.keys.mark(key))) else {
                 Issue.record("no time to live")
                 return
             }
             #expect((50_000...60_000).contains(life))
             try await server.ask("DEL", .text(store.keys.mark(key)))
-            #expect(try await store.setMark(key, lifetime: .milliseconds(1), now: Self.start))
+            #expect(try await store.setMark([key], lifetime: .milliseconds(1), now: Self.start))
             try await eventually("it has expired") { try await store.hasMark([key], now: Self.start) == false }
-            #expect(try await store.setMark(key, lifetime: .seconds(60), now: Self.start))
+            #expect(try await store.setMark([key], lifetime: .seconds(60), now: Self.start))
         }
     }
 
     @Test("A session is in the index of its provider's session before its record exists, and names are removed")
     func providerIndex() async throws {
-        try await withStore { store, server in
+        try await withValkeyStore { store, server in
             var record = SessionRecord.sample()
             record.provider = 9
             let index = store.keys.sessions(ofProviderSession: 9)
@@ -56,7 +48,7 @@ struct ValkeyProviderTests {
 
     @Test("A replica of the release before keeps the hash of the provider's session")
     func besideReleaseBefore() async throws {
-        try await withStore { store, server in
+        try await withValkeyStore { store, server in
             var record = SessionRecord.sample()
             record.provider = 9
             _ = try await store.insert(record)
@@ -69,7 +61,7 @@ struct ValkeyProviderTests {
 
     @Test("A replacement may extend the time for which the server keeps a record, and does not shorten it")
     func replacementExtends() async throws {
-        try await withStore { store, server in
+        try await withValkeyStore { store, server in
             let record = SessionRecord.sample()
             _ = try await store.insert(record, keepUntil: Self.start + .seconds(900), now: Self.start)
             func life() async throws -> Int64 {

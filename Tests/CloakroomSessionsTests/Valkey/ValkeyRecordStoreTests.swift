@@ -9,17 +9,9 @@ import Testing
 struct ValkeyRecordStoreTests {
     private static let start = SessionRecord.start
 
-    private func withStore(_ body: (ValkeyRecordStore, RedisServer) async throws -> Void) async throws {
-        try await withRedis { server in
-            let replica = try await Replica.up(server)
-            try await body(replica.records, server)
-            await replica.stop()
-        }
-    }
-
     @Test("A record is read back unchanged, and inserted once per name")
     func insertAndRead() async throws {
-        try await withStore { store, _ in
+        try await withValkeyStore { store, _ in
             let record = SessionRecord.sample()
             #expect(try await store.read(record.id) == .none)
             let isNew = try await store.insert(record)
@@ -35,7 +27,7 @@ struct ValkeyRecordStoreTests {
 
     @Test("Extreme values are read back unchanged")
     func extremes() async throws {
-        try await withStore { store, _ in
+        try await withValkeyStore { store, _ in
             var record = SessionRecord.sample(.max, account: .max, version: .max)
             record.expiresAt = Timestamp(milliseconds: .max)
             record.createdAt = Timestamp(milliseconds: .min)
@@ -49,7 +41,7 @@ struct ValkeyRecordStoreTests {
 
     @Test("A replacement requires the previous version, and keeps the later time of use")
     func replace() async throws {
-        try await withStore { store, _ in
+        try await withValkeyStore { store, _ in
             let record = SessionRecord.sample()
             #expect(try await store.replace(.sample(version: 2), fence: nil, now: Self.start) == .notFound)
             _ = try await store.insert(record)
@@ -77,7 +69,7 @@ struct ValkeyRecordStoreTests {
 
     @Test("One lease at a time; a later one invalidates earlier ones, and writes without a lease are rejected")
     func leases() async throws {
-        try await withStore { store, _ in
+        try await withValkeyStore { store, _ in
             let record = SessionRecord.sample()
             #expect(try await store.lease(record.id, for: .seconds(30), now: Self.start) == .notFound)
             _ = try await store.insert(record)
@@ -106,7 +98,7 @@ struct ValkeyRecordStoreTests {
 
     @Test("A lease expires by the server's clock, and its holder may still save until there is another lease")
     func leaseEnds() async throws {
-        try await withStore { store, server in
+        try await withValkeyStore { store, server in
             let record = SessionRecord.sample()
             _ = try await store.insert(record)
             _ = try await store.lease(record.id, for: .milliseconds(1), now: Self.start)
@@ -121,7 +113,7 @@ struct ValkeyRecordStoreTests {
 
     @Test("An account's records are listed, and no others; a new hash of the account moves them")
     func accounts() async throws {
-        try await withStore { store, _ in
+        try await withValkeyStore { store, _ in
             for number in UInt64(1)...3 { _ = try await store.insert(.sample(number)) }
             _ = try await store.insert(.sample(4, account: 8))
             let listed = try await store.records(of: 7, now: Self.start)
@@ -136,7 +128,7 @@ struct ValkeyRecordStoreTests {
 
     @Test("Rule 24: a session is in its account's index before its record exists, and stays while others end")
     func indexFirst() async throws {
-        try await withStore { store, server in
+        try await withValkeyStore { store, server in
             // The record cannot be written: a crash between the two writes leaves a name without a record.
             let record = SessionRecord.sample()
             try await server.ask("SET", .text(store.keys.session(record.id)), "foreign")
@@ -155,7 +147,7 @@ struct ValkeyRecordStoreTests {
 
     @Test("Names in the index are removed once the server has expired their records")
     func indexIsPruned() async throws {
-        try await withStore { store, server in
+        try await withValkeyStore { store, server in
             let index = store.keys.sessions(of: 7)
             try await server.ask("ZADD", .text(index), "1000", "00000000000000ff")
             _ = try await store.insert(.sample())
@@ -167,7 +159,7 @@ struct ValkeyRecordStoreTests {
 
     @Test("The server expires a record some minutes after the last possible use")
     func forgetting() async throws {
-        try await withStore { store, server in
+        try await withValkeyStore { store, server in
             let record = SessionRecord.sample()
             _ = try await store.insert(record)
             func life() async throws -> Int64 {
@@ -184,7 +176,7 @@ struct ValkeyRecordStoreTests {
 
     @Test("The end reason of a session is kept for 300 s; an unknown one of a later release is read as revoked")
     func tombstones() async throws {
-        try await withStore { store, server in
+        try await withValkeyStore { store, server in
             _ = try await store.insert(.sample())
             let removed = try await store.remove(SessionID(1), reason: .signedOut, condition: nil, now: Self.start)
             #expect(removed == .removed(.sample()))
@@ -204,7 +196,7 @@ struct ValkeyRecordStoreTests {
 
     @Test("Foreign and damaged records are unreadable, and can be ended")
     func damage() async throws {
-        try await withStore { store, server in
+        try await withValkeyStore { store, server in
             for number in UInt64(1)...3 { _ = try await store.insert(.sample(number)) }
             let keys = (1...3).map { store.keys.session(SessionID($0)) }
             try await server.ask("SET", .text(keys[0]), "foreign")
@@ -224,7 +216,7 @@ struct ValkeyRecordStoreTests {
 
     @Test("Scripts that the server has not cached are sent with EVAL, once")
     func scriptsAreFlushed() async throws {
-        try await withStore { store, server in
+        try await withValkeyStore { store, server in
             _ = try await store.insert(.sample())
             try await server.ask("SCRIPT", "FLUSH")
             let touches = (1...1_200).map { number in
@@ -242,7 +234,7 @@ struct ValkeyRecordStoreTests {
 
     @Test("A thousand concurrent commands all get their own reply")
     func manyAtOnce() async throws {
-        try await withStore { store, _ in
+        try await withValkeyStore { store, _ in
             let ok = try await withThrowingTaskGroup(of: Bool.self) { group in
                 for number in UInt64(1)...1_000 {
                     group.addTask {
@@ -260,7 +252,7 @@ struct ValkeyRecordStoreTests {
 
     @Test("A server out of memory is a full store for sign-ins, and still ends sessions")
     func full() async throws {
-        try await withStore { store, server in
+        try await withValkeyStore { store, server in
             _ = try await store.insert(.sample())
             try await server.ask("CONFIG", "SET", "maxmemory", "1")
             await #expect(throws: SessionStoreError(.full)) { try await store.insert(.sample(2)) }
@@ -275,7 +267,7 @@ struct ValkeyRecordStoreTests {
 
     @Test("Throttle states are replaced only if the expected state is current")
     func throttle() async throws {
-        try await withStore { store, server in
+        try await withValkeyStore { store, server in
             let key = ThrottleKey(.account, hash: .max)
             let (a, b) = (
                 ThrottleState(count: 1, since: Self.start, notBefore: Self.start),

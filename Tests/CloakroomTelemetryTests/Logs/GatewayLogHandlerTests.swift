@@ -194,27 +194,41 @@ struct AuditLogTests {
             logger: Logger(label: "audit") { GatewayLogHandler(label: $0, format: .json, writer: writer) })
         for second: Int64 in [100, 105, 110] {
             audit.identityMisconfigured(
-                .notFound, call: .signIn, origin: AuditContext(), now: Timestamp(seconds: second))
+                .notFound, call: .signIn, identity: nil, origin: AuditContext(), now: Timestamp(seconds: second))
         }
         // Failed sign-ins do not suppress lines about failed refreshes.
         for second: Int64 in [111, 112] {
             audit.identityMisconfigured(
-                .invalidClient, call: .refresh, origin: AuditContext(), now: Timestamp(seconds: second))
+                .invalidClient, call: .refresh, identity: "company", origin: AuditContext(),
+                now: Timestamp(seconds: second))
         }
         audit.tokenLifetimeInvalid(upstream: "api")
+        for call: TokenClientError.Operation in [.push, .code] {
+            audit.identityMisconfigured(
+                .requestRejected, call: call, identity: nil, origin: AuditContext(), now: Timestamp(seconds: 113))
+        }
         writer.shutdown()
         let objects = try await pipe.objects()
         #expect(
             objects.map { $0["event"] as? String } == [
                 "identity_misconfigured", "identity_misconfigured", "identity_misconfigured",
-                "token_lifetime_invalid",
+                "token_lifetime_invalid", "identity_misconfigured", "identity_misconfigured",
             ])
-        #expect(objects.map { $0["level"] as? String } == ["error", "error", "error", "warning"])
+        // An identity has no method, path and rejectedStatuses.
+        for object in objects.suffix(2) {
+            let hint = try #require(object["hint"] as? String)
+            #expect(hint.contains("client.authentication"))
+            #expect(!hint.contains("rejectedStatuses"))
+        }
+        #expect(
+            objects.map { $0["level"] as? String } == ["error", "error", "error", "warning", "error", "error"])
         #expect(objects[0]["call"] as? String == "sign_in")
         #expect(objects[0]["reason"] as? String == "not_found")
         #expect((objects[0]["hint"] as? String)?.contains("path") == true)
         #expect(objects[1]["suppressed"] as? String == "1")
+        #expect(objects[0]["identity"] == nil)
         #expect(objects[2]["call"] as? String == "renew")
+        #expect(objects[2]["identity"] as? String == "company")
         #expect(objects[3]["upstream"] as? String == "api")
     }
 
@@ -225,8 +239,9 @@ struct AuditLogTests {
         let audit = AuditLog(
             logger: Logger(label: "audit") { GatewayLogHandler(label: $0, format: .json, writer: writer) })
         let origin = AuditContext(peer: "192.0.2.1", requestID: "00000000000000000000000000000abc")
-        audit.login(.success, identity: "company", reason: nil, user: 0xfeed, origin: origin)
-        audit.login(.failed, identity: "company", reason: "wrong_nonce", user: nil, origin: origin)
+        let now = Timestamp(seconds: 100)
+        audit.login(.success, identity: "company", reason: nil, user: 0xfeed, origin: origin, now: now)
+        audit.login(.failed, identity: "company", reason: "wrong_nonce", user: nil, origin: origin, now: now)
         audit.providerLogout((0..<40).map { SessionID($0) }, identity: "company", origin: origin)
         for second: Int64 in [100, 105, 110] {
             audit.providerLogoutFailed(

@@ -159,7 +159,7 @@ private enum Claims {
 
     /// The kinds of token that a payload passes as.
     static func kinds(_ payload: [UInt8]) -> (signIn: IDToken?, refresh: IDToken?, logout: LogoutToken?) {
-        guard let token = try? OpenIDWire.token(payload: payload, algorithm: .es256, type: .jwt) else {
+        guard let token = try? VerifiedToken(unverified: payload, algorithm: .es256, type: .jwt) else {
             return (nil, nil, nil)
         }
         let rules = IDTokenRules(provider)

@@ -58,6 +58,30 @@ struct AccountEventRecorderTests {
         #expect(log.all[2]["count"] == "2")
     }
 
+    @Test("Failed logins, which any client can cause, are all counted, and logged 10 times per 10 s and outcome")
+    func failedLogins() {
+        let recorder = recorder
+        for _ in 0..<100 {
+            for (outcome, reason): (AccountEvent.LoginOutcome, String) in [
+                (.expired, "no_pending_login"), (.invalid, "malformed_callback"),
+            ] {
+                recorder.accountEvent(
+                    .login(outcome, identity: "company", reason: reason, accountHash: nil, duration: .zero),
+                    from: Self.origin)
+            }
+        }
+        recorder.accountEvent(
+            .login(.failed, identity: "company", reason: "wrong_nonce", accountHash: nil, duration: .zero),
+            from: Self.origin)
+        #expect(counts(#"cloakroom_logins_total{identity="company",outcome="expired"} 100"#))
+        #expect(counts(#"cloakroom_logins_total{identity="company",outcome="invalid"} 100"#))
+        // More of the first two kinds if the test takes longer than 10 s.
+        #expect((21...100).contains(log.all.count))
+        #expect(log.all.first?["outcome"] == "expired")
+        #expect(log.all.first?["suppressed"] == "0")
+        #expect(log.all.last?["outcome"] == "failed")
+    }
+
     @Test("Exchanges are measured by the name of their upstream, and failures are logged")
     func exchanges() {
         let recorder = recorder

@@ -9,20 +9,6 @@ struct LoginRefusalTests {
     /// A sentence of the provider. It must not appear anywhere.
     private static let sentences = ["description of the provider", "sentence of the provider"]
 
-    private func running(
-        _ settings: MockProviderSettings = MockProviderSettings(),
-        change: (inout ProviderGateway.Settings) -> Void = { _ in },
-        body: (ProviderGateway, RunningMockProvider) async throws -> Void
-    ) async throws {
-        try await MockProvider.withServer(settings) { provider in
-            var settings = ProviderGateway.Settings(issuer: provider.issuer)
-            settings.overrides = ["accounts.throttle=false", "timeouts.identity=1s"]
-            change(&settings)
-            let port = try await SessionStoreFixture.freePort()
-            try await ProviderGateway.running(settings, port: port) { site in try await body(site, provider) }
-        }
-    }
-
     /// Logs a new browser in with each deviation.
     private func check(
         _ forgeries: [LoginForgery], _ site: ProviderGateway, _ provider: RunningMockProvider
@@ -65,18 +51,18 @@ struct LoginRefusalTests {
 
     @Test("Identity rule 16: each invalid claim of an ID token fails the login (everyClaimHasItsRefusal)")
     func claims() async throws {
-        try await running { try await check(LoginForgery.claims, $0, $1) }
+        try await ProviderGateway.withProvider { try await check(LoginForgery.claims, $0, $1) }
     }
 
     @Test(
         "Identity rule 12: every signature but the right one, and each malformed token, fails (noneAndHMACAreRefused)")
     func signatures() async throws {
-        try await running { try await check(LoginForgery.signatures, $0, $1) }
+        try await ProviderGateway.withProvider { try await check(LoginForgery.signatures, $0, $1) }
     }
 
     @Test("a new key is fetched at once, and a key that left the set verifies nothing")
     func rotation() async throws {
-        try await running { site, provider in
+        try await ProviderGateway.withProvider { site, provider in
             let nothing = LoginForgery("nothing", code: nil) { _ in }
             try await check([nothing], site, provider)
             try provider.rotateKeys(keepsOld: false)
@@ -84,9 +70,55 @@ struct LoginRefusalTests {
         }
     }
 
+    @Test("a link on another site replaces no session and makes none persistent, and junk cookies stop no callback")
+    func foreignLink() async throws {
+        try await ProviderGateway.withProvider {
+            $0.overrides += ["session.cookie.persistent=onRequest", "session.cookie.sameSite=Lax"]
+        } body: {
+            site, provider in
+            let browser = FormBrowser()
+            let foreign =
+                FormBrowser.navigation.filter { $0.0 != "Sec-Fetch-Site" } + [("Sec-Fetch-Site", "cross-site")]
+            let link = site.base + "/auth/login?persistent=1&returnTo=/episodes"
+            // The documents of the provider are fetched in the background.
+            _ = try await site.beginLogin(FormBrowser())
+            let login = try await browser.send("GET", link, foreign)
+            for number in 0..<100 {
+                browser.setCookie("\(WebClient.cookieName)-login--\(number)", "junk", of: site.base)
+            }
+            let callback = try await browser.visit(
+                try #require(login.values(of: "Location").first), stop: site.base)
+            let created = try await browser.send("GET", callback.url, FormBrowser.navigation)
+            #expect(created.status == 303, "\(created.body)")
+            let cookie = created.values(of: "Set-Cookie").first { $0.hasPrefix(WebClient.cookieName + "=") }
+            #expect(try #require(cookie).contains("Max-Age") == false)
+            let before = try await site.session(browser)
+            let again = try await browser.send("GET", link, foreign)
+            #expect(again.values(of: "Location") == ["/episodes"])
+            #expect(again.values(of: "Set-Cookie").isEmpty)
+            #expect(try await site.session(browser).body == before.body)
+            let own = try await browser.send("GET", link, FormBrowser.navigation)
+            #expect(own.values(of: "Location").first?.hasPrefix(provider.issuer) == true)
+        }
+    }
+
+    @Test("callbacks of no login are counted, and at most 10 per 10 s are logged")
+    func unknownCallbacks() async throws {
+        try await ProviderGateway.withProvider { site, _ in
+            for _ in 0..<50 {
+                let url = site.base + "/auth/callback?code=x&state=" + String(repeating: "A", count: 43)
+                #expect(try await FormBrowser().send("GET", url, FormBrowser.navigation).status == 400)
+            }
+            let metrics = try await FormBrowser().send("GET", site.gateway.admin + "/metrics").body
+            #expect(metrics.contains(#"cloakroom_logins_total{identity="company",outcome="expired"} 50"#))
+            let lines = site.gateway.program.lines.filter { $0.contains("no_pending_login") }
+            #expect((1..<50).contains(lines.count))
+        }
+    }
+
     @Test("invalid responses of the token endpoint fail the login, and are not shown")
     func responses() async throws {
-        try await running { try await check(LoginForgery.responses, $0, $1) }
+        try await ProviderGateway.withProvider { try await check(LoginForgery.responses, $0, $1) }
     }
 
     @Test(
@@ -95,7 +127,7 @@ struct LoginRefusalTests {
             EndpointFault.closed(), .closed(takesEffect: true), .frozen(), .error("server_error", status: 500),
         ])
     func lostResponse(_ fault: EndpointFault) async throws {
-        try await running { site, provider in
+        try await ProviderGateway.withProvider { site, provider in
             let forgery = LoginForgery("lost", code: "identity_unavailable") { $0.faults[.code] = [fault] }
             try await check([forgery], site, provider)
             #expect(provider.observations.snapshot().count("POST", "/token") == 1)
@@ -104,14 +136,14 @@ struct LoginRefusalTests {
 
     @Test("Identity rules 4 and 5: a mix-up of providers, and every invalid callback, fails (mixUpIsRefused)")
     func callbacks() async throws {
-        try await running { try await check(LoginForgery.callbacks, $0, $1) }
+        try await ProviderGateway.withProvider { try await check(LoginForgery.callbacks, $0, $1) }
     }
 
     @Test("what differs between providers and is valid signs in", arguments: ProviderAlgorithm.allCases)
     func permitted(_ algorithm: ProviderAlgorithm) async throws {
         var settings = MockProviderSettings()
         settings.algorithm = algorithm
-        try await running(settings) {
+        try await ProviderGateway.withProvider(settings) {
             $0.identity = ["algorithms: [RS256, PS256, ES256, ES384, EdDSA]"]
         } body: { site, provider in
             try await check(
@@ -119,18 +151,38 @@ struct LoginRefusalTests {
         }
     }
 
+    @Test("times that the provider rounds down to seconds are valid without any tolerance for clocks")
+    func roundedTimes() async throws {
+        try await ProviderGateway.withProvider {
+            $0.identity = ["clockSkew: 0s"]
+        } body: { site, provider in
+            let logins = (0..<3).map { LoginForgery("login \($0)", code: nil) { _ in } }
+            try await check(logins, site, provider)
+        }
+    }
+
+    @Test("an error without the announced issuer is not trusted, but the log names both")
+    func errorWithoutIssuer() async throws {
+        try await ProviderGateway.withProvider { site, provider in
+            let forgery = LoginForgery("error without iss", code: "login_failed") {
+                $0.denial = "access_denied"
+                $0.callback.without = ["iss"]
+            }
+            // The log of a login that succeeds and of one that does not.
+            try await check([LoginForgery("none", code: nil) { _ in }, forgery], site, provider)
+            #expect(site.gateway.program.output.contains("issuer_missing:access_denied"))
+        }
+    }
+
     @Test("Identity rule 13: oneStrangeKeySpoilsNothing, and shortCoordinatesArePadded")
     func keySets() async throws {
         for (position, edit) in Self.keySets.enumerated() {
-            try await MockProvider.withServer { provider in
+            try await ProviderGateway.withProvider(prepare: { provider in
                 try provider.rotateKeys(keepsOld: position % 2 == 0, hasShortCoordinate: true)
                 provider.script { $0.keySet = edit }
+            }) { site, provider in
                 let change = LoginForgery("key set \(position)", code: nil) { $0.keySet = edit }
-                let port = try await SessionStoreFixture.freePort()
-                let settings = ProviderGateway.Settings(issuer: provider.issuer)
-                try await ProviderGateway.running(settings, port: port) { site in
-                    try await check([change], site, provider)
-                }
+                try await check([change], site, provider)
             }
         }
     }
@@ -155,7 +207,7 @@ struct LoginRefusalTests {
             ("login_failed", 502), ("login_refused", 403), ("login_expired", 400), ("identity_unavailable", 503),
         ])
     func pages(code: String, status: Int) async throws {
-        try await running { site, provider in
+        try await ProviderGateway.withProvider { site, provider in
             provider.script {
                 switch code {
                 case "login_failed": $0.idToken.signature = .none
@@ -192,22 +244,19 @@ struct LoginRefusalTests {
             },
         ]
         for forgery in forgeries {
-            try await MockProvider.withServer { provider in
+            try await ProviderGateway.withProvider(prepare: { provider in
                 provider.script { forgery.change(&$0) }
-                let port = try await SessionStoreFixture.freePort()
-                let settings = ProviderGateway.Settings(issuer: provider.issuer)
-                try await ProviderGateway.running(settings, port: port) { site in
-                    try await eventually("the document is fetched") {
-                        provider.observations.snapshot().total > 0
-                    }
-                    for _ in 0..<3 {
-                        let response = try await FormBrowser().send(
-                            "GET", site.base + "/auth/login", FormBrowser.navigation)
-                        #expect(response.status == 503, "\(forgery.name)")
-                        #expect(response.values(of: "Location").isEmpty)
-                    }
-                    #expect(provider.logins.isEmpty)
+            }) { site, provider in
+                try await eventually("the document is fetched") {
+                    provider.observations.snapshot().total > 0
                 }
+                for _ in 0..<3 {
+                    let response = try await FormBrowser().send(
+                        "GET", site.base + "/auth/login", FormBrowser.navigation)
+                    #expect(response.status == 503, "\(forgery.name)")
+                    #expect(response.values(of: "Location").isEmpty)
+                }
+                #expect(provider.logins.isEmpty)
             }
         }
     }
@@ -219,20 +268,17 @@ struct LoginRefusalTests {
             "[]", "{", #"{"keys":1}"#, #"{"keys":[\#(Array(repeating: key, count: 65).joined(separator: ","))]}"#,
             #"{"keys":[],"x":"\#(String(repeating: "x", count: 70_000))"}"#,
         ] {
-            try await MockProvider.withServer { provider in
+            try await ProviderGateway.withProvider(prepare: { provider in
                 provider.script { $0.faults[.keys] = [.response(200, body)] }
-                let port = try await SessionStoreFixture.freePort()
-                let settings = ProviderGateway.Settings(issuer: provider.issuer)
-                try await ProviderGateway.running(settings, port: port) { site in
-                    let browser = FormBrowser()
-                    let request = try await site.beginLogin(browser)
-                    let callback = try await browser.visit(request.url, stop: site.base)
-                    let response = try await browser.send("GET", callback.url)
-                    #expect(response.problem?.code == "identity_unavailable", "\(body.prefix(20))")
-                    // The code was not spent.
-                    #expect(provider.observations.snapshot().count("POST", "/token") == 0)
-                    #expect(browser.cookies(of: site.base)[WebClient.cookieName] == nil)
-                }
+            }) { site, provider in
+                let browser = FormBrowser()
+                let request = try await site.beginLogin(browser)
+                let callback = try await browser.visit(request.url, stop: site.base)
+                let response = try await browser.send("GET", callback.url)
+                #expect(response.problem?.code == "identity_unavailable", "\(body.prefix(20))")
+                // The code was not spent.
+                #expect(provider.observations.snapshot().count("POST", "/token") == 0)
+                #expect(browser.cookies(of: site.base)[WebClient.cookieName] == nil)
             }
         }
     }

@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 import MockAPI
 import TestSupport
 import Testing
@@ -6,27 +7,6 @@ import Testing
 /// A provider that fails after users have signed in: no session ends because of it, and no other route waits for it.
 @Suite("Providers that fail", .serialized, .timeLimit(.minutes(5)))
 struct ProviderFaultTests {
-    private func running(
-        _ settings: MockProviderSettings = MockProviderSettings(),
-        change: (inout ProviderGateway.Settings) -> Void = { _ in },
-        body: (ProviderGateway, RunningMockProvider) async throws -> Void
-    ) async throws {
-        try await MockProvider.withServer(settings) { provider in
-            var settings = ProviderGateway.Settings(issuer: provider.issuer)
-            settings.overrides = ["accounts.throttle=false", "timeouts.identity=1s"]
-            change(&settings)
-            let port = try await SessionStoreFixture.freePort()
-            try await ProviderGateway.running(settings, port: port) { site in try await body(site, provider) }
-        }
-    }
-
-    private func signedIn(_ site: ProviderGateway) async throws -> FormBrowser {
-        let browser = FormBrowser()
-        _ = try await browser.visit(try await site.beginLogin(browser).url)
-        #expect(try await site.session(browser).status == 200)
-        return browser
-    }
-
     /// The response of a route whose upstream rejects the access token once.
     private func refreshing(_ site: ProviderGateway, _ browser: FormBrowser) async throws -> TestResponse {
         site.mock.faults.failNext("GET", "/__mock/bytes", statuses: [401])
@@ -40,8 +20,8 @@ struct ProviderFaultTests {
             .response(200, "<html>"), .response(200, #"{"keys":[]}"#), .error("temporarily_unavailable", status: 503),
         ])
     func faults(_ fault: EndpointFault) async throws {
-        try await running { site, provider in
-            let browser = try await signedIn(site)
+        try await ProviderGateway.withProvider { site, provider in
+            let browser = try await site.signedIn()
             provider.script { $0.faults[.all] = [fault] }
             let rejected = try await refreshing(site, browser)
             #expect([502, 503, 504].contains(rejected.status), "\(rejected.status) \(rejected.body)")
@@ -71,7 +51,7 @@ struct ProviderFaultTests {
         try await ProviderGateway.running(configuration, port: port) { site in
             // A provider that is away stops no start.
             #expect(try await FormBrowser().send("GET", site.base + "/episodes").status == 200)
-            let browser = try await provider.whileServing { _ in try await signedIn(site) }
+            let browser = try await provider.whileServing { _ in try await site.signedIn() }
             #expect([502, 503].contains(try await refreshing(site, browser).status))
             #expect(try await site.session(browser).status == 200)
             #expect(
@@ -80,7 +60,7 @@ struct ProviderFaultTests {
                 try await eventually("the tokens are refreshed") {
                     try await refreshing(site, browser).status == 200
                 }
-                _ = try await signedIn(site)
+                _ = try await site.signedIn()
             }
         }
     }
@@ -92,13 +72,28 @@ struct ProviderFaultTests {
             ("invalid_request", 400, 502), ("server_error", 500, 502),
         ])
     func errorCodes(code: String, status: Int, expected: Int) async throws {
-        try await running { site, provider in
-            let browser = try await signedIn(site)
+        try await ProviderGateway.withProvider { site, provider in
+            let browser = try await site.signedIn()
             provider.script { $0.faults[.refresh] = [.error(code, status: status)] }
             let response = try await refreshing(site, browser)
             #expect(response.status == expected, "\(response.body)")
             #expect(!response.textWithoutTicket.contains("description of the provider"))
             #expect(try await site.session(browser).status == (expected == 401 ? 401 : 200))
+        }
+    }
+
+    @Test("a further code ends the session only if endsOn lists it; the log names the key", arguments: [true, false])
+    func furtherCode(isListed: Bool) async throws {
+        try await ProviderGateway.withProvider {
+            if isListed { $0.identity = ["endsOn: [invalid_grant, invalid_request]"] }
+        } body: { site, provider in
+            let browser = try await site.signedIn()
+            provider.script { $0.faults[.refresh] = [.error("invalid_request", status: 400)] }
+            #expect(try await refreshing(site, browser).status == (isListed ? 401 : 502))
+            #expect(try await site.session(browser).status == (isListed ? 401 : 200))
+            let lines = site.gateway.program.lines.filter { $0.contains(#""event":"identity_misconfigured""#) }
+            #expect(lines.count == (isListed ? 0 : 1))
+            #expect(lines.allSatisfy { $0.contains(#""identity":"company""#) && $0.contains("endsOn") })
         }
     }
 
@@ -115,8 +110,8 @@ struct ProviderFaultTests {
             TokenForgery(signature: .otherKey), TokenForgery(signature: .publicKeyAsSecret),
         ])
     func refreshes(_ forgery: TokenForgery) async throws {
-        try await running { site, provider in
-            let browser = try await signedIn(site)
+        try await ProviderGateway.withProvider { site, provider in
+            let browser = try await site.signedIn()
             let before = site.received("Authorization")
             provider.script {
                 $0.idToken = forgery
@@ -131,10 +126,30 @@ struct ProviderFaultTests {
         }
     }
 
+    @Test("a reload while the provider is frozen: logins and sign-outs go on, with the documents of before")
+    func reload() async throws {
+        try await ProviderGateway.withProvider { site, provider in
+            let browser = try await site.signedIn()
+            provider.script { $0.faults[.discovery] = [.frozen()] }
+            site.gateway.program.send(SIGHUP)
+            _ = try await site.gateway.program.waits(for: "the reload") { program in
+                program.output.contains("config_reload") ? true : nil
+            }
+            let other = FormBrowser()
+            let login = try await other.send("GET", site.base + "/auth/login", FormBrowser.navigation)
+            #expect(login.status == 303, "\(login.body)")
+            let response = try await browser.send("DELETE", site.base + "/auth")
+            #expect(response.status == 200)
+            let redirect = try await browser.send("GET", site.base + "/auth/logout", FormBrowser.navigation)
+            #expect(redirect.values(of: "Location").first?.hasPrefix(provider.issuer + "/end_session?") == true)
+            #expect(provider.observations.snapshot().count("POST", "/revoke") == 1)
+        }
+    }
+
     @Test("claims follow a refresh")
     func claims() async throws {
-        try await running { site, provider in
-            let browser = try await signedIn(site)
+        try await ProviderGateway.withProvider { site, provider in
+            let browser = try await site.signedIn()
             provider.script { $0.claims["groups"] = #"["admins"]"# }
             #expect(try await refreshing(site, browser).status == 200)
             #expect(try await site.user(browser).groups == ["admins"])
@@ -144,10 +159,10 @@ struct ProviderFaultTests {
 
     @Test("keys that rotate all the time sign no user out")
     func rotation() async throws {
-        try await running { site, provider in
+        try await ProviderGateway.withProvider { site, provider in
             var browsers: [FormBrowser] = []
-            for _ in 0..<4 { browsers.append(try await signedIn(site)) }
-            // An unknown key is a reason to fetch the keys once in 30 s, so most of these ID tokens cannot be verified.
+            for _ in 0..<4 { browsers.append(try await site.signedIn()) }
+            // An unknown key is a reason to fetch the keys once a second, so some of these ID tokens cannot be verified.
             for browser in browsers {
                 try provider.rotateKeys(keepsOld: true)
                 #expect(try await refreshing(site, browser).status == 200)
@@ -165,10 +180,10 @@ struct ProviderFaultTests {
 
     @Test("oneExchangeForAThousandRequests: requests that need a token for an audience wait for one exchange")
     func exchanges() async throws {
-        try await running {
+        try await ProviderGateway.withProvider {
             $0.identity = ["exchange: { billing: { audience: https://billing.example.com } }"]
         } body: { site, provider in
-            let browser = try await signedIn(site)
+            let browser = try await site.signedIn()
             provider.script { $0.faults[.exchange] = [.slow(seconds: 0.2, count: 1)] }
             let statuses = try await withThrowingTaskGroup(of: Int.self) { group in
                 for _ in 0..<100 {
@@ -183,6 +198,35 @@ struct ProviderFaultTests {
             #expect(exchanges.count == 1)
             #expect(exchanges.first?.parameters["audience"] == "https://billing.example.com")
             #expect(Set(site.received("Authorization", path: "/__mock/echo")).count == 1)
+        }
+    }
+
+    @Test("An exchanged token that its upstream rejects is exchanged again, but not for each request")
+    func rejectedExchanges() async throws {
+        try await ProviderGateway.withProvider {
+            $0.identity = ["exchange: { billing: { audience: https://billing.example.com } }"]
+        } body: { site, provider in
+            // Without refresh tokens only another exchange can help.
+            provider.script { $0.tokenResponse.without = ["refresh_token"] }
+            let browser = try await site.signedIn()
+            let (path, url, clock) = ("/__mock/echo", site.base + "/__mock/echo", ContinuousClock())
+            let first = try await browser.send("POST", url, body: "x").status
+            #expect(first == 200)
+            site.mock.faults.failNext("POST", path, statuses: [401])
+            let start = clock.now
+            let second = try await browser.send("POST", url, body: "x").status
+            #expect(second == 200)
+            #expect(Set(site.received("Authorization", path: path)).count == 2)
+            // From now on the upstream rejects every token. The client gets its responses.
+            site.mock.faults.failNext("POST", path, statuses: Array(repeating: 401, count: 100))
+            for _ in 0..<20 {
+                let status = try await browser.send("POST", url, body: "x").status
+                #expect(status == 401)
+            }
+            let exchanges = provider.tokenRequests.count { $0.parameters["subject_token"] != nil }
+            #expect(exchanges <= 2 + Int((clock.now - start) / .seconds(5)))
+            let session = try await site.session(browser).status
+            #expect(session == 200)
         }
     }
 }

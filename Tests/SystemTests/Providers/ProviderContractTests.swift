@@ -212,12 +212,19 @@ struct ProviderContractTests {
             let response = try await stage.browser.send("DELETE", stage.site.base + "/auth")
             #expect(response.status == 200)
             let next = try response.json(as: Continuation.self).next
-            #expect(next.hasPrefix(stage.provider.issuer + "/end_session?"))
-            let query = FormBrowser.query(of: next)
+            #expect(next == stage.site.base + "/auth/logout")
+            // A page's script sees no token; a navigation is redirected to a URL with one.
+            #expect(!response.textWithoutTicket.contains("eyJ"))
+            let redirect = try await stage.browser.send("GET", next, FormBrowser.navigation)
+            #expect(redirect.status == 303)
+            let url = try #require(redirect.values(of: "Location").first)
+            #expect(url.hasPrefix(stage.provider.issuer + "/end_session?"))
+            let query = FormBrowser.query(of: url)
             #expect(query["client_id"] == "cloakroom" && query["id_token_hint"]?.hasPrefix("eyJ") == true)
             #expect(query["post_logout_redirect_uri"] == stage.site.base + "/")
             #expect(try await stage.site.session(stage.browser).status == 401)
-            let page = try await stage.browser.visit(next, stop: stage.site.base)
+            #expect(stage.browser.cookies(of: stage.site.base).isEmpty)
+            let page = try await stage.browser.visit(url, stop: stage.site.base)
             switch kind {
             case .idpyoidc: #expect(page.url.hasPrefix(stage.site.base + "/"))
             // It asks the user first.

@@ -1,6 +1,7 @@
 import Foundation
 import MockAPI
 import TestSupport
+import Testing
 
 /// A gateway process whose users sign in at an OpenID Provider. Its upstream is the mock API.
 struct ProviderGateway {
@@ -16,6 +17,8 @@ struct ProviderGateway {
         var contextClass = "urn:example:mfa"
         /// Further identities, as lines below `identities`.
         var others: [String] = []
+        /// The address of a WebSocket server, which gets the route `/chat`; `nil` for no such route.
+        var chat: String?
         /// Overrides of the configuration, as `key=value`.
         var overrides: [String] = []
 
@@ -40,6 +43,7 @@ struct ProviderGateway {
               billing:
                 targets: ["\(upstream)"]
                 apiToken: { value: demo-api-token }
+            \(chat.map { "  chat: { targets: [\"\($0)\"] }" } ?? "")
             session:
               cookie: { secure: false }
             routes:
@@ -51,8 +55,12 @@ struct ProviderGateway {
                   inject: [apiToken, bearer], require: { acr: ["\(contextClass)"] } }
               - { name: billing, methods: [POST], path: /__mock/echo, upstream: billing, requiresAuthorization: true,
                   inject: [apiToken\(exchanges ? ", bearer" : "")] }
+            \(chat == nil ? "" : Self.chatRoute)
             """
         }
+
+        private static let chatRoute =
+            "  - { name: chat, methods: [GET], path: /chat, upstream: chat, requiresAuthorization: true, websocket: true }"
 
         private var exchanges: Bool { identity.contains { $0.hasPrefix("exchange:") } }
     }
@@ -78,6 +86,26 @@ struct ProviderGateway {
         }
     }
 
+    /// Serves with a scripted provider while `body` runs. Sign-ins are not throttled, and the provider has one second for
+    /// a response.
+    /// - Parameters:
+    ///   - change: Changes the configuration of the gateway.
+    ///   - prepare: Changes the provider before the gateway starts.
+    static func withProvider(
+        _ settings: MockProviderSettings = MockProviderSettings(), change: (inout Settings) -> Void = { _ in },
+        prepare: (RunningMockProvider) throws -> Void = { _ in },
+        body: (ProviderGateway, RunningMockProvider) async throws -> Void
+    ) async throws {
+        try await MockProvider.withServer(settings) { provider in
+            try prepare(provider)
+            var settings = Settings(issuer: provider.issuer)
+            settings.overrides = ["accounts.throttle=false", "timeouts.identity=1s"]
+            change(&settings)
+            let port = try await SessionStoreFixture.freePort()
+            try await running(settings, port: port) { site in try await body(site, provider) }
+        }
+    }
+
     /// Begins a login. The gateway fetches the documents of the provider in the background; until then, logins are 503.
     /// - Parameter query: Parameters of the login, such as `returnTo=/episodes`.
     /// - Returns: The authorization request, which was not sent.
@@ -91,6 +119,14 @@ struct ProviderGateway {
             }
             return FormBrowser.Page(url: location, response: nil)
         }
+    }
+
+    /// A browser with a session.
+    func signedIn() async throws -> FormBrowser {
+        let browser = FormBrowser()
+        _ = try await browser.visit(try await beginLogin(browser).url)
+        #expect(try await session(browser).status == 200)
+        return browser
     }
 
     /// Requests the session document as a page's script does.

@@ -290,6 +290,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
 
     var usesTLS: Bool { client.isTLS }
     func configurationReplaced() { exchange?.configurationReplaced() }
+    func sessionsChanged(now: UInt64) { exchange?.sessionsChanged(now: now) }
 
     func drain() {
         state.drain()

@@ -107,6 +107,8 @@ extension HTTP2DownstreamHandler {
 
     func configurationReplaced() { forEachStream { $0.configurationReplaced() } }
 
+    func sessionsChanged(now: UInt64) { forEachStream { $0.sessionsChanged(now: now) } }
+
     func drain() {
         forEachStream { $0.drain() }
         // A client that has sent a GOAWAY itself needs no first one.

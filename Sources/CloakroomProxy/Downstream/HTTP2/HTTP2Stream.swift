@@ -294,6 +294,7 @@ final class HTTP2Stream {
     }
 
     func configurationReplaced() { exchange?.configurationReplaced() }
+    func sessionsChanged(now: UInt64) { exchange?.sessionsChanged(now: now) }
 
     func drain() { exchange?.drain() }
 }

@@ -15,7 +15,7 @@ struct UpstreamGRPCTests {
     private func setup(_ port: Int, _ adjust: @escaping @Sendable (inout GatewayConfiguration) -> Void = { _ in })
         -> GatewaySetup
     {
-        GatewaySetup().http2().http2Upstream(port).configurationAdded { configuration in
+        GatewaySetup().http2().http2Upstream(port).configuration { configuration in
             for index in configuration.routes.indices { configuration.routes[index].grpc = true }
             adjust(&configuration)
         }

@@ -233,7 +233,7 @@ struct UpstreamHTTP2FailureTests {
         options.sendsSettings = false
         try await FrameServer.run(options, script: { _, _ in }) { port, server in
             let setup = GatewaySetup().http2Upstream(port)
-                .configurationAdded { $0.timeouts.connect = .milliseconds(500) }
+                .configuration { $0.timeouts.connect = .milliseconds(500) }
             try await setup.run { gateway in
                 #expect(try await gateway.client().exchange(Ask.get()).status == 504)
                 #expect(server.requests.isEmpty)

@@ -49,7 +49,7 @@ struct UpstreamHTTP2FlowTests {
             }
         }
         try await FrameServer.run(script: script) { port, server in
-            try await GatewaySetup().http2Upstream(port).configurationAdded { $0.limits.body = 10_000_000 }.run {
+            try await GatewaySetup().http2Upstream(port).configuration { $0.limits.body = 10_000_000 }.run {
                 gateway in
                 let client = try await gateway.client()
                 client.send("POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: \(size)\r\n\r\n")

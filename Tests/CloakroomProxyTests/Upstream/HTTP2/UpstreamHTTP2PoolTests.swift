@@ -327,7 +327,7 @@ struct UpstreamHTTP2PoolTests {
             try await FrameServer.run(script: script) { other, _ in
                 let setup = GatewaySetup().http2().http2Upstream(port).targets(
                     .http("127.0.0.1", port), .http("127.0.0.1", other)
-                ).configurationAdded {
+                ).configuration {
                     $0.routes[0].grpc = true
                     $0.upstreams[0].balance.policy = .roundRobin
                 }
@@ -372,7 +372,7 @@ struct UpstreamHTTP2PoolTests {
                 .headers(id, HTTP2Fields([(":status", "200"), ("grpc-status", "0")])))
         }
         try await FrameServer.run(script: script) { port, server in
-            let setup = GatewaySetup().http2().http2Upstream(port).configurationAdded { $0.routes[0].grpc = true }
+            let setup = GatewaySetup().http2().http2Upstream(port).configuration { $0.routes[0].grpc = true }
             try await setup.run { gateway in
                 let client = try await gateway.http2()
                 client.send(

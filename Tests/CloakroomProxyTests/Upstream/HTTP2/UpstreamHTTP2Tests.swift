@@ -183,7 +183,7 @@ struct UpstreamHTTP2Tests {
         let files = UpstreamTLSConfiguration(caFile: directory.authorityFile)
         try await ScriptedUpstream.run([[.request, .send(accept)]], tls: tls) { port, upstream in
             let setup = GatewaySetup().http2Upstream(port, .http2).targets(.https("localhost", port), tls: files)
-            try await setup.configurationAdded { $0.routes[0].allowsWebSocket = true }.run { gateway in
+            try await setup.configuration { $0.routes[0].allowsWebSocket = true }.run { gateway in
                 let client = try await gateway.client()
                 client.send(
                     Ask.get(
@@ -210,17 +210,6 @@ struct UpstreamHTTP2Tests {
                 #expect(head["authorization"] == ["Bearer \(Canary.accessToken)"])
                 #expect(head.filter { $0.name == "cookie" }.map(\.value) == ["other=1"])
             }
-        }
-    }
-}
-
-extension GatewaySetup {
-    /// Changes the configuration after all other changes.
-    func configurationAdded(_ change: @escaping @Sendable (inout GatewayConfiguration) -> Void) -> GatewaySetup {
-        let before = adjust
-        return configuration { configuration in
-            before(&configuration)
-            change(&configuration)
         }
     }
 }

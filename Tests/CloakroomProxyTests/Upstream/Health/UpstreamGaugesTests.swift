@@ -89,11 +89,11 @@ struct UpstreamGaugesTests {
     @Test("Beyond 256 addresses in the process there are no series, which is logged once per upstream")
     func manyAddresses() async throws {
         let names = FakeNames(try (1...200).map { try address($0) })
-        let config = try GatewaySetup().with(\.resolver, names.resolver).configuration {
+        let config = try GatewaySetup().with(\.resolver, names.resolver).targets(.http("api.test", 80)).configuration {
             var other = $0.upstreams[0]
             other.name = "other"
             $0.upstreams.append(other)
-        }.targets(.http("api.test", 80)).makeConfig()
+        }.makeConfig()
         let log = RecordedLog()
         var reporter = UpstreamReporter(log.logger)
         var gauges = UpstreamGauges()

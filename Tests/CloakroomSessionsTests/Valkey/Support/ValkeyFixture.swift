@@ -28,6 +28,15 @@ struct ValkeyFixture: RecordStoreFixture {
     }
 }
 
+/// Runs a test with a connected store and its server.
+func withValkeyStore(_ body: (ValkeyRecordStore, RedisServer) async throws -> Void) async throws {
+    try await withRedis { server in
+        let replica = try await Replica.up(server)
+        try await body(replica.records, server)
+        await replica.stop()
+    }
+}
+
 /// A store that is connected already. Running it delivers change notifications.
 struct RunningRecords: SessionRecordStore {
     let replica: Replica
@@ -91,12 +100,14 @@ struct RunningRecords: SessionRecordStore {
         try await records.records(ofProviderSession: hash, now: now)
     }
 
-    func setMark(_ key: MarkKey, lifetime: Duration, now: Timestamp) async throws(SessionStoreError) -> Bool {
-        try await records.setMark(key, lifetime: lifetime, now: now)
+    func setMark(
+        _ key: MarkKey, to time: Timestamp, lifetime: Duration, now: Timestamp
+    ) async throws(SessionStoreError) -> Bool {
+        try await records.setMark(key, to: time, lifetime: lifetime, now: now)
     }
 
-    func hasMark(_ keys: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Bool {
-        try await records.hasMark(keys, now: now)
+    func latestMark(_ keys: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Timestamp? {
+        try await records.latestMark(keys, now: now)
     }
 
     func throttleStates(_ keys: [ThrottleKey], now: Timestamp) async throws(SessionStoreError) -> [ThrottleState?] {

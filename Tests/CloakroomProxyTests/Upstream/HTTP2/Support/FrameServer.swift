@@ -242,11 +242,9 @@ extension GatewaySetup {
         _ port: Int, _ version: UpstreamProtocol = .h2c,
         _ adjust: @escaping @Sendable (inout UpstreamConfiguration) -> Void = { _ in }
     ) -> GatewaySetup {
-        let before = self.adjust
-        return with(\.upstreamPort, port).configuration { configuration in
-            configuration.upstreams[0].protocolVersion = version
-            adjust(&configuration.upstreams[0])
-            before(&configuration)
+        with(\.upstreamPort, port).configuration {
+            $0.upstreams[0].protocolVersion = version
+            adjust(&$0.upstreams[0])
         }
     }
 }

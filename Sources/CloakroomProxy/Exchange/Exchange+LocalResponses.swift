@@ -1,0 +1,66 @@
+import CloakroomCore
+import CloakroomTelemetry
+import CloakroomWire
+
+/// Local responses: responses made by the gateway itself.
+extension Exchange {
+    /// Responds with a problem document.
+    func respond(
+        _ document: ProblemDocument, allow: String? = nil, moreFieldLines: [UInt8] = [], now: UInt64
+    ) {
+        telemetry.rejected(document.problem.reason)
+        if request.version == .http2, isCall {
+            return respond(LocalResponse(call: document, moreFieldLines: moreFieldLines, date: context.date))
+        }
+        respond(
+            LocalResponse(
+                document, requestID: telemetry.record.requestID, allow: allow, moreFieldLines: moreFieldLines,
+                date: context.date))
+    }
+
+    /// Responds to a request that its session, or its absence, does not permit.
+    func deny(_ denial: Denial, now: UInt64) {
+        telemetry.decided(denial.decision)
+        if let event = denial.event {
+            context.notPermitted(event, route: snapshot.config.routes[request.routeIndex].route.name)
+        }
+        switch denial.response {
+        case .problem(let document):
+            respond(document, moreFieldLines: denial.fieldLines, now: now)
+        case .redirect(let location):
+            telemetry.rejected(denial.reason)
+            let lines = Array("Location: \(location)\r\nCache-Control: no-store\r\n".utf8)
+            respond(status: 303, fieldLines: denial.fieldLines + lines, body: [], now: now)
+        }
+    }
+
+    /// Responds with the given status, field lines and body.
+    func respond(status: Int, fieldLines: [UInt8], body: [UInt8], now: UInt64) {
+        respond(
+            LocalResponse(
+                status: status, title: Problem.title(of: status), fieldLines: fieldLines, body: body,
+                date: context.date))
+    }
+
+    func respond(_ response: LocalResponse) {
+        guard let downstream else { return }
+        machine.respondedLocally()
+        telemetry.localResponse(status: response.status, bodyLength: response.body.count)
+        var response = response
+        if let lines = snapshot.config.cors.responseFieldLines(request.originMatch) { response.fieldLines += lines }
+        downstream.writeLocalResponse(response)
+        downstream.flush()
+        machine.finish()
+        finish(errorType: telemetry.record.errorType)
+        downstream.exchangeCompleted()
+    }
+
+    /// Aborts the response: the client must notice that it is incomplete.
+    func abortResponse(_ error: ExchangeErrorType) {
+        cancelUpstream()
+        let downstream = self.downstream
+        machine.finish()
+        finish(errorType: error)
+        downstream?.abort()
+    }
+}
