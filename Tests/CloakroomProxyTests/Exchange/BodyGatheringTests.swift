@@ -98,6 +98,35 @@ struct BodyGatheringTests {
         }
     }
 
+    @Test(
+        "A body that has waited for a connection is forwarded to its end, although no more input follows",
+        arguments: [70_000, 75_000, 80_000, 85_000, 110_000, 120_000])
+    func fillsUpstream(count: Int) async throws {
+        let setup = GatewaySetup(Self.serves).configuration {
+            $0.upstreams[0].pool.maxConnections = 1
+            $0.upstreams[0].pool.congestedAfter = .seconds(60)
+            $0.timeouts.bodyIdle = .seconds(2)
+        }
+        try await setup.run { gateway in
+            let upload = Ask.post(body: String(repeating: "a", count: count))
+            let client = try await gateway.client()
+            // The size of reads grows while a connection is used.
+            for _ in 0..<8 { #expect(try await client.exchange(upload).text == "ok") }
+            for _ in 0..<8 {
+                // It occupies the only connection.
+                let other = try await gateway.client()
+                other.send(Self.post + "Content-Length: 40000\r\n\r\n" + String(repeating: "b", count: 30_000))
+                try await Task.sleep(for: .milliseconds(20))
+                client.send(upload)
+                try await Task.sleep(for: .milliseconds(30))
+                other.send(String(repeating: "b", count: 10_000))
+                #expect(try await other.response().text == "ok")
+                #expect(try await client.response().text == "ok")
+            }
+            #expect(gateway.upstream.requests.allSatisfy { [count, 40_000].contains($0.body.readableBytes) })
+        }
+    }
+
     @Test("With Expect: 100-continue, without a buffer or without memory for it the head is forwarded at once")
     func atOnce() async throws {
         let cases: [(fields: String, body: String, memory: Int, buffer: Int)] = [

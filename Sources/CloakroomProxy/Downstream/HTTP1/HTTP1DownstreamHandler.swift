@@ -20,6 +20,8 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     private var state: HTTP1ConnectionState
     private var writer = HTTP1ResponseWriter()
     private var isReading = false
+    /// Whether more of the input can be consumed since the last step.
+    private var readsAgain = false
     private(set) var isPaused = false
     var registryIndex = -1
     private(set) var deadline = UInt64.max
@@ -137,14 +139,22 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
 
     private func read() {
         // Reentrancy guard: an exchange that ends at once calls this method again, and the loop below continues.
-        guard !isReading else { return }
+        guard !isReading else {
+            readsAgain = true
+            return
+        }
         isReading = true
         defer { isReading = false }
-        while step() {}
-        state.releaseInput()
-        // Requests that wait until the client reads: the connection is not quiet.
-        if state.hasInput, state.phase == .head { deadline = idleEnd }
-        exchange?.flushUpstream()
+        repeat {
+            while step() {}
+            state.releaseInput()
+            // Requests that wait until the client reads: the connection is not quiet.
+            if state.hasInput, state.phase == .head { deadline = idleEnd }
+            // The flush may make room in the connection to the upstream. No other event follows if the client has sent
+            // everything.
+            readsAgain = false
+            exchange?.flushUpstream()
+        } while readsAgain
         let isFull = state.isFull(isWritable: channel.isWritable)
         if isFull != isPaused, state.phase != .closed { setPaused(isFull) }
     }
