@@ -31,7 +31,7 @@ VARYING = [
     (re.compile(r"\b\w{3}, \d\d \w{3} \d{4} [\d:]+ GMT"), "TIME"),
     (re.compile(r"\b[0-9a-f]{12,64}\b"), "HEX"),
     (re.compile(r"(__Host-cloakroom|cloakroom)=[\w-]{43}"), r"\1=TICKET"),
-    (re.compile(r"\d+\.\d+(?:e-\d+)?"), "NUMBER"),
+    (re.compile(r"(?<![\d.])\d+\.\d+(?:e-\d+)?(?![\d.])"), "NUMBER"),
 ]
 
 
