@@ -3,7 +3,7 @@ import Foundation
 
 /// `cloakroom init`: writes a configuration for an API.
 ///
-/// Folder `Init/`: the first configuration, from options or from answers on a terminal.
+/// Folder `Init/`: the first configuration, from options or questions on a terminal.
 struct Init: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "init", abstract: "Write a small configuration for an API.",
@@ -133,7 +133,7 @@ struct Init: ParsableCommand {
         try file.write(starter)
     }
 
-    /// Adds what is optional, from the options or from answers.
+    /// Adds what is optional, from the options or from questions.
     private func complete(_ starter: inout StarterConfiguration, _ questions: StarterQuestions?) throws {
         starter.credentials =
             credentials ?? questions?.choice("Format of the credentials", among: Self.formats) ?? "basic"

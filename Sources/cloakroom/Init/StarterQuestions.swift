@@ -5,27 +5,27 @@ struct StarterQuestions {
     /// `nil` unless standard input is a terminal.
     static var onTerminal: StarterQuestions? { isatty(STDIN_FILENO) == 1 ? StarterQuestions() : nil }
 
-    /// Asks until there is an answer.
+    /// Asks until a text is typed.
     /// - Returns: `nil` at the end of the input.
     func text(_ question: String, example: String) -> String? {
-        while let answer = ask("\(question), such as \(example): ") {
-            if !answer.isEmpty { return answer }
+        while let line = ask("\(question), such as \(example): ") {
+            if !line.isEmpty { return line }
         }
         return nil
     }
 
     /// Asks once.
-    /// - Returns: `nil` if the answer is empty.
+    /// - Returns: `nil` if nothing is typed.
     func optional(_ question: String, example: String) -> String? {
-        guard let answer = ask("\(question), such as \(example) [default]: "), !answer.isEmpty else { return nil }
-        return answer
+        guard let line = ask("\(question), such as \(example) [default]: "), !line.isEmpty else { return nil }
+        return line
     }
 
-    /// Asks until the answer is one of the choices; an empty one is the first.
+    /// Asks until one of the choices is typed; an empty line is the first.
     func choice(_ question: String, among choices: [String]) -> String? {
-        while let answer = ask("\(question): \(choices.joined(separator: ", ")) [\(choices[0])]: ") {
-            if answer.isEmpty { return choices[0] }
-            if choices.contains(answer) { return answer }
+        while let line = ask("\(question): \(choices.joined(separator: ", ")) [\(choices[0])]: ") {
+            if line.isEmpty { return choices[0] }
+            if choices.contains(line) { return line }
         }
         return nil
     }
