@@ -67,7 +67,7 @@ struct DoctorStep: Encodable {
         var milliseconds: Double
     }
 
-    /// A key that the configuration names, looked for in a response.
+    /// A key of a response that the configuration names.
     struct Lookup: Encodable {
         /// The key of the configuration, such as `upstreams.api.signIn.accessToken`.
         var setting: String
