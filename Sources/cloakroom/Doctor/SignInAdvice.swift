@@ -42,7 +42,9 @@ struct SignInAdvice {
                 "the upstream requests a later attempt, with status \(status ?? 0)",
                 .init(key: section.key, advice: "try again later, or raise the limit at the API"))
         case .misconfigured(let reason):
-            step.fail("the upstream rejects the request: \(reason.hint(in: error.call == .refresh ? .refresh : .signIn))")
+            // The hints of the other calls are for providers.
+            let call: TokenClientError.Operation = error.call == .refresh ? .refresh : .signIn
+            step.fail("the upstream rejects the request: \(reason.hint(in: call))")
             addChanges(reason, section, to: &step)
         case .invalidResponse: invalidResponse(error.call, call, section, in: &step)
         }
