@@ -49,17 +49,26 @@ struct DoctorRedaction {
     /// The paths of the members of an object, in order, at most 24 and three levels deep.
     func names(in document: JSONValue) -> [String] {
         var result: [String] = []
-        collect(document, prefix: "", depth: 1, into: &result)
-        guard result.count > Self.maxNames else { return result }
-        return result.prefix(Self.maxNames) + ["and \(result.count - Self.maxNames) more"]
+        var omitted = 0
+        collect(document, prefix: "", depth: 1, into: &result, omitted: &omitted)
+        return omitted == 0 ? result : result + ["and \(omitted) more"]
     }
 
-    private func collect(_ value: JSONValue, prefix: String, depth: Int, into result: inout [String]) {
+    /// Names beyond the limit are only counted: comparing each with all secrets would take long for a large response.
+    private func collect(
+        _ value: JSONValue, prefix: String, depth: Int, into result: inout [String], omitted: inout Int
+    ) {
         guard case .object(let members) = value else { return }
         for (name, value) in members.sorted(by: { $0.key.text < $1.key.text }) {
-            let path = prefix + self.name(name.text)
-            result.append(path)
-            if depth < Self.maxDepth { collect(value, prefix: path + ".", depth: depth + 1, into: &result) }
+            var path = ""
+            if result.count < Self.maxNames {
+                path = prefix + self.name(name.text)
+                result.append(path)
+            } else {
+                omitted += 1
+            }
+            guard depth < Self.maxDepth else { continue }
+            collect(value, prefix: path + ".", depth: depth + 1, into: &result, omitted: &omitted)
         }
     }
 

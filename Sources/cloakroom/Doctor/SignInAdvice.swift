@@ -198,20 +198,18 @@ enum TokenKeys {
         "accesstoken", "token", "access", "jwt", "authtoken", "bearer", "bearertoken",
     ]
 
-    /// The paths of strings with a usual name, at most three, two levels deep.
+    /// The paths of strings with a usual name, at most three, one of each object below the top.
     static func candidates(in document: JSONValue, _ redaction: DoctorRedaction) -> [String] {
         guard case .object(let members) = document else { return [] }
         var found: [String] = []
-        for (name, value) in members.sorted(by: { $0.key.text < $1.key.text })
-        where redaction.name(name.text) == name.text {
-            if isToken(name, value) { found.append(name.text) }
+        for (name, value) in members.sorted(by: { $0.key.text < $1.key.text }) where found.count < 3 {
+            if isToken(name, value), redaction.name(name.text) == name.text { found.append(name.text) }
             guard case .object(let inner) = value else { continue }
-            for (other, value) in inner.sorted(by: { $0.key.text < $1.key.text })
-            where isToken(other, value) && redaction.name(other.text) == other.text {
-                found.append("\(name.text).\(other.text)")
-            }
+            let token = inner.sorted { $0.key.text < $1.key.text }.first { isToken($0.key, $0.value) }
+            guard let token, redaction.name(name.text) == name.text else { continue }
+            found.append("\(name.text).\(token.key.text)")
         }
-        return Array(found.prefix(3))
+        return found
     }
 
     private static func isToken(_ name: JSONMemberName, _ value: JSONValue) -> Bool {
