@@ -146,7 +146,7 @@ let package = Package(
                 "CloakroomProxy", "CloakroomSessions", "CloakroomTelemetry", "CloakroomTLS", "CloakroomWire", "MockAPI",
                 arguments, asyncHTTPClient, configuration, crypto, lifecycle, signals, log, metrics, tracing, x509,
                 asn1,
-                nioCore, nioHTTP1, nioPosix, nioSSL,
+                nioCore, nioHTTP1, nioPosix, nioSSL, nioTLS,
             ],
             swiftSettings: settings),
 

@@ -191,14 +191,19 @@ struct IdentityTransport: Sendable {
     ) async throws -> Response {
         let span = spans.startClientSpan(call, to: target, resends: attempts)
         attempts += 1
+        var recorder: IdentityCallRecorder?
         do {
             var request = try call.request(to: target)
             span?.inject(into: &request.headers)
+            recorder = IdentityCallRecorder(request)
             let response = try await sendOnce(
-                request, with: target.client(for: call).http, timeout: timeout, readsErrors: call.readsErrors)
+                request, with: target.client(for: call).http, timeout: timeout, readsErrors: call.readsErrors,
+                recorder: recorder)
             span?.end(status: response.status)
+            recorder?.end(response)
             return response
         } catch {
+            recorder?.end(error)
             // Only the time limit cancels a call.
             span?.end(failure: Task.isCancelled ? .timedOut : IdentityTransportError(error).kind)
             throw error
@@ -234,9 +239,11 @@ struct IdentityTransport: Sendable {
     }
 
     private func sendOnce(
-        _ request: HTTPClientRequest, with client: HTTPClient, timeout: Duration, readsErrors: Bool
+        _ request: HTTPClientRequest, with client: HTTPClient, timeout: Duration, readsErrors: Bool,
+        recorder: IdentityCallRecorder?
     ) async throws -> Response {
         let response = try await client.execute(request, timeout: TimeAmount(timeout))
+        recorder?.received(response)
         let status = Int(response.status.code)
         guard (200...299).contains(status) else {
             let isRead = readsErrors && (400...499).contains(status)

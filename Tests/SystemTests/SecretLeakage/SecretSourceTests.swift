@@ -53,9 +53,12 @@ struct SecretSourceTests {
 
     private func commands(_ canary: CanaryConfiguration) async throws {
         let program = try Executables.cloakroom()
+        try canary.directory.write("secret\n", to: "password")
+        let user = ["--user", "jo@example.com", "--password-file", canary.directory.path(of: "password")]
         for (command, more) in [
             ("check-config", []), ("check-config", ["--strict"]), ("check-config", ["--offline"]), ("print-config", []),
-            ("explain", ["GET", "/videos/1"]), ("routes", []),
+            ("explain", ["GET", "/videos/1"]), ("routes", []), ("doctor", user + ["--identity", "api"]),
+            ("doctor", user + ["--identity", "api", "--json"]),
             ("routes", ["--diff", canary.directory.path(of: "cloakroom.yaml")]),
             // Invalid command lines.
             ("print-config", ["--set", canary.marker("admin.token")]), ("serve", ["--log-level", "loud"]),

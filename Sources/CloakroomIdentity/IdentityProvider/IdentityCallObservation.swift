@@ -1,0 +1,110 @@
+import AsyncHTTPClient
+public import CloakroomCore
+import NIOCore
+import NIOHTTP1
+import Synchronization
+
+/// What one attempt of an identity call sent and received. Only for diagnosis by an operator: it contains the body of the
+/// response, and thereby tokens.
+///
+/// `cloakroom doctor` binds ``observer``. While it is unbound, as in a running gateway, calls record nothing.
+public struct IdentityCallObservation: Sendable, Unprintable {
+    /// A response, as far as it was read.
+    public struct Response: Sendable, Unprintable {
+        /// The status.
+        public var status: Int
+        /// The value of `Content-Type`, as sent; `nil` if absent.
+        public var contentType: String?
+        /// The value of `Content-Length`, if it is a number of bytes.
+        public var announcedLength: Int?
+        /// The body. Empty if it was not read; at most 65,536 bytes.
+        public var body: [UInt8] = []
+        /// Whether ``body`` is the whole body.
+        public var isWhole = false
+    }
+
+    /// Why there is no usable response.
+    public enum Failure: Sendable, Equatable {
+        /// Connecting failed, or the connection was lost.
+        case unreachable
+        /// The time limit passed.
+        case timedOut
+        /// The response is not valid HTTP, or too large.
+        case invalidResponse
+    }
+
+    /// Called after each attempt, in the task of the call. Must not block.
+    @TaskLocal public static var observer: (@Sendable (IdentityCallObservation) -> Void)?
+
+    /// The method.
+    public let method: String
+    /// The URL, without user and password.
+    public let url: String
+    /// The names of the header fields that the call sets.
+    public let fieldNames: [String]
+    /// The media type of the body; `nil` if there is none.
+    public let bodyType: String?
+    /// The response; `nil` if no head was received.
+    public internal(set) var response: Response?
+    /// The failure; `nil` if the response was read as the call requires.
+    public internal(set) var failure: Failure?
+    /// The time from the begin of the attempt to its end, including connecting.
+    public internal(set) var duration = Duration.zero
+}
+
+/// Collects the observation of one attempt.
+final class IdentityCallRecorder: Sendable {
+    private let observer: @Sendable (IdentityCallObservation) -> Void
+    private let startedAt = ContinuousClock.now
+    private let observation: Mutex<IdentityCallObservation>
+
+    /// - Returns: `nil` if there is no observer.
+    init?(_ request: HTTPClientRequest) {
+        guard let observer = IdentityCallObservation.observer else { return nil }
+        self.observer = observer
+        observation = Mutex(
+            IdentityCallObservation(
+                method: request.method.rawValue, url: request.url, fieldNames: request.headers.map(\.name),
+                bodyType: request.headers.first(name: "Content-Type")))
+    }
+
+    /// The head of the response was received.
+    func received(_ head: HTTPClientResponse) {
+        observation.withLock {
+            $0.response = .init(
+                status: Int(head.status.code), contentType: head.headers.first(name: "Content-Type"),
+                announcedLength: head.headers.first(name: "Content-Length").flatMap { Int($0) })
+        }
+    }
+
+    /// The attempt ended with a response.
+    func end(_ response: IdentityTransport.Response) {
+        observation.withLock {
+            $0.response?.body = response.body
+            // An error body that was not read is empty, and so is one of 204.
+            $0.response?.isWhole = response.isWhole && (!response.body.isEmpty || response.isSuccess)
+        }
+        report()
+    }
+
+    /// The attempt failed.
+    func end(_ error: any Error) {
+        let failure: IdentityCallObservation.Failure =
+            switch Task.isCancelled ? .timedOut : IdentityTransportError(error).kind {
+            case .unreachable: .unreachable
+            case .timedOut: .timedOut
+            case .invalidResponse: .invalidResponse
+            }
+        observation.withLock { $0.failure = failure }
+        report()
+    }
+
+    private func report() {
+        let duration = ContinuousClock.now - startedAt
+        observer(
+            observation.withLock { observation in
+                observation.duration = duration
+                return observation
+            })
+    }
+}

@@ -1,0 +1,93 @@
+import ArgumentParser
+import CloakroomConfig
+import CloakroomCore
+import Foundation
+
+/// `cloakroom doctor`: tries the sign-in of a configuration at the real upstreams and providers.
+///
+/// Folder `Doctor/`: the steps of the diagnosis, each with its explanation, and the redaction of what is printed.
+struct Doctor: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "doctor", abstract: "Try the sign-in of a configuration at the real upstream.",
+        discussion: """
+            Resolves and connects to each target, verifies its certificate, signs a user in, fetches the user, refreshes \
+            and revokes the tokens. Prints what was sent, what was received, and which key of the configuration to change. \
+            At OpenID Providers it checks metadata and keys. Passwords and tokens are never printed. Exits with 0 if every \
+            step passed, with 1 otherwise.
+            """)
+
+    @OptionGroup var options: ConfigOptions
+
+    @Option(name: .long, help: ArgumentHelp("The user to sign in, at an upstream with signIn.", valueName: "name"))
+    var user: String?
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "A file with the password in its first line, - for standard input. Default: a prompt without echo, or"
+                + " standard input if it is no terminal.", valueName: "file"))
+    var passwordFile: String?
+
+    @Option(name: .long, help: ArgumentHelp("Check only this identity or upstream.", valueName: "name"))
+    var identity: String?
+
+    @Flag(name: .long, help: "Print the result as JSON.")
+    var json = false
+
+    func run() async throws {
+        // Must precede reading any secret.
+        CoreDumps.disable()
+        let loaded: LoadedConfig
+        do throws(ConfigDiagnostics) {
+            loaded = try loadConfig(options.sources)
+        } catch {
+            throw try CommandFailure.exit(error.problems)
+        }
+        let configuration = loaded.configuration
+        let upstream = configuration.accounts.upstream.map { configuration.upstreams[$0] }
+            .flatMap { isChosen($0.name) ? $0 : nil }
+        let providers = configuration.providers.filter { isChosen($0.name) }
+        guard upstream != nil || !providers.isEmpty else {
+            throw ValidationError(
+                identity == nil
+                    ? "the configuration signs no users in (write upstreams.NAME.signIn, or identities)"
+                    : "--identity must be an identity, or the upstream with signIn")
+        }
+        let credentials = upstream == nil ? nil : try readCredentials(configuration)
+        var report = DoctorReport()
+        try await CommandFailure.report(loaded) {
+            if let upstream {
+                let steps = try await SignInDiagnosis(upstream: upstream, timeouts: configuration.timeouts)
+                    .run(credentials)
+                report.sections.append(.init(identity: upstream.name, kind: "upstream", steps: steps))
+            }
+            for provider in providers {
+                let steps = try await ProviderDiagnosis(
+                    identity: provider, publicURL: configuration.accounts.publicURL ?? "",
+                    timeouts: configuration.timeouts
+                ).run()
+                report.sections.append(.init(identity: provider.name, kind: "provider", steps: steps))
+            }
+        }
+        try FileHandle.standardOutput.write(contentsOf: json ? report.json() : Data(report.text.utf8))
+        if !report.passed { throw ExitCode(1) }
+    }
+
+    private func isChosen(_ name: String) -> Bool { identity == nil || identity == name }
+
+    private func readCredentials(_ configuration: GatewayConfiguration) throws -> Credentials? {
+        guard let user else { return nil }
+        let password = try PasswordInput.read(file: passwordFile)
+        do throws(CredentialsError) {
+            return try Credentials(name: user, kind: configuration.accounts.name.kind, password: password)
+        } catch {
+            switch error {
+            case .password: throw ValidationError("the password is empty, or contains control characters")
+            case .name:
+                throw ValidationError(
+                    "--user must be a name as accounts.name.kind requires: \(configuration.accounts.name.kind.rawValue)"
+                        + " (write accounts.name.kind: text for names that are no e-mail addresses)")
+            }
+        }
+    }
+}

@@ -1,0 +1,108 @@
+import CloakroomCore
+import CloakroomIdentity
+import CloakroomWire
+import Foundation
+import NIOCore
+import NIOPosix
+import Synchronization
+
+/// What can be checked of an OpenID Provider without a browser: the connection, its metadata, its keys, and the
+/// differences between the metadata and the configuration.
+struct ProviderDiagnosis {
+    let identity: IdentityConfiguration
+    let publicURL: String
+    let timeouts: TimeoutsConfiguration
+
+    private var key: String { "identities.\(identity.name)" }
+
+    /// - Throws: If a file of the identity is invalid.
+    func run() async throws -> [DoctorStep] {
+        var steps: [DoctorStep] = []
+        if let origin = EndpointURL(identity.issuer)?.origin {
+            steps = await ConnectionProbe(
+                target: UpstreamTargetConfiguration(
+                    HostAndPort(
+                        host: origin.host.trimmingCharacters(in: CharacterSet(charactersIn: "[]")), port: origin.port),
+                    scheme: origin.isSecure ? .https : .http),
+                targetKey: key + ".issuer", tls: identity.caFile.map { UpstreamTLSConfiguration(caFile: $0) },
+                tlsKey: key, limit: .nanoseconds(Int64(timeouts.connect / .nanoseconds(1)))
+            ).run()
+        }
+        guard steps.allSatisfy({ $0.outcome == .passed }) else {
+            return steps + ["metadata", "keys"].map { .skipped($0, "the provider cannot be reached") }
+        }
+        let calls = ObservedCalls()
+        let recorder = EventRecorder()
+        let provider = try OpenIDProvider(
+            identity, publicURL: publicURL, timeouts: timeouts, eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+            clock: { .now }, report: { recorder.append($0) })
+        await IdentityCallObservation.$observer.withValue({ calls.append($0) }) {
+            // The events have the reason of a failure.
+            try? await provider.prepare()
+        }
+        await provider.shutdown()
+        return steps + describe(recorder.all, calls.all)
+    }
+
+    private func describe(_ events: [ProviderEvent], _ calls: [IdentityCallObservation]) -> [DoctorStep] {
+        let redaction = DoctorRedaction([])
+        var metadata = DoctorStep("metadata", .passed)
+        var keys = DoctorStep("keys", .passed)
+        let isMetadata = { (call: IdentityCallObservation) in call.url.hasSuffix("/.well-known/openid-configuration") }
+        metadata.calls = calls.filter(isMetadata).suffix(2).map(redaction.call)
+        keys.calls = calls.filter { !isMetadata($0) }.suffix(2).map(redaction.call)
+        if let body = calls.last(where: isMetadata)?.response?.body, let document = JSONValue(document: body),
+            case .object = document
+        {
+            metadata.keys = redaction.names(in: document)
+        }
+        var hasKeys = false
+        for event in events {
+            switch event {
+            case .metadata(let findings):
+                for finding in findings { metadata.fail(finding.message, .init(key: key, advice: finding.remedy)) }
+            case .metadataUnavailable:
+                metadata.fail(
+                    "the metadata cannot be fetched with status 200",
+                    .init(key: key + ".issuer", advice: "\(identity.issuer) is configured; check its path"))
+            case .metadataRejected(let error): explain(error, in: &metadata)
+            case .keys(.replaced(let usable, let skipped)):
+                hasKeys = usable > 0
+                keys.facts = ["\(usable) usable, \(skipped) skipped"]
+            case .keys(.invalid), .keys(.failed), .rejected, .invalidLifetime: break
+            }
+        }
+        if !metadata.outcome.isPass, !hasKeys {
+            return [metadata, .skipped("keys", "there are no metadata")]
+        }
+        if !hasKeys {
+            keys.fail(
+                "the provider publishes no key for the configured algorithms, or the key set cannot be fetched",
+                .init(key: key + ".algorithms", advice: "check them, and jwks_uri in the metadata"))
+        }
+        return [metadata, keys]
+    }
+
+    private func explain(_ error: ProviderMetadata.ParseError, in step: inout DoctorStep) {
+        let issuer = DoctorStep.Change(key: key + ".issuer", advice: "\(identity.issuer) is configured")
+        switch error {
+        case .malformed: step.fail("the metadata are not a JSON object of at most 65536 bytes", issuer)
+        case .issuer:
+            step.fail("the metadata are of another issuer: write it byte for byte as the metadata do", issuer)
+        case .missing(let name): step.fail("the metadata have no \(name)", issuer)
+        case .url(let name): step.fail("\(name) in the metadata is not a valid https URL", issuer)
+        case .type(let name): step.fail("\(name) in the metadata has another type than specified", issuer)
+        }
+    }
+}
+
+/// Collects the events of a provider.
+private final class EventRecorder: Sendable {
+    private let events = Mutex<[ProviderEvent]>([])
+
+    var all: [ProviderEvent] { events.withLock { $0 } }
+
+    func append(_ event: ProviderEvent) {
+        events.withLock { if $0.count < 32 { $0.append(event) } }
+    }
+}

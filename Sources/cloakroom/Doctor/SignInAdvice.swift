@@ -1,0 +1,219 @@
+import CloakroomCore
+import CloakroomIdentity
+import Foundation
+
+/// Explains why an identity call of an upstream failed, and which keys of the configuration to change.
+struct SignInAdvice {
+    private let upstream: UpstreamConfiguration
+    private let redaction: DoctorRedaction
+
+    init(_ upstream: UpstreamConfiguration, _ redaction: DoctorRedaction) {
+        self.upstream = upstream
+        self.redaction = redaction
+    }
+
+    func explain(_ error: TokenClientError, _ call: IdentityCallObservation?, in step: inout DoctorStep) {
+        let section = Section(error.call, upstream)
+        let status = call?.response?.status
+        addCode(call, to: &step)
+        switch error.kind {
+        case .rejected where error.call == .signIn: rejectedSignIn(status, section, in: &step)
+        case .rejected:
+            step.fail(
+                "the upstream rejects the refresh token that it issued",
+                .init(
+                    key: section.key + ".credentials",
+                    advice: "\(section.format) is configured; check where the token is expected"),
+                .init(
+                    key: "upstreams.\(upstream.name).signIn.refreshToken", advice: "check that it is the refresh token")
+            )
+        case .unreachable where status != nil:
+            step.fail(
+                "the upstream failed with status \(status ?? 0)",
+                .init(key: section.key, advice: "check its log, and method, path and credentials of the call"))
+        case .unreachable:
+            step.fail("the connection was lost", .init(key: targets, advice: "check the API, and protocol of the port"))
+        case .timedOut:
+            step.fail(
+                "there was no complete response within the time limit",
+                .init(key: "timeouts.identity", advice: "raise it if the API needs longer"))
+        case .busy:
+            step.fail(
+                "the upstream requests a later attempt, with status \(status ?? 0)",
+                .init(key: section.key, advice: "try again later, or raise the limit at the API"))
+        case .misconfigured(let reason):
+            // The hints of the other calls are for providers.
+            let call: TokenClientError.Operation = error.call == .refresh ? .refresh : .signIn
+            step.fail("the upstream rejects the request: \(reason.hint(in: call))")
+            addChanges(reason, section, to: &step)
+        case .invalidResponse: invalidResponse(error.call, call, section, in: &step)
+        }
+    }
+
+    private var targets: String { "upstreams.\(upstream.name).targets" }
+
+    private var apiToken: DoctorStep.Change {
+        if let token = upstream.apiToken {
+            return .init(
+                key: "upstreams.\(upstream.name).apiToken.value", advice: "check the token in the field \(token.header)"
+            )
+        }
+        return .init(
+            key: "upstreams.\(upstream.name).apiToken.valueFile", advice: "write it if the API requires an API token")
+    }
+
+    /// The code in an error response (RFC 6749 §5.2).
+    private func addCode(_ call: IdentityCallObservation?, to step: inout DoctorStep) {
+        guard let response = call?.response, response.status >= 400,
+            case .string(let code)? = JSONValue(document: response.body)?[path: upstream.signIn?.errorCode ?? "error"]
+        else { return }
+        step.facts.append("error code \(redaction.code(code))")
+    }
+
+    private func rejectedSignIn(_ status: Int?, _ section: Section, in step: inout DoctorStep) {
+        let format = DoctorStep.Change(
+            key: section.key + ".credentials",
+            advice: "\(section.format) is configured; check which of basic, json, form and oauth the API expects")
+        switch status {
+        case 403:
+            step.fail(
+                "status 403: a wrong password, or a wrong API token. 403 is among the default rejectedStatuses of signIn, so"
+                    + " the gateway reports both as a wrong password", apiToken,
+                .init(
+                    key: section.key + ".rejectedStatuses",
+                    advice: "write [400, 401, 422], if the API never rejects a password with 403"))
+        case 401:
+            step.fail("status 401: the name or the password is wrong, or sent in another format than expected", format)
+        case 400, 422:
+            step.fail(
+                "status \(status ?? 0): the API does not accept the request as a sign-in", format,
+                .init(key: section.key + ".members", advice: "check the names of the keys, for json and form"))
+        default:
+            step.fail("the response means wrong credentials (success, rejectedStatuses)", format)
+        }
+    }
+
+    private func addChanges(_ reason: IdentityMisconfiguration, _ section: Section, to step: inout DoctorStep) {
+        switch reason {
+        case .notFound: step.changes.append(.init(key: section.key + ".path", advice: "\(section.path) is configured"))
+        case .forbidden: step.changes.append(apiToken)
+        case .invalidClient, .unauthorizedClient:
+            step.changes.append(.init(key: section.key + ".client", advice: "check id, secret and authentication"))
+        case .unsupportedGrantType, .invalidScope, .invalidRequest, .requestRejected:
+            step.changes += [
+                .init(key: section.key + ".method", advice: "\(section.method) is configured"),
+                .init(key: section.key + ".path", advice: "\(section.path) is configured"),
+                .init(key: section.key + ".credentials", advice: "\(section.format) is configured"),
+            ]
+        }
+    }
+
+    // MARK: - Invalid responses
+
+    private func invalidResponse(
+        _ operation: TokenClientError.Operation, _ call: IdentityCallObservation?, _ section: Section,
+        in step: inout DoctorStep
+    ) {
+        let path = DoctorStep.Change(key: section.key + ".path", advice: "\(section.path) is configured")
+        guard let response = call?.response else {
+            return step.fail("the response is not valid HTTP", .init(key: targets, advice: "check scheme and port"))
+        }
+        if (300...399).contains(response.status) {
+            return step.fail("the response is a redirect, which is not followed", path)
+        }
+        guard (200...299).contains(response.status) else {
+            if operation == .user, response.status == 401 {
+                return step.fail(
+                    "the upstream rejects the access token that it issued",
+                    .init(
+                        key: "upstreams.\(upstream.name).signIn.accessToken",
+                        advice: "check that it is the path of the access token, not of another one"), path)
+            }
+            return step.fail("the status has no meaning for this call", path)
+        }
+        if call?.failure != nil {
+            return step.fail("the response is larger than 65536 bytes, or incomplete", path)
+        }
+        guard let document = JSONValue(document: response.body), case .object = document else {
+            return step.fail("the response is not a JSON object with distinct keys", path)
+        }
+        guard operation != .user else {
+            return step.fail(
+                "the document is larger than 16384 bytes, or contains a token, and clients must not receive tokens",
+                path)
+        }
+        missingToken(document, section, in: &step)
+    }
+
+    private func missingToken(_ document: JSONValue, _ section: Section, in step: inout DoctorStep) {
+        guard let configuration = section.configuration else { return step.fail("the call is not configured") }
+        if configuration.credentials == .oauth, document[path: configuration.accessToken] != nil {
+            return step.fail(
+                "token_type is not Bearer, or a token is not visible ASCII of at most 16384 bytes",
+                .init(
+                    key: section.key + ".credentials", advice: "write json or form if this is no OAuth token endpoint"))
+        }
+        let candidates = TokenKeys.candidates(in: document, redaction)
+        if case .string? = document[path: configuration.accessToken] {
+            step.fail(
+                "a token, or the status or the key of success, is invalid",
+                .init(key: section.key + ".success", advice: "check statuses, member and value"),
+                .init(key: section.key + ".refreshToken", advice: "\(configuration.refreshToken) is configured"))
+        } else {
+            step.fail(
+                "the response has no access token at \(configuration.accessToken)",
+                .init(
+                    key: section.key + ".accessToken",
+                    advice: candidates.isEmpty
+                        ? "write the path of the access token, with dots into objects, such as data.token"
+                        : "write the path of the access token, perhaps \(candidates.joined(separator: " or "))"))
+        }
+    }
+}
+
+/// The section of an identity call in the configuration.
+private struct Section {
+    let key: String
+    let configuration: IdentityEndpointConfiguration?
+
+    init(_ operation: TokenClientError.Operation, _ upstream: UpstreamConfiguration) {
+        let name: String
+        switch operation {
+        case .refresh: (name, configuration) = ("refresh", upstream.refresh)
+        case .user: (name, configuration) = ("user", upstream.user)
+        case .revoke: (name, configuration) = ("revoke", upstream.revoke)
+        case .signIn, .discovery, .keys, .push, .code, .exchange: (name, configuration) = ("signIn", upstream.signIn)
+        }
+        key = "upstreams.\(upstream.name).\(name)"
+    }
+
+    var method: String { configuration?.method ?? "" }
+    var path: String { configuration?.path ?? "" }
+    var format: String { configuration?.credentials.rawValue ?? "" }
+}
+
+/// Finds keys that usually hold an access token.
+enum TokenKeys {
+    private static let usual: Set<String> = [
+        "accesstoken", "token", "access", "jwt", "authtoken", "bearer", "bearertoken",
+    ]
+
+    /// The paths of strings with a usual name, at most three, one of each object below the top.
+    static func candidates(in document: JSONValue, _ redaction: DoctorRedaction) -> [String] {
+        guard case .object(let members) = document else { return [] }
+        var found: [String] = []
+        for (name, value) in members.sorted(by: { $0.key.text < $1.key.text }) where found.count < 3 {
+            if isToken(name, value), redaction.name(name.text) == name.text { found.append(name.text) }
+            guard case .object(let inner) = value else { continue }
+            let token = inner.sorted { $0.key.text < $1.key.text }.first { isToken($0.key, $0.value) }
+            guard let token, redaction.name(name.text) == name.text else { continue }
+            found.append("\(name.text).\(token.key.text)")
+        }
+        return found
+    }
+
+    private static func isToken(_ name: JSONMemberName, _ value: JSONValue) -> Bool {
+        guard case .string = value else { return false }
+        return usual.contains(name.text.lowercased().filter { $0 != "_" && $0 != "-" })
+    }
+}

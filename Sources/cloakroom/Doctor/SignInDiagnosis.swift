@@ -1,0 +1,228 @@
+import CloakroomCore
+import CloakroomIdentity
+import CloakroomProxy
+import CloakroomTLS
+import Foundation
+import Logging
+import NIOCore
+import NIOPosix
+
+/// The identity calls of an upstream, made as a running gateway makes them: sign-in, user, refresh, revocation.
+struct SignInDiagnosis {
+    let upstream: UpstreamConfiguration
+    let timeouts: TimeoutsConfiguration
+
+    private var key: String { "upstreams.\(upstream.name)" }
+    private static let calls = ["sign-in", "user", "refresh", "revoke"]
+
+    /// - Parameter credentials: `nil` if they are missing; then only connections are checked.
+    /// - Throws: `UpstreamTLSError` if a file for TLS is invalid.
+    func run(_ credentials: Credentials?) async throws -> [DoctorStep] {
+        var steps: [DoctorStep] = []
+        var isReachable = false
+        for target in upstream.targets.prefix(8) {
+            let probe = ConnectionProbe(
+                target: target, targetKey: key + ".targets", tls: upstream.tls, tlsKey: key + ".tls",
+                limit: .nanoseconds(Int64(timeouts.connect / .nanoseconds(1))))
+            let found = await probe.run()
+            isReachable = isReachable || found.allSatisfy { $0.outcome == .passed }
+            steps += found
+        }
+        guard isReachable else { return steps + Self.skipped("no target can be reached") }
+        guard let credentials else {
+            return steps + Self.skipped("no user: write --user NAME, and --password-file FILE without a terminal")
+        }
+        let session = try SignInSession(upstream, timeouts: timeouts, credentials: credentials)
+        steps += await session.run()
+        await session.shutdown()
+        return steps
+    }
+
+    private static func skipped(_ reason: String) -> [DoctorStep] { calls.map { .skipped($0, reason) } }
+}
+
+/// One user's way through the identity calls.
+private final class SignInSession {
+    private let upstream: UpstreamConfiguration
+    private let credentials: Credentials
+    private let key: String
+    /// Without the user call, which would revoke the tokens if it failed.
+    private let signInClient: UpstreamTokenClient
+    private let client: UpstreamTokenClient
+    private var redaction: DoctorRedaction
+
+    init(_ upstream: UpstreamConfiguration, timeouts: TimeoutsConfiguration, credentials: Credentials) throws {
+        self.upstream = upstream
+        self.credentials = credentials
+        key = "upstreams.\(upstream.name)"
+        let targets = try UpstreamTargets(
+            upstream, timeouts: timeouts, logger: Logger(label: "doctor") { _ in SwiftLogNoOpLogHandler() })
+        let tls = try UpstreamTLS.configuration(upstream.tls)
+        func makeClient(_ upstream: UpstreamConfiguration) -> UpstreamTokenClient {
+            UpstreamTokenClient(
+                upstream, targets: targets, timeouts: timeouts, eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+                tls: tls)
+        }
+        var withoutUser = upstream
+        withoutUser.user = nil
+        signInClient = makeClient(withoutUser)
+        client = makeClient(upstream)
+        let clients = [upstream.signIn, upstream.refresh, upstream.revoke].compactMap { $0?.client?.secret }
+        let basic = Secret(bytes: Array(credentials.name.utf8) + [UInt8(ascii: ":")] + credentials.password.bytes)
+        redaction = DoctorRedaction(
+            [credentials.password, basic] + [upstream.apiToken?.value].compactMap { $0 } + clients)
+    }
+
+    func shutdown() async {
+        await signInClient.shutdown()
+        await client.shutdown()
+    }
+
+    func run() async -> [DoctorStep] {
+        var (step, issued) = await signIn()
+        guard var tokens = issued else {
+            return [step] + ["user", "refresh", "revoke"].map { .skipped($0, "there are no tokens") }
+        }
+        add(tokens)
+        if upstream.refresh != nil || upstream.revoke != nil, tokens.refreshToken == nil, let signIn = upstream.signIn {
+            step.fail(
+                "the response has no refresh token, and refresh or revoke is configured",
+                .init(
+                    key: key + ".signIn.refreshToken",
+                    advice: "write the path of the refresh token; \(signIn.refreshToken) is configured"))
+        }
+        var steps = [step, await user(tokens)]
+        let refresh = await refresh(&tokens)
+        steps.append(refresh)
+        steps.append(await revoke(tokens))
+        return steps
+    }
+
+    private func add(_ tokens: TokenSet) {
+        redaction.add(tokens.authorization)
+        if let token = tokens.refreshToken { redaction.add(token) }
+    }
+
+    // MARK: - Calls
+
+    private func signIn() async -> (DoctorStep, TokenSet?) {
+        guard let configuration = upstream.signIn else { return (DoctorStep("sign-in", .notConfigured), nil) }
+        let (result, calls) = await observing { [signInClient, credentials] () throws(TokenClientError) in
+            try await signInClient.signIn(credentials, traceparent: nil, now: .now).tokens
+        }
+        var step = describe("sign-in", calls)
+        addLookups(configuration, "signIn", calls.last, to: &step)
+        switch result {
+        case .success(let tokens): return (step, tokens)
+        case .failure(let error):
+            SignInAdvice(upstream, redaction).explain(error, calls.last, in: &step)
+            return (step, nil)
+        }
+    }
+
+    private func user(_ tokens: TokenSet) async -> DoctorStep {
+        guard let configuration = upstream.user else { return DoctorStep("user", .notConfigured) }
+        let (result, calls) = await observing { [client] () throws(TokenClientError) in
+            try await client.user(tokens, replacing: nil, traceparent: nil)
+        }
+        var step = describe("user", calls)
+        if case .failure(let error) = result {
+            SignInAdvice(upstream, redaction).explain(error, calls.last, in: &step)
+        } else if let body = calls.last?.response?.body, let document = JSONValue(document: body) {
+            let isFound = document[path: configuration.userID] != nil
+            step.lookups.append(
+                .init(
+                    setting: key + ".user.id", path: configuration.userID,
+                    result: isFound ? "found" : "missing: the name at sign-in identifies the account"))
+        }
+        return step
+    }
+
+    private func refresh(_ tokens: inout TokenSet) async -> DoctorStep {
+        guard let configuration = upstream.refresh else { return DoctorStep("refresh", .notConfigured) }
+        guard tokens.refreshToken != nil else { return .skipped("refresh", "there is no refresh token") }
+        let current = tokens
+        let (result, calls) = await observing { [client] () throws(TokenClientError) in
+            try await client.refresh(current, traceparent: nil, now: .now)
+        }
+        var step = describe("refresh", calls)
+        addLookups(configuration, "refresh", calls.last, to: &step)
+        switch result {
+        case .success(let refreshed):
+            add(refreshed)
+            tokens = refreshed
+        case .failure(let error): SignInAdvice(upstream, redaction).explain(error, calls.last, in: &step)
+        }
+        return step
+    }
+
+    private func revoke(_ tokens: TokenSet) async -> DoctorStep {
+        guard let configuration = upstream.revoke else { return DoctorStep("revoke", .notConfigured) }
+        guard tokens.refreshToken != nil else { return .skipped("revoke", "there is no refresh token") }
+        let (result, calls) = await observing { [client] () throws(TokenClientError) in
+            try await client.revoke(tokens, traceparent: nil)
+        }
+        var step = describe("revoke", calls)
+        if case .failure(let error) = result {
+            SignInAdvice(upstream, redaction).explain(error, calls.last, in: &step)
+        } else if calls.last?.response?.status == 401 {
+            // A running gateway accepts this status: the token may be invalid already.
+            step.fail(
+                "the upstream rejects the token that it issued, with 401",
+                .init(
+                    key: key + ".revoke.credentials",
+                    advice: "\(configuration.credentials.rawValue) is configured; check where the token is expected"))
+        }
+        return step
+    }
+
+    // MARK: - Description
+
+    private func observing<R: Sendable>(
+        _ body: @Sendable () async throws(TokenClientError) -> R
+    ) async -> (Result<R, TokenClientError>, [IdentityCallObservation]) {
+        let calls = ObservedCalls()
+        let result = await IdentityCallObservation.$observer.withValue({ calls.append($0) }) {
+            () async -> Result<R, TokenClientError> in
+            do throws(TokenClientError) {
+                return .success(try await body())
+            } catch {
+                return .failure(error)
+            }
+        }
+        return (result, calls.all)
+    }
+
+    private func describe(_ name: String, _ calls: [IdentityCallObservation]) -> DoctorStep {
+        var step = DoctorStep(name, .passed)
+        if let body = calls.last?.response?.body, let document = JSONValue(document: body) {
+            if name != "user" { redaction.addTexts(of: document) }
+            if case .object = document { step.keys = redaction.names(in: document) }
+        }
+        step.calls = calls.suffix(4).map(redaction.call)
+        return step
+    }
+
+    /// Adds the keys of tokens, as far as there is a JSON object.
+    private func addLookups(
+        _ configuration: IdentityEndpointConfiguration, _ section: String, _ call: IdentityCallObservation?,
+        to step: inout DoctorStep
+    ) {
+        guard let response = call?.response, (200...299).contains(response.status),
+            let document = JSONValue(document: response.body)
+        else { return }
+        var paths = [("accessToken", configuration.accessToken), ("refreshToken", configuration.refreshToken)]
+        if let expiresIn = configuration.expiresIn { paths.append(("expiresIn", expiresIn)) }
+        for (name, path) in paths {
+            let result =
+                switch document[path: path] {
+                case nil: "missing"
+                case .string(let text) where text.isEmpty: "empty"
+                case .string: "found"
+                case .number: name == "expiresIn" ? "found" : "a number, not a string"
+                case .bool, .array, .object, .null: "not a string"
+                }
+            step.lookups.append(.init(setting: "\(key).\(section).\(name)", path: path, result: result))
+        }
+    }
+}

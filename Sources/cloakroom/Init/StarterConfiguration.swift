@@ -1,0 +1,225 @@
+import Foundation
+
+/// A small configuration for one API: what `cloakroom init` writes.
+///
+/// The text contains no secret: an API token is referenced by a file or by an environment variable.
+struct StarterConfiguration: Equatable {
+    /// A method and a path of the API.
+    struct Call: Equatable {
+        var method: String
+        var path: String
+
+        /// Parses `POST /login`; a path alone has the default method.
+        /// - Returns: `nil` if the text is neither.
+        init?(_ text: String, method: String) {
+            let words = text.split(whereSeparator: \.isWhitespace).map(String.init)
+            guard let path = words.last, path.hasPrefix("/"), words.count <= 2 else { return nil }
+            self.method = words.count == 2 ? words[0].uppercased() : method
+            self.path = path
+        }
+    }
+
+    /// The source of the API token.
+    enum APITokenSource: Equatable {
+        case file(String)
+        /// ``StarterConfiguration/apiTokenVariable``.
+        case environment
+    }
+
+    /// The environment variable that replaces the token in the file.
+    static let apiTokenVariable = "CLOAKROOM_UPSTREAMS_API_API_TOKEN_VALUE"
+
+    /// `http://host:port` or `https://host:port`.
+    var upstream: String
+    var signIn: Call
+    /// `basic`, `json`, `form` or `oauth`.
+    var credentials = "basic"
+    /// Keys of the sign-in request, for `json` and `form`; `nil` for the default.
+    var nameMember, passwordMember: String?
+    /// Paths of keys in the sign-in response; `nil` for the default of the credential format.
+    var accessToken, refreshToken: String?
+    var refresh, revoke, user: Call?
+    /// The path of the user's id in the response of `user`; `nil` for the default.
+    var userID: String?
+    /// Whether users sign in with names that are no e-mail addresses.
+    var usesTextNames = false
+    var apiToken: APITokenSource?
+    /// The field of the API token; `nil` for the default.
+    var apiTokenHeader: String?
+    /// The origin of the gateway as browsers see it; `nil` for clear text on loopback.
+    var publicURL: String?
+
+    init(upstream: String, signIn: Call) {
+        self.upstream = upstream
+        self.signIn = signIn
+    }
+
+    /// The configuration in YAML, which ends with a line break.
+    var yaml: String {
+        (header + listener + upstreamSection + accountsSection + sessionSection + routes)
+            .joined(separator: "\n") + "\n"
+    }
+
+    private var header: [String] {
+        [
+            "# Configuration of Cloakroom, written by `cloakroom init`. Next steps:",
+            "#   cloakroom check-config --config FILE          reports errors in this file",
+            "#   cloakroom doctor --config FILE --user NAME    tries sign-in, user, refresh and revoke at the API",
+            "#   cloakroom serve --config FILE                 runs the gateway",
+            "# ConfigurationReference.md describes all keys; `cloakroom print-config` shows their effective values.",
+            "",
+        ]
+    }
+
+    private var isPublic: Bool { publicURL?.lowercased().hasPrefix("https://") ?? false }
+
+    private var listener: [String] {
+        let transport =
+            isPublic
+            ? [
+                "    # Clear text, because a proxy on this machine terminates TLS. To terminate TLS here, remove this key",
+                "    # and write tls.certificateFile and tls.keyFile.",
+                "    behindTLSProxy: true",
+            ]
+            : ["    # Clear text on loopback, for a trial. In production write tls.certificateFile and tls.keyFile."]
+        return ["listeners:", "  - address: 127.0.0.1:8080"] + transport + [""]
+    }
+
+    private var upstreamSection: [String] {
+        var lines = ["upstreams:", "  api:", "    targets: [\(Self.quoted(upstream))]"]
+        lines += apiTokenLines
+        lines += ["    # The call that exchanges a name and a password for tokens."] + signInLines
+        if let refresh {
+            lines += ["    # The call that exchanges the refresh token for new tokens."]
+            lines += tokenCallLines("refresh", refresh) + responseLines
+        } else {
+            lines += [
+                "    # Without refresh, sessions end with the access token.", "    #refresh:", "      #path: /refresh",
+            ]
+        }
+        if let revoke {
+            lines +=
+                ["    # The call that revokes the tokens when a user signs out."] + tokenCallLines("revoke", revoke)
+        }
+        if let user {
+            lines += ["    # The call that returns the signed-in user."] + callLines("user", user, method: "GET")
+            if let userID { lines.append("      id: \(Self.scalar(userID))") }
+        }
+        return lines + [""]
+    }
+
+    private var apiTokenLines: [String] {
+        guard let apiToken else { return [] }
+        var lines = ["    # Sent with the identity calls, and with requests of routes that inject apiToken."]
+        switch apiToken {
+        case .file(let path):
+            lines += ["    apiToken:", "      valueFile: \(Self.scalar(path))"]
+        case .environment:
+            lines += ["    # The value is in the environment: \(Self.apiTokenVariable).", "    apiToken:"]
+        }
+        // An empty section would be no section.
+        let header = apiTokenHeader ?? "X-API-TOKEN"
+        return lines + ["      header: \(Self.scalar(header))"]
+    }
+
+    private var signInLines: [String] {
+        var lines = callLines("signIn", signIn, method: "POST")
+        lines += [
+            "      # basic: in Authorization; json or form: in the body; oauth: a token request of OAuth 2.0.",
+            "      credentials: \(Self.scalar(credentials))",
+        ]
+        if credentials == "json" || credentials == "form" {
+            lines.append("      members:")
+            lines.append("        name: \(Self.scalar(nameMember ?? "email"))")
+            lines.append("        password: \(Self.scalar(passwordMember ?? "password"))")
+        }
+        lines.append("      # The keys of the tokens in the response; a dot leads into an object: data.token.")
+        return lines + responseLines
+    }
+
+    /// The keys of the tokens, the same in the responses of sign-in and refresh.
+    private var responseLines: [String] {
+        let isOAuth = credentials == "oauth"
+        let access = accessToken ?? (isOAuth ? "access_token" : "accessToken")
+        let refresh = refreshToken ?? (isOAuth ? "refresh_token" : "refreshToken")
+        return ["      accessToken: \(Self.scalar(access))", "      refreshToken: \(Self.scalar(refresh))"]
+    }
+
+    /// A call with the refresh token.
+    private func tokenCallLines(_ name: String, _ call: Call) -> [String] {
+        let format = credentials == "basic" ? "bearer" : credentials
+        return callLines(name, call, method: "POST") + ["      credentials: \(Self.scalar(format))"]
+    }
+
+    private func callLines(_ name: String, _ call: Call, method: String) -> [String] {
+        let methodLine = call.method == method ? [] : ["      method: \(Self.scalar(call.method))"]
+        return ["    \(name):"] + methodLine + ["      path: \(Self.scalar(call.path))"]
+    }
+
+    private var accountsSection: [String] {
+        var lines: [String] = []
+        // Without identities the key has no effect, and check-config warns about it.
+        if let publicURL { lines.append("  #publicURL: \(Self.quoted(publicURL))") }
+        if usesTextNames { lines += ["  name:", "    member: username", "    kind: text"] }
+        guard !lines.isEmpty else { return [] }
+        let comment = publicURL == nil ? [] : ["  # Required with identities, for sign-in at OpenID Providers."]
+        return [usesTextNames ? "accounts:" : "#accounts:"] + comment + lines + [""]
+    }
+
+    private var sessionSection: [String] {
+        var lines = ["session:", "  # Sessions in memory end with the process. See store: sqlite and valkey."]
+        lines += ["  store: memory"]
+        if !isPublic {
+            lines += [
+                "  cookie:", "    # For clear text only. Remove it together with clear text.", "    secure: false",
+            ]
+        }
+        return lines + [""]
+    }
+
+    private var routes: [String] {
+        let inject = apiToken == nil ? "[bearer]" : "[apiToken, bearer]"
+        var lines = ["# A request that matches no route gets 404. The most specific path wins.", "routes:"]
+        if let user {
+            lines += [
+                "  - name: user", "    methods: [\(Self.scalar(user.method))]", "    path: \(Self.scalar(user.path))",
+                "    requiresAuthorization: true", "    inject: \(inject)",
+            ]
+        }
+        return lines + [
+            "  # Everything else of the API, for signed-in users only. Replace it by the routes that clients need; a route",
+            "  # with requiresAuthorization: false is public.",
+            "  - name: api", "    methods: [GET, POST, PUT, PATCH, DELETE]", "    path: /*",
+            "    requiresAuthorization: true", "    inject: \(inject)",
+        ]
+    }
+
+    // MARK: - Scalars
+
+    /// Plain words of YAML 1.1 that are no text.
+    private static let reserved: Set<String> = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"]
+
+    /// A value without quotes if every YAML parser reads it as the same text.
+    private static func scalar(_ text: String) -> String {
+        let isPlain =
+            text.wholeMatch(of: /[A-Za-z\/][A-Za-z0-9\/._-]*/) != nil && !reserved.contains(text.lowercased())
+        return isPlain ? text : quoted(text)
+    }
+
+    /// A value in double quotes.
+    private static func quoted(_ text: String) -> String {
+        var result = "\""
+        for scalar in text.unicodeScalars {
+            switch scalar {
+            case "\"": result += "\\\""
+            case "\\": result += "\\\\"
+            case "\u{20}"..."\u{7e}", "\u{a0}"...: result.unicodeScalars.append(scalar)
+            default:
+                result +=
+                    "\\u" + String(repeating: "0", count: max(0, 4 - String(scalar.value, radix: 16).count))
+                    + String(scalar.value, radix: 16)
+            }
+        }
+        return result + "\""
+    }
+}

@@ -1,0 +1,86 @@
+import ArgumentParser
+import CloakroomConfig
+import CloakroomCore
+import Foundation
+
+/// The file that `cloakroom init` writes. Nothing is written unless the configuration loads without errors.
+struct StarterFile {
+    /// `-` is standard output.
+    let path: String
+    let replaces: Bool
+
+    private var isStandardOutput: Bool { path == "-" }
+
+    /// - Throws: `ValidationError` if the file exists and must not be replaced.
+    func checkAbsence() throws {
+        guard !isStandardOutput, !replaces, FileManager.default.fileExists(atPath: path) else { return }
+        throw Self.exists(path)
+    }
+
+    /// Checks the configuration and writes it, readable by its owner only.
+    func write(_ starter: StarterConfiguration) throws {
+        let text = Data(starter.yaml.utf8)
+        // In the same folder, because relative paths in the file start there, and so that it can be renamed.
+        let folder = isStandardOutput ? FileManager.default.temporaryDirectory.path : Self.folder(of: path)
+        let draft = folder + "/.cloakroom-\(UUID().uuidString).yaml"
+        let descriptor = open(draft, O_WRONLY | O_CREAT | O_EXCL, 0o600)
+        guard descriptor >= 0 else { throw Self.failure("cannot write to \(folder)") }
+        defer { unlink(draft) }
+        let handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+        try handle.write(contentsOf: text)
+        try handle.synchronize()
+        let report = try check(draft, starter)
+        guard !isStandardOutput else { return try FileHandle.standardOutput.write(contentsOf: text) }
+        // A link fails if the file exists; a rename replaces it.
+        let isMoved = replaces ? rename(draft, path) == 0 : link(draft, path) == 0
+        guard isMoved else { throw errno == EEXIST ? Self.exists(path) : Self.failure("cannot write \(path)") }
+        try FileHandle.standardOutput.write(contentsOf: Data(report.utf8))
+    }
+
+    /// Loads the draft as the gateway would. Files with secrets need not exist yet.
+    /// - Returns: What to do next.
+    private func check(_ draft: String, _ starter: StarterConfiguration) throws -> String {
+        var environment: [String: String] = [:]
+        // Only its presence is checked.
+        if starter.apiToken == .environment { environment[StarterConfiguration.apiTokenVariable] = "unset" }
+        var sources = ConfigSources(file: draft, environment: environment)
+        sources.isOffline = true
+        let configuration: LoadedConfig
+        do throws(ConfigDiagnostics) {
+            configuration = try loadConfig(sources)
+        } catch {
+            // The lines are those of a file that is not written.
+            let lines = error.problems.map { problem in
+                "\(problem.key ?? "configuration"): \(problem.message)"
+                    + (problem.suggestion.isEmpty ? "" : " (\(problem.suggestion))")
+            }
+            throw Self.failure(lines.joined(separator: "\n"), explains: false)
+        }
+        let routes = configuration.configuration.routes.count
+        var next = ["cloakroom check-config --config \(path)"]
+        switch starter.apiToken {
+        case .file(let file): next.insert("write the API token to \(file)", at: 0)
+        case .environment: next.insert("set \(StarterConfiguration.apiTokenVariable)", at: 0)
+        case nil: break
+        }
+        next += ["cloakroom doctor --config \(path) --user NAME", "cloakroom serve --config \(path)"]
+        return "\(path): written (\(routes) \(routes == 1 ? "route" : "routes"))\nnext:\n"
+            + next.map { "  \($0)\n" }.joined()
+    }
+
+    private static func folder(of path: String) -> String {
+        guard let slash = path.lastIndex(of: "/") else { return "." }
+        return slash == path.startIndex ? "/" : String(path[..<slash])
+    }
+
+    private static func exists(_ path: String) -> ValidationError {
+        ValidationError("\(path) exists (write --force to replace it, or another --output)")
+    }
+
+    /// Prints an error, with the cause in `errno`.
+    private static func failure(_ text: String, explains: Bool = true) -> ExitCode {
+        let cause = explains ? ": \(String(cString: strerror(errno)))" : ""
+        try? FileHandle.standardError.write(contentsOf: Data("cloakroom: \(text)\(cause)\n".utf8))
+        return ExitCode(1)
+    }
+}

@@ -1,0 +1,68 @@
+import CloakroomCore
+import Testing
+
+@testable import cloakroom
+
+@Suite("The redaction of doctor")
+struct DoctorRedactionTests {
+    private let redaction = DoctorRedaction([Secret("pass-w0rd"), Secret("abc"), Secret("Bearer opaque-access")])
+
+    @Test(
+        "Ordinary names are printed",
+        arguments: ["accessToken", "refresh_token", "expires-in", "$id", "abcd", "oauth2"])
+    func ordinary(name: String) {
+        #expect(redaction.name(name) == name)
+    }
+
+    @Test(
+        "Names with a secret, an encoding of it, other characters, many digits or many bytes are not printed",
+        arguments: [
+            "pass-w0rd", "xPASS-W0RDx", "cGFzcy13MHJk", "abc", "opaque-access", "a b", "a.b", "\u{1b}[31m", "\u{e9}",
+            "",
+            "key12345", String(repeating: "k", count: 41),
+        ])
+    func redacted(name: String) {
+        #expect(redaction.name(name) == "<redacted>")
+    }
+
+    @Test("A text of a response is a secret from then on")
+    func texts() throws {
+        var redaction = redaction
+        let document = try #require(JSONValue(document: Array(#"{"a":[{"b":"issued-token"}]}"#.utf8)))
+        #expect(redaction.name("issued-token") == "issued-token")
+        redaction.addTexts(of: document)
+        #expect(redaction.name("issued-token") == "<redacted>")
+        #expect(redaction.names(in: document) == ["a"])
+    }
+
+    @Test("Names are ordered paths, at most three levels and 24 of them")
+    func bounds() throws {
+        let deep = try #require(JSONValue(document: Array(#"{"b":1,"a":{"c":{"d":{"e":1}}}}"#.utf8)))
+        #expect(redaction.names(in: deep) == ["a", "a.c", "a.c.d", "b"])
+        let letters = "abcdefghijklmnopqrstuvwxyz".map { "\"\($0)\":1" }
+        let wide = try #require(JSONValue(document: Array("{\(letters.joined(separator: ","))}".utf8)))
+        #expect(redaction.names(in: wide).count == 25)
+        #expect(redaction.names(in: wide).last == "and 2 more")
+    }
+
+    @Test("Media types without parameters, and URLs without queries")
+    func others() {
+        #expect(redaction.mediaType("application/json; charset=utf-8") == "application/json")
+        #expect(redaction.mediaType("text/pass-w0rd") == "<redacted>")
+        #expect(redaction.mediaType("text") == "<redacted>")
+        #expect(redaction.url("https://api.example.com/auth?code=1") == "https://api.example.com/auth")
+        #expect(redaction.url("https://api.example.com/\u{7f}") == "<redacted>")
+        #expect(redaction.code("invalid_grant") == "invalid_grant")
+        #expect(redaction.code("Wrong: pass-w0rd") == "<redacted>")
+    }
+}
+
+@Suite("The keys that doctor proposes")
+struct TokenKeysTests {
+    @Test("Strings with usual names, at the top or one level below")
+    func candidates() throws {
+        let document = try #require(
+            JSONValue(document: Array(#"{"data":{"token":"x","id":1},"access_token":"y","jwt":5}"#.utf8)))
+        #expect(TokenKeys.candidates(in: document, DoctorRedaction([])) == ["access_token", "data.token"])
+    }
+}

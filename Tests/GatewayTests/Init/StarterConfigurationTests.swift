@@ -1,0 +1,46 @@
+import Testing
+
+@testable import cloakroom
+
+@Suite("The configuration that init writes")
+struct StarterConfigurationTests {
+    @Test("A call is a method and a path, or a path")
+    func calls() throws {
+        let both = try #require(StarterConfiguration.Call("post  /login", method: "GET"))
+        #expect(both.method == "POST" && both.path == "/login")
+        let path = try #require(StarterConfiguration.Call("/me", method: "GET"))
+        #expect(path.method == "GET" && path.path == "/me")
+        for text in ["", "POST", "POST login", "POST /a /b", "https://api.example.com/login"] {
+            #expect(StarterConfiguration.Call(text, method: "POST") == nil, "\(text)")
+        }
+    }
+
+    @Test("Values that are no plain words in YAML are quoted, and control characters escaped")
+    func quoting() throws {
+        var starter = StarterConfiguration(
+            upstream: "https://api.example.com\"\n",
+            signIn: try #require(.init("/a b: #c".filter { $0 != " " }, method: "POST")))
+        starter.credentials = "json"
+        starter.nameMember = "yes"
+        starter.passwordMember = "pass word\\"
+        starter.accessToken = "data.token"
+        let lines = starter.yaml.split(separator: "\n").map { $0.trimmingPrefix { $0 == " " } }
+        for line in [
+            #"targets: ["https://api.example.com\"\u000a"]"#, #"path: "/ab:#c""#, #"name: "yes""#,
+            #"password: "pass word\\""#, "accessToken: data.token",
+        ] { #expect(lines.contains(line[...]), "\(line)") }
+    }
+
+    @Test("The API token is only referenced")
+    func apiToken() throws {
+        var starter = StarterConfiguration(
+            upstream: "http://127.0.0.1:9000", signIn: try #require(.init("/auth", method: "POST")))
+        #expect(!starter.yaml.contains("apiToken"))
+        starter.apiToken = .file("secrets/api-token")
+        #expect(starter.yaml.contains("valueFile: secrets/api-token\n"))
+        #expect(starter.yaml.contains("inject: [apiToken, bearer]"))
+        starter.apiToken = .environment
+        #expect(!starter.yaml.contains("value: "))
+        #expect(starter.yaml.contains(StarterConfiguration.apiTokenVariable))
+    }
+}

@@ -1,0 +1,357 @@
+import Foundation
+import MockAPI
+import TestSupport
+import Testing
+
+@testable import cloakroom
+
+/// `cloakroom doctor` as a process, at the mock API, at servers that misbehave and at a provider.
+@Suite("doctor", .serialized, .timeLimit(.minutes(4)))
+struct DoctorTests {
+    /// The part of the JSON document that the tests check.
+    private struct Report: Decodable {
+        struct Section: Decodable {
+            var identity, kind: String
+            var steps: [Step]
+        }
+        struct Step: Decodable {
+            struct Call: Decodable {
+                var method, url: String
+                var fields: [String]
+                var status: Int?
+                var contentType: String?
+                var bytes: Int?
+                var milliseconds: Double
+            }
+            struct Lookup: Decodable {
+                var setting, path, result: String
+            }
+            struct Change: Decodable {
+                var key, advice: String
+            }
+            var step, outcome: String
+            var facts: [String]
+            var calls: [Call]
+            var lookups: [Lookup]
+            var keys: [String]?
+            var problem: String?
+            var changes: [Change]
+        }
+        var passed: Bool
+        var identities: [Section]
+
+        func step(_ name: String) -> Step? {
+            identities.flatMap(\.steps).first { $0.step.hasPrefix(name) }
+        }
+    }
+
+    private struct Run {
+        let ending: ChildProgram.Ending
+        let output, errors: String
+        let report: Report
+
+        func step(_ name: String) throws -> Report.Step { try #require(report.step(name), "\(output)\(errors)") }
+    }
+
+    private static let password = "secret"
+
+    /// Runs the command with `--json` in a folder with the configuration.
+    private func doctor(
+        yaml: String, user: String = "jo@example.com", password: String = DoctorTests.password, set: [String] = [],
+        more: [String] = []
+    ) async throws -> Run {
+        let directory = try TemporaryDirectory()
+        try directory.write(yaml, to: "cloakroom.yaml")
+        try directory.write(password + "\n", to: "password")
+        let result = try await ChildProgram.run(
+            try Executables.cloakroom(),
+            ["doctor", "--config", "cloakroom.yaml", "--user", user, "--password-file", "password", "--json"]
+                + set.flatMap { ["--set", $0] } + more, directory: directory.url)
+        let report = try #require(
+            try? JSONDecoder().decode(Report.self, from: Data(result.output.utf8)), "\(result.output)\(result.errors)")
+        return Run(ending: result.ending, output: result.output, errors: result.errors, report: report)
+    }
+
+    /// A configuration for an upstream, with other identity calls.
+    private func file(_ upstream: String, replacing call: String? = nil, with other: String = "") -> String {
+        var yaml = GatewayYAML(upstream: upstream)
+        if let call { yaml.calls = yaml.calls.map { $0.hasPrefix(call + ":") ? other : $0 } }
+        return yaml.yaml
+    }
+
+    // MARK: - The mock API
+
+    @Test("What init writes passes doctor at the mock API, and every token is revoked")
+    func initThenDoctor() async throws {
+        let directory = try TemporaryDirectory()
+        let settings = MockAPISettings.withTwoUsers
+        try directory.write(settings.apiToken, to: "token")
+        try directory.write(Self.password, to: "password")
+        try await MockAPI.withServer(settings) { mock in
+            let program = try Executables.cloakroom()
+            let starter = try await ChildProgram.run(
+                program,
+                [
+                    "init", "--upstream", mock.baseURL, "--sign-in", "POST /auth", "--refresh", "/auth/refresh",
+                    "--revoke", "/auth/revoke", "--user", "GET /user", "--api-token-file", "token",
+                ], directory: directory.url)
+            #expect(starter.ending.status == 0, "\(starter.errors)")
+            let result = try await ChildProgram.run(
+                program,
+                [
+                    "doctor", "--config", "cloakroom.yaml", "--user", "jo@example.com", "--password-file", "password",
+                ], directory: directory.url)
+            #expect(result.ending == ChildProgram.Ending(status: 0), "\(result.output)\(result.errors)")
+            for line in [
+                "sign-in: ok", "user: ok", "refresh: ok", "revoke: ok",
+                "accessToken (upstreams.api.signIn.accessToken): found", "ok: every step passed",
+            ] { #expect(result.output.contains(line), "\(result.output)") }
+            let seen = mock.observations.snapshot()
+            for call in ["/auth", "/auth/refresh", "/auth/revoke"] { #expect(seen.count("POST", call) == 1, "\(call)") }
+        }
+    }
+
+    @Test("Each step has its call with header names, status, media type, size, duration and keys; no value is printed")
+    func goodPath() async throws {
+        try await MockAPI.withServer(.withTwoUsers) { mock in
+            let run = try await doctor(yaml: file(mock.baseURL))
+            #expect(run.ending.status == 0, "\(run.output)")
+            #expect(run.report.passed)
+            let signIn = try run.step("sign-in")
+            let call = try #require(signIn.calls.first)
+            #expect(call.method == "POST" && call.url == mock.baseURL + "/auth")
+            #expect(Set(call.fields).isSuperset(of: ["Host", "Accept", "X-API-TOKEN", "Authorization"]))
+            #expect(call.status == 200 && call.contentType == "application/json")
+            #expect(try #require(call.bytes) > 50)
+            #expect(call.milliseconds > 0)
+            #expect(signIn.keys == ["accessToken", "refreshToken"])
+            #expect(signIn.lookups.map(\.result) == ["found", "found"])
+            #expect(try run.step("user").keys?.contains("email") == true)
+            #expect(try run.step("user").lookups.first?.result == "found")
+            let basic = Data("jo@example.com:secret".utf8).base64EncodedString()
+            for secret in ["demo-api-token", basic, "Bearer ", "\"secret\""] {
+                #expect(!run.output.contains(secret), "\(secret)")
+            }
+        }
+    }
+
+    @Test("A wrong path of the access token: the keys in the response, and the key to change")
+    func wrongAccessToken() async throws {
+        try await MockAPI.withServer(.withTwoUsers) { mock in
+            let run = try await doctor(
+                yaml: file(mock.baseURL, replacing: "signIn", with: "signIn: { path: /auth, accessToken: data.token }"))
+            #expect(run.ending == ChildProgram.Ending(status: 1))
+            let step = try run.step("sign-in")
+            #expect(step.outcome == "failed")
+            #expect(step.lookups.first?.path == "data.token" && step.lookups.first?.result == "missing")
+            #expect(step.keys == ["accessToken", "refreshToken"])
+            let change = try #require(step.changes.first)
+            #expect(change.key == "upstreams.api.signIn.accessToken")
+            #expect(change.advice.contains("perhaps accessToken"))
+            for name in ["user", "refresh", "revoke"] { #expect(try run.step(name).outcome == "skipped") }
+        }
+    }
+
+    @Test("A wrong path of the user call; the tokens are revoked nevertheless")
+    func wrongUserPath() async throws {
+        try await MockAPI.withServer(.withTwoUsers) { mock in
+            let run = try await doctor(
+                yaml: file(mock.baseURL, replacing: "user", with: "user: { path: /nobody }"))
+            #expect(run.ending.status == 1)
+            let user = try run.step("user")
+            #expect(user.outcome == "failed")
+            #expect(user.calls.last?.status == 404)
+            #expect(user.changes.map(\.key).contains("upstreams.api.user.path"))
+            #expect(try run.step("sign-in").outcome == "passed")
+            #expect(try run.step("revoke").outcome == "passed")
+            #expect(mock.observations.snapshot().count("POST", "/auth/revoke") == 1)
+        }
+    }
+
+    @Test("A wrong API token is not reported as a wrong password alone")
+    func wrongAPIToken() async throws {
+        try await MockAPI.withServer(.withTwoUsers) { mock in
+            let run = try await doctor(
+                yaml: file(mock.baseURL), set: ["upstreams.api.apiToken.value=canary-of-another-api"])
+            #expect(run.ending.status == 1)
+            let step = try run.step("sign-in")
+            #expect(step.calls.last?.status == 403)
+            #expect(step.problem?.contains("wrong API token") == true)
+            #expect(
+                step.changes.map(\.key) == ["upstreams.api.apiToken.value", "upstreams.api.signIn.rejectedStatuses"])
+            #expect(!run.output.contains("canary"))
+        }
+    }
+
+    @Test("A wrong password")
+    func wrongPassword() async throws {
+        try await MockAPI.withServer(.withTwoUsers) { mock in
+            let run = try await doctor(yaml: file(mock.baseURL), password: "canary-password")
+            #expect(run.ending.status == 1)
+            let step = try run.step("sign-in")
+            #expect(step.calls.last?.status == 401)
+            #expect(step.problem?.contains("password is wrong") == true)
+            #expect(!(run.output + run.errors).contains("canary"))
+        }
+    }
+
+    @Test("Without a user only connections are checked, and that is not a success")
+    func noUser() async throws {
+        let directory = try TemporaryDirectory()
+        try await MockAPI.withServer(.withTwoUsers) { mock in
+            try directory.write(file(mock.baseURL), to: "cloakroom.yaml")
+            let result = try await ChildProgram.run(
+                try Executables.cloakroom(), ["doctor", "--config", "cloakroom.yaml"], directory: directory.url)
+            #expect(result.ending == ChildProgram.Ending(status: 1))
+            #expect(result.output.contains("connect to \(mock.baseURL): ok"), "\(result.output)")
+            #expect(result.output.contains("--user"))
+            #expect(mock.observations.snapshot().count("POST", "/auth") == 0)
+        }
+    }
+
+    // MARK: - Connections
+
+    @Test("A refused connection")
+    func refused() async throws {
+        let port = try await BlackholePort(.rejects).port
+        let run = try await doctor(yaml: file("http://127.0.0.1:\(port)"))
+        #expect(run.ending.status == 1)
+        let step = try run.step("connect")
+        #expect(step.outcome == "failed")
+        #expect(step.problem?.contains("connection refused") == true, "\(step)")
+        #expect(step.changes.first?.key == "upstreams.api.targets")
+        #expect(try run.step("sign-in").outcome == "skipped")
+    }
+
+    @Test("A certificate for another name: its names, its days, and the key to change; no request is sent")
+    func otherName() async throws {
+        let certificate = try DemoCertificate()
+        defer { certificate.remove() }
+        try await TLSProbe.running(
+            .current, certificateFile: certificate.certificateFile, keyFile: certificate.keyFile
+        ) { port, probe in
+            let run = try await doctor(
+                yaml: file("https://localhost:\(port)"),
+                set: [
+                    "upstreams.api.tls.caFile=\(certificate.certificateFile)",
+                    "upstreams.api.tls.serverName=api.example.com",
+                ])
+            #expect(run.ending.status == 1)
+            let step = try run.step("TLS")
+            #expect(step.problem == "the certificate is not issued for api.example.com")
+            #expect(step.changes.first?.key == "upstreams.api.tls.serverName")
+            #expect(step.changes.first?.advice.contains("localhost") == true)
+            #expect(step.facts.first?.contains("days left") == true)
+            #expect(try run.step("sign-in").outcome == "skipped")
+            #expect(probe.received == 0)
+        }
+    }
+
+    @Test("A certificate of an unknown CA, and a valid one")
+    func trust() async throws {
+        let certificate = try DemoCertificate()
+        defer { certificate.remove() }
+        try await TLSProbe.running(
+            .current, certificateFile: certificate.certificateFile, keyFile: certificate.keyFile
+        ) { port, _ in
+            let yaml = file("https://localhost:\(port)")
+            let unknown = try await doctor(yaml: yaml)
+            #expect(try unknown.step("TLS").outcome == "failed")
+            #expect(try unknown.step("TLS").changes.first?.key == "upstreams.api.tls.caFile")
+            let valid = try await doctor(
+                yaml: yaml,
+                set: ["upstreams.api.tls.caFile=\(certificate.certificateFile)", "timeouts.identity=1s"])
+            #expect(try valid.step("TLS").outcome == "passed", "\(valid.output)")
+        }
+    }
+
+    // MARK: - Hostile upstreams
+
+    @Test("A response that never ends, is too large or is no HTTP ends the step in time")
+    func hostileResponses() async throws {
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n"
+        let responses: [(what: String, act: ScriptedServer.Act, problem: String)] = [
+            ("silence", .silence, "time limit"),
+            ("a body without an end", .bytes(head + "{"), "time limit"),
+            ("too much", .bytes(head + String(repeating: "x", count: 1_000_000)), "65536 bytes"),
+        ]
+        try await ScriptedServer.run { port, upstream in
+            for (what, act, problem) in responses {
+                upstream.handle("POST /auth", Array(repeating: act, count: 4))
+                let clock = ContinuousClock.now
+                let run = try await doctor(yaml: file("http://127.0.0.1:\(port)"), set: ["timeouts.identity=1s"])
+                #expect(ContinuousClock.now - clock < .seconds(20), "\(what)")
+                #expect(run.ending.status == 1)
+                #expect(try run.step("sign-in").problem?.contains(problem) == true, "\(what): \(run.output)")
+                #expect(run.output.utf8.count < 16_384, "\(what)")
+            }
+        }
+    }
+
+    @Test("No echo of the password, the API token or a token is printed, as a name, a media type or an error code")
+    func echo() async throws {
+        let access = "canary-access-token-of-the-api"
+        let names = [
+            "canary-password", "demo-api-token", access, String(repeating: "n", count: 1_000), "a\\u001b[31mred",
+            "0123456789abcdef",
+        ]
+        let members = names.map { "\"\($0)\":{\"token\":\"\(access)\"}" }.joined(separator: ",")
+        let many = (0..<60).map { "\"k\($0 % 26)\(String(repeating: "y", count: $0 / 26))\":1" }.joined(separator: ",")
+        try await ScriptedServer.run { port, upstream in
+            for (status, extra) in [("200 OK", ""), ("401 Unauthorized", ",\"error\":\"canary-password\"")] {
+                let body = "{\(members),\(many)\(extra)}"
+                upstream.respond(
+                    to: "POST /auth",
+                    with: "HTTP/1.1 \(status)\r\nContent-Type: text/canary-password\r\nContent-Length: "
+                        + "\(body.utf8.count)\r\nConnection: close\r\n\r\n\(body)")
+                let run = try await doctor(yaml: file("http://127.0.0.1:\(port)"), password: "canary-password")
+                #expect(run.ending.status == 1)
+                for secret in ["canary", "demo-api-token", "0123456789abcdef", "nnnnn", "\u{1b}", "u001b"] {
+                    #expect(!(run.output + run.errors).contains(secret), "\(secret)")
+                }
+                #expect(run.output.contains("<redacted>"))
+                #expect(try #require(try run.step("sign-in").keys).count <= 25)
+            }
+        }
+    }
+
+    // MARK: - Providers
+
+    @Test("A provider: metadata, keys, and a wrong issuer")
+    func provider() async throws {
+        try await MockProvider.withServer { provider in
+            func yaml(_ issuer: String) -> String {
+                """
+                listeners: [{ address: "127.0.0.1:0" }]
+                identities:
+                  company:
+                    issuer: \(issuer)
+                    client: { id: cloakroom, secret: canary-client-secret }
+                accounts: { publicURL: "http://127.0.0.1:8080", login: { returnTo: /episodes } }
+                upstreams: { api: { targets: ["http://127.0.0.1:9"] } }
+                session: { cookie: { secure: false } }
+                routes:
+                  - { name: episodes, methods: [GET], path: /episodes, requiresAuthorization: false }
+
+                """
+            }
+            let good = try await doctor(yaml: yaml(provider.issuer))
+            #expect(good.ending.status == 0, "\(good.output)")
+            #expect(good.report.identities.map(\.kind) == ["provider"])
+            #expect(try good.step("metadata").calls.first?.status == 200)
+            #expect(try good.step("metadata").keys?.contains("issuer") == true)
+            let keys = try good.step("keys").facts
+            #expect(keys.first?.firstMatch(of: /^[1-9]\d* usable/) != nil, "\(good.output)")
+            let wrong = try await doctor(yaml: yaml(provider.issuer + "/tenant"))
+            #expect(wrong.ending.status == 1)
+            #expect(try wrong.step("metadata").outcome == "failed")
+            #expect(try wrong.step("metadata").changes.first?.key == "identities.company.issuer")
+            #expect(!(good.output + wrong.output).contains("canary"))
+            let unknown = try await ChildProgram.run(
+                try Executables.cloakroom(), ["doctor", "--config", "config/cloakroom.yaml", "--identity", "nothing"],
+                directory: Executables.packageDirectory)
+            #expect(unknown.ending.status != 0)
+            #expect(unknown.errors.contains("--identity"))
+        }
+    }
+}

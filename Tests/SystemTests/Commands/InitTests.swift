@@ -1,0 +1,103 @@
+import Foundation
+import TestSupport
+import Testing
+
+/// `cloakroom init`, as a process.
+@Suite("init", .serialized, .timeLimit(.minutes(3)))
+struct InitTests {
+    private func cloakroom(
+        _ arguments: String..., environment: [String: String] = [:], in directory: TemporaryDirectory
+    ) async throws -> (ending: ChildProgram.Ending, output: String, errors: String) {
+        try await ChildProgram.run(
+            try Executables.cloakroom(), arguments, directory: directory.url, environment: environment)
+    }
+
+    @Test("Two options are sufficient for a file that check-config accepts and only its owner can read")
+    func smallest() async throws {
+        let directory = try TemporaryDirectory()
+        let result = try await cloakroom(
+            "init", "--upstream", "https://api.example.com", "--sign-in", "POST /login", in: directory)
+        #expect(result.ending == ChildProgram.Ending(status: 0), "\(result.errors)")
+        #expect(result.output.contains("cloakroom.yaml: written (1 route)"))
+        let attributes = try FileManager.default.attributesOfItem(atPath: directory.path(of: "cloakroom.yaml"))
+        #expect(attributes[.posixPermissions] as? Int == 0o600)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: directory.url.path) == ["cloakroom.yaml"])
+        let check = try await cloakroom("check-config", "--strict", "--config", "cloakroom.yaml", in: directory)
+        #expect(check.ending == ChildProgram.Ending(status: 0), "\(check.output)")
+    }
+
+    @Test("All options, for each credential format", arguments: ["basic", "json", "form", "oauth"])
+    func allOptions(format: String) async throws {
+        let directory = try TemporaryDirectory()
+        try directory.write("canary-token-of-the-api\n", to: "token")
+        let result = try await cloakroom(
+            "init", "--upstream", "https://api.example.com:8443", "--sign-in", "POST /login", "--credentials", format,
+            "--name-member", "user name", "--password-member", "no", "--text-names", "--access-token", "data.token",
+            "--refresh-token", "data.refresh", "--refresh", "/refresh", "--revoke", "POST /logout", "--user-path",
+            "/me", "--user-id", "data.id", "--api-token-file", "token", "--api-token-header", "X-Key", "--public-url",
+            "https://app.example.com", "--output", "my.yaml", in: directory)
+        #expect(result.ending == ChildProgram.Ending(status: 0), "\(result.errors)")
+        let check = try await cloakroom("check-config", "--strict", "--config", "my.yaml", in: directory)
+        #expect(check.ending == ChildProgram.Ending(status: 0), "\(check.output)")
+        let values = try await cloakroom("print-config", "--config", "my.yaml", in: directory)
+        let effective: [(key: String, value: String)] = [
+            ("upstreams.api.signIn.credentials", format), ("upstreams.api.signIn.accessToken", "data.token"),
+            ("upstreams.api.refresh.refreshToken", "data.refresh"), ("upstreams.api.user.path", "/me"),
+            ("upstreams.api.user.id", "data.id"), ("upstreams.api.apiToken.header", "X-Key"),
+            ("accounts.name.kind", "text"), ("session.cookie.secure", "true"),
+        ]
+        for (key, value) in effective {
+            let line = values.output.split(separator: "\n").first { $0.hasPrefix(key + " ") }
+            #expect(line?.split(separator: " ").dropFirst().first == Substring(value), "\(key)")
+        }
+        let text = try String(contentsOfFile: directory.path(of: "my.yaml"), encoding: .utf8)
+        #expect(!text.contains("canary"))
+    }
+
+    @Test("With --api-token-environment the file refers to a variable")
+    func tokenInTheEnvironment() async throws {
+        let directory = try TemporaryDirectory()
+        let result = try await cloakroom(
+            "init", "--upstream", "http://127.0.0.1:9000", "--sign-in", "/auth", "--api-token-environment",
+            in: directory)
+        #expect(result.ending == ChildProgram.Ending(status: 0), "\(result.errors)")
+        let without = try await cloakroom("check-config", "--config", "cloakroom.yaml", in: directory)
+        #expect(without.ending.status == 1)
+        #expect(without.output.contains("upstreams.api.apiToken.value"))
+        let with = try await cloakroom(
+            "check-config", "--config", "cloakroom.yaml",
+            environment: ["CLOAKROOM_UPSTREAMS_API_API_TOKEN_VALUE": "a-token"], in: directory)
+        #expect(with.ending.status == 0, "\(with.output)")
+    }
+
+    @Test("An existing file is replaced only with --force, and stays if the new one is invalid")
+    func existingFile() async throws {
+        let directory = try TemporaryDirectory()
+        try directory.write("mine", to: "cloakroom.yaml")
+        let file = directory.path(of: "cloakroom.yaml")
+        let plain = try await cloakroom(
+            "init", "--upstream", "http://127.0.0.1:9000", "--sign-in", "/auth", in: directory)
+        #expect(plain.ending.status != 0)
+        #expect(plain.errors.contains("--force"))
+        #expect(try String(contentsOfFile: file, encoding: .utf8) == "mine")
+        let invalid = try await cloakroom(
+            "init", "--upstream", "ftp://127.0.0.1:9000", "--sign-in", "/auth", "--force", in: directory)
+        #expect(invalid.ending.status == 1)
+        #expect(invalid.errors.contains("upstreams.api.targets"), "\(invalid.errors)")
+        #expect(try String(contentsOfFile: file, encoding: .utf8) == "mine")
+        #expect(try FileManager.default.contentsOfDirectory(atPath: directory.url.path) == ["cloakroom.yaml"])
+        let forced = try await cloakroom(
+            "init", "--upstream", "http://127.0.0.1:9000", "--sign-in", "/auth", "--force", in: directory)
+        #expect(forced.ending.status == 0, "\(forced.errors)")
+        #expect(try String(contentsOfFile: file, encoding: .utf8).contains("signIn:"))
+    }
+
+    @Test("Without a terminal nothing is asked: the required options are named")
+    func missingOptions() async throws {
+        let directory = try TemporaryDirectory()
+        let result = try await cloakroom("init", "--upstream", "http://127.0.0.1:9000", in: directory)
+        #expect(result.ending.status != 0)
+        #expect(result.errors.contains("--sign-in"))
+        #expect(try FileManager.default.contentsOfDirectory(atPath: directory.url.path).isEmpty)
+    }
+}
