@@ -251,7 +251,7 @@ struct ReloadServiceTests {
         #expect(gateway.plannedResponses.count == 3)
     }
 
-    @Test("The status of a configuration from standard input has that name and the hash of its bytes, also after a reload")
+    @Test("The status of a configuration from standard input has that name and a hash, also after a reload")
     func standardInput() async throws {
         let file = try ReloadFixture()
         var sources = ConfigSources(file: nil)
