@@ -7,6 +7,9 @@ public import CloakroomCore
 public struct ConfigSources: Sendable, Unprintable {
     /// The YAML file; `nil` for none.
     public var file: String?
+    /// The YAML text, if it was read from standard input; ``file`` is then `nil`. Relative paths start at the working
+    /// directory. A reload parses the same text again.
+    public var standardInput: [UInt8]?
     /// The environment; only variables that begin with `CLOAKROOM_` or `OTEL_` are kept.
     public var environment: [String: String]
     /// Flags: dotted keys and their values; lists are separated by commas.
@@ -27,6 +30,9 @@ public struct ConfigSources: Sendable, Unprintable {
 }
 
 extension ConfigSources {
+    /// The name of the configuration in diagnostics: the file as given by the caller, or `standard input`.
+    public var name: String { file ?? (standardInput == nil ? "configuration" : "standard input") }
+
     /// Whether the value of a key, in the notation of flags, is a secret.
     public static func isSecret(key: String) -> Bool {
         let path = OverrideProvider.path(key)
@@ -81,9 +87,9 @@ public func loadConfig(_ sources: ConfigSources) throws(ConfigDiagnostics) -> Lo
     var syntax: [ConfigDiagnostic] = []
     let tree: YAMLTree
     do {
-        tree = try YAMLTree(file: sources.file) { syntax.append(ConfigDiagnostic($0, in: sources.file)) }
+        tree = try YAMLTree(sources) { syntax.append(ConfigDiagnostic($0, in: sources.name)) }
     } catch {
-        throw ConfigDiagnostics([ConfigDiagnostic(error, in: sources.file)])
+        throw ConfigDiagnostics([ConfigDiagnostic(error, in: sources.name)])
     }
     let reading = ConfigParser(sources, tree: tree)
     syntax.forEach(reading.add)
@@ -101,18 +107,21 @@ public func loadConfig(_ sources: ConfigSources) throws(ConfigDiagnostics) -> Lo
 }
 
 extension YAMLTree {
-    fileprivate init(file: String?, report: (YAMLSyntaxError) -> Void) throws(YAMLSyntaxError) {
-        guard let file else {
+    fileprivate init(_ sources: ConfigSources, report: (YAMLSyntaxError) -> Void) throws(YAMLSyntaxError) {
+        let bytes: [UInt8]
+        if let standardInput = sources.standardInput {
+            bytes = standardInput
+        } else if let file = sources.file {
+            do {
+                bytes = try ConfigRelativePath.contents(of: file)
+            } catch {
+                throw YAMLSyntaxError(position: nil, key: nil, valueError: error)
+            }
+        } else {
             self.init()
             return
         }
-        let text: String?
-        do {
-            text = String(validating: try ConfigRelativePath.contents(of: file), as: UTF8.self)
-        } catch {
-            throw YAMLSyntaxError(position: nil, key: nil, valueError: error)
-        }
-        guard let text else {
+        guard let text = String(validating: bytes, as: UTF8.self) else {
             throw YAMLSyntaxError(
                 position: nil, key: nil, valueError: ConfigValueError("the file must be in UTF-8", "save it as UTF-8"))
         }
@@ -121,9 +130,9 @@ extension YAMLTree {
 }
 
 extension ConfigDiagnostic {
-    fileprivate init(_ valueError: YAMLTree.YAMLSyntaxError, in file: String?) {
+    fileprivate init(_ valueError: YAMLTree.YAMLSyntaxError, in source: String) {
         self.init(
-            source: file ?? "configuration", position: valueError.position, key: valueError.key,
+            source: source, position: valueError.position, key: valueError.key,
             message: valueError.valueError.message, suggestion: valueError.valueError.suggestion)
     }
 }

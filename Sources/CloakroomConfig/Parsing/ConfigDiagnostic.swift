@@ -42,19 +42,34 @@ public struct ConfigDiagnostic: Sendable, Equatable {
 extension ConfigDiagnostic: CustomStringConvertible {
     /// A single line `file:line:column: key: message (suggestion)`, with `warning:` or `note:` before the key for these
     /// severities.
-    public var description: String {
+    public var description: String { line(inColor: false) }
+
+    /// The same line; in color, location and severity are red for an error, yellow for a warning, cyan for a note.
+    public func line(inColor isColored: Bool) -> String {
         var place = source
         if let line { place += ":\(line)" }
         if let column { place += ":\(column)" }
-        var text = place + ": "
+        place += ":"
         switch severity {
         case .error: break
-        case .warning: text += "warning: "
-        case .note: text += "note: "
+        case .warning: place += " warning:"
+        case .note: place += " note:"
         }
+        // SGR sequences (ECMA-48 §8.3.117): bold and a color; then the default.
+        var text = isColored ? "\u{1b}[1;\(severity.color)m\(place)\u{1b}[0m " : place + " "
         if let key { text += DiagnosticText.escaped(key) + ": " }
         text += message
         return suggestion.isEmpty ? text : text + " (\(suggestion))"
+    }
+}
+
+extension ConfigDiagnostic.Severity {
+    fileprivate var color: Int {
+        switch self {
+        case .error: 31
+        case .warning: 33
+        case .note: 36
+        }
     }
 }
 

@@ -51,7 +51,7 @@ final class ConfigParser: Unprintable {
         oldVariables = renamed.oldVariables
         warnings = renamed.warnings
         problems = renamed.problems
-        locations = ValueLocations(file: sources.file, tree: tree)
+        locations = ValueLocations(name: sources.name, tree: tree)
         directory = sources.file.map(ConfigRelativePath.directory) ?? ""
         flags = OverrideProvider(sources.overrides)
         environment = EnvironmentVariablesProvider(

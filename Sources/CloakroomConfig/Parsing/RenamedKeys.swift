@@ -86,7 +86,7 @@ struct RenamedKeys {
             let isConflict = file[newKey] != nil
             if path.count == key.old.count {
                 report(
-                    path.joined(separator: "."), key.name, isConflict, in: sources.file ?? "configuration", entry.key)
+                    path.joined(separator: "."), key.name, isConflict, in: sources.name, entry.key)
             }
             if !isConflict { tree.insert(entry, at: new) }
         }

@@ -1,14 +1,14 @@
 /// The locations of the values of a configuration; turns an error into a problem with a location.
 struct ValueLocations: Sendable {
-    /// The file as given by the caller; `nil` if there is none.
-    let file: String?
+    /// The name of the configuration; see ``ConfigSources/name``.
+    let name: String
     /// The positions of all keys and sections of the file. Values are not stored because some are secrets.
     private let keys: [[String]: FilePosition]
     /// The sources of all values that are not defaults.
     var origins: [[String]: ValueSource] = [:]
 
-    init(file: String?, tree: YAMLTree) {
-        self.file = file
+    init(name: String, tree: YAMLTree) {
+        self.name = name
         keys = tree.entries.mapValues(\.key)
     }
 
@@ -20,7 +20,7 @@ struct ValueLocations: Sendable {
         _ valueError: ConfigValueError, key path: [String], origin: ValueSource,
         severity: ConfigDiagnostic.Severity = .error
     ) -> ConfigDiagnostic {
-        var source = file ?? "configuration"
+        var source = name
         var key = path.joined(separator: ".")
         var position: FilePosition?
         switch origin {
@@ -46,7 +46,7 @@ struct ValueLocations: Sendable {
         case .flag: ValueSource.flagName
         case .environment(let name): "environment \(name)"
         case .secretFile(let path): "secret file \(DiagnosticText.escaped(path))"
-        case .file(let place): "\(file ?? ""):\(place.line):\(place.column)"
+        case .file(let place): "\(name):\(place.line):\(place.column)"
         case .defaultValue: "default"
         }
     }

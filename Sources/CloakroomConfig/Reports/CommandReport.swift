@@ -4,27 +4,49 @@ public import CloakroomCore
 ///
 /// Folder `Reports/`: the output of the commands that only read a configuration, and the reference of all keys.
 public struct CommandReport: Sendable, Equatable {
-    /// The lines, each with a line break. Contains no secret.
-    public let text: String
+    /// One line of text.
+    enum Line: Sendable, Equatable {
+        case text(String)
+        case diagnostic(ConfigDiagnostic)
+    }
+
+    private let lines: [Line]
+    /// The report as one JSON document with a line break at its end; see ``ReportDocument``. Contains no secret.
+    public let json: String
     /// 0: success; 1: the configuration has errors; 3: a path became public.
     public let exitCode: Int32
 
-    init(lines: [String], exitCode: Int32 = 0) {
-        self.text = lines.map { $0 + "\n" }.joined()
+    init(lines: [Line], document: some ReportDocument, exitCode: Int32 = 0) {
+        self.lines = lines
+        self.json = document.rendered
         self.exitCode = exitCode
     }
 
-    /// One error per line.
-    init(_ problems: ConfigDiagnostics) {
-        self.init(lines: problems.problems.map(\.description), exitCode: 1)
+    init(lines: [String], document: some ReportDocument, exitCode: Int32 = 0) {
+        self.init(lines: lines.map(Line.text), document: document, exitCode: exitCode)
     }
 
-    /// Loads a configuration and reports on it, or reports its errors.
+    /// The lines, each with a line break. Contains no secret.
+    public var text: String { text(inColor: false) }
+
+    /// The lines; in color, the severities of problems are colored for a terminal.
+    public func text(inColor isColored: Bool) -> String {
+        lines.map { line in
+            switch line {
+            case .text(let text): text + "\n"
+            case .diagnostic(let problem): problem.line(inColor: isColored) + "\n"
+            }
+        }.joined()
+    }
+
+    /// Loads a configuration and reports on it, or reports its errors, one per line.
     static func on(_ sources: ConfigSources, _ report: (LoadedConfig) -> CommandReport) -> CommandReport {
         do throws(ConfigDiagnostics) {
             return report(try loadConfig(sources))
         } catch {
-            return CommandReport(error)
+            return CommandReport(
+                lines: error.problems.map(Line.diagnostic),
+                document: CheckDocument(sources, problems: error.problems), exitCode: 1)
         }
     }
 }
@@ -45,20 +67,20 @@ extension CommandReport {
         on(sources) { config in
             let found = config.problems(sources.isOffline ? [] : trial(config.configuration))
             let problems = ConfigDiagnostics.ordered(config.warnings + config.notes + found)
-            let lines = problems.map(\.description)
-            guard problems.allSatisfy({ $0.severity != .error }) else {
-                return CommandReport(lines: lines, exitCode: 1)
-            }
-            let warnings = problems.filter { $0.severity == .warning }
+            var document = CheckDocument(sources, problems: problems)
+            document.routes = config.configuration.routes.count
+            document.upstreams = config.configuration.upstreams.count
+            let lines = problems.map(Line.diagnostic)
+            guard document.valid else { return CommandReport(lines: lines, document: document, exitCode: 1) }
             let counts = [
                 count(config.configuration.routes.count, "route"),
                 count(config.configuration.upstreams.count, "upstream"),
-                warnings.isEmpty ? nil : count(warnings.count, "warning"),
+                document.warnings == 0 ? nil : count(document.warnings, "warning"),
                 sources.isOffline ? "secrets and certificates not read" : nil,
             ].compactMap(\.self).joined(separator: ", ")
             return CommandReport(
-                lines: lines + ["\(sources.file ?? "configuration"): ok (\(counts))"],
-                exitCode: isStrict && !warnings.isEmpty ? 1 : 0)
+                lines: lines + [.text("\(sources.name): ok (\(counts))")], document: document,
+                exitCode: isStrict && document.warnings > 0 ? 1 : 0)
         }
     }
 
@@ -68,7 +90,9 @@ extension CommandReport {
             let rows = config.values.map { value in
                 [value.key, DiagnosticText.escaped(value.value), value.origin]
             }
-            return CommandReport(lines: Table.lines([["KEY", "VALUE", "ORIGIN"]] + rows))
+            return CommandReport(
+                lines: Table.lines([["KEY", "VALUE", "ORIGIN"]] + rows),
+                document: ValuesDocument(configuration: sources.name, values: config.values))
         }
     }
 
@@ -102,29 +126,17 @@ extension CommandReport {
     /// `routes`: the route table in file order, and the sign-in endpoints.
     public static func routes(_ sources: ConfigSources) -> CommandReport {
         on(sources) { config in
-            let configuration = config.configuration
+            let document = RoutesDocument(sources, config.configuration)
             var rows = [["NAME", "METHODS", "PATH", "UPSTREAM", "AUTHORIZATION", "INJECTS"]]
-            rows += configuration.routes.map { route in
+            rows += document.routes.map { route in
                 [
-                    route.name, route.methods.joined(separator: ","), route.pattern.description,
-                    configuration.upstreams[route.upstream].name, route.requiresAuthorization ? "required" : "public",
-                    Self.names(of: route.inject),
+                    route.name, route.methods.joined(separator: ","), route.path, route.upstream,
+                    route.requiresAuthorization ? "required" : "public",
+                    route.injects.isEmpty ? "-" : route.injects.joined(separator: ","),
                 ]
             }
-            if configuration.accounts.upstream != nil {
-                let prefix = configuration.accounts.prefix
-                rows.append(["(local)", "POST,GET,DELETE", prefix, "-", "-", "-"])
-                rows.append(["(local)", "GET,DELETE", prefix + "/sessions", "-", "-", "-"])
-                rows.append(["(local)", "DELETE", prefix + "/sessions/{id}", "-", "-", "-"])
-            }
-            return CommandReport(lines: Table.lines(rows))
+            rows += document.local.map { ["(local)", $0.methods.joined(separator: ","), $0.path, "-", "-", "-"] }
+            return CommandReport(lines: Table.lines(rows), document: document)
         }
-    }
-
-    private static func names(of inject: Injection) -> String {
-        var names: [String] = []
-        if inject.contains(.apiToken) { names.append("apiToken") }
-        if inject.contains(.bearer) { names.append("bearer") }
-        return names.isEmpty ? "-" : names.joined(separator: ",")
     }
 }

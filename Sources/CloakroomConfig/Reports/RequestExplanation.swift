@@ -5,8 +5,9 @@ extension CommandReport {
     /// `explain METHOD TARGET`: shows how a request would be routed, without sending it.
     public static func explain(_ sources: ConfigSources, method: String, target: String) -> CommandReport {
         on(sources) { config in
-            CommandReport(
-                lines: RequestExplanation(configuration: config.configuration, method: method, target: target).lines)
+            let explanation = RequestExplanation(
+                configuration: config.configuration, method: method, target: target)
+            return CommandReport(lines: explanation.lines, document: ExplanationDocument(sources, explanation))
         }
     }
 }
@@ -17,18 +18,27 @@ struct RequestExplanation {
     let method: String
     let target: String
 
+    /// What the gateway does with the request.
+    enum Outcome {
+        case forwarded(Route)
+        /// The gateway responds itself.
+        case local
+        case rejected(status: Int)
+    }
+
     var lines: [String] {
-        let rows = rows
+        let rows = result.rows
         let request = ["\(DiagnosticText.escaped(method)) \(DiagnosticText.escaped(target))"]
         return request + Table.lines(rows.map { ["  " + $0.0 + ":", $0.1] })
     }
 
-    private var rows: [(String, String)] {
+    /// The outcome, and the reasons and consequences as pairs of a title and a text.
+    var result: (outcome: Outcome, rows: [(String, String)]) {
         guard !method.isEmpty, method.utf8.allSatisfy(\.isTokenCharacter) else {
-            return [("response", "400: the method is not a token")]
+            return rejected(400, "the method is not a token")
         }
         guard target.utf8.count <= configuration.limits.target else {
-            return [("response", "414: the target is longer than \(ByteSize.rendered(configuration.limits.target))")]
+            return rejected(414, "the target is longer than \(ByteSize.rendered(configuration.limits.target))")
         }
         let bytes = Array(target.utf8)
         var scratch: [UInt8] = []
@@ -36,22 +46,29 @@ struct RequestExplanation {
         do throws(RequestTargetError) {
             parsed = try RequestTarget.parse(bytes.span, scratch: &scratch)
         } catch {
-            return [("response", "400: \(error.explanation)")]
+            return rejected(400, error.explanation)
         }
         guard !parsed.isAsterisk else {
-            return [("response", method == "OPTIONS" ? "local response (OPTIONS *)" : "400: * is for OPTIONS only")]
+            guard method == "OPTIONS" else { return rejected(400, "* is for OPTIONS only") }
+            return (.local, [("response", "local response (OPTIONS *)")])
         }
         var path = parsed.isPathRewritten ? scratch : Array(bytes[parsed.path.start..<parsed.path.end])
         if path.isEmpty { path = [UInt8(ascii: "/")] }
         let query = String(decoding: bytes[parsed.query.start..<parsed.query.end], as: UTF8.self)
         let table = RouteTable(configuration)
         switch table.match(method: Array(method.utf8).span, path: path.span) {
-        case .notFound: return [("response", "404: \(reasonForNothing(at: path, in: table))")]
-        case .methodNotAllowed(let allow): return [("response", "405, Allow: \(allow)")]
-        case .accountEndpoint(let endpoint): return [("response", "local response: \(endpoint.explanation)")]
+        case .notFound: return rejected(404, reasonForNothing(at: path, in: table))
+        case .methodNotAllowed(let allow): return (.rejected(status: 405), [("response", "405, Allow: \(allow)")])
+        case .accountEndpoint(let endpoint):
+            return (.local, [("response", "local response: \(endpoint.explanation)")])
         case .route(let index):
-            return rows(for: configuration.routes[index], path: String(decoding: path, as: UTF8.self), query: query)
+            let route = configuration.routes[index]
+            return (.forwarded(route), rows(for: route, path: String(decoding: path, as: UTF8.self), query: query))
         }
+    }
+
+    private func rejected(_ status: Int, _ reason: String) -> (Outcome, [(String, String)]) {
+        (.rejected(status: status), [("response", "\(status): \(reason)")])
     }
 
     /// The reason why no route serves a path.

@@ -12,12 +12,14 @@ extension CommandReport {
         on(other) { old in
             on(sources) { new in
                 let changes = RouteTableDiff(from: old.configuration, to: new.configuration).changes
-                guard !changes.isEmpty else { return CommandReport(lines: ["no change"]) }
+                let document = RouteChangesDocument(sources, comparedWith: other, changes: changes)
+                guard !changes.isEmpty else { return CommandReport(lines: ["no change"], document: document) }
                 let rows = changes.map { change in
                     [change.kind.rawValue, change.methods.joined(separator: ","), change.path, change.explanation]
                 }
                 return CommandReport(
-                    lines: Table.lines(rows), exitCode: changes.contains(where: \.kind.isExposure) ? 3 : 0)
+                    lines: Table.lines(rows), document: document,
+                    exitCode: changes.contains(where: \.kind.isExposure) ? 3 : 0)
             }
         }
     }
@@ -36,6 +38,9 @@ struct RouteTableDiff {
 
         /// Whether requests that were rejected without a session are now forwarded without one.
         var isExposure: Bool { self == .becamePublic || self == .addedPublic }
+
+        /// The name in JSON, which is the name of the case.
+        var identifier: String { "\(self)" }
     }
 
     struct Change: Equatable {

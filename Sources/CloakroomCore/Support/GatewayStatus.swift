@@ -22,9 +22,9 @@ public struct CertificateStatus: Sendable, Equatable {
 
 /// The configuration in effect, for operators.
 public struct ConfigStatus: Sendable, Equatable {
-    /// The configuration file; `nil` if there is none, as in the demo.
+    /// The configuration file, or `standard input`; `nil` if there is none, as in the demo.
     public var file: String?
-    /// The first 12 hexadecimal digits of the SHA-256 of the file's bytes when it was applied.
+    /// The first 12 hexadecimal digits of the SHA-256 of its bytes when it was applied.
     public var hash: String
     /// When the configuration was applied.
     public var loadedAt: Timestamp

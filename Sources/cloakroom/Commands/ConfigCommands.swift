@@ -15,6 +15,7 @@ struct CheckConfig: ParsableCommand {
             """)
 
     @OptionGroup var options: ConfigOptions
+    @OptionGroup var output: OutputOptions
 
     @Flag(help: "Exit with 1 if there is a warning.")
     var strict = false
@@ -24,14 +25,14 @@ struct CheckConfig: ParsableCommand {
     var offline = false
 
     func run() throws {
-        var sources = options.sources
+        var sources = try options.sources
         sources.isOffline = offline
         let report = CommandReport.checkConfig(sources, isStrict: strict) { configuration in
             ReferencedFileChecks.findings(in: configuration)
                 + UpstreamCapacityRules.findings(
                     in: configuration, loops: configuration.eventLoops ?? System.coreCount)
         }
-        try report.finish()
+        try report.finish(asJSON: output.json)
     }
 }
 
@@ -42,9 +43,10 @@ struct PrintConfig: ParsableCommand {
         discussion: "Secrets are shown as <redacted>.")
 
     @OptionGroup var options: ConfigOptions
+    @OptionGroup var output: OutputOptions
 
     func run() throws {
-        try CommandReport.printConfig(options.sources).finish()
+        try CommandReport.printConfig(options.sources).finish(asJSON: output.json)
     }
 }
 
@@ -53,16 +55,18 @@ struct Explain: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Show how a request would be routed, without sending it.")
 
-    @OptionGroup var options: ConfigOptions
-
     @Argument(help: "The method, for example GET.")
     var method: String
 
     @Argument(help: "The target, for example /videos/1?quality=hd.")
     var target: String
 
+    // Last, because its FILE can be left out.
+    @OptionGroup var options: ConfigOptions
+    @OptionGroup var output: OutputOptions
+
     func run() throws {
-        try CommandReport.explain(options.sources, method: method, target: target).finish()
+        try CommandReport.explain(options.sources, method: method, target: target).finish(asJSON: output.json)
     }
 }
 
@@ -73,54 +77,24 @@ struct Routes: ParsableCommand {
         discussion: "With --diff, exits with 3 if a route became public or a public route was added.")
 
     @OptionGroup var options: ConfigOptions
-
-    @Option(name: .long, help: "An older configuration file; show the changes from it to --config.")
-    var diff: String?
-
-    func run() throws {
-        if let diff {
-            let other = ConfigSources(file: diff, environment: options.sources.environment)
-            try CommandReport.routes(options.sources, comparedWith: other).finish()
-        } else {
-            try CommandReport.routes(options.sources).finish()
-        }
-    }
-}
-
-/// The options for the configuration sources of a command.
-struct ConfigOptions: ParsableArguments {
-    @Option(name: .long, help: "The configuration file (YAML).")
-    var config: String
+    @OptionGroup var output: OutputOptions
 
     @Option(
         name: .long,
-        help: ArgumentHelp(
-            "A value that overrides the environment and the file, as key=value; repeatable.",
-            valueName: "key=value"))
-    var set: [String] = []
+        help: ArgumentHelp("An older configuration file; show the changes from it to FILE.", valueName: "file"),
+        completion: .file(extensions: ["yaml", "yml"]))
+    var diff: String?
 
     func validate() throws {
-        if set.contains(where: { !$0.contains("=") || $0.hasPrefix("=") }) {
-            // The value may be a secret and is therefore not printed.
-            throw ValidationError("--set must be key=value (write --set session.idleTimeout=5m)")
+        if diff == "-", options.config == "-" || options.file == "-" {
+            throw ValidationError("FILE and --diff cannot both be standard input (write one of them into a file)")
         }
     }
 
-    var sources: ConfigSources {
-        ConfigSources(
-            file: config, environment: ProcessInfo.processInfo.environment,
-            overrides: set.map { assignment in
-                let parts = assignment.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-                return (key: String(parts[0]), value: parts.count > 1 ? String(parts[1]) : "")
-            })
-    }
-}
-
-extension CommandReport {
-    /// Prints the text and ends the command with the report's exit code.
-    func finish() throws {
-        try FileHandle.standardOutput.write(contentsOf: Data(text.utf8))
-        if exitCode != 0 { throw ExitCode(exitCode) }
+    func run() throws {
+        guard let diff else { return try CommandReport.routes(options.sources).finish(asJSON: output.json) }
+        let other = try ConfigPlace(diff).sources()
+        try CommandReport.routes(options.sources, comparedWith: other).finish(asJSON: output.json)
     }
 }
 

@@ -41,14 +41,17 @@ struct Serve: AsyncParsableCommand {
 
     /// The configuration sources at the start and at each reload.
     var sources: ConfigSources {
-        var sources = options.sources
-        if let logLevel { sources.overrides.append(("logging.level", logLevel)) }
-        return sources
+        get throws {
+            var sources = try options.sources
+            if let logLevel { sources.overrides.append(("logging.level", logLevel)) }
+            return sources
+        }
     }
 
     func run() async throws {
         // Must precede reading any secret.
         if !allowCoreDumps { CoreDumps.disable() }
+        let sources = try sources
         let running: ConfigFileSnapshot
         do throws(ConfigDiagnostics) {
             running = try ConfigFileSnapshot.read(sources)
@@ -82,32 +85,6 @@ struct Serve: AsyncParsableCommand {
             }
             try await gateway.run(beside: reload)
         }
-    }
-}
-
-/// Prints the error that ends a command to standard error.
-enum CommandFailure {
-    /// Runs a command and prints the error that it throws.
-    /// - Parameter config: The configuration of the command. An error caused by one of its values is printed with the
-    ///   line of that value.
-    static func report(_ config: LoadedConfig? = nil, _ body: () async throws -> Void) async throws {
-        do {
-            try await body()
-        } catch {
-            let isPlaced = (error as? any ConfigFindingError)?.finding != nil
-            guard let config, isPlaced else { throw try exit("cloakroom: \(error)") }
-            throw try exit(config.description(of: error))
-        }
-    }
-
-    /// Writes problems to standard error, one per line.
-    static func exit(_ problems: [ConfigDiagnostic]) throws -> ExitCode {
-        try exit(problems.map(\.description).joined(separator: "\n"))
-    }
-
-    private static func exit(_ text: String) throws -> ExitCode {
-        try FileHandle.standardError.write(contentsOf: Data((text + "\n").utf8))
-        return ExitCode(1)
     }
 }
 

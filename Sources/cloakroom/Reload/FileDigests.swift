@@ -19,6 +19,12 @@ struct FileDigests: Sendable, Equatable {
         path.flatMap { digests[$0] ?? nil }.map { String($0.prefix(12)) } ?? ""
     }
 
+    /// The hash of a configuration: of its file, or of the text from standard input.
+    func hash(of sources: ConfigSources) -> String {
+        guard let text = sources.standardInput else { return hash(of: sources.file) }
+        return String(Byte.hexString(SHA256.hash(data: text)).prefix(12))
+    }
+
     private static func digest(of path: String) -> String? {
         guard let data = FileManager.default.contents(atPath: path) else { return nil }
         return Byte.hexString(SHA256.hash(data: data))

@@ -30,7 +30,8 @@ final class ReloadState: Sendable {
     /// Creates the state from the configuration at the start.
     init(_ sources: ConfigSources, running: ConfigFileSnapshot, now: Timestamp) {
         let status = ConfigStatus(
-            file: sources.file, hash: running.stamp.hash(of: sources.file), loadedAt: now)
+            file: sources.standardInput == nil ? sources.file : sources.name,
+            hash: running.stamp.hash(of: sources), loadedAt: now)
         state = Mutex(State(status: status, configuration: running.config.reload))
     }
 

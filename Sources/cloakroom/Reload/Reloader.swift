@@ -110,7 +110,7 @@ struct Reloader: Unprintable {
     private func reportOutcome(_ trigger: ReloadTrigger, problems: [String], warnings: [String] = []) {
         let outcome = ReloadOutcome(
             time: now(), trigger: trigger, problems: problems, warnings: warnings,
-            hash: running.stamp.hash(of: sources.file))
+            hash: running.stamp.hash(of: sources))
         state.record(outcome, configuration: running.config.reload)
         onOutcome(outcome)
     }

@@ -29,12 +29,12 @@ struct MisplacedSecretTests {
         ("upstreams: { api: { apiToken: { valueFile: \"VALUE\" } } }", "upstreams.api.apiToken.valueFile"),
     ]
 
-    /// The texts of all reports on a configuration.
+    /// The texts and the JSON of all reports on a configuration.
     private func reports(_ sources: ConfigSources) -> String {
         [
             CommandReport.checkConfig(sources), CommandReport.printConfig(sources), CommandReport.routes(sources),
             CommandReport.explain(sources, method: "GET", target: "/episodes"),
-        ].map(\.text).joined()
+        ].map { $0.text + $0.json }.joined()
     }
 
     @Test("A secret instead of the path of its file is not printed, for each key", arguments: twins, secrets)

@@ -100,6 +100,7 @@ import Testing
             let report = CommandReport.checkConfig(try self.directory(apiToken).sources())
             #expect(report.exitCode == 1, "\(apiToken)")
             #expect(!report.text.contains(Self.canary), "\(apiToken)")
+            #expect(!report.json.contains(Self.canary), "\(apiToken)")
         }
         let environment = ["CLOAKROOM_UPSTREAMS_API_API_TOKEN_VALU": Self.canary]
         let overrides = [(key: "upstreams.api.apiToken.value", value: Self.canary + "\n")]
@@ -112,6 +113,7 @@ import Testing
         ] {
             #expect(!report.text.isEmpty)
             #expect(!report.text.contains(Self.canary))
+            #expect(!report.json.contains(Self.canary))
         }
         #expect(!String(reflecting: try directory.load()).contains(Self.canary))
     }

@@ -250,4 +250,23 @@ struct ReloadServiceTests {
         #expect(gateway.outcomes.map(\.trigger) == [.signal, .signal, .signal])
         #expect(gateway.plannedResponses.count == 3)
     }
+
+    @Test("The status of a configuration from standard input has that name and a hash, also after a reload")
+    func standardInput() async throws {
+        let file = try ReloadFixture()
+        var sources = ConfigSources(file: nil)
+        sources.standardInput = Array(ReloadFixture.yaml().utf8)
+        let running = try ConfigFileSnapshot.read(sources)
+        let state = ReloadState(sources, running: running, now: Timestamp(milliseconds: 1))
+        #expect(state.status.file == "standard input")
+        let expected = file.state.status.hash
+        #expect(state.status.hash == expected)
+        let gateway = FakeGateway()
+        var reloader = Reloader(
+            sources: sources, state: state, check: { _ in [] }, now: { Timestamp(milliseconds: 2) },
+            apply: { try gateway.apply($0) }, onOutcome: { gateway.note($0) }, running: running)
+        await reloader.handle(.signal)
+        #expect(state.status.lastReload?.problems == [])
+        #expect(state.status.hash == expected)
+    }
 }

@@ -141,9 +141,9 @@ struct CommandTests {
         let unknown = try await cloakroom("serv")
         #expect(unknown.ending.status == 64)
         #expect(unknown.errors.contains("Usage"))
-        let incomplete = try await cloakroom("serve")
+        let incomplete = try await cloakroom("explain", "GET")
         #expect(incomplete.ending.status == 64)
-        #expect(incomplete.errors.contains("--config"))
+        #expect(incomplete.errors.contains("<target>"))
     }
 
     @Test("mock-api prints its address, requires its API token, and exits with 0 on SIGTERM")

@@ -23,7 +23,7 @@ final class ChildProgram: Sendable {
     private let state: Mutex<State>
 
     private init(
-        _ executable: URL, _ arguments: [String], directory: URL?, environment: [String: String]
+        _ executable: URL, _ arguments: [String], directory: URL?, environment: [String: String], input: String?
     ) throws {
         files = try TemporaryDirectory()
         state = Mutex(State())
@@ -34,6 +34,10 @@ final class ChildProgram: Sendable {
         // Only `PATH` is inherited: proxies and other settings of the developer do not apply.
         process.environment = environment.merging(["PATH": Executables.searchPath]) { given, _ in given }
         process.standardInput = FileHandle.nullDevice
+        if let input {
+            try files.write(input, to: "input")
+            process.standardInput = try FileHandle(forReadingFrom: files.url.appending(path: "input"))
+        }
         try files.write("", to: "output")
         try files.write("", to: "errors")
         process.standardOutput = try FileHandle(forWritingTo: files.url.appending(path: "output"))
@@ -46,11 +50,13 @@ final class ChildProgram: Sendable {
     }
 
     /// Runs a program while `body` runs.
+    /// - Parameter input: The standard input; by default it is empty.
     static func running<R>(
         _ executable: URL, _ arguments: [String], directory: URL? = nil, environment: [String: String] = [:],
-        body: (ChildProgram) async throws -> R
+        input: String? = nil, body: (ChildProgram) async throws -> R
     ) async throws -> R {
-        let program = try ChildProgram(executable, arguments, directory: directory, environment: environment)
+        let program = try ChildProgram(
+            executable, arguments, directory: directory, environment: environment, input: input)
         do {
             let result = try await body(program)
             await program.kill()
@@ -63,9 +69,12 @@ final class ChildProgram: Sendable {
 
     /// Runs a program until it exits.
     static func run(
-        _ executable: URL, _ arguments: [String], directory: URL? = nil, environment: [String: String] = [:]
+        _ executable: URL, _ arguments: [String], directory: URL? = nil, environment: [String: String] = [:],
+        input: String? = nil
     ) async throws -> (ending: Ending, output: String, errors: String) {
-        try await running(executable, arguments, directory: directory, environment: environment) { program in
+        try await running(
+            executable, arguments, directory: directory, environment: environment, input: input
+        ) { program in
             let ending = try await program.ending()
             return (ending, program.output, program.errors)
         }

@@ -1,0 +1,198 @@
+import CloakroomCore
+import FoundationEssentials
+
+/// The content of a report as JSON. Members are added, never renamed or removed. A member without a value is absent.
+///
+/// All documents have `configuration`, the name of the file or `standard input`, and `valid`: whether it has no error.
+/// If it has one, every command prints a ``CheckDocument``.
+protocol ReportDocument: Encodable {
+    var configuration: String { get }
+    var valid: Bool { get }
+}
+
+extension ReportDocument {
+    /// Indented, with sorted members, and a line break at the end.
+    var rendered: String {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+        // Encoding text, whole numbers and Boolean values does not fail.
+        guard let data = try? encoder.encode(self) else { return "" }
+        return String(decoding: data, as: UTF8.self) + "\n"
+    }
+}
+
+/// `check-config`, and the errors of the other commands.
+struct CheckDocument: ReportDocument {
+    struct Problem: Encodable {
+        /// `error`, `warning` or `note`.
+        let severity: String
+        /// The name of the configuration, `environment` or `--set`.
+        let source: String
+        let line: Int?
+        let column: Int?
+        let key: String?
+        let message: String
+        let suggestion: String
+    }
+
+    let configuration: String
+    let valid: Bool
+    /// Whether files that the configuration references were not read.
+    let offline: Bool
+    let problems: [Problem]
+    /// The number of problems that are warnings.
+    let warnings: Int
+    /// The number of routes, if the values are valid.
+    var routes: Int?
+    /// The number of upstreams, if the values are valid.
+    var upstreams: Int?
+
+    init(_ sources: ConfigSources, problems: [ConfigDiagnostic]) {
+        configuration = sources.name
+        valid = problems.allSatisfy { $0.severity != .error }
+        offline = sources.isOffline
+        warnings = problems.count { $0.severity == .warning }
+        self.problems = problems.map { problem in
+            Problem(
+                severity: "\(problem.severity)", source: problem.source, line: problem.line, column: problem.column,
+                key: problem.key, message: problem.message, suggestion: problem.suggestion)
+        }
+    }
+}
+
+/// `print-config`.
+struct ValuesDocument: ReportDocument {
+    struct Value: Encodable {
+        let key: String
+        let value: String
+        let origin: String
+    }
+
+    let configuration: String
+    let valid = true
+    let values: [Value]
+
+    init(configuration: String, values: [EffectiveValue]) {
+        self.configuration = configuration
+        self.values = values.map { Value(key: $0.key, value: $0.value, origin: $0.origin) }
+    }
+}
+
+/// `routes`.
+struct RoutesDocument: ReportDocument {
+    struct Entry: Encodable {
+        let name: String
+        let methods: [String]
+        let path: String
+        let upstream: String
+        let requiresAuthorization: Bool
+        /// `apiToken`, `bearer`.
+        let injects: [String]
+    }
+
+    /// An endpoint of the gateway itself.
+    struct Endpoint: Encodable {
+        let methods: [String]
+        let path: String
+    }
+
+    let configuration: String
+    let valid = true
+    let routes: [Entry]
+    let local: [Endpoint]
+
+    init(_ sources: ConfigSources, _ gateway: GatewayConfiguration) {
+        configuration = sources.name
+        routes = gateway.routes.map { route in
+            Entry(
+                name: route.name, methods: route.methods, path: route.pattern.description,
+                upstream: gateway.upstreams[route.upstream].name, requiresAuthorization: route.requiresAuthorization,
+                injects: Self.names(of: route.inject))
+        }
+        let prefix = gateway.accounts.prefix
+        local =
+            gateway.accounts.upstream == nil
+            ? []
+            : [
+                Endpoint(methods: ["POST", "GET", "DELETE"], path: prefix),
+                Endpoint(methods: ["GET", "DELETE"], path: prefix + "/sessions"),
+                Endpoint(methods: ["DELETE"], path: prefix + "/sessions/{id}"),
+            ]
+    }
+
+    private static func names(of inject: Injection) -> [String] {
+        (inject.contains(.apiToken) ? ["apiToken"] : []) + (inject.contains(.bearer) ? ["bearer"] : [])
+    }
+}
+
+/// `routes --diff`.
+struct RouteChangesDocument: ReportDocument {
+    struct Change: Encodable {
+        /// `becamePublic`, `addedPublic`, `becameProtected`, `added`, `removed` or `shadowed`.
+        let kind: String
+        let methods: [String]
+        let path: String
+        let explanation: String
+        /// Whether requests without a session are forwarded now and were not before.
+        let isExposure: Bool
+    }
+
+    let configuration: String
+    let comparedWith: String
+    let valid = true
+    let changes: [Change]
+
+    init(_ sources: ConfigSources, comparedWith other: ConfigSources, changes: [RouteTableDiff.Change]) {
+        configuration = sources.name
+        comparedWith = other.name
+        self.changes = changes.map { change in
+            Change(
+                kind: change.kind.identifier, methods: change.methods, path: change.path,
+                explanation: change.explanation, isExposure: change.kind.isExposure)
+        }
+    }
+}
+
+/// `explain`.
+struct ExplanationDocument: ReportDocument {
+    struct Detail: Encodable {
+        let name: String
+        let text: String
+    }
+
+    let configuration: String
+    let valid = true
+    let method: String
+    let target: String
+    /// `forwarded`, `local` or `rejected`.
+    let outcome: String
+    /// The status of a rejected request: 400, 404, 405 or 414.
+    var status: Int?
+    /// The name of the route that forwards the request.
+    var route: String?
+    /// The name of the upstream that the request is forwarded to.
+    var upstream: String?
+    /// Whether the route requires a session.
+    var requiresAuthorization: Bool?
+    /// The rows of the text, in its order. Names repeat; the texts are for readers and may change.
+    let details: [Detail]
+
+    init(_ sources: ConfigSources, _ explanation: RequestExplanation) {
+        configuration = sources.name
+        method = explanation.method
+        target = explanation.target
+        let (outcome, rows) = explanation.result
+        switch outcome {
+        case .forwarded(let route):
+            self.outcome = "forwarded"
+            self.route = route.name
+            upstream = explanation.configuration.upstreams[route.upstream].name
+            requiresAuthorization = route.requiresAuthorization
+        case .local: self.outcome = "local"
+        case .rejected(let status):
+            self.outcome = "rejected"
+            self.status = status
+        }
+        details = rows.map { Detail(name: $0.0, text: $0.1) }
+    }
+}
