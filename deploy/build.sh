@@ -8,6 +8,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # Only the path is written to standard output, because callers capture it.
 deploy/toolchain.sh >&2
+deploy/dependencies.sh >&2
 build=(
     swift build -c release --static-swift-stdlib -Xswiftc -enforce-exclusivity=unchecked --product cloakroom
 )
