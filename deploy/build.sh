@@ -18,5 +18,19 @@ if [[ -z ${CLOAKROOM_COMMIT:-} ]] && commit=$(git rev-parse --short=12 HEAD 2>/d
     git diff --quiet HEAD 2>/dev/null || commit+=-dirty
     export CLOAKROOM_COMMIT=$commit
 fi
-"${build[@]}" >&2
+# SwiftPM warns in each build about files in dependencies that belong to no target, for example CMakeLists.txt. Only the
+# authors of the dependencies can change that; all other warnings remain.
+without_unhandled_files() {
+    awk '/^warning: .* found [0-9]+ file\(s\) which are unhandled/ { skipped = 1; next }
+        skipped && /^ / { next }
+        { skipped = 0; print; fflush() }'
+}
+# SwiftPM shows its progress on standard output, which stays a terminal, and warns on standard error.
+exec 3>&2 4> >(without_unhandled_files >&3)
+filter=$!
+status=0
+"${build[@]}" >&3 2>&4 4>&- || status=$?
+exec 4>&-
+wait "$filter" || true
+((status == 0)) || exit "$status"
 echo "$("${build[@]}" --show-bin-path)/cloakroom"
