@@ -24,6 +24,20 @@ let commit = Context.environment["CLOAKROOM_COMMIT"].flatMap { text in
     text.allSatisfy { $0.isHexDigit || "-dirty".contains($0) } && !text.isEmpty ? text : nil
 }
 
+// Set by deploy/build.sh: the ICU data that replaces Foundation's, and its symbol. See Sources/CloakroomBuild/icudata.c.
+func buildValue(_ name: String) -> String? {
+    Context.environment[name].flatMap { text in
+        text.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "/._-+".contains($0)) } && !text.isEmpty
+            ? text : nil
+    }
+}
+var icuData: [CSetting] = []
+if let symbol = buildValue("CLOAKROOM_ICU_SYMBOL"), let path = buildValue("CLOAKROOM_ICU_DATA") {
+    icuData = [
+        .define("CLOAKROOM_ICU_SYMBOL", to: "\"\(symbol)\""), .define("CLOAKROOM_ICU_DATA", to: "\"\(path)\""),
+    ]
+}
+
 let nioCore: Target.Dependency = .product(name: "NIOCore", package: "swift-nio")
 let nioPosix: Target.Dependency = .product(name: "NIOPosix", package: "swift-nio")
 let nioEmbedded: Target.Dependency = .product(name: "NIOEmbedded", package: "swift-nio")
@@ -134,10 +148,10 @@ let package = Package(
             resources: [.embedInCode("Page")], swiftSettings: settings),
         // A client library that holds no tokens; the gateway manages them.
         room("ThinClient", []),
-        // C code: build information, and system calls that Swift cannot make.
+        // C code: build information, ICU data, and system calls that Swift cannot make.
         .target(
             name: "CloakroomBuild",
-            cSettings: [.define("CLOAKROOM_COMMIT", to: "\"\(commit ?? "unknown")\"")]),
+            cSettings: [.define("CLOAKROOM_COMMIT", to: "\"\(commit ?? "unknown")\"")] + icuData),
         // The command-line tool: commands, and the wiring of the modules above.
         .executableTarget(
             name: "cloakroom",
