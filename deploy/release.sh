@@ -67,11 +67,31 @@ top=$stage/$name
 documents=$top/share/doc/cloakroom
 mkdir -p "$top/bin" "$documents/examples" "$top/lib/systemd/system" "$stage/debug/$name-debug"
 
+# The compiler's hash of each module depends on the folder of the build, and with it the linker's build ID. The hashes are not
+# needed after linking; the build ID becomes the SHA-1 of the program with an empty one.
+normalized=$stage/normalized
+note=$stage/note
+objcopy --remove-section=.swift_modhash --dump-section .note.gnu.build-id="$note" "$binary" "$normalized"
+if (($(stat --format=%s "$note") != 36)); then
+    echo "release: the build ID of $binary does not have 20 bytes" >&2
+    exit 1
+fi
+# set_build_id HEXADECIMAL
+set_build_id() {
+    local header
+    header=$(head --bytes=16 "$note" | od -An -v -tx1 | tr -d ' \n')
+    # shellcheck disable=SC2001,SC2059 # The format is made of \x escapes only.
+    printf "$(sed 's/../\\x&/g' <<<"$header$1")" >"$stage/changed"
+    objcopy --update-section .note.gnu.build-id="$stage/changed" "$normalized"
+}
+set_build_id "$(printf '%040d' 0)"
+set_build_id "$(sha1sum <"$normalized" | cut -c 1-40)"
+
 # The debug link holds the file's name and checksum: gdb and lldb search it next to the binary and below /usr/lib/debug.
 debug=$stage/debug/$name-debug/cloakroom.debug
-objcopy --only-keep-debug --compress-debug-sections=zlib "$binary" "$debug"
+objcopy --only-keep-debug --compress-debug-sections=zlib "$normalized" "$debug"
 # .swift_ast is for debuggers, but not a debug section to objcopy.
-objcopy --strip-all --remove-section=.swift_ast --add-gnu-debuglink="$debug" "$binary" "$top/bin/cloakroom"
+objcopy --strip-all --remove-section=.swift_ast --add-gnu-debuglink="$debug" "$normalized" "$top/bin/cloakroom"
 chmod 755 "$top/bin/cloakroom"
 chmod 644 "$debug"
 
