@@ -13,6 +13,9 @@ deploy/dependencies.sh >&2
 build=(
     swift build -c release --static-swift-stdlib -Xswiftc -enforce-exclusivity=unchecked
     -Xlinker --no-export-dynamic --product cloakroom
+    # Paths in the binary are relative to this folder, and debug information does not refer to the compiler's cache.
+    -Xswiftc -file-prefix-map -Xswiftc "$PWD=." -Xcc "-ffile-prefix-map=$PWD=."
+    -Xswiftc -Xfrontend -Xswiftc -no-clang-module-breadcrumbs
 )
 # The commit that `cloakroom_build_info` and the status page show. In an image build, which has no Git history, the caller
 # sets CLOAKROOM_COMMIT.
