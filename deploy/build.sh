@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
 # Builds the release binary and prints its path as the last line. Releases, CI and benchmarks use this script.
 #
+# usage: deploy/build.sh [PRODUCT]      by default cloakroom; generate-manual is the tool of deploy/manual.sh
+#
 # The standard library is linked statically. Dynamic exclusivity checks are enabled in debug builds, which the tests use,
 # and disabled here, also for the dependencies: the checks were a fifth of the instructions of a request.
 # The names of 60,000 functions, which the toolchain exports for plugins by default, are removed.
 set -euo pipefail
+product=${1:-cloakroom}
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # Only the path is written to standard output, because callers capture it.
@@ -12,7 +15,7 @@ deploy/toolchain.sh >&2
 deploy/dependencies.sh >&2
 build=(
     swift build -c release --static-swift-stdlib -Xswiftc -enforce-exclusivity=unchecked
-    -Xlinker --no-export-dynamic --product cloakroom
+    -Xlinker --no-export-dynamic --product "$product"
     # Paths in the binary are relative to this folder, and debug information does not refer to the compiler's cache.
     -Xswiftc -file-prefix-map -Xswiftc "$PWD=." -Xcc "-ffile-prefix-map=$PWD=."
     -Xswiftc -Xfrontend -Xswiftc -no-clang-module-breadcrumbs
@@ -45,4 +48,4 @@ status=0
 exec 4>&-
 wait "$filter" || true
 ((status == 0)) || exit "$status"
-echo "$("${build[@]}" --show-bin-path)/cloakroom"
+echo "$("${build[@]}" --show-bin-path)/$product"

@@ -57,6 +57,10 @@ case ${1:-} in
         [[ -e $resolved ]] || as_json >"$resolved"
         ;;
     --check)
+        if grep -nE '\.package\(url:' Package.swift | grep -v 'exact: "'; then
+            echo "dependencies: Package.swift must name one version of each package: exact: \"VERSION\"" >&2
+            exit 1
+        fi
         if [[ ! -e $resolved ]]; then
             echo "dependencies: $resolved not found; run \`swift package resolve\` first" >&2
             exit 1

@@ -5,10 +5,10 @@
 #
 #   --binary FILE     a binary of deploy/build.sh; by default it is built
 #   --output FOLDER   by default .build/release-VERSION
-#   --manual FOLDER   manual pages (*.1) to include
+#   --manual FOLDER   manual pages (*.1) to include; by default deploy/manual.sh generates them
 #
 # FOLDER then contains:
-#   cloakroom-VERSION-linux-ARCHITECTURE.tar.gz         the stripped binary, completions, unit, example configurations,
+#   cloakroom-VERSION-linux-ARCHITECTURE.tar.gz         the stripped binary, completions, manual pages, unit, example configurations,
 #                                                       licences of everything in the binary, the bill of materials
 #   cloakroom-VERSION-linux-ARCHITECTURE-debug.tar.gz   the debug symbols, which debuggers find by the binary's debug link
 #   cloakroom-VERSION.cdx.json                          the bill of materials, CycloneDX 1.6
@@ -103,6 +103,10 @@ complete() {
 complete bash bash-completion/completions/cloakroom
 complete zsh zsh/site-functions/_cloakroom
 complete fish fish/vendor_completions.d/cloakroom.fish
+if [[ -z $manual && -x deploy/manual.sh ]]; then
+    manual=$stage/manual
+    SOURCE_DATE_EPOCH=$epoch deploy/manual.sh "$binary" "$manual" >&2
+fi
 if [[ -n $manual ]]; then
     mkdir -p "$top/share/man/man1"
     cp "$manual"/*.1 "$top/share/man/man1/"
