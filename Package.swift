@@ -24,6 +24,20 @@ let commit = Context.environment["CLOAKROOM_COMMIT"].flatMap { text in
     text.allSatisfy { $0.isHexDigit || "-dirty".contains($0) } && !text.isEmpty ? text : nil
 }
 
+// Set by deploy/build.sh: the ICU data that replaces Foundation's, and its symbol. See Sources/CloakroomBuild/icudata.c.
+func buildValue(_ name: String) -> String? {
+    Context.environment[name].flatMap { text in
+        text.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "/._-+".contains($0)) } && !text.isEmpty
+            ? text : nil
+    }
+}
+var icuData: [CSetting] = []
+if let symbol = buildValue("CLOAKROOM_ICU_SYMBOL"), let path = buildValue("CLOAKROOM_ICU_DATA") {
+    icuData = [
+        .define("CLOAKROOM_ICU_SYMBOL", to: "\"\(symbol)\""), .define("CLOAKROOM_ICU_DATA", to: "\"\(path)\""),
+    ]
+}
+
 let nioCore: Target.Dependency = .product(name: "NIOCore", package: "swift-nio")
 let nioPosix: Target.Dependency = .product(name: "NIOPosix", package: "swift-nio")
 let nioEmbedded: Target.Dependency = .product(name: "NIOEmbedded", package: "swift-nio")
@@ -70,26 +84,26 @@ let package = Package(
             ]),
     ],
     dependencies: [
-        .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
-        .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.6"),
-        .package(url: "https://github.com/apple/swift-nio-http2", from: "1.46.0"),
-        .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
-        .package(url: "https://github.com/apple/swift-certificates", from: "1.21.1"),
-        .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
-        .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
-        .package(url: "https://github.com/apple/swift-asn1", from: "1.7.4"),
-        .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
-        .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
-        .package(url: "https://github.com/apple/swift-distributed-tracing", from: "1.7.3"),
-        .package(url: "https://github.com/apple/swift-configuration", from: "1.4.0", traits: []),
-        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
-        .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
-        .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
-        .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1"),
-        .package(url: "https://github.com/hummingbird-project/swift-mustache", from: "2.1.1"),
-        .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
-        .package(url: "https://github.com/vapor/jwt-kit", from: "5.7.1"),
-        .package(url: "https://github.com/jpsim/Yams", from: "6.2.2"),
+        .package(url: "https://github.com/apple/swift-nio", exact: "2.101.2"),
+        .package(url: "https://github.com/apple/swift-nio-ssl", exact: "2.37.6"),
+        .package(url: "https://github.com/apple/swift-nio-http2", exact: "1.46.0"),
+        .package(url: "https://github.com/apple/swift-crypto", exact: "4.5.2"),
+        .package(url: "https://github.com/apple/swift-certificates", exact: "1.21.1"),
+        .package(url: "https://github.com/apple/swift-collections", exact: "1.6.0"),
+        .package(url: "https://github.com/apple/swift-http-types", exact: "1.8.0"),
+        .package(url: "https://github.com/apple/swift-asn1", exact: "1.7.4"),
+        .package(url: "https://github.com/apple/swift-log", exact: "1.16.2"),
+        .package(url: "https://github.com/apple/swift-metrics", exact: "2.13.0"),
+        .package(url: "https://github.com/apple/swift-distributed-tracing", exact: "1.7.3"),
+        .package(url: "https://github.com/apple/swift-configuration", exact: "1.4.0", traits: []),
+        .package(url: "https://github.com/apple/swift-argument-parser", exact: "1.8.2"),
+        .package(url: "https://github.com/swift-server/async-http-client", exact: "1.37.0"),
+        .package(url: "https://github.com/swift-server/swift-service-lifecycle", exact: "2.13.0"),
+        .package(url: "https://github.com/hummingbird-project/hummingbird", exact: "2.28.1"),
+        .package(url: "https://github.com/hummingbird-project/swift-mustache", exact: "2.1.1"),
+        .package(url: "https://github.com/groue/GRDB.swift", exact: "7.10.0"),
+        .package(url: "https://github.com/vapor/jwt-kit", exact: "5.7.1"),
+        .package(url: "https://github.com/jpsim/Yams", exact: "6.2.2"),
     ],
     targets: [
         // Parsing and decisions, no I/O.
@@ -134,10 +148,10 @@ let package = Package(
             resources: [.embedInCode("Page")], swiftSettings: settings),
         // A client library that holds no tokens; the gateway manages them.
         room("ThinClient", []),
-        // C code: build information, and system calls that Swift cannot make.
+        // C code: build information, ICU data, and system calls that Swift cannot make.
         .target(
             name: "CloakroomBuild",
-            cSettings: [.define("CLOAKROOM_COMMIT", to: "\"\(commit ?? "unknown")\"")]),
+            cSettings: [.define("CLOAKROOM_COMMIT", to: "\"\(commit ?? "unknown")\"")] + icuData),
         // The command-line tool: commands, and the wiring of the modules above.
         .executableTarget(
             name: "cloakroom",
@@ -233,6 +247,8 @@ let package = Package(
                 "CloakroomTelemetry", "TestSupport", arguments, asyncHTTPClient, log, nioCore, nioHTTP1, nioPosix,
                 nioSSL, nioTLS,
             ],
+            // Programs that the tests run from the sources.
+            exclude: ["Providers/idpyoidc_provider.py", "Support/browser.py"],
             swiftSettings: settings),
     ]
 )

@@ -15,6 +15,7 @@ tools=(
 )
 
 deploy/toolchain.sh
+deploy/dependencies.sh
 if ! deploy/packages.sh "${tools[@]}"; then
     if grep -qx 'ID=ubuntu' /etc/os-release; then
         echo "test: on Ubuntu, apt-get does not provide chromium and chromedriver (Chromium is a snap). Put both on PATH" >&2

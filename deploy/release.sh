@@ -1,0 +1,146 @@
+#!/usr/bin/env bash
+# Builds a release: two archives, a software bill of materials and checksums.
+#
+# usage: deploy/release.sh [--binary FILE] [--output FOLDER] [--manual FOLDER]
+#
+#   --binary FILE     a binary of deploy/build.sh; by default it is built
+#   --output FOLDER   by default .build/release-VERSION
+#   --manual FOLDER   manual pages (*.1) to include; by default deploy/manual.sh generates them
+#
+# FOLDER then contains:
+#   cloakroom-VERSION-linux-ARCHITECTURE.tar.gz         the stripped binary, completions, manual pages, unit, example configurations,
+#                                                       licences of everything in the binary, the bill of materials
+#   cloakroom-VERSION-linux-ARCHITECTURE-debug.tar.gz   the debug symbols, which debuggers find by the binary's debug link
+#   cloakroom-VERSION.cdx.json                          the bill of materials, CycloneDX 1.6
+#   SHA256SUMS                                          checksums of these files; check with `sha256sum --check SHA256SUMS`
+#
+# The archives depend only on the binary, the commit and the tools: names are sorted, owners are 0, and all times are
+# SOURCE_DATE_EPOCH, by default the time of the commit.
+if [[ ${1:-} == --help ]]; then
+    sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"
+    exit
+fi
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+binary=""
+output=""
+manual=""
+while (($#)); do
+    case $1 in
+        --binary) binary=$(realpath "${2:?"release: --binary requires a file"}") && shift ;;
+        --output) output=${2:?"release: --output requires a folder"} && shift ;;
+        --manual) manual=$(realpath "${2:?"release: --manual requires a folder"}") && shift ;;
+        *)
+            echo "release: unknown argument $1; see deploy/release.sh --help" >&2
+            exit 1
+            ;;
+    esac
+    shift
+done
+
+deploy/packages.sh objcopy=binutils python3=python3 >&2
+[[ -n $binary ]] || binary=$(deploy/build.sh | tail -n 1)
+deploy/dependencies.sh --check >&2
+if ! readelf --section-headers --wide "$binary" | grep -q '\.symtab'; then
+    echo "release: $binary is stripped; the release needs the binary of deploy/build.sh" >&2
+    exit 1
+fi
+
+export LC_ALL=C TZ=UTC PYTHONDONTWRITEBYTECODE=1
+umask 022
+version=$("$binary" --version)
+commit=${CLOAKROOM_COMMIT:-$(git rev-parse HEAD)}
+epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+name=cloakroom-$version-linux-$(uname -m)
+output=${output:-.build/release-$version}
+mkdir -p "$output"
+output=$(realpath "$output")
+
+stage=$(mktemp -d)
+clean_up() {
+    rm -rf "$stage"
+}
+trap clean_up EXIT
+trap 'exit 130' INT TERM
+top=$stage/$name
+documents=$top/share/doc/cloakroom
+mkdir -p "$top/bin" "$documents/examples" "$top/lib/systemd/system" "$stage/debug/$name-debug"
+
+# The compiler's hash of each module depends on the folder of the build, and with it the linker's build ID. The hashes are not
+# needed after linking; the build ID becomes the SHA-1 of the program with an empty one.
+normalized=$stage/normalized
+note=$stage/note
+objcopy --remove-section=.swift_modhash --dump-section .note.gnu.build-id="$note" "$binary" "$normalized"
+if (($(stat --format=%s "$note") != 36)); then
+    echo "release: the build ID of $binary does not have 20 bytes" >&2
+    exit 1
+fi
+# set_build_id HEXADECIMAL
+set_build_id() {
+    local header
+    header=$(head --bytes=16 "$note" | od -An -v -tx1 | tr -d ' \n')
+    # shellcheck disable=SC2001,SC2059 # The format is made of \x escapes only.
+    printf "$(sed 's/../\\x&/g' <<<"$header$1")" >"$stage/changed"
+    objcopy --update-section .note.gnu.build-id="$stage/changed" "$normalized"
+}
+set_build_id "$(printf '%040d' 0)"
+set_build_id "$(sha1sum <"$normalized" | cut -c 1-40)"
+
+# The debug link holds the file's name and checksum: gdb and lldb search it next to the binary and below /usr/lib/debug.
+debug=$stage/debug/$name-debug/cloakroom.debug
+objcopy --only-keep-debug --compress-debug-sections=zlib "$normalized" "$debug"
+# .swift_ast is for debuggers, but not a debug section to objcopy.
+objcopy --strip-all --remove-section=.swift_ast --add-gnu-debuglink="$debug" "$normalized" "$top/bin/cloakroom"
+chmod 755 "$top/bin/cloakroom"
+chmod 644 "$debug"
+
+# complete SHELL FILE
+complete() {
+    mkdir -p "$(dirname "$top/share/$2")"
+    "$binary" --generate-completion-script "$1" >"$top/share/$2"
+}
+complete bash bash-completion/completions/cloakroom
+complete zsh zsh/site-functions/_cloakroom
+complete fish fish/vendor_completions.d/cloakroom.fish
+if [[ -z $manual && -x deploy/manual.sh ]]; then
+    manual=$stage/manual
+    SOURCE_DATE_EPOCH=$epoch deploy/manual.sh "$binary" "$manual" >&2
+fi
+if [[ -n $manual ]]; then
+    mkdir -p "$top/share/man/man1"
+    cp "$manual"/*.1 "$top/share/man/man1/"
+fi
+
+cp README.md LICENSE "$documents/"
+cp config/cloakroom.yaml "$documents/examples/cloakroom.yaml"
+cp deploy/systemd/cloakroom.yaml "$documents/examples/cloakroom-systemd.yaml"
+cp deploy/systemd/cloakroom.service "$top/lib/systemd/system/"
+if [[ -x deploy/install.sh ]]; then cp deploy/install.sh "$top/"; fi
+
+bill=$output/cloakroom-$version.cdx.json
+deploy/sbom.py "$binary" --version "$version" --commit "$commit" --epoch "$epoch" --sbom "$bill" \
+    --licences "$documents/licences" >&2
+cp "$bill" "$documents/cloakroom.cdx.json"
+(cd "$top" && find . -type f -print0 | sort --zero-terminated | xargs -0 sha256sum) >"$stage/SHA256SUMS"
+mv "$stage/SHA256SUMS" "$top/"
+
+# archive FOLDER NAME
+archive() {
+    find "$1/$2" -type d -exec chmod 755 {} +
+    tar --create --directory "$1" --format=gnu --sort=name --mtime="@$epoch" --owner=0 --group=0 --numeric-owner "$2" |
+        gzip --no-name >"$output/$2.tar.gz"
+}
+archive "$stage" "$name"
+archive "$stage/debug" "$name-debug"
+(cd "$output" && sha256sum "$name.tar.gz" "$name-debug.tar.gz" "cloakroom-$version.cdx.json" >SHA256SUMS)
+
+megabytes() {
+    awk -v bytes="$(stat --format=%s "$1")" 'BEGIN { printf "%.1f MB", bytes / 1e6 }'
+}
+{
+    echo "release: binary $(megabytes "$binary"), stripped $(megabytes "$top/bin/cloakroom"), debug symbols $(megabytes "$debug")"
+    echo "release: $name.tar.gz $(megabytes "$output/$name.tar.gz")"
+    echo "release: $name-debug.tar.gz $(megabytes "$output/$name-debug.tar.gz")"
+} >&2
+echo "$output"
