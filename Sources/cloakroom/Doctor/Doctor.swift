@@ -37,9 +37,10 @@ struct Doctor: AsyncParsableCommand {
     func run() async throws {
         // Must precede reading any secret.
         CoreDumps.disable()
+        let sources = try options.sources
         let loaded: LoadedConfig
         do throws(ConfigDiagnostics) {
-            loaded = try loadConfig(options.sources)
+            loaded = try loadConfig(sources)
         } catch {
             throw try CommandFailure.exit(error.problems)
         }
