@@ -234,6 +234,7 @@ extension TelemetrySettings {
         logFormat = configuration.logging.format
         logLevel = Logger.Level(rawValue: configuration.logging.level) ?? .info
         isAccessLogEnabled = configuration.logging.accessLog
+        buckets = configuration.metrics.buckets
         tracing = configuration.tracing
     }
 }
