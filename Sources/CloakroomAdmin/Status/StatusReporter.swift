@@ -62,6 +62,7 @@ struct StatusReporter: Sendable {
             certificates: Self.certificates(source.certificates(), now: now),
             telemetryDrops: Self.counts(sample.drops, window.change.drops),
             wireRejections: Self.counts(sample.rejections, window.change.rejections))
+        document.identityCallFailures = source.identityCalls().map { .init($0, now: now) }
         document.alerts = StatusAlert.all(in: document)
         return document
     }
@@ -213,6 +214,24 @@ extension StatusDocument.Latency {
     }
 }
 
+extension StatusDocument.IdentityCallFailure {
+    init(_ status: IdentityCallStatus, now: Timestamp) {
+        let failure = status.failure
+        var (upstream, identity): (String?, String?)
+        switch failure.source {
+        case .upstream(let name): upstream = name
+        case .identity(let name): identity = name
+        }
+        self.init(
+            at: StatusFormatter.time(status.time), secondsAgo: max((now - status.time).components.seconds, 0),
+            call: failure.call.rawValue, upstream: upstream, identity: identity, method: failure.method,
+            server: failure.server, path: failure.path, status: failure.status, reason: failure.defect.reason,
+            key: failure.defect.key, expected: failure.defect.expected,
+            found: failure.defect.found.isEmpty ? nil : failure.defect.found, durationMs: failure.milliseconds,
+            hint: failure.hint)
+    }
+}
+
 extension StatusDocument.Upstream.Target {
     init(_ target: UpstreamStatus.Target, now: Timestamp) {
         self.init(
@@ -275,6 +294,8 @@ public struct StatusDataSource: Sendable {
     public var upstreams: @Sendable () -> [UpstreamStatus]
     /// The OpenID Providers, in the order of the configuration.
     public var identities: @Sendable () -> [IdentityStatus]
+    /// The last failed identity calls, the newest first.
+    public var identityCalls: @Sendable () -> [IdentityCallStatus]
     /// The certificates of all listeners.
     public var certificates: @Sendable () -> [CertificateStatus]
     /// Whether the gateway is draining.
@@ -290,12 +311,14 @@ public struct StatusDataSource: Sendable {
     public init(
         config: @escaping @Sendable () -> ConfigStatus, upstreams: @escaping @Sendable () -> [UpstreamStatus],
         identities: @escaping @Sendable () -> [IdentityStatus] = { [] },
+        identityCalls: @escaping @Sendable () -> [IdentityCallStatus] = { [] },
         certificates: @escaping @Sendable () -> [CertificateStatus],
         isDraining: @escaping @Sendable () -> Bool = { false }, store: String, version: String, commit: String
     ) {
         self.config = config
         self.upstreams = upstreams
         self.identities = identities
+        self.identityCalls = identityCalls
         self.certificates = certificates
         self.isDraining = isDraining
         self.store = store

@@ -31,7 +31,9 @@ struct StatusSample: Sendable, Equatable {
         routes = Self.requests(reading["http_server_request_duration_seconds"], by: "route") { labels in
             labels["http_response_status_code"]?.hasPrefix("5") == true
         }
-        upstreams = Self.requests(reading["http_client_request_duration_seconds"], by: "upstream") { labels in
+        // Identity calls are no requests of clients.
+        let forwarded = reading["http_client_request_duration_seconds"].filter { $0.labels["call"] == nil }
+        upstreams = Self.requests(forwarded, by: "upstream") { labels in
             labels["http_response_status_code"]?.hasPrefix("5") == true || labels["error_type"]?.isEmpty == false
         }
         storeOperations = Self.requests(

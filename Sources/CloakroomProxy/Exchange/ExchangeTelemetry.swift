@@ -213,6 +213,12 @@ struct ExchangeTelemetry {
         record.upstreamDurationNanoseconds = duration
     }
 
+    /// The gateway's own endpoint has made its calls to an upstream or a provider.
+    /// - Parameter nanoseconds: The sum of their durations; 0 if there were none.
+    mutating func identityCallsEnded(nanoseconds: UInt64) {
+        if nanoseconds > 0 { record.upstreamDurationNanoseconds = nanoseconds }
+    }
+
     // MARK: - The response
 
     /// The response of the upstream is forwarded.

@@ -111,6 +111,26 @@ extension GatewayMetrics {
         handle.record(nanoseconds: durationNanoseconds)
     }
 
+    /// Records an attempt of an identity call in `http_client_request_duration_seconds`, with the labels of requests to
+    /// an upstream and `call`; calls to a provider have `identity` instead of `upstream`.
+    public func recordIdentityCall(_ attempt: IdentityCallAttempt) {
+        let status = attempt.status.map { UInt16(clamping: $0) } ?? 0
+        let error = attempt.errorType ?? ((400...599).contains(status) ? String(status) : "")
+        let source =
+            switch attempt.source {
+            case .upstream(let name): ("upstream", name)
+            case .identity(let name): ("identity", name)
+            }
+        let handle = registry.histogram(
+            Self.clientDurationName, help: Self.clientDurationHelp,
+            labels: [
+                ("http_request_method", attempt.method), ("http_response_status_code", Self.statusLabel(status)),
+                ("server_address", attempt.serverAddress), ("server_port", attempt.serverPort.map(String.init) ?? ""),
+                ("error_type", error), source, ("call", attempt.call.rawValue),
+            ])
+        handle.record(nanoseconds: attempt.nanoseconds)
+    }
+
     /// Records a 401 of the gateway.
     public func recordUnauthorized(_ reason: UnauthorizedReason) {
         unauthorizedResponses[reason]?.increment()
@@ -251,8 +271,7 @@ extension GatewayMetrics {
     func clientRequestDuration(_ record: borrowing ExchangeRecord, target: UpstreamTarget) -> HistogramHandle {
         let status = record.upstreamStatus ?? record.status
         return registry.histogram(
-            "http_client_request_duration_seconds",
-            help: "Time spent waiting for the upstream.",
+            Self.clientDurationName, help: Self.clientDurationHelp,
             labels: [
                 ("http_request_method", record.method.label.description),
                 ("http_response_status_code", Self.statusLabel(status)),
@@ -262,6 +281,9 @@ extension GatewayMetrics {
                 ("upstream", target.upstream),
             ])
     }
+
+    private static let clientDurationName = "http_client_request_duration_seconds"
+    private static let clientDurationHelp = "Time spent waiting for the upstream."
 
     func overheadDuration(route: String) -> HistogramHandle {
         registry.histogram(

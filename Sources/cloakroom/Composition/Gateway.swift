@@ -130,7 +130,8 @@ final class Gateway: Sendable, Unprintable {
                     },
                     status: StatusDataSource(
                         config: configStatus, upstreams: { server.upstreamStatus() },
-                        identities: { current.accounts.identityStatus }, certificates: { server.certificates() },
+                        identities: { current.accounts.identityStatus }, identityCalls: { observer.calls.failures },
+                        certificates: { server.certificates() },
                         isDraining: { server.isDraining },
                         store: configuration.session.store.rawValue, version: Cloakroom.version,
                         commit: Cloakroom.commit),
