@@ -38,6 +38,8 @@ struct StatusDocument: Sendable, Encodable {
     var certificates: [Certificate]
     var telemetryDrops: [Count]
     var wireRejections: [Count]
+    /// Client connections.
+    var connections: Connections?
     /// The last failed identity calls, the newest first; at most 20.
     var identityCallFailures: [IdentityCallFailure] = []
 
@@ -47,7 +49,7 @@ struct StatusDocument: Sendable, Encodable {
         case alerts = "concerns"
         case generatedAt, windowSeconds, process, config, readiness, traffic, routes, upstreams, identities, signIns
         case sessions, refreshes, store, certificates, telemetryDrops, wireRejections
-        case identityCallFailures
+        case connections, identityCallFailures
     }
 
     struct Process: Sendable, Encodable {
@@ -177,6 +179,18 @@ struct StatusDocument: Sendable, Encodable {
         }
     }
 
+    /// Client connections, and pauses in which none is accepted.
+    struct Connections: Sendable, Encodable {
+        var open: UInt64
+        var active: UInt64
+        var limit: UInt64
+        /// Listeners that do not accept connections now.
+        var pausedListeners: UInt64
+        var pausesTotal: UInt64
+        /// Recent pauses, by reason: `limit` or `resources`.
+        var pausesRecent: [Count]
+    }
+
     /// A call to the upstream that signs users in, or to a provider, without a usable result.
     struct IdentityCallFailure: Sendable, Encodable {
         var at: String
@@ -195,7 +209,7 @@ struct StatusDocument: Sendable, Encodable {
         var reason: String
         /// The configuration key whose member is not usable.
         var key: String?
-        /// The member that was looked for.
+        /// The expected member.
         var expected: String?
         /// The names of the members that were there.
         var found: [String]?

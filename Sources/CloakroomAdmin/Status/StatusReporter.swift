@@ -62,6 +62,7 @@ struct StatusReporter: Sendable {
             certificates: Self.certificates(source.certificates(), now: now),
             telemetryDrops: Self.counts(sample.drops, window.change.drops),
             wireRejections: Self.counts(sample.rejections, window.change.rejections))
+        document.connections = Self.connections(reading, sample, window)
         document.identityCallFailures = source.identityCalls().map { .init($0, now: now) }
         document.alerts = StatusAlert.all(in: document)
         return document
@@ -172,6 +173,20 @@ extension StatusReporter {
                 // Rounded down: a certificate that expired an hour ago has −1 day left, not 0.
                 daysLeft: Int64((seconds / 86_400).rounded(.down)))
         }
+    }
+
+    /// `nil` if the gateway has no listener yet.
+    static func connections(
+        _ reading: MetricsSnapshot, _ sample: StatusSample, _ window: StatusWindow
+    ) -> StatusDocument.Connections? {
+        let limit = reading["cloakroom_connections_limit"].total
+        guard limit > 0 else { return nil }
+        let states = reading["cloakroom_connections"]
+        return StatusDocument.Connections(
+            open: states.total, active: states.counts(by: "state")["active"] ?? 0, limit: limit,
+            pausedListeners: reading["cloakroom_accept_paused_listeners"].total,
+            pausesTotal: reading["cloakroom_accept_pauses_total"].total,
+            pausesRecent: counts(sample.acceptPauses, window.change.acceptPauses))
     }
 
     static func counts(_ totals: [String: UInt64], _ recent: [String: UInt64]) -> [StatusDocument.Count] {

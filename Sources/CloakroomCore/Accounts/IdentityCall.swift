@@ -69,7 +69,7 @@ public struct IdentityCallFailure: Sendable, Equatable {
         public var reason: String
         /// The configuration key whose member is not usable, such as `signIn.accessToken`; `nil` if there is none.
         public var key: String?
-        /// The member that was looked for.
+        /// The expected member.
         public var expected: String?
         /// The names of the members that the response has at that place, from ``names(in:along:)``.
         public var found: [String]

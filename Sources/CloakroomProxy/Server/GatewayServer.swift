@@ -84,6 +84,7 @@ public final class GatewayServer: Service, Unprintable {
         config.activateTargets()
         let loops = try await LoopContextGroup(group: group, config: config, loopCount: loopCount)
         let limit = ConnectionLimit(connectionLimit())
+        config.telemetry.metrics.connections.setLimit(limit.limit)
         let listeners: [Listener]
         let sockets: [ListeningSocket]
         do {
@@ -147,7 +148,7 @@ public final class GatewayServer: Service, Unprintable {
         return try config.configuration.listeners.enumerated().map { index, configuration in
             try Listener(
                 configuration, index: index, loops: loops, limit: limit, addresses: addresses, rejections: rejections,
-                logger: logger
+                metrics: config.telemetry.metrics.connections, logger: logger
             )
         }
     }

@@ -20,6 +20,8 @@ public struct GatewayMetrics: Sendable {
 
     /// `cloakroom_slow_clients_total` and `cloakroom_client_cap_total`.
     public let clientLimits: ClientLimitMetrics
+    /// The metrics of client connections and event loops.
+    public let connections: ConnectionMetrics
     /// The metrics of OpenID Providers.
     public let identities: IdentityMetricsTable
 
@@ -43,6 +45,7 @@ public struct GatewayMetrics: Sendable {
         droppedTraces = registry.counter(
             PrometheusRegistry.droppedName, help: PrometheusRegistry.droppedHelp, labels: [("signal", "traces")])
         clientLimits = ClientLimitMetrics(registry: registry)
+        connections = ConnectionMetrics(registry: registry)
         identities = IdentityMetricsTable(registry: registry)
         sessionsCreated = registry.counter("cloakroom_sessions_created_total", help: "Sessions created by sign-in.")
         sessionsEnded = Self.handles("reason") {

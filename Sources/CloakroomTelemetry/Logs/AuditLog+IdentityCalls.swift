@@ -3,7 +3,7 @@ import Logging
 
 extension AuditLog {
     /// Logs that an identity call had no usable result: which call, to which server, with which status, and which member
-    /// of the response was looked for. At most one line per 10 s and call is written, with the number of suppressed lines.
+    /// of the response was expected. At most one line per 10 s and call is written, with the number of suppressed lines.
     /// - Parameter now: The wall-clock time.
     public func identityCallFailed(_ failure: IdentityCallFailure, now: Timestamp) {
         guard let suppressed = failedCalls[failure.call]?.allow(at: now) else { return }
@@ -31,7 +31,7 @@ extension IdentityCallFailure {
     /// The duration, rounded to whole milliseconds.
     public var milliseconds: UInt64 { (nanoseconds &+ 500_000) / 1_000_000 }
 
-    /// What to check first; `nil` if the reason says it.
+    /// What to check first; `nil` if the reason is enough.
     public var hint: String? {
         switch defect.reason {
         case "member_missing", "member_not_a_token":

@@ -40,7 +40,7 @@ struct IdentityCallFailureTests {
         }
     }
 
-    @Test("A wrong signIn.accessToken: the key, the member that was looked for, and the members that were there")
+    @Test("A wrong signIn.accessToken: the key, the expected member, and the members that were there")
     func wrongAccessToken() async throws {
         let body = #"{"data":{"jwt":"canary-access-token","expires":1},"user":{"id":7}}"#
         let port = try await signIn([ScriptedServer.response("200 OK", body)]) {

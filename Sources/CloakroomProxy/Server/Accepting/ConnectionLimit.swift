@@ -13,7 +13,8 @@ final class ConnectionLimit: Sendable {
         var observers: [ObjectIdentifier: @Sendable () -> Void] = [:]
     }
 
-    private let limit: Int
+    /// The number of connections at which accepting is paused.
+    let limit: Int
     private let state = Mutex(State())
 
     init(_ limit: Int) {
