@@ -181,7 +181,7 @@ extension StatusReporter {
     ) -> StatusDocument.Connections? {
         let limit = reading["cloakroom_connections_limit"].total
         guard limit > 0 else { return nil }
-        let states = reading["cloakroom_connections"]
+        let states = reading["cloakroom_connections_by_state"]
         return StatusDocument.Connections(
             open: states.total, active: states.counts(by: "state")["active"] ?? 0, limit: limit,
             pausedListeners: reading["cloakroom_accept_paused_listeners"].total,

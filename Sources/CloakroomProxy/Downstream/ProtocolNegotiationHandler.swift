@@ -135,7 +135,7 @@ final class ProtocolNegotiationHandler: ChannelInboundHandler, RemovableChannelH
         metrics.handshakeFailed(failure)
     }
 
-    private var metrics: ConnectionMetrics { client.context.snapshot.config.telemetry.metrics.connections }
+    private var metrics: ListenerMetrics { client.context.snapshot.config.telemetry.metrics.listeners }
 
     var usesTLS: Bool { client.isTLS }
 

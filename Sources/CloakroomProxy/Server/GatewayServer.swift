@@ -84,7 +84,6 @@ public final class GatewayServer: Service, Unprintable {
         config.activateTargets()
         let loops = try await LoopContextGroup(group: group, config: config, loopCount: loopCount)
         let limit = ConnectionLimit(connectionLimit())
-        config.telemetry.metrics.connections.setLimit(limit.limit)
         let listeners: [Listener]
         let sockets: [ListeningSocket]
         do {
@@ -145,10 +144,11 @@ public final class GatewayServer: Service, Unprintable {
             countsRequests: config.configuration.limits.inFlightPerAddress > 0,
             exempt: config.configuration.trustedProxies)
         let rejections = RejectionCounters(config.telemetry.metrics)
+        config.telemetry.metrics.listeners.setLimit(limit.limit)
         return try config.configuration.listeners.enumerated().map { index, configuration in
             try Listener(
                 configuration, index: index, loops: loops, limit: limit, addresses: addresses, rejections: rejections,
-                metrics: config.telemetry.metrics.connections, logger: logger
+                metrics: config.telemetry.metrics.listeners, logger: logger
             )
         }
     }

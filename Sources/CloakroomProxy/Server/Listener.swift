@@ -19,14 +19,14 @@ struct Listener {
     private let loops: LoopContextGroup
     private let limit: ConnectionLimit
     private let setup: ChildChannelInitializer
-    private let metrics: ConnectionMetrics
+    private let metrics: ListenerMetrics
     private let logger: Logger
 
     /// - Throws: ``ListenerError`` if its certificates are invalid.
     init(
         _ configuration: ListenerConfiguration, index: Int, loops: LoopContextGroup, limit: ConnectionLimit,
         addresses: PerClientConnectionLimit,
-        rejections: RejectionCounters, metrics: ConnectionMetrics, logger: Logger
+        rejections: RejectionCounters, metrics: ListenerMetrics, logger: Logger
     ) throws {
         self.metrics = metrics
         self.configuration = configuration

@@ -13,7 +13,7 @@ struct LoopConnectionMetrics {
     private var reported: [ClientConnectionState: Int] = [:]
 
     /// The timer runs: records how much later than it was due.
-    func tickStarted(_ metrics: ConnectionMetrics, now: UInt64) {
+    func tickStarted(_ metrics: ListenerMetrics, now: UInt64) {
         guard lastEnd > 0 else { return }
         let due = lastEnd &+ interval
         metrics.recordLag(nanoseconds: now > due ? now - due : 0)
@@ -30,7 +30,7 @@ struct LoopConnectionMetrics {
     }
 
     /// Counts the connections by state, and reports the differences from the last count.
-    mutating func count(_ members: [any LoopRegistered], _ metrics: ConnectionMetrics) {
+    mutating func count(_ members: [any LoopRegistered], _ metrics: ListenerMetrics) {
         var counts: [ClientConnectionState: Int] = [:]
         for member in members where member.isDownstream { counts[member.connectionState, default: 0] += 1 }
         for state in ClientConnectionState.allCases {

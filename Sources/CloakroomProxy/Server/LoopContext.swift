@@ -261,7 +261,7 @@ final class LoopContext {
     func stop() {
         tick?.cancel()
         tick = nil
-        connectionMetrics.count([], snapshot.config.telemetry.metrics.connections)
+        connectionMetrics.count([], snapshot.config.telemetry.metrics.listeners)
         for snapshot in retired + [snapshot] {
             for pool in snapshot.pools { pool.close() }
             snapshot.telemetry.flush()
@@ -270,7 +270,7 @@ final class LoopContext {
 
     private func onTick() {
         let now = updateTime()
-        let metrics = snapshot.config.telemetry.metrics.connections
+        let metrics = snapshot.config.telemetry.metrics.listeners
         connectionMetrics.tickStarted(metrics, now: now)
         clock.synchronize(at: now)
         // A connection may unregister in this call, which moves the last one to its index; therefore iterate backwards.

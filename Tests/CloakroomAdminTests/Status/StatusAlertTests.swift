@@ -18,7 +18,7 @@ struct StatusAlertTests {
 
     @Test("A pause of accepting is an alert with the cause")
     func acceptPauses() {
-        let metrics = GatewayMetrics(registry: made.registry).connections
+        let metrics = GatewayMetrics(registry: made.registry).listeners
         #expect(made.document().connections == nil)
         metrics.setLimit(20_000)
         #expect(made.document().alerts.isEmpty)

@@ -74,7 +74,7 @@ struct IdentityCallRecorderTests {
             #"call="sign_in",error_type="",http_request_method="POST",http_response_status_code="200","#
                 + #"server_address="api.test",server_port="443",upstream="api""#,
             #"call="keys",error_type="upstream_timeout",http_request_method="POST",http_response_status_code="","#
-                + #"identity="company",server_address="api.test",server_port="443""#,
+                + #"identity="company",server_address="api.test",server_port="443",upstream="company""#,
         ] {
             #expect(text.contains("http_client_request_duration_seconds_count{\(labels)} 1\n"), "\(labels)")
         }

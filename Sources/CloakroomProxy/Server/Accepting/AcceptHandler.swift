@@ -26,9 +26,9 @@ final class AcceptHandler: ChannelInboundHandler {
     private var isBackingOff = false
     private var lines = FixedWindowLimiter(limit: 1)
     private var limitLines = FixedWindowLimiter(limit: 1)
-    private let metrics: ConnectionMetrics
+    private let metrics: ListenerMetrics
 
-    init(limit: ConnectionLimit, metrics: ConnectionMetrics, logger: Logger) {
+    init(limit: ConnectionLimit, metrics: ListenerMetrics, logger: Logger) {
         self.limit = limit
         self.metrics = metrics
         self.logger = logger

@@ -13,7 +13,7 @@ final class ConnectionLimit: Sendable {
         var observers: [ObjectIdentifier: @Sendable () -> Void] = [:]
     }
 
-    /// The number of connections at which accepting is paused.
+    /// Number of connections at which accepting pauses.
     let limit: Int
     private let state = Mutex(State())
 

@@ -16,7 +16,7 @@ struct AcceptHandlerTests {
         registry: PrometheusRegistry = PrometheusRegistry(), _ body: (any Channel) async throws -> Void
     ) async throws {
         let logger = log.logger
-        let metrics = GatewayMetrics(registry: registry).connections
+        let metrics = GatewayMetrics(registry: registry).listeners
         let server = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .serverChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {

@@ -54,13 +54,13 @@ struct HandshakeMetricsTests {
             let busy = try await gateway.client()
             busy.send(Ask.get("/public/a"))
             let idle = try await gateway.client()
-            try await gateway.metric(#"cloakroom_connections{state="active"} 1"#)
-            try await gateway.metric(#"cloakroom_connections{state="idle"} 1"#)
+            try await gateway.metric(#"cloakroom_connections_by_state{state="active"} 1"#)
+            try await gateway.metric(#"cloakroom_connections_by_state{state="idle"} 1"#)
             gate.open()
-            try await gateway.metric(#"cloakroom_connections{state="idle"} 2"#)
+            try await gateway.metric(#"cloakroom_connections_by_state{state="idle"} 2"#)
             try await busy.close()
             try await idle.close()
-            try await gateway.metric(#"cloakroom_connections{state="idle"} 0"#)
+            try await gateway.metric(#"cloakroom_connections_by_state{state="idle"} 0"#)
             try await eventually("a recorded lag") {
                 gateway.metrics.split(separator: "\n").contains {
                     $0.hasPrefix("cloakroom_event_loop_lag_seconds_count") && !$0.hasSuffix(" 0")

@@ -4,11 +4,11 @@ import Testing
 @testable import CloakroomTelemetry
 
 @Suite("Metrics of connections")
-struct ConnectionMetricsTests {
+struct ListenerMetricsTests {
     @Test("Connections, pauses, handshakes and the lag of event loops are exposed")
     func families() {
         let registry = PrometheusRegistry()
-        let metrics = GatewayMetrics(registry: registry).connections
+        let metrics = GatewayMetrics(registry: registry).listeners
         metrics.setLimit(100)
         metrics.add(3, .idle)
         metrics.add(-1, .idle)
@@ -18,8 +18,8 @@ struct ConnectionMetricsTests {
         metrics.recordLag(nanoseconds: 2_000_000)
         let text = String(decoding: registry.exposition(), as: UTF8.self)
         for line in [
-            "cloakroom_connections_limit 100", #"cloakroom_connections{state="idle"} 2"#,
-            #"cloakroom_connections{state="new"} 0"#, "cloakroom_accept_paused_listeners 1",
+            "cloakroom_connections_limit 100", #"cloakroom_connections_by_state{state="idle"} 2"#,
+            #"cloakroom_connections_by_state{state="new"} 0"#, "cloakroom_accept_paused_listeners 1",
             #"cloakroom_accept_pauses_total{reason="resources"} 1"#,
             #"cloakroom_tls_handshakes_total{outcome="success",version="1.3"} 1"#,
             #"cloakroom_tls_handshakes_total{outcome="success",version="1.2"} 0"#,

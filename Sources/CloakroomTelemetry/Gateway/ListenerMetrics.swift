@@ -3,7 +3,7 @@ public import CloakroomCore
 /// The metrics of client connections, their acceptance and TLS handshakes, and of the event loops that serve them.
 ///
 /// Created once per process; all methods can be called on any thread.
-public final class ConnectionMetrics: Sendable {
+public final class ListenerMetrics: Sendable {
     private let open: [ClientConnectionState: GaugeHandle]
     private let limit: GaugeHandle
     private let pausedListeners: GaugeHandle
@@ -14,7 +14,7 @@ public final class ConnectionMetrics: Sendable {
 
     init(registry: PrometheusRegistry) {
         open = GatewayMetrics.handles("state") {
-            registry.gauge("cloakroom_connections", help: "Client connections, by state.", labels: $0)
+            registry.gauge("cloakroom_connections_by_state", help: "Client connections, by state.", labels: $0)
         }
         limit = registry.gauge(
             "cloakroom_connections_limit", help: "Client connections at which accepting is paused.")
