@@ -48,6 +48,7 @@ import Testing
     func invalidBoundsAreErrors(buckets: String, error: String) throws {
         let found = try errors(buckets)
         #expect(found.count == 1)
-        #expect(found.first?.contains("telemetry.buckets: " + error) == true)
+        #expect(found.first?.contains(": telemetry.buckets") == true)
+        #expect(found.first?.contains(": " + error) == true)
     }
 }
