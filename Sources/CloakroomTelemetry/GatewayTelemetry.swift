@@ -10,6 +10,8 @@ public struct TelemetrySettings: Sendable {
     public var commit = "unknown"
     /// The maximum number of series of a metric family.
     public var seriesLimit = PrometheusRegistry.defaultSeriesLimit
+    /// The upper bounds of histograms of durations, in seconds, ascending.
+    public var buckets = MetricsConfiguration.defaultBuckets
     /// The file descriptor for log lines.
     public var logFileDescriptor: Int32 = 1
     /// The maximum number of buffered bytes of log lines; events have ``LogWriter/eventReserve`` more.
@@ -61,7 +63,7 @@ public final class GatewayTelemetry: Sendable {
     public init(settings: TelemetrySettings = TelemetrySettings()) {
         self.settings = settings
         logLevel = DynamicLogLevel(settings.logLevel)
-        registry = PrometheusRegistry(seriesLimit: settings.seriesLimit)
+        registry = PrometheusRegistry(seriesLimit: settings.seriesLimit, buckets: settings.buckets)
         metrics = GatewayMetrics(registry: registry)
         logWriter = LogWriter(
             fileDescriptor: settings.logFileDescriptor, pendingLimit: settings.pendingLogLimit,

@@ -125,6 +125,7 @@ struct StatusPage {
         case .refreshes: "refreshes"
         case .store: "store"
         case .telemetry: "telemetry"
+        case .connections: "readiness"
         }
     }
 }

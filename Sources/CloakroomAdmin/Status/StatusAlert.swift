@@ -1,4 +1,5 @@
 import CloakroomCore
+import CloakroomTelemetry
 
 /// A condition that requires an operator's attention.
 struct StatusAlert: Sendable, Equatable, Encodable {
@@ -14,6 +15,7 @@ struct StatusAlert: Sendable, Equatable, Encodable {
         case refreshes
         case store
         case telemetry
+        case connections
     }
 
     enum Severity: String, Sendable, Encodable {
@@ -37,7 +39,8 @@ extension StatusAlert {
     /// The alerts for a document, most severe first.
     static func all(in document: StatusDocument) -> [StatusAlert] {
         let found =
-            document.readiness.compactMap(Self.init(check:)) + reload(document.config)
+            document.readiness.compactMap(Self.init(check:)) + connections(document.connections)
+            + reload(document.config)
             + document.upstreams.flatMap(upstream) + document.identities.flatMap(identity) + store(document)
             + document.certificates.compactMap(certificate)
             + document.routes.compactMap(route) + outcomes(document) + document.telemetryDrops.compactMap(drops)
@@ -48,6 +51,21 @@ extension StatusAlert {
         guard !check.isReady else { return nil }
         let reason = check.detail.map { ": \($0)" } ?? ""
         self.init(kind: .notReady, severity: .critical, text: "The readiness check “\(check.name)” failed\(reason).")
+    }
+
+    private static func connections(_ connections: StatusDocument.Connections?) -> [StatusAlert] {
+        guard let connections else { return [] }
+        return connections.pausesRecent.filter { $0.recent > 0 }.map { pauses in
+            let isPaused = connections.pausedListeners > 0
+            let cause =
+                pauses.kind == AcceptPauseReason.limit.rawValue
+                ? "the limit of \(StatusFormatter.whole(connections.limit)) connections is reached (limits.connections)"
+                : "the system has no file descriptors or memory left"
+            return StatusAlert(
+                kind: .connections, severity: isPaused ? .critical : .warning,
+                text: isPaused
+                    ? "New clients have to wait: \(cause)." : "New clients had to wait recently: \(cause).")
+        }
     }
 
     private static func reload(_ config: StatusDocument.Config) -> [StatusAlert] {

@@ -38,6 +38,10 @@ struct StatusDocument: Sendable, Encodable {
     var certificates: [Certificate]
     var telemetryDrops: [Count]
     var wireRejections: [Count]
+    /// Client connections.
+    var connections: Connections?
+    /// The last failed identity calls, the newest first; at most 20.
+    var identityCallFailures: [IdentityCallFailure] = []
 
     enum CodingKeys: String, CodingKey {
         case state
@@ -45,6 +49,7 @@ struct StatusDocument: Sendable, Encodable {
         case alerts = "concerns"
         case generatedAt, windowSeconds, process, config, readiness, traffic, routes, upstreams, identities, signIns
         case sessions, refreshes, store, certificates, telemetryDrops, wireRejections
+        case connections, identityCallFailures
     }
 
     struct Process: Sendable, Encodable {
@@ -172,6 +177,44 @@ struct StatusDocument: Sendable, Encodable {
             var reason: String
             var remedy: String
         }
+    }
+
+    /// Client connections, and pauses in which none is accepted.
+    struct Connections: Sendable, Encodable {
+        var open: UInt64
+        var active: UInt64
+        var limit: UInt64
+        /// Listeners that do not accept connections now.
+        var pausedListeners: UInt64
+        var pausesTotal: UInt64
+        /// Recent pauses, by reason: `limit` or `resources`.
+        var pausesRecent: [Count]
+    }
+
+    /// A call to the upstream that signs users in, or to a provider, without a usable result.
+    struct IdentityCallFailure: Sendable, Encodable {
+        var at: String
+        var secondsAgo: Int64
+        /// `sign_in`, `user`, `renew`, `revoke`, `discovery`, `keys`, `push`, `code` or `exchange`.
+        var call: String
+        /// Absent for a call to a provider.
+        var upstream: String?
+        /// Absent for a call to an upstream.
+        var identity: String?
+        var method: String
+        var server: String
+        var path: String
+        /// Absent without a response.
+        var status: Int?
+        var reason: String
+        /// The configuration key whose member is not usable.
+        var key: String?
+        /// The expected member.
+        var expected: String?
+        /// The names of the members that were there.
+        var found: [String]?
+        var durationMs: UInt64
+        var hint: String?
     }
 
     /// The number of operations by outcome.

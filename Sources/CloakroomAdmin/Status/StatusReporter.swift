@@ -62,6 +62,8 @@ struct StatusReporter: Sendable {
             certificates: Self.certificates(source.certificates(), now: now),
             telemetryDrops: Self.counts(sample.drops, window.change.drops),
             wireRejections: Self.counts(sample.rejections, window.change.rejections))
+        document.connections = Self.connections(reading, sample, window)
+        document.identityCallFailures = source.identityCalls().map { .init($0, now: now) }
         document.alerts = StatusAlert.all(in: document)
         return document
     }
@@ -173,6 +175,20 @@ extension StatusReporter {
         }
     }
 
+    /// `nil` if the gateway has no listener yet.
+    static func connections(
+        _ reading: MetricsSnapshot, _ sample: StatusSample, _ window: StatusWindow
+    ) -> StatusDocument.Connections? {
+        let limit = reading["cloakroom_connections_limit"].total
+        guard limit > 0 else { return nil }
+        let states = reading["cloakroom_connections_by_state"]
+        return StatusDocument.Connections(
+            open: states.total, active: states.counts(by: "state")["active"] ?? 0, limit: limit,
+            pausedListeners: reading["cloakroom_accept_paused_listeners"].total,
+            pausesTotal: reading["cloakroom_accept_pauses_total"].total,
+            pausesRecent: counts(sample.acceptPauses, window.change.acceptPauses))
+    }
+
     static func counts(_ totals: [String: UInt64], _ recent: [String: UInt64]) -> [StatusDocument.Count] {
         totals.map { .init(kind: $0.key, total: $0.value, recent: recent[$0.key] ?? 0) }
             .sorted { ($1.total, $0.kind) < ($0.total, $1.kind) }
@@ -210,6 +226,24 @@ extension StatusDocument.Latency {
         self.init(
             p50Ms: p50.milliseconds, p95Ms: p95.milliseconds, p99Ms: p99.milliseconds,
             atLeast: beyond.isEmpty ? nil : beyond)
+    }
+}
+
+extension StatusDocument.IdentityCallFailure {
+    init(_ status: IdentityCallStatus, now: Timestamp) {
+        let failure = status.failure
+        var (upstream, identity): (String?, String?)
+        switch failure.source {
+        case .upstream(let name): upstream = name
+        case .identity(let name): identity = name
+        }
+        self.init(
+            at: StatusFormatter.time(status.time), secondsAgo: max((now - status.time).components.seconds, 0),
+            call: failure.call.rawValue, upstream: upstream, identity: identity, method: failure.method,
+            server: failure.server, path: failure.path, status: failure.status, reason: failure.defect.reason,
+            key: failure.defect.key, expected: failure.defect.expected,
+            found: failure.defect.found.isEmpty ? nil : failure.defect.found, durationMs: failure.milliseconds,
+            hint: failure.hint)
     }
 }
 
@@ -275,6 +309,8 @@ public struct StatusDataSource: Sendable {
     public var upstreams: @Sendable () -> [UpstreamStatus]
     /// The OpenID Providers, in the order of the configuration.
     public var identities: @Sendable () -> [IdentityStatus]
+    /// The last failed identity calls, the newest first.
+    public var identityCalls: @Sendable () -> [IdentityCallStatus]
     /// The certificates of all listeners.
     public var certificates: @Sendable () -> [CertificateStatus]
     /// Whether the gateway is draining.
@@ -290,12 +326,14 @@ public struct StatusDataSource: Sendable {
     public init(
         config: @escaping @Sendable () -> ConfigStatus, upstreams: @escaping @Sendable () -> [UpstreamStatus],
         identities: @escaping @Sendable () -> [IdentityStatus] = { [] },
+        identityCalls: @escaping @Sendable () -> [IdentityCallStatus] = { [] },
         certificates: @escaping @Sendable () -> [CertificateStatus],
         isDraining: @escaping @Sendable () -> Bool = { false }, store: String, version: String, commit: String
     ) {
         self.config = config
         self.upstreams = upstreams
         self.identities = identities
+        self.identityCalls = identityCalls
         self.certificates = certificates
         self.isDraining = isDraining
         self.store = store

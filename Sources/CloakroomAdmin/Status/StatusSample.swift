@@ -22,6 +22,8 @@ struct StatusSample: Sendable, Equatable {
     var drops: [String: UInt64] = [:]
     /// Rejected messages and connections, by reason.
     var rejections: [String: UInt64] = [:]
+    /// Pauses of accepting, by reason.
+    var acceptPauses: [String: UInt64] = [:]
 
     /// Creates an empty sample.
     init() {}
@@ -31,7 +33,9 @@ struct StatusSample: Sendable, Equatable {
         routes = Self.requests(reading["http_server_request_duration_seconds"], by: "route") { labels in
             labels["http_response_status_code"]?.hasPrefix("5") == true
         }
-        upstreams = Self.requests(reading["http_client_request_duration_seconds"], by: "upstream") { labels in
+        // Identity calls are no requests of clients.
+        let forwarded = reading["http_client_request_duration_seconds"].filter { $0.labels["call"] == nil }
+        upstreams = Self.requests(forwarded, by: "upstream") { labels in
             labels["http_response_status_code"]?.hasPrefix("5") == true || labels["error_type"]?.isEmpty == false
         }
         storeOperations = Self.requests(
@@ -44,6 +48,7 @@ struct StatusSample: Sendable, Equatable {
         failedLogins = ended.filter { Self.failures.contains($0.labels["outcome"] ?? "") }.counts(by: "identity")
         drops = reading["cloakroom_telemetry_dropped_total"].counts(by: "signal")
         rejections = reading["cloakroom_rejections_total"].counts(by: "reason")
+        acceptPauses = reading["cloakroom_accept_pauses_total"].counts(by: "reason")
     }
 
     /// The outcomes of logins that the user did not cause.
@@ -61,6 +66,7 @@ struct StatusSample: Sendable, Equatable {
         change.failedLogins = failedLogins.changes(since: earlier.failedLogins) { $0.countSince($1) }
         change.drops = drops.changes(since: earlier.drops) { $0.countSince($1) }
         change.rejections = rejections.changes(since: earlier.rejections) { $0.countSince($1) }
+        change.acceptPauses = acceptPauses.changes(since: earlier.acceptPauses) { $0.countSince($1) }
         return change
     }
 

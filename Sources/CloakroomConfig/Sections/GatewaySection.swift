@@ -23,6 +23,7 @@ extension GatewayConfiguration {
         let timeouts = TimeoutsConfiguration(from: root.sectionWithDefaults("timeouts"))
         let trustedProxies = root.list("trustedProxies", as: .addressRange) ?? []
         let logging = LoggingConfiguration(from: root.sectionWithDefaults("logging"))
+        let metrics = MetricsConfiguration(from: root.sectionWithDefaults("telemetry"))
         let tracing = TracingConfiguration(from: root.sectionWithDefaults("tracing"))
         let eventLoops = root.optional("eventLoops", as: .integer(1...1_024))
 
@@ -44,7 +45,8 @@ extension GatewayConfiguration {
             upstreams: upstreams.configurations,
             routes: routes.compactMap(\.route), accounts: accounts.configuration, session: session,
             crossSite: crossSite, limits: limits, timeouts: timeouts, trustedProxies: trustedProxies.map(\.range),
-            logging: logging, tracing: tracing, eventLoops: eventLoops, identities: identities.configurations)
+            logging: logging, tracing: tracing, eventLoops: eventLoops, identities: identities.configurations,
+            metrics: metrics)
     }
 }
 

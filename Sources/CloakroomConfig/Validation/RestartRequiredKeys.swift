@@ -57,6 +57,7 @@ enum RestartRequiredKeys {
         FixedKey("trustedProxies") { $0.trustedProxies },
         FixedKey("logging.format") { $0.logging.format },
         FixedKey("logging.accessLog") { $0.logging.accessLog },
+        FixedKey("telemetry.buckets") { $0.metrics.buckets },
         FixedKey("tracing.exporter") { $0.tracing.exporter },
         FixedKey("tracing.sampler") { [$0.tracing.sampler.root.rawValue, "\($0.tracing.sampler.isParentBased)"] },
         FixedKey("tracing.ratio") { $0.tracing.sampler.ratio },

@@ -27,6 +27,8 @@ public struct GatewayConfiguration: Sendable, Equatable {
     public var trustedProxies: [CIDRBlock]
     /// Logs.
     public var logging: LoggingConfiguration
+    /// Metrics.
+    public var metrics: MetricsConfiguration
     /// Traces.
     public var tracing: TracingConfiguration
     /// The number of event loops; `nil` is one for each core.
@@ -42,7 +44,7 @@ public struct GatewayConfiguration: Sendable, Equatable {
         limits: LimitsConfiguration = LimitsConfiguration(), timeouts: TimeoutsConfiguration = TimeoutsConfiguration(),
         trustedProxies: [CIDRBlock] = [], logging: LoggingConfiguration = LoggingConfiguration(),
         tracing: TracingConfiguration = TracingConfiguration(), eventLoops: Int? = nil,
-        identities: [IdentityConfiguration] = []
+        identities: [IdentityConfiguration] = [], metrics: MetricsConfiguration = MetricsConfiguration()
     ) {
         self.listeners = listeners
         self.admin = admin
@@ -55,6 +57,7 @@ public struct GatewayConfiguration: Sendable, Equatable {
         self.timeouts = timeouts
         self.trustedProxies = trustedProxies
         self.logging = logging
+        self.metrics = metrics
         self.tracing = tracing
         self.eventLoops = eventLoops
         self.identities = identities

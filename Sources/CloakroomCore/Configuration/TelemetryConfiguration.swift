@@ -23,6 +23,29 @@ public struct LoggingConfiguration: Sendable, Equatable {
     }
 }
 
+/// Metrics.
+public struct MetricsConfiguration: Sendable, Equatable {
+    /// The upper bounds of the buckets of all histograms of durations, in seconds: ascending, 1 to ``maxBuckets`` of
+    /// them, each from ``bucketRange``.
+    public var buckets: [Double]
+
+    /// The bounds of OpenTelemetry's HTTP conventions, and bounds from 100 µs for a gateway whose own part of a request
+    /// takes less than the lowest of those.
+    public static let defaultBuckets: [Double] = [
+        0.0001, 0.00025, 0.0005, 0.00075, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5,
+        5, 7.5, 10,
+    ]
+    /// The maximum number of bounds: each is one line of every histogram in a scrape.
+    public static let maxBuckets = 31
+    /// The allowed bounds, in seconds.
+    public static let bucketRange = 0.00001...3_600
+
+    /// Creates a configuration.
+    public init(buckets: [Double] = defaultBuckets) {
+        self.buckets = buckets
+    }
+}
+
 /// Traces.
 public struct TracingConfiguration: Sendable, Equatable {
     /// The exporter of finished spans.

@@ -9,6 +9,7 @@ import Synchronization
 
 /// One call to an identity upstream or a provider, ready to be sent to any of its targets.
 struct IdentityRequest: Sendable {
+    let operation: TokenClientError.Operation
     let configuration: IdentityEndpointConfiguration
     let credentials: RequestCredentials
     let apiToken: APIToken?
@@ -19,6 +20,10 @@ struct IdentityRequest: Sendable {
     var readsErrors = false
     /// Whether the call uses a token that another call may have issued just now, such as the user's data after a sign-in.
     var isFollowUp = false
+    let lastServer = LastServer()
+
+    /// The path without its query: the endpoint of a provider may have one.
+    var loggablePath: String { String(configuration.path.prefix { $0 != "?" }) }
 
     /// - Throws: If the client's assertion cannot be signed.
     func request(to target: IdentityTarget) throws -> HTTPClientRequest {
@@ -108,6 +113,14 @@ struct IdentityTarget: Sendable {
     }
 
     func url(_ path: String) -> String { origin + path }
+
+    /// Host and port, or the path of a socket.
+    var server: String {
+        serverPort.map { "\(HostAndPort(host: serverAddress, port: $0))" } ?? serverAddress
+    }
+
+    /// The `url.full` of spans; `nil` for a socket, whose URL has no host.
+    func fullURL(_ path: String) -> String? { serverPort == nil ? nil : origin + path }
 
     /// A client, and its connection counters.
     struct Client: Sendable {

@@ -23,6 +23,10 @@ struct IdentityTransport: Sendable {
         var isWhole = true
         /// The values of `Cache-Control`, joined by commas.
         var cacheControl: [UInt8]?
+        /// The server that responded.
+        var server = ""
+        /// The duration of the call, in nanoseconds.
+        var nanoseconds: UInt64 = 0
 
         var isSuccess: Bool { (200...299).contains(status) }
     }
@@ -39,8 +43,16 @@ struct IdentityTransport: Sendable {
     let selector: any TargetSelecting
     private let recent = RecentTarget()
     let spans: SpanFactory
+    /// The server in metrics and log lines.
+    private let source: IdentityCallSource
+    private let observer: (any IdentityCallObserver)?
 
-    init(targets: [IdentityTarget], selector: any TargetSelecting, spans: SpanFactory) {
+    init(
+        targets: [IdentityTarget], selector: any TargetSelecting, spans: SpanFactory, source: IdentityCallSource,
+        observer: (any IdentityCallObserver)?
+    ) {
+        self.source = source
+        self.observer = observer
         self.targets = targets
         self.selector = selector
         self.spans = spans
@@ -74,6 +86,16 @@ struct IdentityTransport: Sendable {
     /// Sends a call and reads the response.
     /// - Parameter timeout: Covers the whole call: every attempted target, the head and the last byte of the body.
     func send(_ call: IdentityRequest, timeout: Duration) async throws(IdentityTransportError) -> Response {
+        let startedAt = Self.now
+        defer { IdentityCallTime.current?.add(nanoseconds: Self.now &- startedAt) }
+        var response = try await sendWithinLimit(call, timeout: timeout)
+        response.nanoseconds = Self.now &- startedAt
+        return response
+    }
+
+    private func sendWithinLimit(
+        _ call: IdentityRequest, timeout: Duration
+    ) async throws(IdentityTransportError) -> Response {
         do {
             return try await withThrowingTaskGroup(of: Response?.self) { group in
                 defer { group.cancelAll() }
@@ -155,7 +177,7 @@ struct IdentityTransport: Sendable {
     private static let failureStatuses = 502...504
 
     /// The uptime in nanoseconds, by which event loops measure back-offs.
-    private static var now: UInt64 { NIODeadline.now().uptimeNanoseconds }
+    static var now: UInt64 { NIODeadline.now().uptimeNanoseconds }
 
     /// The reason why no connection was established; no byte of the call was sent then. `nil` if there was one.
     private static func connectFailure(_ error: any Error) -> ConnectFailure? {
@@ -191,23 +213,52 @@ struct IdentityTransport: Sendable {
     ) async throws -> Response {
         let span = spans.startClientSpan(call, to: target, resends: attempts)
         attempts += 1
+        call.lastServer.set(target.server)
+        let startedAt = Self.now
         var recorder: IdentityCallRecorder?
         do {
             var request = try call.request(to: target)
             span?.inject(into: &request.headers)
             recorder = IdentityCallRecorder(request)
-            let response = try await sendOnce(
+            var response = try await sendOnce(
                 request, with: target.client(for: call).http, timeout: timeout, readsErrors: call.readsErrors,
                 recorder: recorder)
+            response.server = target.server
             span?.end(status: response.status)
             recorder?.end(response)
+            report(call, to: target, status: response.status, since: startedAt)
             return response
         } catch {
             recorder?.end(error)
             // Only the time limit cancels a call.
-            span?.end(failure: Task.isCancelled ? .timedOut : IdentityTransportError(error).kind)
+            let failure = Task.isCancelled ? .timedOut : IdentityTransportError(error).kind
+            span?.end(failure: failure)
+            report(call, to: target, failure: failure, since: startedAt)
             throw error
         }
+    }
+
+    private func report(
+        _ call: IdentityRequest, to target: IdentityTarget, status: Int? = nil,
+        failure: IdentityTransportError.Kind? = nil, since startedAt: UInt64
+    ) {
+        observer?.identityCallAttempted(
+            IdentityCallAttempt(
+                call: call.operation, source: source, method: call.configuration.method,
+                serverAddress: target.serverAddress, serverPort: target.serverPort, status: status,
+                errorType: failure?.label, nanoseconds: Self.now &- startedAt))
+    }
+
+    /// Reports that a call had no usable result.
+    /// - Parameter response: `nil` without one.
+    func reportFailure(
+        of call: IdentityRequest, _ response: Response?, _ defect: IdentityCallFailure.Defect, since startedAt: UInt64
+    ) {
+        observer?.identityCallFailed(
+            IdentityCallFailure(
+                call: call.operation, source: source, method: call.configuration.method,
+                server: response?.server ?? call.lastServer.text, path: call.loggablePath, status: response?.status,
+                defect: defect, nanoseconds: response?.nanoseconds ?? (Self.now &- startedAt)))
     }
 
     /// Whether connecting failed; no byte of the call was sent then. Unix domain sockets fail with the system's own
@@ -330,6 +381,29 @@ struct IdentityTransportError: Error, Equatable {
         case .unreachable: TokenClientError(.unreachable, in: call, isUnjudged: isUnsent)
         case .timedOut: TokenClientError(.timedOut, in: call, isUnjudged: isUnsent)
         case .invalidResponse: TokenClientError(.invalidResponse, in: call)
+        }
+    }
+}
+
+/// The server that a call was sent to last.
+final class LastServer: Sendable {
+    private let server = Mutex("")
+
+    var text: String { server.withLock { $0 } }
+
+    func set(_ text: String) { server.withLock { $0 = text } }
+}
+
+extension TokenClientError.Kind {
+    /// A constant word for the log; `nil` if the server rejected the credential of a user, which is no failure.
+    var failureReason: String? {
+        switch self {
+        case .rejected: nil
+        case .unreachable: "unreachable"
+        case .timedOut: "timed_out"
+        case .invalidResponse: "invalid_response"
+        case .busy: "busy"
+        case .misconfigured(let reason): reason.rawValue
         }
     }
 }

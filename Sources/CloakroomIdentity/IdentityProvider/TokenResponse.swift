@@ -37,6 +37,29 @@ enum TokenResponse {
             accessTokenExpiresAt: lifetime.end, obtainedAt: now)
     }
 
+    /// Why ``read(_:configuration:now:onInvalidLifetime:)`` rejects a body.
+    /// - Parameter section: The section of the configuration: `signIn` or `refresh`.
+    static func defect(
+        of body: [UInt8], configuration: IdentityEndpointConfiguration, section: String
+    ) -> IdentityCallFailure.Defect {
+        guard let document = JSONValue(document: body) else { return IdentityCallFailure.Defect("not_json") }
+        func member(_ reason: String, _ key: String?, _ path: String) -> IdentityCallFailure.Defect {
+            IdentityCallFailure.Defect(
+                reason, key: key.map { "\(section).\($0)" }, expected: path,
+                found: IdentityCallFailure.Defect.names(in: document, along: path))
+        }
+        if configuration.credentials == .oauth, !isBearer(document) {
+            return member("token_type_not_bearer", nil, "token_type")
+        }
+        guard let accessToken = document[path: configuration.accessToken] else {
+            return member("member_missing", "accessToken", configuration.accessToken)
+        }
+        guard token(accessToken) != nil else {
+            return member("member_not_a_token", "accessToken", configuration.accessToken)
+        }
+        return member("member_not_a_token", "refreshToken", configuration.refreshToken)
+    }
+
     private static func isBearer(_ document: JSONValue) -> Bool {
         guard case .string(let type) = document[path: "token_type"] else { return false }
         return type.utf8.lazy.map { $0 | 0x20 }.elementsEqual("bearer".utf8)

@@ -7,8 +7,8 @@ public import Tracing
 
 /// Requests, refreshes and revokes tokens at one upstream over HTTP/1.1.
 ///
-/// Not on the hot path: used for sign-ins, refreshes and sign-outs only. It logs nothing, and its errors contain only
-/// the call and the kind of failure.
+/// Not on the hot path: used for sign-ins, refreshes and sign-outs only. It logs nothing: it reports failures to an
+/// observer, and its errors contain only the call and the kind of failure.
 ///
 /// Folder `IdentityProvider/`: sends the sign-in, refresh, revocation and user calls, and interprets their responses.
 public final class UpstreamTokenClient: TokenClient {
@@ -32,12 +32,13 @@ public final class UpstreamTokenClient: TokenClient {
     ///   - tls: Trust roots and certificate for `https` targets: ``UpstreamConfiguration/tls``, loaded from its files.
     ///   - tracer: Creates a span for each call that is made for a sampled request, as a child of
     ///     ``ServiceContext/current``. Its context is sent to the upstream instead of the one passed with the call.
+    ///   - calls: Receives the attempts and failures of all calls.
     ///   - onInvalidLifetime: Called once, the first time that the upstream returns an invalid token lifetime. Must not
     ///     wait.
     public init(
         _ upstream: UpstreamConfiguration, targets: any TargetSelecting, timeouts: TimeoutsConfiguration,
         eventLoopGroup: any EventLoopGroup, tls: TLSConfiguration, tracer: (any Tracer)? = nil,
-        onInvalidLifetime: (@Sendable () -> Void)? = nil
+        calls: (any IdentityCallObserver)? = nil, onInvalidLifetime: (@Sendable () -> Void)? = nil
     ) {
         // A target that does not respond must leave half of the time for the others.
         let share = upstream.targets.count > 1 ? timeouts.identity / 2 : timeouts.identity
@@ -52,7 +53,9 @@ public final class UpstreamTokenClient: TokenClient {
                 target, tls: upstream.tls, configuration: configuration, eventLoopGroup: eventLoopGroup
             ) { targets.connected(index, now: NIODeadline.now().uptimeNanoseconds) }
         }
-        transport = IdentityTransport(targets: clients, selector: targets, spans: SpanFactory(tracer))
+        transport = IdentityTransport(
+            targets: clients, selector: targets, spans: SpanFactory(tracer), source: .upstream(upstream.name),
+            observer: calls)
     }
 
     /// Closes the connections. Calls in progress and all later calls fail.
@@ -78,7 +81,7 @@ public final class UpstreamTokenClient: TokenClient {
         guard
             let tokens = TokenResponse.read(
                 response.body, configuration: configuration, now: now, onInvalidLifetime: noteInvalidLifetime)
-        else { throw TokenClientError(.invalidResponse, in: .signIn) }
+        else { throw unusable(response, configuration, call: .signIn) }
         let document = try await firstUser(credentials, tokens: tokens, traceparent: traceparent)
         let name = credentials.account
         let account = UserIdentity.account(in: document, upstream) ?? name
@@ -113,7 +116,7 @@ public final class UpstreamTokenClient: TokenClient {
         guard
             var refreshed = TokenResponse.read(
                 response.body, configuration: configuration, now: now, onInvalidLifetime: noteInvalidLifetime)
-        else { throw TokenClientError(.invalidResponse, in: .refresh) }
+        else { throw unusable(response, configuration, call: .refresh) }
         refreshed.refreshToken = refreshed.refreshToken ?? refreshToken
         return refreshed
     }
@@ -185,10 +188,14 @@ public final class UpstreamTokenClient: TokenClient {
             configuration, .accessToken(tokens), traceparent: traceparent, timeout: timeout, call: .user
         )
         // The token was issued just before: a rejection contradicts the upstream's own response.
-        guard response.status != 401 else { throw TokenClientError(.invalidResponse, in: .user) }
+        guard response.status != 401 else {
+            report(response, configuration, call: .user, IdentityCallFailure.Defect("access_token_rejected"))
+            throw TokenClientError(.invalidResponse, in: .user)
+        }
         try check(response, configuration, call: .user)
         guard let document = UserDocument.read(response.body, excluding: [tokens] + (previous.map { [$0] } ?? []))
         else {
+            report(response, configuration, call: .user, UserDocument.defect(of: response.body))
             throw TokenClientError(.invalidResponse, in: .user)
         }
         return document
@@ -199,15 +206,45 @@ public final class UpstreamTokenClient: TokenClient {
         timeout: Duration, call: TokenClientError.Operation
     ) async throws(TokenClientError) -> IdentityTransport.Response {
         let identityCall = IdentityRequest(
-            configuration: configuration, credentials: credentials, apiToken: upstream.apiToken,
+            operation: call, configuration: configuration, credentials: credentials, apiToken: upstream.apiToken,
             traceparent: traceparent,
             isIdempotent: call != .refresh, readsErrors: call == .signIn || call == .refresh,
             isFollowUp: call == .user || call == .revoke)
+        let startedAt = IdentityTransport.now
         do {
             return try await transport.send(identityCall, timeout: timeout)
         } catch {
-            throw error.asTokenClientError(in: call)
+            let failure = error.asTokenClientError(in: call)
+            if let reason = failure.kind.failureReason {
+                transport.reportFailure(
+                    of: identityCall, nil, IdentityCallFailure.Defect(reason), since: startedAt)
+            }
+            throw failure
         }
+    }
+
+    /// Reports a response that cannot be used.
+    private func report(
+        _ response: IdentityTransport.Response, _ configuration: IdentityEndpointConfiguration,
+        call: TokenClientError.Operation, _ defect: IdentityCallFailure.Defect
+    ) {
+        // Only for the report: it is not sent.
+        let sent = IdentityRequest(
+            operation: call, configuration: configuration, credentials: RequestCredentials(), apiToken: nil,
+            traceparent: nil)
+        transport.reportFailure(of: sent, response, defect, since: IdentityTransport.now)
+    }
+
+    /// Reports a success whose tokens cannot be read.
+    private func unusable(
+        _ response: IdentityTransport.Response, _ configuration: IdentityEndpointConfiguration,
+        call: TokenClientError.Operation
+    ) -> TokenClientError {
+        let section = call == .signIn ? "signIn" : "refresh"
+        report(
+            response, configuration, call: call,
+            TokenResponse.defect(of: response.body, configuration: configuration, section: section))
+        return TokenClientError(.invalidResponse, in: call)
     }
 
     private func check(
@@ -217,15 +254,23 @@ public final class UpstreamTokenClient: TokenClient {
         let rules = RejectedCall.Rules(configuration, of: call)
         if response.isSuccess {
             guard configuration.success.accepts(status: response.status) else {
+                report(response, configuration, call: call, IdentityCallFailure.Defect("unexpected_status"))
                 throw TokenClientError(.invalidResponse, in: call)
             }
             guard configuration.success.accepts(body: response.body) else {
-                throw TokenClientError(RejectedCall.kind(unsuccessful: response.body, rules: rules), in: call)
+                let kind = RejectedCall.kind(unsuccessful: response.body, rules: rules)
+                if let reason = kind.failureReason {
+                    report(response, configuration, call: call, IdentityCallFailure.Defect(reason))
+                }
+                throw TokenClientError(kind, in: call)
             }
             return
         }
         let kind = RejectedCall.kind(
             status: response.status, body: response.body, isWhole: response.isWhole, rules: rules)
+        if let reason = kind.failureReason {
+            report(response, configuration, call: call, IdentityCallFailure.Defect(reason))
+        }
         throw TokenClientError(kind, in: call, isUnjudged: response.status >= 500)
     }
 }

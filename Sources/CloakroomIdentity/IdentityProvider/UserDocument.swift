@@ -26,6 +26,15 @@ enum UserDocument {
         return document.withUnsafeBufferPointer(Array.init)
     }
 
+    /// Why ``read(_:excluding:)`` rejects a body.
+    static func defect(of body: [UInt8]) -> IdentityCallFailure.Defect {
+        guard let value = JSONValue(document: body) else { return IdentityCallFailure.Defect("not_json") }
+        guard case .object = value else { return IdentityCallFailure.Defect("not_an_object") }
+        let found = IdentityCallFailure.Defect.names(in: value, along: "")
+        return IdentityCallFailure.Defect(
+            JSONMinifier.make(body).count > limit ? "too_large" : "contains_token", found: found)
+    }
+
     /// Whether a stored document contains one of the given tokens.
     static func contains(_ tokens: TokenSet, in document: [UInt8]) -> Bool {
         guard let value = JSONValue(document: document) else { return true }

@@ -283,8 +283,8 @@ extension OpenIDProvider {
         let response: IdentityTransport.Response
         do {
             response = try await transport.send(
-                "POST", endpoint, credentials(Array(form.utf8), namesClient: false), isSingle: true,
-                traceparent: traceparent, timeout: time)
+                "POST", endpoint, credentials(Array(form.utf8), namesClient: false), call: .refresh,
+                isSingle: true, traceparent: traceparent, timeout: time)
         } catch {
             throw error.asTokenClientError(in: .refresh)
         }

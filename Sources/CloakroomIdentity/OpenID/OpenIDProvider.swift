@@ -39,12 +39,14 @@ package final class OpenIDProvider: TokenClient, Unprintable {
     ///     again, if this configuration trusts the same ones.
     ///   - timeouts: ``TimeoutsConfiguration/identity`` bounds each call, ``TimeoutsConfiguration/connect`` each connection.
     ///   - tracer: Creates a span for each call that is made for a sampled request.
+    ///   - calls: Receives the attempts and failures of all calls.
     ///   - clock: The wall clock by which tokens are evaluated.
     ///   - report: Called for each event; must not block.
     /// - Throws: ``ClientKeyError`` or `UpstreamTLSError` for a file that cannot be used. Each describes the file.
     package init(
         _ configuration: IdentityConfiguration, publicURL: String, previous: OpenIDProvider? = nil,
         timeouts: TimeoutsConfiguration, eventLoopGroup: any EventLoopGroup, tracer: (any Tracer)? = nil,
+        calls: (any IdentityCallObserver)? = nil,
         clock: @escaping @Sendable () -> Timestamp,
         report: @escaping @Sendable (ProviderEvent) -> Void = { _ in }
     ) throws {
@@ -57,7 +59,8 @@ package final class OpenIDProvider: TokenClient, Unprintable {
             issuer: configuration.issuer, clientID: configuration.client.id, clockSkew: configuration.clockSkew)
         let tls = try UpstreamTLS.configuration(configuration.caFile.map { UpstreamTLSConfiguration(caFile: $0) })
         transport = ProviderTransport(
-            tls: tls, timeouts: timeouts, eventLoopGroup: eventLoopGroup, spans: SpanFactory(tracer))
+            tls: tls, timeouts: timeouts, eventLoopGroup: eventLoopGroup, spans: SpanFactory(tracer),
+            name: configuration.name, observer: calls)
         let previous = previous.flatMap { configuration.trustsDocuments(of: $0.configuration) ? $0 : nil }
         let discovery = ProviderDiscovery(
             configuration, previous: previous?.discovery.metadata, transport: transport, timeout: timeout,
@@ -212,7 +215,8 @@ extension OpenIDProvider {
         let response: IdentityTransport.Response
         do {
             response = try await transport.send(
-                method, endpoint, credentials, isSingle: isSingle, traceparent: traceparent, timeout: time ?? timeout)
+                method, endpoint, credentials, call: call, isSingle: isSingle, traceparent: traceparent,
+                timeout: time ?? timeout)
         } catch {
             if error.kind == .invalidResponse { throw failure(.invalidResponse, in: call) }
             throw ProviderError(.unavailable, in: call)

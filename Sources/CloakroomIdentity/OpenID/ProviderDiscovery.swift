@@ -42,7 +42,7 @@ final class ProviderDiscovery: Sendable {
         guard let metadata = metadata else { throw Failure() }
         let remaining = deadline - .now
         guard remaining > .zero else { throw Failure() }
-        let keys = try await get(metadata.keys, timeout: remaining)
+        let keys = try await get(metadata.keys, call: .keys, timeout: remaining)
         // The lifetime of both is the shorter one.
         let lifetime = min(fetched, KeySetSchedule.lifetime(cacheControl: keys.cacheControl))
         return ProviderKeys.Response(document: keys.body, lifetime: lifetime)
@@ -51,7 +51,7 @@ final class ProviderDiscovery: Sendable {
     /// - Returns: The lifetime of the metadata; the usual one if earlier ones remain in use.
     private func fetchMetadata() async -> Duration {
         guard let url = EndpointURL(ProviderMetadata.url(ofIssuer: configuration.issuer)),
-            let response = try? await get(url, timeout: timeout)
+            let response = try? await get(url, call: .discovery, timeout: timeout)
         else {
             report(.metadataUnavailable)
             return KeySetSchedule.usualLifetime
@@ -69,8 +69,10 @@ final class ProviderDiscovery: Sendable {
     }
 
     /// - Throws: Unless the status is 200 (OpenID Connect Discovery §4.2).
-    private func get(_ url: EndpointURL, timeout: Duration) async throws -> IdentityTransport.Response {
-        let response = try await transport.send("GET", url, traceparent: nil, timeout: timeout)
+    private func get(
+        _ url: EndpointURL, call: TokenClientError.Operation, timeout: Duration
+    ) async throws -> IdentityTransport.Response {
+        let response = try await transport.send("GET", url, call: call, traceparent: nil, timeout: timeout)
         guard response.status == 200 else { throw Failure() }
         return response
     }

@@ -24,11 +24,16 @@ final class ProviderTransport: Sendable {
     private let configuration: HTTPClient.Configuration
     private let eventLoopGroup: any EventLoopGroup
     private let spans: SpanFactory
+    private let source: IdentityCallSource
+    private let observer: (any IdentityCallObserver)?
     private let state = Mutex(State())
 
     init(
-        tls: TLSConfiguration, timeouts: TimeoutsConfiguration, eventLoopGroup: any EventLoopGroup, spans: SpanFactory
+        tls: TLSConfiguration, timeouts: TimeoutsConfiguration, eventLoopGroup: any EventLoopGroup, spans: SpanFactory,
+        name: String = "", observer: (any IdentityCallObserver)? = nil
     ) {
+        source = .identity(name)
+        self.observer = observer
         configuration = IdentityTransport.clientConfiguration(
             tls: tls, connect: min(timeouts.connect, timeouts.identity), maxConnections: Self.maxConnections,
             idleTimeout: Self.idleTimeout)
@@ -38,19 +43,46 @@ final class ProviderTransport: Sendable {
 
     /// Sends a call to an endpoint and reads the response.
     /// - Parameters:
+    ///   - operation: The call in metrics and log lines.
     ///   - isSingle: Whether the call is sent once at most, on a connection of its own.
     ///   - timeout: Covers the whole call.
     func send(
         _ method: String, _ endpoint: EndpointURL, _ credentials: RequestCredentials = RequestCredentials(),
-        isSingle: Bool = false, traceparent: String?, timeout: Duration
+        call operation: TokenClientError.Operation, isSingle: Bool = false, traceparent: String?, timeout: Duration
     ) async throws(IdentityTransportError) -> IdentityTransport.Response {
         guard let transport = transport(to: endpoint.origin) else { throw IdentityTransportError(.unreachable) }
         let path = endpoint.target.hasPrefix("/") ? endpoint.target : "/" + endpoint.target
         let call = IdentityRequest(
+            operation: operation,
             configuration: IdentityEndpointConfiguration(method: method, path: path, credentials: .oauth),
             credentials: credentials, apiToken: nil, traceparent: traceparent, isIdempotent: !isSingle,
             readsErrors: true)
-        return try await transport.send(call, timeout: timeout)
+        let startedAt = IdentityTransport.now
+        let response: IdentityTransport.Response
+        do throws(IdentityTransportError) {
+            response = try await transport.send(call, timeout: timeout)
+        } catch {
+            let reason = error.asTokenClientError(in: operation).kind.failureReason ?? ""
+            transport.reportFailure(of: call, nil, IdentityCallFailure.Defect(reason), since: startedAt)
+            throw error
+        }
+        if !response.isSuccess { report(response, to: call, by: transport, since: startedAt) }
+        return response
+    }
+
+    /// Reports an unsuccessful response, unless it may be caused by the user: a code or a token that has expired.
+    private func report(
+        _ response: IdentityTransport.Response, to call: IdentityRequest, by transport: IdentityTransport,
+        since startedAt: UInt64
+    ) {
+        let code = RejectedCall.code(response.body)
+        guard code == nil || code.flatMap(IdentityMisconfiguration.init(oauthCode:)) != nil else { return }
+        var rules = RejectedCall.Rules()
+        rules.isTokenEndpoint = true
+        let kind = RejectedCall.kind(
+            status: response.status, body: response.body, isWhole: response.isWhole, rules: rules)
+        guard let reason = kind.failureReason else { return }
+        transport.reportFailure(of: call, response, IdentityCallFailure.Defect(reason), since: startedAt)
     }
 
     /// Keeps the clients of these origins only. Others are closed with a later call of this method, because their last
@@ -89,7 +121,7 @@ final class ProviderTransport: Sendable {
                     IdentityTarget(
                         UpstreamTargetConfiguration(origin), tls: nil, configuration: configuration,
                         eventLoopGroup: eventLoopGroup, onConnected: {})
-                ], selector: OneTarget(), spans: spans)
+                ], selector: OneTarget(), spans: spans, source: source, observer: observer)
             state.transports[origin] = transport
             return transport
         }

@@ -28,7 +28,8 @@ struct SpanFactory: Sendable {
         span.attributes["server.address"] = target.serverAddress
         if let port = target.serverPort { span.attributes["server.port"] = Int64(port) }
         // The configured path, which contains no user data. The endpoint of a provider may have a query.
-        span.attributes["url.path"] = String(call.configuration.path.prefix { $0 != "?" })
+        span.attributes["url.path"] = call.loggablePath
+        if let url = target.fullURL(call.loggablePath) { span.attributes["url.full"] = url }
         if resends > 0 { span.attributes["http.request.resend_count"] = Int64(resends) }
         return HTTPClientSpan(span: span, tracer: tracer)
     }
@@ -84,7 +85,7 @@ struct HTTPClientSpan: Sendable {
 
 extension IdentityTransportError.Kind {
     /// The same `error.type` values that exchanges use.
-    fileprivate var label: String {
+    var label: String {
         switch self {
         case .unreachable: "upstream_unreachable"
         case .timedOut: "upstream_timeout"

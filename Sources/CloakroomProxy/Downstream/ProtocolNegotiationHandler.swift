@@ -15,6 +15,7 @@ final class ProtocolNegotiationHandler: ChannelInboundHandler, RemovableChannelH
     private var handlerContext: ChannelHandlerContext?
     private var isStarted = false
     private var received = ByteBuffer()
+    private var isHandshakeCounted = false
     var registryIndex = -1
     private(set) var deadline = UInt64.max
     var isDownstream: Bool { true }
@@ -62,9 +63,14 @@ final class ProtocolNegotiationHandler: ChannelInboundHandler, RemovableChannelH
             if let certificate = tls?.peerCertificate {
                 // A resumed TLS session was verified when it was created; the certificate may have expired since.
                 let now = client.context.wallNanoseconds(at: client.context.updateTime()) / 1_000_000_000
-                guard !ClientCertificate.isExpired(certificate, at: now) else { return closeNow() }
+                guard !ClientCertificate.isExpired(certificate, at: now) else {
+                    countHandshake(.expired)
+                    return closeNow()
+                }
                 client.certificateSubject = ClientCertificate.subject(of: certificate)
             }
+            isHandshakeCounted = true
+            metrics.handshakeCompleted(client.tlsVersion ?? .tls12)
             select(isHTTP2: allowsHTTP2 && negotiated == "h2")
         }
         handlerContext.fireUserInboundEventTriggered(event)
@@ -85,10 +91,12 @@ final class ProtocolNegotiationHandler: ChannelInboundHandler, RemovableChannelH
 
     func errorCaught(context handlerContext: ChannelHandlerContext, error: any Error) {
         // A failed handshake or a reset, caused by the peer: the connection is unusable.
+        countHandshake(error is IOError || !handlerContext.channel.isActive ? .aborted : .failed)
         handlerContext.close(promise: nil)
     }
 
     func channelInactive(context handlerContext: ChannelHandlerContext) {
+        countHandshake(.aborted)
         client.context.remove(self)
         handlerContext.fireChannelInactive()
     }
@@ -115,7 +123,19 @@ final class ProtocolNegotiationHandler: ChannelInboundHandler, RemovableChannelH
 
     // MARK: - Deadlines and drain
 
-    func deadlineExpired(now: UInt64) { closeNow() }
+    func deadlineExpired(now: UInt64) {
+        countHandshake(.timeout)
+        closeNow()
+    }
+
+    /// Counts a handshake that was not completed, once for a connection.
+    private func countHandshake(_ failure: TLSHandshakeFailure) {
+        guard client.isTLS, !isHandshakeCounted else { return }
+        isHandshakeCounted = true
+        metrics.handshakeFailed(failure)
+    }
+
+    private var metrics: ListenerMetrics { client.context.snapshot.config.telemetry.metrics.listeners }
 
     var usesTLS: Bool { client.isTLS }
 

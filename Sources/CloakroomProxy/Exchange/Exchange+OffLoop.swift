@@ -48,9 +48,11 @@ extension Exchange {
             wallTime: context.timestamp(at: telemetry.startedAt),
             origin: AuditContext(peer: clientAddress, requestID: "\(telemetry.record.requestID)"))
         let endpoints = config.accountEndpoints
+        let calls = IdentityCallTime()
         runOffLoop {
-            await endpoints.respond(accountRequest)
+            await IdentityCallTime.$current.withValue(calls) { await endpoints.respond(accountRequest) }
         } resume: { [self] response in
+            telemetry.identityCallsEnded(nanoseconds: calls.nanoseconds)
             accountResponded(with: response)
         }
     }

@@ -115,8 +115,8 @@ extension Exchange: UpstreamDelegate {
         let config = snapshot.config
         let entry = config.upstreams[config.routes[permit.route].route.upstream]
         telemetry.startAttempt(
-            entry, target: lease.target, isHTTP2: lease.isHTTP2, resends: attempts.sends - 1, config: config,
-            now: context.now)
+            entry, target: lease.target, path: request.loggablePath, isHTTP2: lease.isHTTP2,
+            resends: attempts.sends - 1, config: config, now: context.now)
         let credentials = permit.credentials(entry.claimHeaders)
         let upstreamRequest = UpstreamRequest(
             isHeadRequest: request.method == .head, upgrade: request.upgrade, responsePolicy: config.responsePolicy,

@@ -78,10 +78,11 @@ struct ExchangeTelemetry {
             request.traceContext ?? TraceContext(traceID: sampled.traceID, spanID: 0, flags: sampled.flags)
         let route = routes.indices.contains(record.routeIndex) ? routes[record.routeIndex] : nil
         let span = tracer.startAnySpan(
-            "\(record.method.label) \(route?.name ?? LoopTelemetry.unmatchedRoute)", context: serviceContext,
-            ofKind: .server)
+            Self.spanName(record.method, pattern: route?.pattern ?? ""), context: serviceContext, ofKind: .server)
         span.attributes["http.request.method"] = "\(record.method.label)"
+        if record.method == .other { span.attributes["http.request.method_original"] = request.loggableMethod }
         if let route, !route.pattern.isEmpty { span.attributes["http.route"] = route.pattern }
+        span.attributes["cloakroom.route"] = route?.name ?? LoopTelemetry.unmatchedRoute
         span.attributes["url.path"] = request.loggablePath
         span.attributes["url.scheme"] = "\(record.scheme.name)"
         span.attributes["network.protocol.version"] = "\(record.protocolVersion.name)"
@@ -96,6 +97,13 @@ struct ExchangeTelemetry {
         spans.server = span
         self.spans = spans
         propagate(span)
+    }
+
+    /// `{method} {http.route}`, or only the method without a pattern; `HTTP` instead of a non-standard method
+    /// (OpenTelemetry semantic conventions for HTTP spans, name).
+    static func spanName(_ method: RequestMethod, pattern: String) -> String {
+        let method = method == .other ? "HTTP" : "\(method.label)"
+        return pattern.isEmpty ? method : "\(method) \(pattern)"
     }
 
     mutating func decided(_ decision: ExchangeDecision) { record.decision = decision }
@@ -142,10 +150,12 @@ struct ExchangeTelemetry {
     // MARK: - Attempts
 
     /// The request is about to be sent to a target of an upstream.
-    /// - Parameter resends: How often it was sent before.
+    /// - Parameters:
+    ///   - path: The path without its query; used only if the exchange is sampled.
+    ///   - resends: How often it was sent before.
     mutating func startAttempt(
-        _ upstream: UpstreamRuntime, target: TargetRuntime, isHTTP2: Bool = false, resends: Int = 0,
-        config: ConfigSnapshot, now: UInt64
+        _ upstream: UpstreamRuntime, target: TargetRuntime, path: @autoclosure () -> String, isHTTP2: Bool = false,
+        resends: Int = 0, config: ConfigSnapshot, now: UInt64
     ) {
         record.upstreamIndex = upstream.firstTarget + target.index
         record.upstreamPeer = target.peer
@@ -153,11 +163,16 @@ struct ExchangeTelemetry {
         sentAt = now
         awaitedSince = now
         guard spans != nil, let serverSpan, let tracer = config.tracer else { return }
-        let span = tracer.startAnySpan("\(record.method.label)", context: serverSpan.context, ofKind: .client)
+        let span = tracer.startAnySpan(
+            Self.spanName(record.method, pattern: ""), context: serverSpan.context, ofKind: .client)
         let configured = upstream.configuration.targets[target.index]
         span.attributes["http.request.method"] = "\(record.method.label)"
         span.attributes["server.address"] = configured.serverAddress
         if let port = configured.serverPort { span.attributes["server.port"] = Int64(port) }
+        // The URL of a socket has no host.
+        if configured.serverPort != nil {
+            span.attributes["url.full"] = "\(configured.scheme.name)://\(configured.hostField)\(path())"
+        }
         // Which address of a host name.
         if let address = target.state.identity.address { span.attributes["network.peer.address"] = address }
         span.attributes["network.protocol.version"] = isHTTP2 ? "2" : "1.1"
@@ -211,6 +226,12 @@ struct ExchangeTelemetry {
         record.upstreamIndex = target
         record.upstreamStatus = 0
         record.upstreamDurationNanoseconds = duration
+    }
+
+    /// The gateway's own endpoint has made its calls to an upstream or a provider.
+    /// - Parameter nanoseconds: The sum of their durations; 0 if there were none.
+    mutating func identityCallsEnded(nanoseconds: UInt64) {
+        if nanoseconds > 0 { record.upstreamDurationNanoseconds = nanoseconds }
     }
 
     // MARK: - The response
@@ -278,7 +299,7 @@ struct ExchangeTelemetry {
 
     private func endServerSpan() {
         guard let span = serverSpan else { return }
-        span.attributes["http.response.status_code"] = Int64(record.status)
+        if record.status > 0 { span.attributes["http.response.status_code"] = Int64(record.status) }
         if let error = record.errorType {
             span.attributes["error.type"] = "\(error.label)"
         } else if record.status >= 500 {

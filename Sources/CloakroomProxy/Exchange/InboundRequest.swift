@@ -96,6 +96,13 @@ struct InboundRequest {
         return String(decoding: bytes.getBytes(at: bytes.readerIndex + range.start, length: count) ?? [], as: UTF8.self)
     }
 
+    /// The method as received, at most 32 bytes. It is a token (RFC 9110 §9.1), so it has no control characters.
+    var loggableMethod: String {
+        let (start, count) = (head.method.start, min(head.method.end - head.method.start, 32))
+        return String(
+            decoding: head.bytes.getBytes(at: head.bytes.readerIndex + start, length: count) ?? [], as: UTF8.self)
+    }
+
     /// Reads the client's trace context, whether or not the client is trusted.
     func readTraceContext() -> TraceContext? {
         guard let range = TraceContextFields.read(head).parent else { return nil }

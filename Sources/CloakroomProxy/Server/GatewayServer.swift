@@ -144,10 +144,11 @@ public final class GatewayServer: Service, Unprintable {
             countsRequests: config.configuration.limits.inFlightPerAddress > 0,
             exempt: config.configuration.trustedProxies)
         let rejections = RejectionCounters(config.telemetry.metrics)
+        config.telemetry.metrics.listeners.setLimit(limit.limit)
         return try config.configuration.listeners.enumerated().map { index, configuration in
             try Listener(
                 configuration, index: index, loops: loops, limit: limit, addresses: addresses, rejections: rejections,
-                logger: logger
+                metrics: config.telemetry.metrics.listeners, logger: logger
             )
         }
     }

@@ -1,4 +1,5 @@
 import CloakroomCore
+import CloakroomTelemetry
 import Logging
 import NIOCore
 import NIOPosix
@@ -18,14 +19,16 @@ struct Listener {
     private let loops: LoopContextGroup
     private let limit: ConnectionLimit
     private let setup: ChildChannelInitializer
+    private let metrics: ListenerMetrics
     private let logger: Logger
 
     /// - Throws: ``ListenerError`` if its certificates are invalid.
     init(
         _ configuration: ListenerConfiguration, index: Int, loops: LoopContextGroup, limit: ConnectionLimit,
         addresses: PerClientConnectionLimit,
-        rejections: RejectionCounters, logger: Logger
+        rejections: RejectionCounters, metrics: ListenerMetrics, logger: Logger
     ) throws {
+        self.metrics = metrics
         self.configuration = configuration
         self.index = index
         self.loops = loops
@@ -55,6 +58,7 @@ struct Listener {
         let loops = self.loops
         let limit = self.limit
         let setup = self.setup
+        let metrics = self.metrics
         let logger = self.logger
         let bootstrap = ServerBootstrap(group: group)
             .serverChannelOption(.backlog, value: 4_096)
@@ -62,7 +66,8 @@ struct Listener {
             .serverChannelOption(Self.sharing, value: sharesListeners ? 1 : 0)
             .serverChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
-                    try channel.pipeline.syncOperations.addHandler(AcceptHandler(limit: limit, logger: logger))
+                    try channel.pipeline.syncOperations.addHandler(
+                        AcceptHandler(limit: limit, metrics: metrics, logger: logger))
                 }
             }
             .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)

@@ -41,6 +41,7 @@ final class LoopContext {
     private var generator = SplitMix64()
     private var clock: LoopClock
     private var tick: RepeatedTask?
+    private var connectionMetrics = LoopConnectionMetrics()
     /// ``SessionLookupTable/changeCount`` when long-lived responses were last checked.
     private var sessionChanges: UInt64 = 0
     private var onDrained: [() -> Void] = []
@@ -250,6 +251,7 @@ final class LoopContext {
         // Long-lived responses end within this interval after their session.
         let interval = Int64(min(max(shortest / 8, 5_000_000), 100_000_000))
         let bound = NIOLoopBound(self, eventLoop: eventLoop)
+        connectionMetrics.interval = UInt64(interval)
         tick = eventLoop.scheduleRepeatedTask(
             initialDelay: .nanoseconds(interval), delay: .nanoseconds(interval)
         ) { _ in bound.value.onTick() }
@@ -259,6 +261,7 @@ final class LoopContext {
     func stop() {
         tick?.cancel()
         tick = nil
+        connectionMetrics.count([], snapshot.config.telemetry.metrics.listeners)
         for snapshot in retired + [snapshot] {
             for pool in snapshot.pools { pool.close() }
             snapshot.telemetry.flush()
@@ -267,6 +270,8 @@ final class LoopContext {
 
     private func onTick() {
         let now = updateTime()
+        let metrics = snapshot.config.telemetry.metrics.listeners
+        connectionMetrics.tickStarted(metrics, now: now)
         clock.synchronize(at: now)
         // A connection may unregister in this call, which moves the last one to its index; therefore iterate backwards.
         var index = registered.count - 1
@@ -284,6 +289,8 @@ final class LoopContext {
         relievePools(now: now)
         snapshot.telemetry.flush()
         for old in retired { old.telemetry.flush() }
+        if connectionMetrics.isCountDue(at: now) { connectionMetrics.count(registered, metrics) }
+        connectionMetrics.tickEnded(at: NIODeadline.now().uptimeNanoseconds)
     }
 
     /// Checks the sessions of long-lived responses once if any number of sessions has changed.
@@ -349,6 +356,8 @@ protocol LoopRegistered: AnyObject {
     var registryIndex: Int { get set }
     /// Whether it is a client connection, which a drain waits for.
     var isDownstream: Bool { get }
+    /// What a client connection does, for metrics. Not used for other connections.
+    var connectionState: ClientConnectionState { get }
     /// Whether it is a client connection with TLS.
     var usesTLS: Bool { get }
     func deadlineExpired(now: UInt64)
@@ -366,6 +375,7 @@ protocol LoopRegistered: AnyObject {
 
 extension LoopRegistered {
     var usesTLS: Bool { false }
+    var connectionState: ClientConnectionState { .new }
     func configurationReplaced() {}
     func sessionsChanged(now: UInt64) {}
     func leaseOfSlowClient(from pool: UpstreamPool, now: UInt64) -> PressureRule.Lease? { nil }

@@ -20,6 +20,8 @@ public struct GatewayMetrics: Sendable {
 
     /// `cloakroom_slow_clients_total` and `cloakroom_client_cap_total`.
     public let clientLimits: ClientLimitMetrics
+    /// The metrics of listeners, their connections and event loops.
+    public let listeners: ListenerMetrics
     /// The metrics of OpenID Providers.
     public let identities: IdentityMetricsTable
 
@@ -43,6 +45,7 @@ public struct GatewayMetrics: Sendable {
         droppedTraces = registry.counter(
             PrometheusRegistry.droppedName, help: PrometheusRegistry.droppedHelp, labels: [("signal", "traces")])
         clientLimits = ClientLimitMetrics(registry: registry)
+        listeners = ListenerMetrics(registry: registry)
         identities = IdentityMetricsTable(registry: registry)
         sessionsCreated = registry.counter("cloakroom_sessions_created_total", help: "Sessions created by sign-in.")
         sessionsEnded = Self.handles("reason") {
@@ -109,6 +112,27 @@ extension GatewayMetrics {
             help: "Duration of token exchanges for an upstream, by outcome.",
             labels: [("upstream", upstream), ("outcome", result.rawValue)])
         handle.record(nanoseconds: durationNanoseconds)
+    }
+
+    /// Records an attempt of an identity call in `http_client_request_duration_seconds`, with the labels of requests to
+    /// an upstream and `call`; for calls to a provider, `upstream` is the name of the
+    /// identity, which is the label `identity` too.
+    public func recordIdentityCall(_ attempt: IdentityCallAttempt) {
+        let status = attempt.status.map { UInt16(clamping: $0) } ?? 0
+        let error = attempt.errorType ?? ((400...599).contains(status) ? String(status) : "")
+        let source: [(String, String)] =
+            switch attempt.source {
+            case .upstream(let name): [("upstream", name)]
+            case .identity(let name): [("upstream", name), ("identity", name)]
+            }
+        let handle = registry.histogram(
+            Self.clientDurationName, help: Self.clientDurationHelp,
+            labels: [
+                ("http_request_method", attempt.method), ("http_response_status_code", Self.statusLabel(status)),
+                ("server_address", attempt.serverAddress), ("server_port", attempt.serverPort.map(String.init) ?? ""),
+                ("error_type", error), ("call", attempt.call.rawValue),
+            ] + source)
+        handle.record(nanoseconds: attempt.nanoseconds)
     }
 
     /// Records a 401 of the gateway.
@@ -251,8 +275,7 @@ extension GatewayMetrics {
     func clientRequestDuration(_ record: borrowing ExchangeRecord, target: UpstreamTarget) -> HistogramHandle {
         let status = record.upstreamStatus ?? record.status
         return registry.histogram(
-            "http_client_request_duration_seconds",
-            help: "Time spent waiting for the upstream.",
+            Self.clientDurationName, help: Self.clientDurationHelp,
             labels: [
                 ("http_request_method", record.method.label.description),
                 ("http_response_status_code", Self.statusLabel(status)),
@@ -262,6 +285,9 @@ extension GatewayMetrics {
                 ("upstream", target.upstream),
             ])
     }
+
+    private static let clientDurationName = "http_client_request_duration_seconds"
+    private static let clientDurationHelp = "Time spent waiting for the upstream."
 
     func overheadDuration(route: String) -> HistogramHandle {
         registry.histogram(

@@ -23,6 +23,8 @@ public struct AuditLog: Sendable {
     private let misconfigurations = Self.limiters
     /// As ``misconfigurations``, for responses of providers that are rejected.
     let rejectedResponses = Self.limiters
+    /// As ``misconfigurations``, for calls without a usable result.
+    let failedCalls = Self.limiters
     private static var limiters: [TokenClientError.Operation: LogRateLimiter] {
         Dictionary(uniqueKeysWithValues: TokenClientError.Operation.allCases.map { ($0, LogRateLimiter()) })
     }

@@ -1,3 +1,4 @@
+import CloakroomCore
 public import Metrics
 import Synchronization
 
@@ -5,7 +6,7 @@ import Synchronization
 /// two relaxed atomic additions.
 public final class HistogramHandle: TimerHandler, RecorderHandler {
     let buckets: HistogramBuckets
-    private let counts = InlineArray<16, Atomic<UInt64>> { _ in Atomic<UInt64>(0) }
+    private let counts = InlineArray<32, Atomic<UInt64>> { _ in Atomic<UInt64>(0) }
     /// Wraps after 584 years of accumulated durations; a scraper treats that as a restart.
     private let total = Atomic<UInt64>(0)
 
@@ -44,7 +45,7 @@ public final class HistogramHandle: TimerHandler, RecorderHandler {
 
     /// The cumulative counts per bound; the slot after the last bound, and all following ones, hold the total count.
     /// Buckets are read one after the other while other threads record.
-    func cumulative() -> InlineArray<16, UInt64> {
+    func cumulative() -> InlineArray<32, UInt64> {
         var running: UInt64 = 0
         return InlineArray { slot in
             running &+= counts[slot].load(ordering: .relaxed)
@@ -70,7 +71,7 @@ public final class HistogramHandle: TimerHandler, RecorderHandler {
 /// `ticksPerUnit` converts them into the exposed unit.
 struct HistogramBuckets: Sendable, Equatable {
     /// One additional slot holds the values above all bounds.
-    static let slots = 16
+    static let slots = 32
 
     /// Inclusive upper bounds in ticks, ascending; fewer than `slots`.
     let bounds: [UInt64]
@@ -103,14 +104,24 @@ struct HistogramBuckets: Sendable, Equatable {
         bound.contains { $0 == "." || $0 == "e" } ? bound : bound + ".0"
     }
 
-    /// Durations in nanoseconds, exposed as seconds; the buckets recommended by OpenTelemetry's HTTP conventions.
-    static let seconds = HistogramBuckets(
-        [
-            (5_000_000, "0.005"), (10_000_000, "0.01"), (25_000_000, "0.025"), (50_000_000, "0.05"),
-            (75_000_000, "0.075"), (100_000_000, "0.1"), (250_000_000, "0.25"), (500_000_000, "0.5"),
-            (750_000_000, "0.75"), (1_000_000_000, "1"), (2_500_000_000, "2.5"), (5_000_000_000, "5"),
-            (7_500_000_000, "7.5"), (10_000_000_000, "10"),
-        ], ticksPerUnit: 1_000_000_000)
+    /// Durations in nanoseconds, exposed as seconds.
+    static let seconds = HistogramBuckets(seconds: MetricsConfiguration.defaultBuckets)
+
+    /// Durations in nanoseconds, exposed as seconds.
+    /// - Parameter bounds: Ascending bounds in seconds, at most ``MetricsConfiguration/maxBuckets``; further ones are
+    ///   ignored.
+    init(seconds bounds: [Double]) {
+        let known = bounds.prefix(Self.slots - 1).map {
+            (ticks: UInt64(max(0, $0 * 1e9).rounded()), text: Self.text(ofSeconds: $0))
+        }
+        self.init(known, ticksPerUnit: 1_000_000_000)
+    }
+
+    /// The shortest decimal text: `0.0001`, `2.5` or `10`.
+    private static func text(ofSeconds bound: Double) -> String {
+        let text = bound.description
+        return text.hasSuffix(".0") ? String(text.dropLast(2)) : text
+    }
 
     /// Values of unknown meaning recorded by libraries: powers of ten, stored in thousandths.
     static let magnitudes = HistogramBuckets(

@@ -93,8 +93,11 @@ struct PrometheusExposition {
     /// megabytes by doubling would copy it several times.
     private static func size(of family: MetricFamily) -> Int {
         let head = 3 * family.name.utf8.count + family.help.utf8.count + 64
-        let lines = family.kind == .histogram ? HistogramBuckets.slots + 1 : 1
-        return family.series.reduce(head) { $0 + lines * (family.name.utf8.count + $1.labels.bytes.count + 36) }
+        return family.series.reduce(head) { total, series in
+            var lines = 1
+            if case .histogram(let handle) = series.handle { lines = handle.buckets.bounds.count + 3 }
+            return total + lines * (family.name.utf8.count + series.labels.bytes.count + 36)
+        }
     }
 }
 

@@ -1,3 +1,4 @@
+public import CloakroomCore
 public import Metrics
 import Synchronization
 
@@ -23,13 +24,21 @@ public final class PrometheusRegistry: Sendable {
     /// Counts the handles that are not exposed.
     let dropped: CounterHandle
     private let seriesLimit: Int
+    /// The bounds of histograms of durations.
+    private let durationBuckets: HistogramBuckets
 
     /// The default maximum number of series per family: twice 500 routes with 10 outcomes each.
     public static let defaultSeriesLimit = 10_000
 
-    /// - Parameter seriesLimit: The maximum number of series per family.
-    public init(seriesLimit: Int = defaultSeriesLimit) {
+    /// - Parameters:
+    ///   - seriesLimit: The maximum number of series per family.
+    ///   - buckets: The upper bounds of histograms of durations, in seconds, ascending; at most
+    ///     ``MetricsConfiguration/maxBuckets``.
+    public init(
+        seriesLimit: Int = defaultSeriesLimit, buckets: [Double] = MetricsConfiguration.defaultBuckets
+    ) {
         self.seriesLimit = seriesLimit
+        durationBuckets = HistogramBuckets(seconds: buckets)
         dropped = CounterHandle()
         state.withLock { state in
             let labels = LabelSet([("signal", "metrics")], kind: .counter)
@@ -78,7 +87,7 @@ public final class PrometheusRegistry: Sendable {
 
     /// A histogram of durations, exposed in seconds. The name should end in `_seconds`.
     public func histogram(_ name: String, help: String, labels: [(String, String)] = []) -> HistogramHandle {
-        histogram(name, help: help, labels: labels, buckets: .seconds)
+        histogram(name, help: help, labels: labels, buckets: durationBuckets)
     }
 
     func histogram(

@@ -6,8 +6,17 @@ import CloakroomTelemetry
 struct AccountEventRecorder: AccountObserver {
     let metrics: GatewayMetrics
     let audit: AuditLog
+    /// Records identity calls.
+    let calls: IdentityCallRecorder
     /// The names of the upstreams of a configuration; empty for events without an upstream.
-    var upstreams: [String] = []
+    var upstreams: [String]
+
+    init(metrics: GatewayMetrics, audit: AuditLog, upstreams: [String] = []) {
+        self.metrics = metrics
+        self.audit = audit
+        calls = IdentityCallRecorder(metrics: metrics, audit: audit)
+        self.upstreams = upstreams
+    }
 
     func accountEvent(_ event: AccountEvent, from origin: AuditContext) {
         switch event {

@@ -130,7 +130,8 @@ final class Gateway: Sendable, Unprintable {
                     },
                     status: StatusDataSource(
                         config: configStatus, upstreams: { server.upstreamStatus() },
-                        identities: { current.accounts.identityStatus }, certificates: { server.certificates() },
+                        identities: { current.accounts.identityStatus }, identityCalls: { observer.calls.failures },
+                        certificates: { server.certificates() },
                         isDraining: { server.isDraining },
                         store: configuration.session.store.rawValue, version: Cloakroom.version,
                         commit: Cloakroom.commit),
@@ -234,6 +235,7 @@ extension TelemetrySettings {
         logFormat = configuration.logging.format
         logLevel = Logger.Level(rawValue: configuration.logging.level) ?? .info
         isAccessLogEnabled = configuration.logging.accessLog
+        buckets = configuration.metrics.buckets
         tracing = configuration.tracing
     }
 }

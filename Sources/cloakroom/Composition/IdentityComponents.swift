@@ -98,7 +98,7 @@ struct IdentityComponents: Sendable, Unprintable {
         return UpstreamTokenClient(
             upstream, targets: targets[index], timeouts: configuration.timeouts,
             eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
-            tls: try UpstreamTLS.configuration(upstream.tls), tracer: tracer,
+            tls: try UpstreamTLS.configuration(upstream.tls), tracer: tracer, calls: observer.calls,
             onInvalidLifetime: { [name = upstream.name] in observer.audit.tokenLifetimeInvalid(upstream: name) })
     }
 
@@ -116,7 +116,8 @@ struct IdentityComponents: Sendable, Unprintable {
                 identity, publicURL: publicURL,
                 previous: previous.first { $0.provider.configuration.name == identity.name }?.provider,
                 timeouts: configuration.timeouts,
-                eventLoopGroup: MultiThreadedEventLoopGroup.singleton, tracer: tracer, clock: { .now }
+                eventLoopGroup: MultiThreadedEventLoopGroup.singleton, tracer: tracer, calls: observer.calls,
+                clock: { .now }
             ) { monitor.record($0) }
             return RunningProvider(provider: provider, monitor: monitor)
         }

@@ -16,6 +16,25 @@ struct StatusAlertTests {
         #expect(made.document([ReadinessCheck(name: "listening", isReady: true)]).alerts.isEmpty)
     }
 
+    @Test("A pause of accepting is an alert with the cause")
+    func acceptPauses() {
+        let metrics = GatewayMetrics(registry: made.registry).listeners
+        #expect(made.document().connections == nil)
+        metrics.setLimit(20_000)
+        #expect(made.document().alerts.isEmpty)
+        metrics.add(2, .active)
+        metrics.add(3, .idle)
+        metrics.acceptPaused(.limit)
+        let document = made.document()
+        #expect(document.connections?.open == 5)
+        #expect(document.connections?.active == 2)
+        #expect(document.alerts.map(\.kind) == [.connections])
+        #expect(document.alerts.map(\.severity) == [.critical])
+        #expect(document.alerts.first?.text.contains("(limits.connections)") == true)
+        metrics.acceptResumed()
+        #expect(made.document().alerts.map(\.severity) == [.warning])
+    }
+
     @Test("Problems that stop traffic are listed before those that might")
     func order() {
         var made = made

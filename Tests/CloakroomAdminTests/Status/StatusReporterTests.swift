@@ -1,4 +1,5 @@
 import CloakroomCore
+import CloakroomTelemetry
 import Foundation
 import Testing
 
@@ -193,6 +194,33 @@ struct StatusReporterTests {
         #expect(draining.document([failing]).state == .draining)
     }
 
+    @Test("Failed identity calls are listed; calls are not requests of clients to the upstream")
+    func identityCalls() throws {
+        var made = made
+        made.sent(2)
+        made.registry.histogram(
+            "http_client_request_duration_seconds", help: "Sent.",
+            labels: [("upstream", "api"), ("http_response_status_code", "500"), ("call", "sign_in")]
+        ).record(nanoseconds: 1)
+        made.identityCalls = [
+            IdentityCallStatus(
+                time: SampleStatus.now - .seconds(5),
+                failure: IdentityCallFailure(
+                    call: .user, source: .upstream("api"), method: "GET", server: "api.test:443", path: "/user",
+                    status: 404, defect: .init("not_found"), nanoseconds: 2_000_000))
+        ]
+        let document = made.document()
+        let failure = try #require(document.identityCallFailures.first)
+        #expect(failure.secondsAgo == 5)
+        #expect(failure.call == "user")
+        #expect(failure.upstream == "api")
+        #expect(failure.status == 404)
+        #expect(failure.durationMs == 2)
+        #expect(failure.hint != nil)
+        #expect(failure.found == nil)
+        #expect(document.upstreams.first?.requests.total == 2)
+    }
+
     @Test("Names in JSON are stable, in snake case and with their units")
     func json() throws {
         made.served(1, milliseconds: 12_000)
@@ -206,7 +234,7 @@ struct StatusReporterTests {
             Set(document.keys) == [
                 "state", "concerns", "generated_at", "window_seconds", "process", "config", "readiness", "traffic",
                 "routes", "upstreams", "identities", "sign_ins", "sessions", "refreshes", "store", "certificates",
-                "telemetry_drops", "wire_rejections",
+                "telemetry_drops", "wire_rejections", "identity_call_failures",
             ])
         let process = try #require(document["process"] as? [String: Any])
         #expect(Set(process.keys) == ["version", "commit", "started_at", "uptime_seconds"])

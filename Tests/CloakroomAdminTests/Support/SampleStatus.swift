@@ -10,6 +10,7 @@ struct SampleStatus: Sendable {
     var config = ConfigStatus(file: "cloakroom.yaml", hash: "0123456789ab", loadedAt: now - .seconds(600))
     var upstreams = [UpstreamStatus(name: "api", targets: [.init(address: "http://10.0.0.1:80", circuit: .closed)])]
     var identities: [IdentityStatus] = []
+    var identityCalls: [IdentityCallStatus] = []
     var certificates: [CertificateStatus] = []
     var isDraining = false
     var store = "memory"
@@ -18,8 +19,10 @@ struct SampleStatus: Sendable {
     var source: StatusDataSource {
         let isDraining = isDraining
         let (config, upstreams, identities, certificates) = (config, upstreams, identities, certificates)
+        let calls = identityCalls
         return StatusDataSource(
-            config: { config }, upstreams: { upstreams }, identities: { identities }, certificates: { certificates },
+            config: { config }, upstreams: { upstreams }, identities: { identities }, identityCalls: { calls },
+            certificates: { certificates },
             isDraining: { isDraining }, store: store, version: "1.2.3", commit: "abcdef0")
     }
 

@@ -37,7 +37,7 @@ enum Upstreams {
     static func withClient<R: Sendable>(
         _ configuration: UpstreamConfiguration, timeout: Duration = .seconds(10),
         connectTimeout: Duration = .seconds(5),
-        targets: RecordedTargets? = nil, tracer: (any Tracer)? = nil,
+        targets: RecordedTargets? = nil, tracer: (any Tracer)? = nil, calls: (any IdentityCallObserver)? = nil,
         onInvalidLifetime: (@Sendable () -> Void)? = nil, body: (UpstreamTokenClient) async throws -> R
     ) async throws -> R {
         let client = UpstreamTokenClient(
@@ -45,7 +45,7 @@ enum Upstreams {
             timeouts: TimeoutsConfiguration(connect: connectTimeout, identity: timeout),
             eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
             tls: try UpstreamTLS.configuration(configuration.tls),
-            tracer: tracer, onInvalidLifetime: onInvalidLifetime)
+            tracer: tracer, calls: calls, onInvalidLifetime: onInvalidLifetime)
         do {
             let result = try await body(client)
             await client.shutdown()

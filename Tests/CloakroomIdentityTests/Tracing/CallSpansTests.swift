@@ -41,7 +41,8 @@ struct CallSpansTests {
             #expect(
                 span.texts == [
                     "http.request.method": "POST", "server.address": "127.0.0.1", "server.port": "\(port)",
-                    "url.path": "/auth", "http.response.status_code": "200",
+                    "url.path": "/auth", "url.full": "http://127.0.0.1:\(port)/auth",
+                    "http.response.status_code": "200",
                 ])
             let request = try #require(upstream.requests.first)
             #expect(request.contains("\(InMemoryTracer.spanIDKey): \(span.spanID)\r\n"))

@@ -38,7 +38,9 @@ struct ExchangeTelemetryTests {
     ) {
         let upstream = other ?? config.upstreams[0]
         telemetry.startAttempt(
-            upstream, target: upstream.targets.targets.targets[0], isHTTP2: isHTTP2, resends: resends, config: config,
+            upstream, target: upstream.targets.targets.targets[0], path: "/public/a", isHTTP2: isHTTP2,
+            resends: resends,
+            config: config,
             now: now)
     }
 

@@ -66,6 +66,19 @@ struct OffLoopTests {
         }
     }
 
+    @Test("The calls of an account request to its upstream are time of the upstream, not of the gateway")
+    func identityCalls() async throws {
+        let endpoints = FakeEndpoints { _ in
+            IdentityCallTime.current?.add(nanoseconds: 1_000)
+            return AccountResponse(status: 204)
+        }
+        try await GatewaySetup().with(\.endpoints, endpoints).run { gateway in
+            let client = try await gateway.client()
+            _ = try await client.exchange(Ask.get("/auth"))
+            try await gateway.metric(#"cloakroom_overhead_seconds_count{route="(accounts)"} 1"#)
+        }
+    }
+
     @Test("Without a cookie the store is not queried")
     func noCookie() async throws {
         let setup = Self.asking(.fail)

@@ -104,20 +104,37 @@ struct TraceTests {
         #expect(client.parentSpanID == server.spanID)
         #expect(client.traceID == server.traceID)
         #expect(server.parentSpanID == nil)
-        #expect(server.operationName == "GET public")
+        #expect(server.operationName == "GET /public/*")
         #expect(client.operationName == "GET")
         for (name, value) in [
             ("http.request.method", "GET"), ("http.route", "/public/*"), ("url.scheme", "http"),
             ("url.path", "/public/a"),
             ("http.response.status_code", "200"), ("network.protocol.version", "1.1"), ("client.address", "127.0.0.1"),
+            ("cloakroom.route", "public"),
         ] {
             #expect(Self.text(server, name) == value, "\(name)")
         }
         #expect(Self.text(client, "server.address") == "127.0.0.1")
+        let port = try #require(Self.text(client, "server.port"))
+        #expect(Self.text(client, "url.full") == "http://127.0.0.1:\(port)/public/a")
         #expect(Self.text(client, "http.response.status_code") == "200")
         #expect(server.status == nil)
         #expect(client.status == nil)
         for span in spans { #expect(!"\(span.attributes)".contains("secret")) }
+    }
+
+    @Test("Without a route the name of a span is the method, and HTTP for a non-standard one")
+    func names() async throws {
+        let spans = try await Self.spans(2, GatewaySetup()) { gateway in
+            let client = try await gateway.client()
+            _ = try await client.exchange(Ask.get("/nowhere/secret"))
+            _ = try await gateway.client().exchange("BREW /nowhere HTTP/1.1\r\nHost: a.test\r\n\r\n")
+        }
+        #expect(spans.map(\.operationName) == ["GET", "HTTP"])
+        #expect(spans.map { Self.text($0, "http.request.method") } == ["GET", "_OTHER"])
+        #expect(spans.map { Self.text($0, "http.request.method_original") } == [nil, "BREW"])
+        #expect(spans.map { Self.text($0, "http.route") } == [nil, nil])
+        #expect(spans.map { Self.text($0, "cloakroom.route") } == ["(unmatched)", "(unmatched)"])
     }
 
     @Test("A 5xx is an error in both spans, a 4xx of the upstream only in the client span")

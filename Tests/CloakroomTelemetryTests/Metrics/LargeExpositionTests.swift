@@ -32,7 +32,7 @@ struct LargeExpositionTests {
         #expect(time < .seconds(3))
 
         let lines = exposition.split(separator: UInt8(ascii: "\n")).filter { $0.starts(with: Self.name.utf8) }
-        #expect(lines.count == 5_000 * 17)
+        #expect(lines.count == 5_000 * 23)
         let counts = lines.map { String(decoding: $0, as: UTF8.self) }.filter { $0.hasPrefix(Self.name + "_count{") }
         #expect(counts.count == 5_000)
         #expect(counts == counts.sorted())

@@ -46,6 +46,12 @@ struct PrometheusTextFormatTests {
         let lines = text(registry).split(separator: "\n").filter { $0.hasPrefix("took_seconds") }.map(String.init)
         #expect(
             lines == [
+                #"took_seconds_bucket{route="r",le="0.0001"} 1"#,
+                #"took_seconds_bucket{route="r",le="0.00025"} 1"#,
+                #"took_seconds_bucket{route="r",le="0.0005"} 1"#,
+                #"took_seconds_bucket{route="r",le="0.00075"} 1"#,
+                #"took_seconds_bucket{route="r",le="0.001"} 1"#,
+                #"took_seconds_bucket{route="r",le="0.0025"} 1"#,
                 #"took_seconds_bucket{route="r",le="0.005"} 2"#,
                 #"took_seconds_bucket{route="r",le="0.01"} 3"#,
                 #"took_seconds_bucket{route="r",le="0.025"} 3"#,
@@ -180,6 +186,23 @@ struct OpenMetricsTests {
                 # EOF
 
                 """)
+    }
+
+    @Test("The registry uses configured bounds, up to 31 of them")
+    func configuredBounds() {
+        let registry = PrometheusRegistry(buckets: [0.00005, 0.3, 60])
+        registry.histogram("took_seconds", help: "Time.").record(nanoseconds: 300_000_000)
+        let lines = String(decoding: registry.exposition(), as: UTF8.self).split(separator: "\n").map(String.init)
+        #expect(
+            lines.filter { $0.hasPrefix("took_seconds_bucket") } == [
+                #"took_seconds_bucket{le="5e-05"} 0"#, #"took_seconds_bucket{le="0.3"} 1"#,
+                #"took_seconds_bucket{le="60"} 1"#, #"took_seconds_bucket{le="+Inf"} 1"#,
+            ])
+        let most = PrometheusRegistry(buckets: (1...31).map(Double.init)).histogram("took_seconds", help: "Time.")
+        for seconds: UInt64 in [31, 32] { most.record(nanoseconds: seconds * 1_000_000_000) }
+        #expect(most.snapshot().bounds.last == 31)
+        #expect(most.snapshot().cumulative.suffix(3) == [0, 1, 2])
+        #expect(most.count == 2)
     }
 
     @Test("Bounds of buckets are canonical floating-point numbers")

@@ -24,7 +24,7 @@ struct TraceTests {
             #expect(try await client.get("/videos/1?page=canary", sent).status == 200)
             let server = try await gateway.span("the server's span") { $0.trace_id == trace && $0.kind == "server" }
             let call = try await gateway.span("the client's span") { $0.trace_id == trace && $0.kind == "client" }
-            #expect(server.name == "GET video")
+            #expect(server.name == "GET /videos/{id}")
             #expect(server.parent_span_id == "00f067aa0ba902b7")
             #expect(server["http.route"] == .text("/videos/{id}"))
             #expect(server["http.response.status_code"] == .number(200))
@@ -92,7 +92,7 @@ struct TraceTests {
                 "POST", "/auth", sent + [("Authorization", WebClient.basic("jo@example.com", "secret"))])
             _ = try await client.get("/videos/1", sent)
             _ = try await client.get("/episodes")
-            _ = try await gateway.span("a request after them") { $0.name == "GET episodes" }
+            _ = try await gateway.span("a request after them") { $0.name == "GET /episodes" }
             #expect(!gateway.spans.contains { $0.trace_id == trace })
             for path in ["/auth", "/user", "/videos/1"] {
                 let value = try #require(try seen(mock, path).values(of: "traceparent").first)
@@ -122,7 +122,7 @@ struct TraceTests {
             #expect(batches.count == 1)
             let names = batches.names
             #expect(names.filter { $0 == "sign_in" }.count == 1)
-            #expect(names.filter { $0 == "GET video" }.count == 1)
+            #expect(names.filter { $0 == "GET /videos/{id}" }.count == 1)
             #expect(names.filter { $0 == "POST" }.count == 1)
             #expect(names.filter { $0 == "GET" }.count == 2)
         }

@@ -1,4 +1,5 @@
 import CloakroomCore
+import CloakroomTelemetry
 import Logging
 import NIOCore
 
@@ -24,9 +25,12 @@ final class AcceptHandler: ChannelInboundHandler {
     private var isAccepting = true
     private var isBackingOff = false
     private var lines = FixedWindowLimiter(limit: 1)
+    private var limitLines = FixedWindowLimiter(limit: 1)
+    private let metrics: ListenerMetrics
 
-    init(limit: ConnectionLimit, logger: Logger) {
+    init(limit: ConnectionLimit, metrics: ListenerMetrics, logger: Logger) {
         self.limit = limit
+        self.metrics = metrics
         self.logger = logger
     }
 
@@ -38,6 +42,8 @@ final class AcceptHandler: ChannelInboundHandler {
 
     func handlerRemoved(context: ChannelHandlerContext) {
         limit.stopObserving(self)
+        if !isAccepting { metrics.acceptResumed() }
+        isAccepting = true
         channel = nil
     }
 
@@ -59,7 +65,9 @@ final class AcceptHandler: ChannelInboundHandler {
         if lines.tryAcquire(at: NIODeadline.now().uptimeNanoseconds) != nil {
             logger.error(
                 "accept paused: out of file descriptors or memory",
-                metadata: ["error": "\(error)"])
+                metadata: [
+                    "event": "accept_paused", "reason": "\(AcceptPauseReason.resources.rawValue)", "error": "\(error)",
+                ])
         }
         context.eventLoop.assumeIsolated().scheduleTask(in: Self.backoff) {
             self.isBackingOff = false
@@ -69,8 +77,25 @@ final class AcceptHandler: ChannelInboundHandler {
 
     private func update() {
         let accepts = !isBackingOff && !limit.isFull
-        guard accepts != isAccepting else { return }
+        guard accepts != isAccepting, channel != nil else { return }
         isAccepting = accepts
+        if accepts {
+            metrics.acceptResumed()
+        } else {
+            metrics.acceptPaused(isBackingOff ? .resources : .limit)
+            if !isBackingOff { logLimit() }
+        }
         try? channel?.syncOptions?.setOption(.autoRead, value: accepts)
+    }
+
+    /// Logs that the limit is reached, at most once per 10 s.
+    private func logLimit() {
+        guard let suppressed = limitLines.tryAcquire(at: NIODeadline.now().uptimeNanoseconds) else { return }
+        logger.warning(
+            "accept paused: connection limit reached",
+            metadata: [
+                "event": "accept_paused", "reason": "\(AcceptPauseReason.limit.rawValue)", "limit": "\(limit.limit)",
+                "suppressed": "\(suppressed)",
+            ])
     }
 }

@@ -1,3 +1,4 @@
+import CloakroomTelemetry
 import Glibc
 import Logging
 import NIOCore
@@ -11,13 +12,16 @@ import Testing
 struct AcceptHandlerTests {
     /// A server that accepts connections and does nothing with them.
     private static func running(
-        limit: ConnectionLimit = ConnectionLimit(100), _ body: (any Channel) async throws -> Void
+        limit: ConnectionLimit = ConnectionLimit(100), log: RecordedLog = RecordedLog(),
+        registry: PrometheusRegistry = PrometheusRegistry(), _ body: (any Channel) async throws -> Void
     ) async throws {
-        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        let logger = log.logger
+        let metrics = GatewayMetrics(registry: registry).listeners
         let server = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .serverChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
-                    try channel.pipeline.syncOperations.addHandler(AcceptHandler(limit: limit, logger: logger))
+                    try channel.pipeline.syncOperations.addHandler(
+                        AcceptHandler(limit: limit, metrics: metrics, logger: logger))
                 }
             }
             .bind(host: "127.0.0.1", port: 0).get()
@@ -80,5 +84,30 @@ struct AcceptHandlerTests {
             try await client.close()
             try await eventually("room") { try await Self.isAccepting(server) }
         }
+    }
+
+    @Test("A pause at the limit is logged once per 10 s, counted and shown until connections are accepted again")
+    func pauseAtLimit() async throws {
+        let limit = ConnectionLimit(1)
+        let log = RecordedLog()
+        let registry = PrometheusRegistry()
+        func exposes(_ line: String) -> Bool {
+            String(decoding: registry.exposition(), as: UTF8.self).contains(line + "\n")
+        }
+        try await Self.running(limit: limit, log: log, registry: registry) { server in
+            for pause in 1...2 {
+                let client = try await RawPeer.connect(port: server.localAddress?.port ?? 0, allowsHalfClosure: false)
+                try await eventually("the pause") { exposes("cloakroom_accept_paused_listeners 1") }
+                #expect(exposes(#"cloakroom_accept_pauses_total{reason="limit"} \#(pause)"#))
+                try await client.close()
+                try await eventually("room") { exposes("cloakroom_accept_paused_listeners 0") }
+            }
+        }
+        #expect(exposes(#"cloakroom_accept_pauses_total{reason="resources"} 0"#))
+        let lines = log.lines("event", "accept_paused")
+        #expect(lines.count == 1)
+        #expect(lines.first?["reason"] == "limit")
+        #expect(lines.first?["limit"] == "1")
+        #expect(lines.first?["level"] == "warning")
     }
 }

@@ -1,0 +1,92 @@
+public import CloakroomCore
+
+/// The metrics of client connections, their acceptance and TLS handshakes, and of the event loops that serve them.
+///
+/// Created once per process; all methods can be called on any thread.
+public final class ListenerMetrics: Sendable {
+    private let open: [ClientConnectionState: GaugeHandle]
+    private let limit: GaugeHandle
+    private let pausedListeners: GaugeHandle
+    private let pauses: [AcceptPauseReason: CounterHandle]
+    private let handshakes: [TLSVersion: CounterHandle]
+    private let failedHandshakes: [TLSHandshakeFailure: CounterHandle]
+    private let lag: HistogramHandle
+
+    init(registry: PrometheusRegistry) {
+        open = GatewayMetrics.handles("state") {
+            registry.gauge("cloakroom_connections_by_state", help: "Client connections, by state.", labels: $0)
+        }
+        limit = registry.gauge(
+            "cloakroom_connections_limit", help: "Client connections at which accepting is paused.")
+        pausedListeners = registry.gauge(
+            "cloakroom_accept_paused_listeners", help: "Listeners that do not accept connections now.")
+        pauses = GatewayMetrics.handles("reason") {
+            registry.counter("cloakroom_accept_pauses_total", help: "Pauses of accepting, by reason.", labels: $0)
+        }
+        func handshake(_ outcome: String, _ version: String) -> CounterHandle {
+            registry.counter(
+                "cloakroom_tls_handshakes_total", help: "TLS handshakes with clients, by outcome and version.",
+                labels: [("outcome", outcome), ("version", version)])
+        }
+        handshakes = [.tls12: handshake("success", "1.2"), .tls13: handshake("success", "1.3")]
+        failedHandshakes = Dictionary(
+            uniqueKeysWithValues: TLSHandshakeFailure.allCases.map { ($0, handshake($0.rawValue, "")) })
+        lag = registry.histogram(
+            "cloakroom_event_loop_lag_seconds",
+            help: "Delay of the timer of an event loop: how long an event waits for its loop.")
+    }
+
+    /// Adds to the number of connections in one state; event loops call it once a second with the difference.
+    public func add(_ difference: Int, _ state: ClientConnectionState) { open[state]?.add(Int64(difference)) }
+
+    /// Sets the number of connections at which accepting is paused.
+    public func setLimit(_ connections: Int) { limit.set(Int64(connections)) }
+
+    /// A listener pauses accepting.
+    public func acceptPaused(_ reason: AcceptPauseReason) {
+        pauses[reason]?.increment()
+        pausedListeners.add(1)
+    }
+
+    /// A listener accepts again, or is closed.
+    public func acceptResumed() { pausedListeners.add(-1) }
+
+    /// Counts a completed TLS handshake.
+    public func handshakeCompleted(_ version: TLSVersion) { handshakes[version]?.increment() }
+
+    /// Counts a TLS handshake that was not completed.
+    public func handshakeFailed(_ failure: TLSHandshakeFailure) { failedHandshakes[failure]?.increment() }
+
+    /// Records how late the timer of an event loop was.
+    public func recordLag(nanoseconds: UInt64) { lag.record(nanoseconds: nanoseconds) }
+}
+
+/// What a client connection does: the label `state`.
+public enum ClientConnectionState: String, Sendable, CaseIterable {
+    /// It has no protocol yet: TLS handshake, PROXY header, or detection of the HTTP version.
+    case new
+    /// A request or a tunnel is in progress.
+    case active
+    /// It waits for the next request.
+    case idle
+}
+
+/// Why a listener does not accept connections: the label `reason`.
+public enum AcceptPauseReason: String, Sendable, CaseIterable {
+    /// `limits.connections` is reached.
+    case limit
+    /// The system has no descriptors or memory for a connection.
+    case resources
+}
+
+/// Why a TLS handshake was not completed: the label `outcome`.
+public enum TLSHandshakeFailure: String, Sendable, CaseIterable {
+    /// An error of the protocol: no common version or cipher, or a certificate that either side rejects.
+    case failed
+    /// The client closed the connection.
+    case aborted
+    /// The handshake took longer than `timeouts.header`.
+    case timeout
+    /// The certificate of the client has expired since the TLS session was created.
+    case expired
+}

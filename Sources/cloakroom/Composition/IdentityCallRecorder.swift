@@ -1,0 +1,34 @@
+import CloakroomCore
+import CloakroomTelemetry
+import Synchronization
+
+/// Records identity calls as metrics, and their failures as log lines and for the status page.
+final class IdentityCallRecorder: IdentityCallObserver {
+    /// The maximum number of failures that are kept.
+    static let maxFailures = 20
+
+    private let metrics: GatewayMetrics
+    private let audit: AuditLog
+    private let now: @Sendable () -> Timestamp
+    private let recent = Mutex<[IdentityCallStatus]>([])
+
+    init(metrics: GatewayMetrics, audit: AuditLog, now: @escaping @Sendable () -> Timestamp = { .now }) {
+        self.metrics = metrics
+        self.audit = audit
+        self.now = now
+    }
+
+    func identityCallAttempted(_ attempt: IdentityCallAttempt) { metrics.recordIdentityCall(attempt) }
+
+    func identityCallFailed(_ failure: IdentityCallFailure) {
+        let time = now()
+        audit.identityCallFailed(failure, now: time)
+        recent.withLock { recent in
+            recent.insert(IdentityCallStatus(time: time, failure: failure), at: 0)
+            if recent.count > Self.maxFailures { recent.removeLast() }
+        }
+    }
+
+    /// The last failures, the newest first.
+    var failures: [IdentityCallStatus] { recent.withLock { $0 } }
+}

@@ -1,0 +1,34 @@
+import CloakroomCore
+import Testing
+
+@testable import CloakroomTelemetry
+
+@Suite("Metrics of connections")
+struct ListenerMetricsTests {
+    @Test("Connections, pauses, handshakes and the lag of event loops are exposed")
+    func families() {
+        let registry = PrometheusRegistry()
+        let metrics = GatewayMetrics(registry: registry).listeners
+        metrics.setLimit(100)
+        metrics.add(3, .idle)
+        metrics.add(-1, .idle)
+        metrics.acceptPaused(.resources)
+        metrics.handshakeCompleted(.tls13)
+        metrics.handshakeFailed(.timeout)
+        metrics.recordLag(nanoseconds: 2_000_000)
+        let text = String(decoding: registry.exposition(), as: UTF8.self)
+        for line in [
+            "cloakroom_connections_limit 100", #"cloakroom_connections_by_state{state="idle"} 2"#,
+            #"cloakroom_connections_by_state{state="new"} 0"#, "cloakroom_accept_paused_listeners 1",
+            #"cloakroom_accept_pauses_total{reason="resources"} 1"#,
+            #"cloakroom_tls_handshakes_total{outcome="success",version="1.3"} 1"#,
+            #"cloakroom_tls_handshakes_total{outcome="success",version="1.2"} 0"#,
+            #"cloakroom_tls_handshakes_total{outcome="timeout",version=""} 1"#,
+            "cloakroom_event_loop_lag_seconds_count 1",
+        ] {
+            #expect(text.contains(line + "\n"), "\(line)")
+        }
+        metrics.acceptResumed()
+        #expect(String(decoding: registry.exposition(), as: UTF8.self).contains("paused_listeners 0\n"))
+    }
+}
