@@ -54,7 +54,7 @@ struct AdminResponder: HTTPResponder {
             return response
         case .status:
             guard let status else { return Self.notFound }
-            return await Self.page(document(status), of: request)
+            return await Self.page(document(status), status.trends.trend(of: .all), of: request)
         case .statusDocument:
             guard let status else { return Self.notFound }
             return await AdminResponse.json(.ok, document(status))
@@ -71,10 +71,10 @@ struct AdminResponder: HTTPResponder {
     }
 
     /// `?refresh=10` makes the page reload itself, which browsers do without a script.
-    private static func page(_ document: StatusDocument, of request: Request) -> Response {
+    private static func page(_ document: StatusDocument, _ trend: StatusTrend, of request: Request) -> Response {
         let interval = StatusPage.refreshInterval
         let isRefreshing = request.uri.query == "refresh=\(interval)"
-        guard let html = StatusPage(document, isRefreshing: isRefreshing).html() else {
+        guard let html = StatusPage(document, trend: trend, isRefreshing: isRefreshing).html() else {
             return AdminResponse.text(.internalServerError, "the page cannot be rendered; use /status.json\n")
         }
         var response = AdminResponse.page(html)

@@ -43,6 +43,18 @@ extension StatusPage {
         {{/figures}}
         </dl>
         </section>
+        <section id="trends" class="wide">
+        <h2>Trends</h2>
+        <dl class="trends">
+        {{#charts}}
+        <div><dt>{{.name}} <b>{{.latest}}</b></dt>{{#.lines}}<dd>\
+        {{#.hasPath}}<svg role="img" aria-label="{{.label}}" viewBox="0 -4 600 108" preserveAspectRatio="none">\
+        <path d="{{.path}}" vector-effect="non-scaling-stroke"/></svg>{{/.hasPath}}\
+        {{^.hasPath}}<span class="empty">No values yet.</span>{{/.hasPath}}\
+        <small>{{.period}} · highest {{.highest}}</small></dd>{{/.lines}}</div>
+        {{/charts}}
+        </dl>
+        </section>
         {{#sections}}
         <section id="{{.id}}" class="{{.style}}">
         <h2>{{.title}}</h2>

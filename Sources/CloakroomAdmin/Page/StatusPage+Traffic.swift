@@ -95,7 +95,7 @@ extension StatusPage {
 
     private static func health(_ health: StatusDocument.Upstream.Health) -> StatusCell {
         switch health {
-        case .healthy: StatusCell("Healthy", level: .good)
+        case .healthy: StatusCell("OK", level: .good)
         case .degraded: StatusCell("Degraded", level: .warning)
         case .down: StatusCell("Down", level: .bad)
         }

@@ -21,6 +21,7 @@ struct StatusPage {
     let isRefreshing: Bool
     let interval: Int
     let figures: [StatusField]
+    let charts: [StatusTrendChart]
     let sections: [StatusSection]
 
     struct Alert {
@@ -33,8 +34,10 @@ struct StatusPage {
     /// The refresh interval of an auto-refreshing page, in seconds.
     static let refreshInterval = 10
 
-    /// - Parameter isRefreshing: Whether the page refreshes automatically.
-    init(_ document: StatusDocument, isRefreshing: Bool = false) {
+    /// - Parameters:
+    ///   - trend: The trend of the whole gateway.
+    ///   - isRefreshing: Whether the page refreshes automatically.
+    init(_ document: StatusDocument, trend: StatusTrend = StatusTrend(), isRefreshing: Bool = false) {
         let state = State(document)
         title = "\(state.word) · Cloakroom"
         icon = state.icon
@@ -56,6 +59,7 @@ struct StatusPage {
         self.isRefreshing = isRefreshing
         interval = Self.refreshInterval
         figures = Self.figures(document)
+        charts = StatusTrendChart.all(trend)
         let identities = document.identities.isEmpty ? [] : [Self.identities(document)]
         sections =
             [Self.routes(document), Self.upstreams(document)] + identities + [
@@ -84,9 +88,9 @@ struct StatusPage {
         init(_ document: StatusDocument) {
             switch document.state {
             case .ready:
-                word = "Ready"
+                word = "Serving traffic"
                 let count = StatusFormatter.count(Int64(document.alerts.count), "alert", "alerts")
-                meaning = document.alerts.isEmpty ? "Traffic is served." : "Traffic is served. \(count)."
+                meaning = document.alerts.isEmpty ? "OK: no alerts." : "\(count)."
                 level = document.alerts.isEmpty ? .good : .warning
             case .notReady:
                 word = "Not ready"

@@ -90,6 +90,14 @@ enum StatusStyle {
         .figures .warning dd { color: var(--warning); }
         .figures .bad :is(dt, small), .figures .warning :is(dt, small) { color: var(--text); }
 
+        .trends { display: grid; grid-template-columns: repeat(auto-fit, minmax(15rem, 1fr)); gap: 1rem 1.5rem; }
+        .trends > div { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: .2rem .9rem; }
+        .trends dt { grid-column: 1 / -1; font-size: .9em; }
+        .trends b { color: var(--text); font-variant-numeric: tabular-nums; }
+        .trends .empty { display: block; height: 2.4rem; }
+        svg { display: block; width: 100%; height: 2.4rem; border-bottom: 1px solid var(--line); }
+        path { fill: none; stroke: var(--link); stroke-width: 1.5; stroke-linecap: round; stroke-linejoin: round; }
+
         .facts { display: grid; gap: .3rem; }
         .facts > div { display: grid; grid-template-columns: 9.5rem minmax(0, 1fr); gap: .75rem; }
         .facts.facts dd { font-variant-numeric: tabular-nums; }

@@ -11,9 +11,10 @@ struct StatusPageTests {
             for _ in 0..<3 { _ = try await curl("\(demo.clear)/videos/1") }
             let looks = try await Self.looks(at: demo.admin, waitingFor: "episodes")
             for (name, look) in looks {
-                #expect(look.title == "Ready · Cloakroom", "\(name)")
+                #expect(look.title == "Serving traffic · Cloakroom", "\(name)")
                 for fact in [
-                    "Ready", "episodes", "video", "api", "Up", "localhost", "memory", "None since start",
+                    "Serving traffic", "OK: no alerts.", "episodes", "video", "api", "Up", "localhost", "memory",
+                    "None since start",
                 ] {
                     #expect(look.text.contains(fact), "\(name): \(fact)")
                 }
