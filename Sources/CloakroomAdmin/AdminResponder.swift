@@ -54,7 +54,9 @@ struct AdminResponder: HTTPResponder {
             return response
         case .status:
             guard let status else { return Self.notFound }
-            return await Self.page(document(status), status.trends.trend(of: .all), of: request)
+            let query = StatusQuery(request.uri.query)
+            let page = await StatusPage(document(status), trend: status.trends.trend(of: .all), query: query)
+            return Self.page(page, refresh: query.refresh)
         case .statusDocument:
             guard let status else { return Self.notFound }
             return await AdminResponse.json(.ok, document(status))
@@ -71,14 +73,12 @@ struct AdminResponder: HTTPResponder {
     }
 
     /// `?refresh=10` makes the page reload itself, which browsers do without a script.
-    private static func page(_ document: StatusDocument, _ trend: StatusTrend, of request: Request) -> Response {
-        let interval = StatusPage.refreshInterval
-        let isRefreshing = request.uri.query == "refresh=\(interval)"
-        guard let html = StatusPage(document, trend: trend, isRefreshing: isRefreshing).html() else {
+    private static func page(_ page: StatusPage, refresh: Int?) -> Response {
+        guard let html = page.html() else {
             return AdminResponse.text(.internalServerError, "the page cannot be rendered; use /status.json\n")
         }
         var response = AdminResponse.page(html)
-        if isRefreshing, let refresh = HTTPField.Name("Refresh") { response.headers[refresh] = "\(interval)" }
+        if let refresh, let name = HTTPField.Name("Refresh") { response.headers[name] = "\(refresh)" }
         return response
     }
 
