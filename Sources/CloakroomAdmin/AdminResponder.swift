@@ -37,6 +37,8 @@ struct AdminResponder: HTTPResponder {
         case metrics = "/metrics"
         case status = "/"
         case statusDocument = "/status.json"
+        case statusRoute = "/route"
+        case statusTarget = "/target"
         case statusStyle = "/status.css"
     }
 
@@ -60,6 +62,12 @@ struct AdminResponder: HTTPResponder {
         case .statusDocument:
             guard let status else { return Self.notFound }
             return await AdminResponse.json(.ok, document(status))
+        case .statusRoute:
+            guard let status else { return Self.notFound }
+            return await routePage(status, request.uri.query)
+        case .statusTarget:
+            guard let status else { return Self.notFound }
+            return await targetPage(status, request.uri.query)
         case .statusStyle:
             guard status != nil else { return Self.notFound }
             return AdminResponse.make(.ok, "text/css; charset=utf-8", Array(StatusStyle.css.utf8))
@@ -70,6 +78,31 @@ struct AdminResponder: HTTPResponder {
     private func document(_ status: StatusReporter) async -> StatusDocument {
         let readiness = await ReadinessReport.make(probes)
         return status.document(readiness: readiness, now: now(), instant: .now)
+    }
+
+    private func routePage(_ status: StatusReporter, _ query: String?) async -> Response {
+        guard let name = StatusSubjectLink.value(of: "name", in: query),
+            let details = status.details(ofRoute: name, instant: .now)
+        else { return Self.notFound }
+        let refresh = StatusQuery(query).refresh
+        return await Self.page(
+            StatusPage(route: name, details, in: document(status), refresh: refresh), refresh: refresh)
+    }
+
+    /// Only configured targets have a page.
+    private func targetPage(_ status: StatusReporter, _ query: String?) async -> Response {
+        guard let upstream = StatusSubjectLink.value(of: "upstream", in: query),
+            let address = StatusSubjectLink.value(of: "address", in: query)
+        else { return Self.notFound }
+        let document = await document(status)
+        let targets = document.upstreams.filter { $0.name == upstream }.flatMap(\.targets)
+            .filter { $0.address == address }
+        guard !targets.isEmpty else { return Self.notFound }
+        let refresh = StatusQuery(query).refresh
+        let page = StatusPage(
+            upstream: upstream, targets, address: address,
+            status.details(upstream: upstream, address: address, instant: .now), in: document, refresh: refresh)
+        return Self.page(page, refresh: refresh)
     }
 
     /// `?refresh=10` makes the page reload itself, which browsers do without a script.

@@ -45,15 +45,16 @@ struct StatusPage {
         self.init(
             document, State(document), alerts: document.alerts, figures: Self.figures(document),
             charts: StatusTrendChart.all(trend),
-            sections: [Self.routes(document, query), Self.upstreams(document, query)] + identities + [
-                Self.signIns(document), Self.sessions(document), Self.refreshes(document), Self.store(document),
-                Self.certificates(document), Self.config(document),
-                Self.readiness(document), Self.telemetry(document),
-            ], refresh: query.refresh, home: query.link()
+            sections: [Self.routes(document, query), Self.upstreams(document, query)]
+                + (document.recentFailures.isEmpty ? [] : [Self.recentFailures(document, query)]) + identities + [
+                    Self.signIns(document), Self.sessions(document), Self.refreshes(document), Self.store(document),
+                    Self.certificates(document), Self.config(document),
+                    Self.readiness(document), Self.telemetry(document),
+                ], refresh: query.refresh, home: query.link()
         ) { interval in query.with { $0.refresh = interval }.link() }
     }
 
-    private init(
+    init(
         _ document: StatusDocument, _ state: State, alerts: [StatusAlert], figures: [StatusField],
         charts: [StatusTrendChart], sections: [StatusSection], refresh: Int?, home: String,
         link: (_ refresh: Int?) -> String
@@ -96,12 +97,19 @@ struct StatusPage {
         return try? MustacheTemplate(string: templateText)
     }()
 
-    /// The state in one word, with its style.
-    private struct State {
+    /// The heading, with its style.
+    struct State {
         let word: String
         let meaning: String
         let level: StatusLevel
 
+        init(word: String, meaning: String, level: StatusLevel) {
+            self.word = word
+            self.meaning = meaning
+            self.level = level
+        }
+
+        /// The state of the gateway.
         init(_ document: StatusDocument) {
             switch document.state {
             case .ready:

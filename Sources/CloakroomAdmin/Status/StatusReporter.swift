@@ -66,6 +66,7 @@ struct StatusReporter: Sendable {
             certificates: Self.certificates(source.certificates(), now: now),
             telemetryDrops: Self.counts(sample.drops, window.change.drops),
             wireRejections: Self.counts(sample.rejections, window.change.rejections))
+        document.recentFailures = trends.recentRouteFailures(limit: StatusTrends.maxFailures)
         document.alerts = StatusAlert.all(in: document)
         return document
     }

@@ -125,6 +125,16 @@ final class StatusTrends: Sendable {
         state.withLock { ($0.records[subject]?.failures ?? []).reversed() }
     }
 
+    /// The recent failures of all routes with their names, in no order.
+    func routeFailures() -> [(String, StatusFailure)] {
+        state.withLock { state in
+            state.records.flatMap { subject, record -> [(String, StatusFailure)] in
+                guard case .route(let name) = subject else { return [] }
+                return record.failures.map { (name, $0) }
+            }
+        }
+    }
+
     /// Adds a sample. Samples must be added in order of time; a pause between two becomes one point.
     func append(_ sample: StatusSample, at now: ContinuousClock.Instant, time: Timestamp) {
         state.withLock { state in
