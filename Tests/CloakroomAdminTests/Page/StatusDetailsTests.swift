@@ -1,3 +1,4 @@
+import AsyncHTTPClient
 import CloakroomCore
 import CloakroomTelemetry
 import Foundation
