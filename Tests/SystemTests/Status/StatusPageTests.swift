@@ -70,11 +70,13 @@ struct StatusPageTests {
                 const row = document.querySelector('#routes tbody th');
                 return row.textContent + ' ' + document.querySelectorAll('#routes tbody tr').length;
                 """
+            let failing = "#routes .filters a:nth-child(3)"
             let run = try await BrowserSession().run([
                 .size(width: 1280, height: 900), .open(address + "/"), .waitFor("#routes"), .evaluate(first),
                 .click("#routes thead th:nth-child(6) a"), .waitFor("#routes th[aria-sort=descending]:nth-child(6)"),
-                .evaluate(first), .click("#routes .filters a:nth-child(3)"),
-                .waitFor("#routes .filters a:nth-child(3)[aria-current]"), .evaluate(first), .click("#routes tbody th a"), .waitForText("Route video"), .snapshot("route"),
+                .evaluate(first), .click(failing),
+                .waitFor(failing + "[aria-current]"), .evaluate(first), .click("#routes tbody th a"),
+                .waitForText("Route video"), .snapshot("route"),
                 .click(".brand a"), .waitForText("Not ready"), .click("#upstreams tbody th a"),
                 .waitForText("Upstream api."), .snapshot("target"),
             ])
