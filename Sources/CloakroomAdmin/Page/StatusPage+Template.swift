@@ -19,7 +19,7 @@ extension StatusPage {
         <h1><span class="light" aria-hidden="true"></span>{{state}}</h1>
         <p class="meaning">{{meaning}}</p>
         <p class="now">Up {{uptime}} · as of <time>{{generatedAt}}</time></p>
-        <p class="links">{{#isRefreshing}}<span>Refreshes every {{interval}} s</span>{{/isRefreshing}}\
+        <p class="links">{{#isDetail}}<a href="{{home}}">All routes and targets</a> {{/isDetail}}{{#isRefreshing}}<span>Refreshes every {{interval}} s</span>{{/isRefreshing}}\
         {{^isRefreshing}}<span>Refresh</span>{{/isRefreshing}} {{#refreshLinks}}\
         <a href="{{.href}}"{{#.isCurrent}} aria-current="true"{{/.isCurrent}}>{{.text}}</a> {{/refreshLinks}}\
         <a href="status.json">JSON</a> <a href="metrics">Metrics</a></p>

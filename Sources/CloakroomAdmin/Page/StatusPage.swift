@@ -21,6 +21,8 @@ struct StatusPage {
     let glance: String
     /// The link to the whole page.
     let home: String
+    /// Whether it is the page of one route or target.
+    let isDetail: Bool
     let isRefreshing: Bool
     /// The refresh interval in seconds; 0 if the page does not refresh.
     let interval: Int
@@ -50,13 +52,13 @@ struct StatusPage {
                     Self.signIns(document), Self.sessions(document), Self.refreshes(document), Self.store(document),
                     Self.certificates(document), Self.config(document),
                     Self.readiness(document), Self.telemetry(document),
-                ], refresh: query.refresh, home: query.link()
+                ], refresh: query.refresh, home: query.link(), isDetail: false
         ) { interval in query.with { $0.refresh = interval }.link() }
     }
 
     init(
         _ document: StatusDocument, _ state: State, alerts: [StatusAlert], figures: [StatusField],
-        charts: [StatusTrendChart], sections: [StatusSection], refresh: Int?, home: String,
+        charts: [StatusTrendChart], sections: [StatusSection], refresh: Int?, home: String, isDetail: Bool = true,
         link: (_ refresh: Int?) -> String
     ) {
         title = "\(state.word) · Cloakroom"
@@ -77,6 +79,7 @@ struct StatusPage {
         uptime = StatusFormatter.duration(seconds: document.process.uptimeSeconds)
         glance = "The last \(Self.window(document))"
         self.home = home
+        self.isDetail = isDetail
         isRefreshing = refresh != nil
         interval = refresh ?? 0
         refreshLinks =

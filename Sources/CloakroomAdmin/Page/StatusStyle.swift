@@ -43,8 +43,11 @@ enum StatusStyle {
         .brand a:hover { text-decoration: underline; }
         .commit { font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size: .85em; }
         .now, .links { text-align: right; }
-        h1 { font-size: 2.1rem; line-height: 1.2; margin: .25rem 0 .1rem; grid-row: 2; display: flex; align-items: center; }
-        .light { width: .62em; height: .62em; border-radius: 50%; background: var(--mark); margin-right: .45em; }
+        h1 {
+            font-size: 2.1rem; line-height: 1.2; margin: .25rem 0 .1rem; grid-row: 2; display: flex; align-items: center;
+            overflow-wrap: anywhere; min-width: 0;
+        }
+        .light { flex: none; width: .62em; height: .62em; border-radius: 50%; background: var(--mark); margin-right: .45em; }
         .meaning { grid-column: 1; grid-row: 3; }
         .now { grid-column: 2; grid-row: 1; font-variant-numeric: tabular-nums; }
         .links { grid-column: 2; grid-row: 3; }

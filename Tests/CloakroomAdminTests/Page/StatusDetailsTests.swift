@@ -27,13 +27,14 @@ struct StatusDetailsTests {
             let html = try await get(address, "/route?name=episodes&refresh=30", 200)
             for text in [
                 "Route episodes", "Refreshes every 30 s", "25\u{202F}% of the requests failed", ">502<",
-                "href=\"./?refresh=30\"",
+                "<a href=\"./?refresh=30\">All routes and targets</a>",
             ] {
                 #expect(html.contains(text), "\(text)")
             }
             #expect(!html.contains("video"))
             let main = try await get(address, "/", 200)
             #expect(main.contains("<a href=\"route?name=episodes\">episodes</a>"))
+            #expect(!main.contains("All routes and targets"))
         }
     }
 
