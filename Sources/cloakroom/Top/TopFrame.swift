@@ -52,8 +52,8 @@ struct TopFrame {
             .plain(
                 "\(Self.rate(rate(traffic, before: previous?.document.traffic))) requests/s"
                     + " · \(Self.share(share(traffic, before: previous?.document.traffic))) failed (last \(period) s)"
-                    + " · p50 \(Self.milliseconds(traffic.latency?.p50Ms))"
-                    + " · p99 \(Self.milliseconds(traffic.latency?.p99Ms))"),
+                    + " · p50 \(Self.p50(traffic.latency))"
+                    + " · p99 \(Self.p99(traffic.latency))"),
             .plain(
                 "\(inFlight) in flight · \(waiting) waiting"
                     + (document.sessions.active.map { " · \($0) sessions" } ?? "")),
@@ -77,8 +77,8 @@ struct TopFrame {
             return (
                 perSecond,
                 [
-                    route.name, Self.rate(perSecond), Self.share(failed), Self.milliseconds(requests.latency?.p50Ms),
-                    Self.milliseconds(requests.latency?.p95Ms), Self.milliseconds(requests.latency?.p99Ms),
+                    route.name, Self.rate(perSecond), Self.share(failed), Self.p50(requests.latency),
+                    Self.p95(requests.latency), Self.p99(requests.latency),
                     String(requests.total),
                 ], failed ?? 0 >= 0.05 ? .bad : failed ?? 0 > 0 ? .warning : .plain
             )
@@ -207,8 +207,17 @@ extension TopFrame {
 
     private static func share(_ share: Double?) -> String { share.map { decimal($0 * 100, 1) + " %" } ?? "-" }
 
-    private static func milliseconds(_ milliseconds: Double?) -> String {
-        milliseconds.map { decimal($0, $0 < 10 ? 1 : 0) + " ms" } ?? "-"
+    private static func p50(_ latency: TopDocument.Latency?) -> String { time(latency, latency?.p50Ms, "p50_ms") }
+    private static func p95(_ latency: TopDocument.Latency?) -> String { time(latency, latency?.p95Ms, "p95_ms") }
+    private static func p99(_ latency: TopDocument.Latency?) -> String { time(latency, latency?.p99Ms, "p99_ms") }
+
+    private static func time(_ latency: TopDocument.Latency?, _ milliseconds: Double?, _ name: String) -> String {
+        guard let milliseconds else { return "-" }
+        let isAtLeast = latency?.atLeast?.contains(name) == true
+        let text =
+            milliseconds < 1_000
+            ? decimal(milliseconds, milliseconds < 10 ? 1 : 0) + " ms" : decimal(milliseconds / 1_000, 1) + " s"
+        return (isAtLeast ? "> " : "") + text
     }
 
     private static func duration(_ seconds: Int64) -> String {

@@ -120,6 +120,8 @@ struct TopDocument: Decodable, Equatable {
         var p50Ms: Double
         var p95Ms: Double
         var p99Ms: Double
+        /// The names of percentiles that are only known to be at least their number.
+        var atLeast: [String]?
     }
 
     struct Route: Decodable, Equatable {

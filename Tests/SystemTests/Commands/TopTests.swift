@@ -74,6 +74,16 @@ struct TopTests {
         #expect(names == ["b", "a"])
     }
 
+    @Test("A percentile above the highest bucket is shown as a lower bound")
+    func bound() throws {
+        let slow = """
+            {"name":"video","requests":{"total":9,"per_second":0.5,"errors_total":0,\
+            "latency":{"p50_ms":1500,"p95_ms":10000,"p99_ms":10000,"at_least":["p99_ms"]}}}
+            """
+        let text = TopFrame(try document(Self.json(routes: slow)), address: "").text()
+        #expect(text.contains("1.5 s  10.0 s  > 10.0 s"), "\(text)")
+    }
+
     @Test("A restarted gateway is not compared with the previous process")
     func restarted() throws {
         let before = try document(Self.json(total: 1_000, startedAt: "2027-01-14T08:00:00Z"))
