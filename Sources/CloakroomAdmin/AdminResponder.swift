@@ -37,6 +37,8 @@ struct AdminResponder: HTTPResponder {
         case metrics = "/metrics"
         case status = "/"
         case statusDocument = "/status.json"
+        case statusRoute = "/route"
+        case statusTarget = "/target"
         case statusStyle = "/status.css"
     }
 
@@ -54,10 +56,18 @@ struct AdminResponder: HTTPResponder {
             return response
         case .status:
             guard let status else { return Self.notFound }
-            return await Self.page(document(status), of: request)
+            let query = StatusQuery(request.uri.query)
+            let page = await StatusPage(document(status), trend: status.trends.trend(of: .all), query: query)
+            return Self.page(page, refresh: query.refresh)
         case .statusDocument:
             guard let status else { return Self.notFound }
             return await AdminResponse.json(.ok, document(status))
+        case .statusRoute:
+            guard let status else { return Self.notFound }
+            return await routePage(status, request.uri.query)
+        case .statusTarget:
+            guard let status else { return Self.notFound }
+            return await targetPage(status, request.uri.query)
         case .statusStyle:
             guard status != nil else { return Self.notFound }
             return AdminResponse.make(.ok, "text/css; charset=utf-8", Array(StatusStyle.css.utf8))
@@ -70,15 +80,38 @@ struct AdminResponder: HTTPResponder {
         return status.document(readiness: readiness, now: now(), instant: .now)
     }
 
+    private func routePage(_ status: StatusReporter, _ query: String?) async -> Response {
+        guard let name = StatusSubjectLink.value(of: "name", in: query),
+            let details = status.details(ofRoute: name, instant: .now)
+        else { return Self.notFound }
+        let refresh = StatusQuery(query).refresh
+        return await Self.page(
+            StatusPage(route: name, details, in: document(status), refresh: refresh), refresh: refresh)
+    }
+
+    /// Only configured targets have a page.
+    private func targetPage(_ status: StatusReporter, _ query: String?) async -> Response {
+        guard let upstream = StatusSubjectLink.value(of: "upstream", in: query),
+            let address = StatusSubjectLink.value(of: "address", in: query)
+        else { return Self.notFound }
+        let document = await document(status)
+        let targets = document.upstreams.filter { $0.name == upstream }.flatMap(\.targets)
+            .filter { $0.address == address }
+        guard !targets.isEmpty else { return Self.notFound }
+        let refresh = StatusQuery(query).refresh
+        let page = StatusPage(
+            upstream: upstream, targets, address: address,
+            status.details(upstream: upstream, address: address, instant: .now), in: document, refresh: refresh)
+        return Self.page(page, refresh: refresh)
+    }
+
     /// `?refresh=10` makes the page reload itself, which browsers do without a script.
-    private static func page(_ document: StatusDocument, of request: Request) -> Response {
-        let interval = StatusPage.refreshInterval
-        let isRefreshing = request.uri.query == "refresh=\(interval)"
-        guard let html = StatusPage(document, isRefreshing: isRefreshing).html() else {
+    private static func page(_ page: StatusPage, refresh: Int?) -> Response {
+        guard let html = page.html() else {
             return AdminResponse.text(.internalServerError, "the page cannot be rendered; use /status.json\n")
         }
         var response = AdminResponse.page(html)
-        if isRefreshing, let refresh = HTTPField.Name("Refresh") { response.headers[refresh] = "\(interval)" }
+        if let refresh, let name = HTTPField.Name("Refresh") { response.headers[name] = "\(refresh)" }
         return response
     }
 

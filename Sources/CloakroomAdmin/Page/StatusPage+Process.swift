@@ -55,7 +55,7 @@ extension StatusPage {
             StatusRow(
                 check.name,
                 [
-                    check.isReady ? StatusCell("Passed", level: .good) : StatusCell("Failed", level: .bad),
+                    check.isReady ? StatusCell("OK", level: .good) : StatusCell("Failed", level: .bad),
                     StatusCell(prose: check.detail ?? ""),
                 ])
         }

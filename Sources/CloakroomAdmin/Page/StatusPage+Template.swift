@@ -15,12 +15,13 @@ extension StatusPage {
         <body>
         <header class="{{level}}">
         <div class="column">
-        <p class="brand"><b>Cloakroom</b> {{version}} <span class="commit">{{commit}}</span></p>
+        <p class="brand"><a href="{{home}}">Cloakroom</a> {{version}} <span class="commit">{{commit}}</span></p>
         <h1><span class="light" aria-hidden="true"></span>{{state}}</h1>
         <p class="meaning">{{meaning}}</p>
         <p class="now">Up {{uptime}} · as of <time>{{generatedAt}}</time></p>
-        <p class="links">{{#isRefreshing}}<span>Refreshes every {{interval}} s</span> <a href="./">Stop</a>{{/isRefreshing}}\
-        {{^isRefreshing}}<a href="./">Refresh</a> <a href="./?refresh={{interval}}">Every {{interval}} s</a>{{/isRefreshing}} \
+        <p class="links">{{#isDetail}}<a href="{{home}}">All routes and targets</a> {{/isDetail}}{{#isRefreshing}}<span>Refreshes every {{interval}} s</span>{{/isRefreshing}}\
+        {{^isRefreshing}}<span>Refresh</span>{{/isRefreshing}} {{#refreshLinks}}\
+        <a href="{{.href}}"{{#.isCurrent}} aria-current="true"{{/.isCurrent}}>{{.text}}</a> {{/refreshLinks}}\
         <a href="status.json">JSON</a> <a href="metrics">Metrics</a></p>
         </div>
         </header>
@@ -36,11 +37,23 @@ extension StatusPage {
         </section>
         {{/hasAlerts}}
         <section id="glance" class="wide bare">
-        <h2>The last {{window}}</h2>
+        <h2>{{glance}}</h2>
         <dl class="figures">
         {{#figures}}
         <div class="{{.style}}"><dt>{{.name}}</dt><dd>{{.value}}{{#.note}}<small>{{.}}</small>{{/.note}}</dd></div>
         {{/figures}}
+        </dl>
+        </section>
+        <section id="trends" class="wide">
+        <h2>Trends</h2>
+        <dl class="trends">
+        {{#charts}}
+        <div><dt>{{.name}} <b>{{.latest}}</b></dt>{{#.lines}}<dd>\
+        {{#.hasPath}}<svg role="img" aria-label="{{.label}}" viewBox="0 -4 600 108" preserveAspectRatio="none">\
+        <path d="{{.path}}" vector-effect="non-scaling-stroke"/></svg>{{/.hasPath}}\
+        {{^.hasPath}}<span class="empty">No values yet.</span>{{/.hasPath}}\
+        <small>{{.period}} · highest {{.highest}}</small></dd>{{/.lines}}</div>
+        {{/charts}}
         </dl>
         </section>
         {{#sections}}
@@ -61,15 +74,23 @@ extension StatusPage {
         </ul>
         {{/.hasProblems}}
         {{#.tables}}
+        {{#.hasFilters}}
+        <p class="filters">{{#.filters}}<a href="{{.href}}"{{#.isCurrent}} aria-current="true"{{/.isCurrent}}>\
+        {{.text}}</a> {{/.filters}}</p>
+        {{/.hasFilters}}
         {{#.hasRows}}
         <div class="scroll" role="region" tabindex="0" aria-labelledby="{{.id}}">
-        <table>
+        <table role="table" class="{{.style}}">
         <caption id="{{.id}}"><span>{{.caption}}</span></caption>
-        <thead><tr>{{#.columns}}<th scope="col" class="{{.style}}">{{.text}}</th>{{/.columns}}</tr></thead>
-        <tbody>
+        <thead role="rowgroup"><tr role="row">{{#.columns}}<th role="columnheader" scope="col" class="{{.style}}"\
+        {{#.sort}} aria-sort="{{.}}"{{/.sort}}>{{#.link}}<a href="{{.}}">{{/.link}}{{.text}}{{#.link}}</a>{{/.link}}\
+        </th>{{/.columns}}</tr></thead>
+        <tbody role="rowgroup">
         {{#.rows}}
-        <tr><th scope="row">{{.name}}{{#.note}}<small>{{.}}</small>{{/.note}}</th>{{#.cells}}\
-        <td class="{{.style}}"><span>{{.text}}</span>{{#.note}}<small>{{.}}</small>{{/.note}}</td>{{/.cells}}</tr>
+        <tr role="row"><th role="rowheader" scope="row">{{#.link}}<a href="{{.}}">{{/.link}}{{.name}}\
+        {{#.link}}</a>{{/.link}}{{#.note}}<small>{{.}}</small>{{/.note}}</th>{{#.cells}}\
+        <td role="cell" class="{{.style}}" data-label="{{.label}}"><span>{{.text}}</span>\
+        {{#.note}}<small>{{.}}</small>{{/.note}}</td>{{/.cells}}</tr>
         {{/.rows}}
         </tbody>
         </table>

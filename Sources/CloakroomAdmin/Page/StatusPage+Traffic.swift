@@ -21,26 +21,93 @@ extension StatusPage {
         ]
     }
 
-    static func routes(_ document: StatusDocument) -> StatusSection {
-        let rows = document.routes.map { route in
+    static func routes(_ document: StatusDocument, _ query: StatusQuery) -> StatusSection {
+        let rows = query.selecting(document.routes).map { route in
             StatusRow(
-                route.name,
+                route.name, link: StatusSubjectLink.route(route.name, refresh: query.refresh),
                 traffic(route.requests) + [
                     StatusCell(number: StatusFormatter.whole(route.unauthorizedRecent)),
                     StatusCell(number: StatusFormatter.whole(route.requests.total)),
                 ])
         }
+        let columns = [.words("Route")] + trafficColumns("5xx") + [.number("401"), .number("Since start")]
+        let keys: [StatusQuery.RouteColumn] = [.name, .rate, .failed, .p50, .p95, .p99, .unauthorized, .total]
+        let filters = StatusQuery.RouteFilter.allCases.map { filter in
+            StatusLink(
+                routeFilterText(filter), query.with { $0.routeFilter = filter }.link(to: "routes"),
+                isCurrent: query.routeFilter == filter)
+        }
         return StatusSection(
             "routes", "Routes", isWide: true,
             tables: [
                 StatusTable(
-                    "routes-caption", "Busiest first. Rates, shares and percentiles of the last \(window(document)).",
-                    [.words("Route")] + trafficColumns("5xx") + [.number("401"), .number("Since start")], rows,
-                    empty: "No requests yet.")
+                    "routes-caption", "Rates, shares and percentiles of the last \(window(document)).",
+                    zip(columns, keys).map { column, key in
+                        column.sorting(
+                            query.with { $0.routeOrder = $0.routeOrder.selecting(key) }.link(to: "routes"),
+                            isSelected: query.routeOrder.column == key, isReversed: query.routeOrder.isReversed)
+                    }, rows, filters: document.routes.isEmpty ? [] : filters,
+                    empty: document.routes.isEmpty ? "No requests yet." : "No route matches.")
             ])
     }
 
-    static func upstreams(_ document: StatusDocument) -> StatusSection {
+    private static func routeFilterText(_ filter: StatusQuery.RouteFilter) -> String {
+        switch filter {
+        case .all: "All"
+        case .active: "With requests"
+        case .failing: "With failures"
+        }
+    }
+
+    static func targets(
+        _ document: StatusDocument, _ query: StatusQuery
+    ) -> StatusTable {
+        let all = document.upstreams.flatMap { upstream in upstream.targets.map { (upstream.name, $0) } }
+        let rows = query.selecting(all).map { upstream, target in
+            StatusRow(
+                target.address, note: target.peer,
+                link: StatusSubjectLink.target(upstream: upstream, address: target.address, refresh: query.refresh),
+                [StatusCell(upstream)] + condition(target))
+        }
+        let filters = StatusQuery.TargetFilter.allCases.map { filter in
+            StatusLink(
+                targetFilterText(filter), query.with { $0.targetFilter = filter }.link(to: "upstreams"),
+                isCurrent: query.targetFilter == filter)
+        }
+        func sorting(_ column: StatusColumn, _ key: StatusQuery.TargetColumn) -> StatusColumn {
+            let order = query.targetOrder?.selecting(key) ?? StatusQuery.Order(key)
+            return column.sorting(
+                query.with { $0.targetOrder = order }.link(to: "upstreams"),
+                isSelected: query.targetOrder?.column == key, isReversed: query.targetOrder?.isReversed == true)
+        }
+        return StatusTable(
+            "targets-caption", "Only targets that are up or warming get requests.",
+            [
+                sorting(.words("Target"), .name), sorting(.words("Upstream"), .upstream),
+                sorting(.words("State"), .state), .words("Until"), sorting(.number("In flight"), .inflight),
+                .words("Last failure"),
+            ], rows, filters: all.isEmpty ? [] : filters,
+            empty: all.isEmpty ? "No targets are configured." : "No target matches.")
+    }
+
+    private static func targetFilterText(_ filter: StatusQuery.TargetFilter) -> String {
+        switch filter {
+        case .all: "All"
+        case .unused: "Not in use"
+        case .failed: "With failures"
+        }
+    }
+
+    /// State, end of the state, requests in flight and last failure.
+    static func condition(_ target: StatusDocument.Upstream.Target) -> [StatusCell] {
+        [
+            state(target), remaining(target),
+            StatusCell(number: target.inFlight.map { "\($0)" } ?? StatusFormatter.unknown),
+            failure(target.lastFailure),
+        ]
+    }
+
+    static func upstreams(_ document: StatusDocument, _ query: StatusQuery) -> StatusSection {
         let rows = document.upstreams.map { upstream in
             StatusRow(
                 upstream.name,
@@ -53,17 +120,6 @@ extension StatusPage {
                     StatusCell(number: StatusFormatter.whole(upstream.retriesTotal)),
                 ])
         }
-        let targets = document.upstreams.flatMap { upstream in
-            upstream.targets.map { target in
-                StatusRow(
-                    target.address, note: target.peer,
-                    [
-                        StatusCell(upstream.name), state(target), remaining(target),
-                        StatusCell(number: target.inFlight.map { "\($0)" } ?? StatusFormatter.unknown),
-                        failure(target.lastFailure),
-                    ])
-            }
-        }
         return StatusSection(
             "upstreams", "Upstreams", isWide: true,
             tables: [
@@ -72,13 +128,7 @@ extension StatusPage {
                     [.words("Upstream"), .words("Health")] + trafficColumns("Failed")
                         + [.number("In flight"), .number("Idle"), .number("Waiting"), .number("Retries")],
                     rows, empty: "No upstreams are configured."),
-                StatusTable(
-                    "targets-caption", "Only targets that are up or warming get requests.",
-                    [
-                        .words("Target"), .words("Upstream"), .words("State"), .words("Until"), .number("In flight"),
-                        .words("Last failure"),
-                    ], targets,
-                    empty: "No targets are configured."),
+                targets(document, query),
             ])
     }
 
@@ -95,7 +145,7 @@ extension StatusPage {
 
     private static func health(_ health: StatusDocument.Upstream.Health) -> StatusCell {
         switch health {
-        case .healthy: StatusCell("Healthy", level: .good)
+        case .healthy: StatusCell("OK", level: .good)
         case .degraded: StatusCell("Degraded", level: .warning)
         case .down: StatusCell("Down", level: .bad)
         }
@@ -128,7 +178,7 @@ extension StatusPage {
         return StatusCell(prose: failure.reason, note: "\(StatusFormatter.duration(seconds: failure.secondsAgo)) ago")
     }
 
-    private static func requests(_ count: UInt64) -> String {
+    static func requests(_ count: UInt64) -> String {
         count == 0 ? "no requests" : StatusFormatter.count(Int64(clamping: count), "request")
     }
 }

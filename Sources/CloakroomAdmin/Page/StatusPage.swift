@@ -17,10 +17,18 @@ struct StatusPage {
     let commit: String
     let generatedAt: String
     let uptime: String
-    let window: String
+    /// The heading of the figures.
+    let glance: String
+    /// The link to the whole page.
+    let home: String
+    /// Whether it is the page of one route or target.
+    let isDetail: Bool
     let isRefreshing: Bool
+    /// The refresh interval in seconds; 0 if the page does not refresh.
     let interval: Int
+    let refreshLinks: [StatusLink]
     let figures: [StatusField]
+    let charts: [StatusTrendChart]
     let sections: [StatusSection]
 
     struct Alert {
@@ -30,18 +38,35 @@ struct StatusPage {
         let anchor: String
     }
 
-    /// The refresh interval of an auto-refreshing page, in seconds.
-    static let refreshInterval = 10
+    /// The page of the whole gateway.
+    /// - Parameters:
+    ///   - trend: The trend of the whole gateway.
+    ///   - query: The sort order, the filters and the refresh interval.
+    init(_ document: StatusDocument, trend: StatusTrend = StatusTrend(), query: StatusQuery = StatusQuery()) {
+        let identities = document.identities.isEmpty ? [] : [Self.identities(document)]
+        self.init(
+            document, State(document), alerts: document.alerts, figures: Self.figures(document),
+            charts: StatusTrendChart.all(trend),
+            sections: [Self.routes(document, query), Self.upstreams(document, query)]
+                + (document.recentFailures.isEmpty ? [] : [Self.recentFailures(document, query)]) + identities + [
+                    Self.signIns(document), Self.sessions(document), Self.refreshes(document), Self.store(document),
+                    Self.certificates(document), Self.config(document),
+                    Self.readiness(document), Self.telemetry(document),
+                ], refresh: query.refresh, home: query.link(), isDetail: false
+        ) { interval in query.with { $0.refresh = interval }.link() }
+    }
 
-    /// - Parameter isRefreshing: Whether the page refreshes automatically.
-    init(_ document: StatusDocument, isRefreshing: Bool = false) {
-        let state = State(document)
+    init(
+        _ document: StatusDocument, _ state: State, alerts: [StatusAlert], figures: [StatusField],
+        charts: [StatusTrendChart], sections: [StatusSection], refresh: Int?, home: String, isDetail: Bool = true,
+        link: (_ refresh: Int?) -> String
+    ) {
         title = "\(state.word) · Cloakroom"
         icon = state.icon
         level = state.level.rawValue
         self.state = state.word
         meaning = state.meaning
-        alerts = document.alerts.map { alert in
+        self.alerts = alerts.map { alert in
             let isCritical = alert.severity == .critical
             return Alert(
                 word: isCritical ? "Problem" : "Warning", style: isCritical ? "bad" : "warning", text: alert.text,
@@ -52,17 +77,17 @@ struct StatusPage {
         commit = document.process.commit
         generatedAt = StatusFormatter.readable(document.generatedAt)
         uptime = StatusFormatter.duration(seconds: document.process.uptimeSeconds)
-        window = Self.window(document)
-        self.isRefreshing = isRefreshing
-        interval = Self.refreshInterval
-        figures = Self.figures(document)
-        let identities = document.identities.isEmpty ? [] : [Self.identities(document)]
-        sections =
-            [Self.routes(document), Self.upstreams(document)] + identities + [
-                Self.signIns(document), Self.sessions(document), Self.refreshes(document), Self.store(document),
-                Self.certificates(document), Self.config(document),
-                Self.readiness(document), Self.telemetry(document),
-            ]
+        glance = "The last \(Self.window(document))"
+        self.home = home
+        self.isDetail = isDetail
+        isRefreshing = refresh != nil
+        interval = refresh ?? 0
+        refreshLinks =
+            [StatusLink(refresh == nil ? "Now" : "Stop", link(nil))]
+            + StatusQuery.intervals.map { StatusLink("\($0) s", link($0), isCurrent: $0 == refresh) }
+        self.figures = figures
+        self.charts = charts
+        self.sections = sections
     }
 
     /// The page; `nil` if the template is invalid, which a test excludes.
@@ -75,18 +100,25 @@ struct StatusPage {
         return try? MustacheTemplate(string: templateText)
     }()
 
-    /// The state in one word, with its style.
-    private struct State {
+    /// The heading, with its style.
+    struct State {
         let word: String
         let meaning: String
         let level: StatusLevel
 
+        init(word: String, meaning: String, level: StatusLevel) {
+            self.word = word
+            self.meaning = meaning
+            self.level = level
+        }
+
+        /// The state of the gateway.
         init(_ document: StatusDocument) {
             switch document.state {
             case .ready:
-                word = "Ready"
+                word = "Serving traffic"
                 let count = StatusFormatter.count(Int64(document.alerts.count), "alert", "alerts")
-                meaning = document.alerts.isEmpty ? "Traffic is served." : "Traffic is served. \(count)."
+                meaning = document.alerts.isEmpty ? "OK: no alerts." : "\(count)."
                 level = document.alerts.isEmpty ? .good : .warning
             case .notReady:
                 word = "Not ready"

@@ -17,6 +17,8 @@ struct StatusCell {
     let note: String?
     /// A constant list of classes.
     let style: String
+    /// The text of its column, which a narrow screen shows next to it.
+    fileprivate(set) var label = ""
 
     /// A cell with short text.
     init(_ text: String, note: String? = nil, level: StatusLevel = .plain) {
@@ -52,21 +54,49 @@ struct StatusCell {
 struct StatusColumn {
     let text: String
     let style: String
+    /// Sorts by this column; `nil` if the table cannot be sorted by it.
+    private(set) var link: String?
+    /// The attribute `aria-sort`: `ascending` or `descending` if the table is sorted by this column.
+    private(set) var sort: String?
 
     static func words(_ text: String) -> StatusColumn { StatusColumn(text: text, style: "") }
     static func number(_ text: String) -> StatusColumn { StatusColumn(text: text, style: "number") }
+
+    /// The same with a link that sorts. Names ascend first, numbers descend.
+    func sorting(_ link: String, isSelected: Bool, isReversed: Bool) -> StatusColumn {
+        var column = self
+        column.link = link
+        if isSelected { column.sort = (style == "number") == isReversed ? "ascending" : "descending" }
+        return column
+    }
 }
 
 struct StatusRow {
     /// The subject of the row.
     let name: String
     let note: String?
-    let cells: [StatusCell]
+    /// The page of the subject.
+    let link: String?
+    fileprivate(set) var cells: [StatusCell]
 
-    init(_ name: String, note: String? = nil, _ cells: [StatusCell]) {
+    init(_ name: String, note: String? = nil, link: String? = nil, _ cells: [StatusCell]) {
         self.name = name
         self.note = note
+        self.link = link
         self.cells = cells
+    }
+}
+
+/// A link to the same page with another choice.
+struct StatusLink {
+    let text: String
+    let href: String
+    let isCurrent: Bool
+
+    init(_ text: String, _ href: String, isCurrent: Bool = false) {
+        self.text = text
+        self.href = href
+        self.isCurrent = isCurrent
     }
 }
 
@@ -79,14 +109,29 @@ struct StatusTable {
     /// The text shown instead of an empty table.
     let empty: String
     let hasRows: Bool
+    /// Links that show some of the rows.
+    let filters: [StatusLink]
+    let hasFilters: Bool
+    /// `sortable` if columns have links.
+    let style: String
 
-    init(_ id: String, _ caption: String, _ columns: [StatusColumn], _ rows: [StatusRow], empty: String) {
+    init(
+        _ id: String, _ caption: String, _ columns: [StatusColumn], _ rows: [StatusRow], filters: [StatusLink] = [],
+        empty: String
+    ) {
         self.id = id
         self.caption = caption
         self.columns = columns
-        self.rows = rows
+        self.rows = rows.map { row in
+            var row = row
+            for (index, column) in zip(row.cells.indices, columns.dropFirst()) { row.cells[index].label = column.text }
+            return row
+        }
         self.empty = empty
         hasRows = !rows.isEmpty
+        self.filters = filters
+        hasFilters = !filters.isEmpty
+        style = columns.contains { $0.link != nil } ? "sortable" : ""
     }
 }
 

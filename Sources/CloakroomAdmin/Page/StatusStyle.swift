@@ -39,11 +39,15 @@ enum StatusStyle {
         }
         header p { margin: 0; }
         .brand, .now { color: var(--soft); }
-        .brand b { color: var(--text); }
+        .brand a { color: var(--text); font-weight: 700; text-decoration: none; }
+        .brand a:hover { text-decoration: underline; }
         .commit { font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size: .85em; }
         .now, .links { text-align: right; }
-        h1 { font-size: 2.1rem; line-height: 1.2; margin: .25rem 0 .1rem; grid-row: 2; display: flex; align-items: center; }
-        .light { width: .62em; height: .62em; border-radius: 50%; background: var(--mark); margin-right: .45em; }
+        h1 {
+            font-size: 2.1rem; line-height: 1.2; margin: .25rem 0 .1rem; grid-row: 2; display: flex; align-items: center;
+            overflow-wrap: anywhere; min-width: 0;
+        }
+        .light { flex: none; width: .62em; height: .62em; border-radius: 50%; background: var(--mark); margin-right: .45em; }
         .meaning { grid-column: 1; grid-row: 3; }
         .now { grid-column: 2; grid-row: 1; font-variant-numeric: tabular-nums; }
         .links { grid-column: 2; grid-row: 3; }
@@ -90,6 +94,14 @@ enum StatusStyle {
         .figures .warning dd { color: var(--warning); }
         .figures .bad :is(dt, small), .figures .warning :is(dt, small) { color: var(--text); }
 
+        .trends { display: grid; grid-template-columns: repeat(auto-fit, minmax(15rem, 1fr)); gap: 1rem 1.5rem; }
+        .trends > div { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: .2rem .9rem; }
+        .trends dt { grid-column: 1 / -1; font-size: .9em; }
+        .trends b { color: var(--text); font-variant-numeric: tabular-nums; }
+        .trends .empty { display: block; height: 2.4rem; }
+        svg { display: block; width: 100%; height: 2.4rem; border-bottom: 1px solid var(--line); }
+        path { fill: none; stroke: var(--link); stroke-width: 1.5; stroke-linecap: round; stroke-linejoin: round; }
+
         .facts { display: grid; gap: .3rem; }
         .facts > div { display: grid; grid-template-columns: 9.5rem minmax(0, 1fr); gap: .75rem; }
         .facts.facts dd { font-variant-numeric: tabular-nums; }
@@ -128,6 +140,13 @@ enum StatusStyle {
         td.bad > span { color: var(--bad); background: var(--bad-ground); }
         td.number.bad > span::before { content: "▲ " / ""; }
         td:not(.number) > span { margin: 0; }
+        thead a { color: inherit; }
+        [aria-sort="ascending"] a::after { content: " ↑" / ""; }
+        [aria-sort="descending"] a::after { content: " ↓" / ""; }
+        .filters { margin: 0 0 .5rem; }
+        .filters a { margin-right: 1rem; }
+        [aria-current] { color: var(--text); font-weight: 600; text-decoration: none; }
+        .scroll + .filters, .empty + .filters { margin-top: 1rem; }
         .empty { margin: 0; color: var(--soft); }
 
         @media (max-width: 52rem) {
@@ -140,15 +159,26 @@ enum StatusStyle {
             .figures { grid-template-columns: repeat(2, minmax(0, 1fr)); gap: .8rem; }
             .facts > div { grid-template-columns: 36% minmax(0, 1fr); }
             .figures > :last-child:nth-child(odd) { grid-column: 1 / -1; }
-            .scroll { padding: 0; }
-            /* What a row is about stays in sight while its numbers are scrolled through. */
-            tbody th:first-child, thead th:first-child {
-                position: sticky; left: 0; background: var(--sheet); padding-left: 1.1rem;
-            }
-            tbody th { min-width: 9.2rem; max-width: 10rem; }
-            th:last-child, td:last-child { padding-right: 1.1rem; }
-            caption { padding-left: 1.1rem; }
-            caption > span { left: 1.1rem; max-width: calc(100vw - 4.2rem); }
+            .scroll { padding: 0; margin: 0; overflow-x: visible; }
+            /* A row is a card: its subject, then each value with the name of its column. The roles in the markup keep
+               the table a table for assistive technology. */
+            table, caption, thead, tbody, tbody th, td { display: block; }
+            tr { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 0 1.2rem; }
+            tbody tr { padding: .5rem 0; border-bottom: 1px solid var(--line); }
+            tbody tr:last-child { border-bottom: 0; padding-bottom: 0; }
+            tbody th { grid-column: 1 / -1; max-width: none; }
+            tbody th, td, thead th { border: 0; padding: .1rem 0; }
+            td { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0 .6rem; text-align: right; }
+            td::before { content: attr(data-label); color: var(--soft); font-weight: normal; text-align: left; }
+            td > small { flex: 1 0 100%; }
+            td.prose, td.whole { grid-column: 1 / -1; min-width: 0; white-space: normal; overflow-wrap: anywhere; }
+            td.good > span, td.warning > span, td.bad > span { margin: 0; white-space: normal; }
+            /* The header remains where it sorts. */
+            thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
+            .sortable thead { position: static; width: auto; height: auto; clip-path: none; }
+            .sortable thead tr { display: flex; flex-wrap: wrap; gap: .2rem .9rem; padding-bottom: .3rem; }
+            .sortable thead tr::before { content: "Sort"; color: var(--soft); }
+            .sortable thead th:not(:has(a)) { display: none; }
             .alerts a { flex-direction: column; gap: 0; }
             .alerts b { flex: none; }
         }

@@ -83,6 +83,13 @@ enum HistogramQuantile: Sendable, Equatable {
     /// Above the highest bound; the exact value is unknown.
     case aboveHighestBucket(Double)
 
+    /// The estimate or the highest bound, in the unit of the histogram.
+    var seconds: Double {
+        switch self {
+        case .estimate(let seconds), .aboveHighestBucket(let seconds): seconds
+        }
+    }
+
     /// Estimates a percentile with linear interpolation within buckets, like Prometheus' `histogram_quantile`.
     /// - Parameters:
     ///   - quantile: 0...1; 0.95 is the 95th percentile.

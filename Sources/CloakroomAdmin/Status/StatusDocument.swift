@@ -28,6 +28,8 @@ struct StatusDocument: Sendable, Encodable {
     /// Ordered by request rate, highest first.
     var routes: [Route]
     var upstreams: [Upstream]
+    /// The recent failures of all routes, the latest first; at most 20.
+    var recentFailures: [RouteFailure] = []
     /// The OpenID Providers, in the order of the configuration; empty if there are none.
     var identities: [Identity]
     var signIns: [Outcome]
@@ -47,8 +49,8 @@ struct StatusDocument: Sendable, Encodable {
         case state
         // The member keeps its name: clients read it.
         case alerts = "concerns"
-        case generatedAt, windowSeconds, process, config, readiness, traffic, routes, upstreams, identities, signIns
-        case sessions, refreshes, store, certificates, telemetryDrops, wireRejections
+        case generatedAt, windowSeconds, process, config, readiness, traffic, routes, upstreams, recentFailures
+        case identities, signIns, sessions, refreshes, store, certificates, telemetryDrops, wireRejections
         case connections, identityCallFailures
     }
 
@@ -98,6 +100,18 @@ struct StatusDocument: Sendable, Encodable {
         /// Responses with status 401.
         var unauthorizedTotal: UInt64
         var unauthorizedRecent: UInt64
+    }
+
+    /// Failed requests of one kind to a route.
+    struct RouteFailure: Sendable, Encodable {
+        var route: String
+        /// Three digits; absent if there was no response.
+        var status: String?
+        /// A fixed word, such as `upstream_timeout`.
+        var reason: String
+        var count: UInt64
+        var firstAt: String
+        var lastAt: String
     }
 
     struct Upstream: Sendable, Encodable {

@@ -9,6 +9,7 @@ struct StatusReporter: Sendable {
     let source: StatusDataSource
     let registry: PrometheusRegistry
     let history: StatusHistory
+    let trends: StatusTrends
     let startedAt: Timestamp
     let startedInstant: ContinuousClock.Instant
 
@@ -19,11 +20,14 @@ struct StatusReporter: Sendable {
         self.startedAt = startedAt
         startedInstant = instant
         history = StatusHistory(startedAt: instant)
+        trends = StatusTrends(startedAt: instant, time: startedAt)
     }
 
-    /// Takes a sample for later rates.
+    /// Takes a sample for later rates and trends.
     func takeSample(at now: ContinuousClock.Instant) {
-        history.append(StatusSample(registry.recordedReading()), at: now)
+        let sample = StatusSample(registry.recordedReading())
+        history.append(sample, at: now)
+        trends.append(sample, at: now, time: startedAt + (now - startedInstant))
     }
 
     /// Takes samples until its task is cancelled.
@@ -64,6 +68,7 @@ struct StatusReporter: Sendable {
             wireRejections: Self.counts(sample.rejections, window.change.rejections))
         document.connections = Self.connections(reading, sample, window)
         document.identityCallFailures = source.identityCalls().map { .init($0, now: now) }
+        document.recentFailures = trends.recentRouteFailures(limit: StatusTrends.maxFailures)
         document.alerts = StatusAlert.all(in: document)
         return document
     }

@@ -8,6 +8,12 @@ struct StatusSample: Sendable, Equatable {
     var routes: [String: RequestStats] = [:]
     /// By upstream.
     var upstreams: [String: RequestStats] = [:]
+    /// By target of an upstream.
+    var targets: [StatusTargetKey: RequestStats] = [:]
+    /// Failures of routes and targets, by kind.
+    var failures: [Failure: UInt64] = [:]
+    /// Connections to upstreams at this moment.
+    var connections: UInt64 = 0
     /// By outcome.
     var signIns: [String: DurationStats] = [:]
     /// By outcome.
@@ -30,14 +36,16 @@ struct StatusSample: Sendable, Equatable {
 
     /// Aggregates a snapshot of the metrics.
     init(_ reading: MetricsSnapshot) {
-        routes = Self.requests(reading["http_server_request_duration_seconds"], by: "route") { labels in
+        let served = reading["http_server_request_duration_seconds"]
+        routes = Self.requests(served, by: "route") { labels in
             labels["http_response_status_code"]?.hasPrefix("5") == true
         }
         // Identity calls are no requests of clients.
-        let forwarded = reading["http_client_request_duration_seconds"].filter { $0.labels["call"] == nil }
-        upstreams = Self.requests(forwarded, by: "upstream") { labels in
-            labels["http_response_status_code"]?.hasPrefix("5") == true || labels["error_type"]?.isEmpty == false
-        }
+        let sent = reading["http_client_request_duration_seconds"].filter { $0.labels["call"] == nil }
+        upstreams = Self.requests(sent, by: "upstream", isFailure: Self.isFailed)
+        targets = Self.targets(sent)
+        failures = Self.failures(served: served, sent: sent)
+        connections = reading["cloakroom_upstream_connections"].total
         storeOperations = Self.requests(
             reading["cloakroom_session_store_operation_duration_seconds"], by: "operation"
         ) { $0["outcome"] == "error" }
@@ -45,20 +53,29 @@ struct StatusSample: Sendable, Equatable {
         refreshes = Self.durations(reading["cloakroom_token_refresh_duration_seconds"], by: "outcome")
         let ended = reading["cloakroom_logins_total"]
         logins = ended.counts(by: "identity")
-        failedLogins = ended.filter { Self.failures.contains($0.labels["outcome"] ?? "") }.counts(by: "identity")
+        failedLogins = ended.filter { Self.loginFailures.contains($0.labels["outcome"] ?? "") }.counts(by: "identity")
         drops = reading["cloakroom_telemetry_dropped_total"].counts(by: "signal")
         rejections = reading["cloakroom_rejections_total"].counts(by: "reason")
         acceptPauses = reading["cloakroom_accept_pauses_total"].counts(by: "reason")
     }
 
+    /// The failures of one kind of a route or target.
+    struct Failure: Sendable, Hashable {
+        var subject: StatusSubject
+        var kind: StatusFailureKind
+    }
+
     /// The outcomes of logins that the user did not cause.
-    private static let failures: Set<String> = ["failed", "unavailable", "misconfigured", "store_error"]
+    private static let loginFailures: Set<String> = ["failed", "unavailable", "misconfigured", "store_error"]
 
     /// The difference from an earlier sample.
     func subtracting(_ earlier: StatusSample) -> StatusSample {
         var change = StatusSample()
         change.routes = routes.changes(since: earlier.routes) { $0.subtracting($1) }
         change.upstreams = upstreams.changes(since: earlier.upstreams) { $0.subtracting($1) }
+        change.targets = targets.changes(since: earlier.targets) { $0.subtracting($1) }
+        change.failures = failures.changes(since: earlier.failures) { $0.countSince($1) }
+        change.connections = connections
         change.signIns = signIns.changes(since: earlier.signIns) { $0.subtracting($1) }
         change.refreshes = refreshes.changes(since: earlier.refreshes) { $0.subtracting($1) }
         change.storeOperations = storeOperations.changes(since: earlier.storeOperations) { $0.subtracting($1) }
@@ -83,6 +100,50 @@ struct StatusSample: Sendable, Equatable {
             tallies[name] = tally
         }
         return tallies
+    }
+
+    /// A failed request to an upstream.
+    private static func isFailed(_ labels: [String: String]) -> Bool {
+        labels["http_response_status_code"]?.hasPrefix("5") == true || labels["error_type"]?.isEmpty == false
+    }
+
+    private static func targets(_ series: [MetricsSnapshot.Series]) -> [StatusTargetKey: RequestStats] {
+        var tallies: [StatusTargetKey: RequestStats] = [:]
+        for one in series {
+            guard let key = StatusTargetKey(labels: one.labels), case .histogram(let histogram) = one.value
+            else { continue }
+            var tally = tallies.removeValue(forKey: key) ?? RequestStats()
+            tally.durations.add(histogram)
+            if isFailed(one.labels) { tally.failures &+= histogram.count }
+            tallies[key] = tally
+        }
+        return tallies
+    }
+
+    /// Responses with 5xx, and requests that the gateway or the upstream did not complete. Errors of clients are not
+    /// failures of a route.
+    private static func failures(
+        served: [MetricsSnapshot.Series], sent: [MetricsSnapshot.Series]
+    ) -> [Failure: UInt64] {
+        var counts: [Failure: UInt64] = [:]
+        func count(_ one: MetricsSnapshot.Series, _ subject: StatusSubject) {
+            guard case .histogram(let histogram) = one.value else { return }
+            let kind = StatusFailureKind(
+                status: one.labels["http_response_status_code"] ?? "", reason: one.labels["error_type"] ?? "")
+            counts[Failure(subject: subject, kind: kind), default: 0] &+= histogram.count
+        }
+        for one in served {
+            let error = one.labels["error_type"] ?? ""
+            guard let route = one.labels["route"],
+                one.labels["http_response_status_code"]?.hasPrefix("5") == true || error.hasPrefix("upstream_")
+                    || error == "internal_error"
+            else { continue }
+            count(one, .route(route))
+        }
+        for one in sent where isFailed(one.labels) {
+            if let key = StatusTargetKey(labels: one.labels) { count(one, .target(key)) }
+        }
+        return counts
     }
 
     private static func durations(_ series: [MetricsSnapshot.Series], by label: String) -> [String: DurationStats] {

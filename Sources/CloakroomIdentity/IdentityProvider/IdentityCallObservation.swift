@@ -53,7 +53,7 @@ public struct IdentityCallObservation: Sendable, Unprintable {
 }
 
 /// Collects the observation of one attempt.
-final class IdentityCallRecorder: Sendable {
+final class ObservedAttempt: Sendable {
     private let observer: @Sendable (IdentityCallObservation) -> Void
     private let startedAt = ContinuousClock.now
     private let observation: Mutex<IdentityCallObservation>

@@ -215,21 +215,21 @@ struct IdentityTransport: Sendable {
         attempts += 1
         call.lastServer.set(target.server)
         let startedAt = Self.now
-        var recorder: IdentityCallRecorder?
+        var observed: ObservedAttempt?
         do {
             var request = try call.request(to: target)
             span?.inject(into: &request.headers)
-            recorder = IdentityCallRecorder(request)
+            observed = ObservedAttempt(request)
             var response = try await sendOnce(
                 request, with: target.client(for: call).http, timeout: timeout, readsErrors: call.readsErrors,
-                recorder: recorder)
+                observed: observed)
             response.server = target.server
             span?.end(status: response.status)
-            recorder?.end(response)
+            observed?.end(response)
             report(call, to: target, status: response.status, since: startedAt)
             return response
         } catch {
-            recorder?.end(error)
+            observed?.end(error)
             // Only the time limit cancels a call.
             let failure = Task.isCancelled ? .timedOut : IdentityTransportError(error).kind
             span?.end(failure: failure)
@@ -291,10 +291,10 @@ struct IdentityTransport: Sendable {
 
     private func sendOnce(
         _ request: HTTPClientRequest, with client: HTTPClient, timeout: Duration, readsErrors: Bool,
-        recorder: IdentityCallRecorder?
+        observed: ObservedAttempt?
     ) async throws -> Response {
         let response = try await client.execute(request, timeout: TimeAmount(timeout))
-        recorder?.received(response)
+        observed?.received(response)
         let status = Int(response.status.code)
         guard (200...299).contains(status) else {
             let isRead = readsErrors && (400...499).contains(status)

@@ -100,6 +100,10 @@ struct ServedStatusTests {
             let (asked, body) = try await RunningAdminServer.send(.GET, address + "/?refresh=10")
             #expect(asked.headers["refresh"] == ["10"])
             #expect(String(decoding: body, as: UTF8.self).contains("Refreshes every 10 s"))
+            for interval in ["5", "30", "60"] {
+                let (response, _) = try await RunningAdminServer.send(.GET, address + "/?refresh=\(interval)")
+                #expect(response.headers["refresh"] == [interval])
+            }
             for query in ["?refresh=0", "?refresh=10;url=https://example.com", "?refresh=1", "?x"] {
                 let (response, _) = try await RunningAdminServer.send(.GET, address + "/" + query)
                 #expect(response.status == .ok)

@@ -16,7 +16,8 @@ struct StatusPageTests {
     func empty() throws {
         let html = try html(made)
         for text in [
-            "<h1><span class=\"light\" aria-hidden=\"true\"></span>Ready</h1>", "No requests yet.",
+            "<h1><span class=\"light\" aria-hidden=\"true\"></span>Serving traffic</h1>", "OK: no alerts.",
+            "No requests yet.",
             "No sign-ins yet.", "No token refreshes yet.", "No ended sessions yet.",
             "No listener has a certificate", "No telemetry was dropped.", "No malformed requests.",
             "None since start",

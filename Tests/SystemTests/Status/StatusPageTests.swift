@@ -11,9 +11,10 @@ struct StatusPageTests {
             for _ in 0..<3 { _ = try await curl("\(demo.clear)/videos/1") }
             let looks = try await Self.looks(at: demo.admin, waitingFor: "episodes")
             for (name, look) in looks {
-                #expect(look.title == "Ready · Cloakroom", "\(name)")
+                #expect(look.title == "Serving traffic · Cloakroom", "\(name)")
                 for fact in [
-                    "Ready", "episodes", "video", "api", "Up", "localhost", "memory", "None since start",
+                    "Serving traffic", "OK: no alerts.", "episodes", "video", "api", "Up", "localhost", "memory",
+                    "None since start",
                 ] {
                     #expect(look.text.contains(fact), "\(name): \(fact)")
                 }
@@ -38,6 +39,62 @@ struct StatusPageTests {
             }
         }
     }
+
+    @Test("On a phone no table scrolls sideways, on the status page and on the pages of a route and a target")
+    func phone() async throws {
+        try await AdminWithFailures.running { address in
+            let pages = [
+                "/", "/?routes-sort=p99&routes-show=failing&targets-show=unused&targets-sort=name&refresh=60",
+                "/route?name=video", "/route?name=%28unmatched%29", Self.target,
+            ]
+            for page in pages {
+                let run = try await BrowserSession().run([
+                    .size(width: 390, height: 844), .open(address + page), .waitFor("#trends"), .evaluate(Self.flaws),
+                    .evaluate(Self.scrolled), .axe, .snapshot("page"),
+                ])
+                #expect(run.values == ["", "", ""], "\(page)")
+                #expect(run.console.isEmpty, "\(page)")
+                let look = try #require(run.snapshots["page"])
+                #expect(look.scrollWidth <= look.clientWidth, "\(page)")
+                #expect(look.beyondRightEdge == [], "\(page)")
+                #expect(look.scripts == 0, "\(page)")
+                #expect(look.lowestContrast >= 4.5, "\(page): \(look.lowestContrastText)")
+            }
+        }
+    }
+
+    @Test("Links sort, filter and open the page of a route and a target, and lead back")
+    func links() async throws {
+        try await AdminWithFailures.running { address in
+            let first = """
+                const row = document.querySelector('#routes tbody th');
+                return row.textContent + ' ' + document.querySelectorAll('#routes tbody tr').length;
+                """
+            let failing = "#routes .filters a:nth-child(3)"
+            let run = try await BrowserSession().run([
+                .size(width: 1280, height: 900), .open(address + "/"), .waitFor("#routes"), .evaluate(first),
+                .click("#routes thead th:nth-child(6) a"), .waitFor("#routes th[aria-sort=descending]:nth-child(6)"),
+                .evaluate(first), .click(failing),
+                .waitFor(failing + "[aria-current]"), .evaluate(first), .click("#routes tbody th a"),
+                .waitForText("Route video"), .snapshot("route"),
+                .click(".brand a"), .waitForText("Not ready"), .click("#upstreams tbody th a"),
+                .waitForText("Upstream api."), .snapshot("target"),
+            ])
+            #expect(run.values == ["episodes 5", "video 5", "video 1"])
+            #expect(run.snapshots["route"]?.title == "Route video · Cloakroom")
+            #expect(run.snapshots["target"]?.title == "Target http://10.0.4.17:9000 · Cloakroom")
+        }
+    }
+
+    private static let target = "/target?upstream=api&address=http%3A%2F%2F10.0.4.18%3A9000"
+
+    /// The elements that scroll sideways, one a line.
+    private static let scrolled = """
+        return [...document.querySelectorAll('main *')]
+            .filter(element => element.scrollWidth > element.clientWidth && element.clientWidth > 1
+                && getComputedStyle(element).overflowX !== 'visible')
+            .map(element => element.outerHTML.slice(0, 80)).join('\\n');
+        """
 
     @Test("Every table wider than the screen can be scrolled by keyboard, and has a caption and header cells")
     func accessibility() async throws {

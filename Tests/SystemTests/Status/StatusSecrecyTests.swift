@@ -11,7 +11,7 @@ struct StatusSecrecyTests {
             let ticket = try #require(client.cookie)
             #expect(try await client.get("/videos/1").status == 200)
             let operators = WebClient(gateway.admin)
-            for path in ["/", "/status.json"] {
+            for path in ["/", "/status.json", "/route?name=video"] {
                 let page = try await operators.get(path)
                 #expect(page.status == 200)
                 #expect(page.values(of: "Cache-Control") == ["no-store"])
