@@ -11,7 +11,8 @@ struct Cloakroom: AsyncParsableCommand {
         abstract: "A reverse proxy that handles authentication on behalf of its clients.",
         version: version,
         subcommands: [
-            Demo.self, Serve.self, CheckConfig.self, PrintConfig.self, Explain.self, Routes.self, Health.self,
+            Demo.self, Serve.self, ReloadCommand.self, CheckConfig.self, PrintConfig.self, Explain.self, Routes.self,
+            Health.self,
             ConfigReferenceCommand.self, MockAPICommand.self, MockProviderCommand.self,
         ])
 

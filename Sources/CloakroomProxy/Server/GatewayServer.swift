@@ -220,6 +220,10 @@ extension GatewayServer {
         if asksForOther { await standing.loops.drainTLS() }
     }
 
+    /// Returns when every event loop has run a task; never returns while one is blocked. Without event loops, before the
+    /// start, it returns at once.
+    public func passThroughLoops() async { await running.withLock { $0?.loops }?.passThrough() }
+
     /// Status of the upstreams, in the order of the current configuration.
     public func upstreamStatus() -> [UpstreamStatus] { currentConfig.upstreams.map(\.status) }
 
