@@ -13,7 +13,8 @@ final class ConnectionLimit: Sendable {
         var observers: [ObjectIdentifier: @Sendable () -> Void] = [:]
     }
 
-    private let limit: Int
+    /// Number of connections at which accepting pauses.
+    let limit: Int
     private let state = Mutex(State())
 
     init(_ limit: Int) {
