@@ -58,7 +58,12 @@ public final class GatewayServer: Service, Unprintable {
     /// Whether it accepts requests: all listeners are bound, the first round of health checks is complete, and shutdown
     /// has not begun.
     public var isReady: Bool {
-        areTargetsChecked.isSet && phase.withLock { if case .listening = $0 { true } else { false } }
+        areTargetsChecked.isSet && isListening
+    }
+
+    /// Whether all listeners are bound, and shutdown has not begun.
+    private var isListening: Bool {
+        phase.withLock { if case .listening = $0 { true } else { false } }
     }
 
     /// Whether shutdown has begun and connections are being drained.
@@ -201,7 +206,7 @@ extension GatewayServer {
     public func apply(
         _ config: ConfigSnapshot, onRetired: @escaping @Sendable () -> Void = {}
     ) async throws {
-        guard isReady, let standing = running.withLock({ $0 }) else {
+        guard isListening, let standing = running.withLock({ $0 }) else {
             throw ListenerError(description: "the gateway is not listening (try again when it is listening)")
         }
         // First all steps that can fail.

@@ -54,61 +54,80 @@ enum ControlSocket {
     }
 }
 
-/// Serves the control socket: one connection at a time, one request each.
+/// Serves the control socket: one request per connection.
 struct ControlSocketService: Service, Unprintable {
-    /// The maximum wait for the request of a connection.
-    static let requestTimeout = Duration.seconds(2)
-
     let path: String
     /// Reloads the configuration; `nil` if the gateway is stopping.
     let reload: @Sendable () async -> ReloadOutcome?
     let onListening: @Sendable () -> Void
 
-    private typealias Connection = NIOAsyncChannel<ByteBuffer, ByteBuffer>
-
     /// - Throws: ``ControlSocketError`` if the socket cannot be created.
     func run() async throws {
-        let server: NIOAsyncChannel<Connection, Never>
+        let listener: any Channel
         do {
-            // A previous process may have left the file. Listener addresses are bound before, so no other gateway uses it.
-            server = try await ServerBootstrap(group: .singletonMultiThreadedEventLoopGroup)
+            // A previous process may have left the file. Another gateway on the same addresses was rejected before.
+            listener = try await ServerBootstrap(group: .singletonMultiThreadedEventLoopGroup)
                 .serverChannelOption(.backlog, value: 16)
-                .bind(unixDomainSocketPath: path, cleanupExistingSocketFile: true) { channel in
+                .childChannelInitializer { channel in
                     channel.eventLoop.makeCompletedFuture {
-                        try Connection(wrappingChannelSynchronously: channel)
+                        try channel.pipeline.syncOperations.addHandler(ControlConnectionHandler(reload: reload))
                     }
                 }
+                .bind(unixDomainSocketPath: path, cleanupExistingSocketFile: true).get()
         } catch {
             throw ControlSocketError(description: "the control socket \(path) cannot be created: \(error)")
         }
         // Only the user of the gateway may connect.
         chmod(path, 0o600)
-        try await cancelWhenGracefulShutdown {
-            try await server.executeThenClose { connections in
-                onListening()
-                for try await connection in connections {
-                    // The failure of one connection does not end the socket.
-                    try? await serve(connection)
-                }
-            }
+        onListening()
+        // Throws only on cancellation, which ends the service too.
+        try? await gracefulShutdown()
+        try? await listener.close()
+    }
+}
+
+/// Reads the request of one connection, responds, and closes it. A connection without a request is closed after a timeout.
+private final class ControlConnectionHandler: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+
+    private static let requestTimeout = TimeAmount.seconds(2)
+
+    private let reload: @Sendable () async -> ReloadOutcome?
+    private var request = ""
+    private var isComplete = false
+    private var timeout: Scheduled<Void>?
+
+    init(reload: @escaping @Sendable () async -> ReloadOutcome?) {
+        self.reload = reload
+    }
+
+    func channelActive(context: ChannelHandlerContext) {
+        let channel = context.channel
+        timeout = context.eventLoop.scheduleTask(in: Self.requestTimeout) { channel.close(promise: nil) }
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        timeout?.cancel()
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        guard !isComplete else { return }
+        request += String(buffer: unwrapInboundIn(data))
+        guard request.utf8.count >= ControlSocket.reloadRequest.utf8.count else { return }
+        isComplete = true
+        timeout?.cancel()
+        let channel = context.channel
+        guard request == ControlSocket.reloadRequest else { return channel.close(promise: nil) }
+        Task { [reload] in
+            let response = ControlSocket.Response(await reload())
+            // Fails only if the client has closed the connection.
+            try? await channel.writeAndFlush(ByteBuffer(bytes: try JSONEncoder().encode(response)))
+            try? await channel.close()
         }
     }
 
-    private func serve(_ connection: Connection) async throws {
-        let deadline = connection.channel.eventLoop.scheduleTask(
-            in: .nanoseconds(Int64(clamping: Self.requestTimeout.wholeNanoseconds))
-        ) { connection.channel.close(promise: nil) }
-        try await connection.executeThenClose { inbound, outbound in
-            var request = ""
-            for try await bytes in inbound {
-                request += String(buffer: bytes)
-                guard request.utf8.count < ControlSocket.reloadRequest.utf8.count else { break }
-            }
-            deadline.cancel()
-            guard request == ControlSocket.reloadRequest else { return }
-            let response = ControlSocket.Response(await reload())
-            try await outbound.write(ByteBuffer(bytes: try JSONEncoder().encode(response)))
-        }
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        context.close(promise: nil)
     }
 }
 
