@@ -11,8 +11,8 @@ struct Cloakroom: AsyncParsableCommand {
         abstract: "A reverse proxy that handles authentication on behalf of its clients.",
         version: version,
         subcommands: [
-            Demo.self, Init.self, Doctor.self, Serve.self, CheckConfig.self, PrintConfig.self, Explain.self,
-            Routes.self, Health.self, Top.self, VersionCommand.self,
+            Demo.self, Init.self, Doctor.self, Serve.self, ReloadCommand.self, CheckConfig.self, PrintConfig.self,
+            Explain.self, Routes.self, Health.self, Top.self, VersionCommand.self,
             ConfigReferenceCommand.self, MockAPICommand.self, MockProviderCommand.self,
         ])
 

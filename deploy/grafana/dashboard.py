@@ -176,6 +176,11 @@ def dashboard():
                 },
                 choice("job", "Job", "label_values(cloakroom_build_info, job)", several=False),
                 choice("instance", "Instance", 'label_values(cloakroom_build_info{job=~"$job"}, instance)', several=True),
+                choice("route", "Route",
+                    'label_values(http_server_request_duration_seconds_count{job=~"$job", instance=~"$instance"}, route)',
+                    several=True),
+                choice("upstream", "Upstream",
+                    'label_values(cloakroom_upstream_healthy{job=~"$job", instance=~"$instance"}, upstream)', several=True),
             ]
         },
         "time": {"from": "now-1h", "to": "now"},

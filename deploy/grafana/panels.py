@@ -1,15 +1,31 @@
 """The contents of the dashboard: rows of panels with their PromQL queries."""
 
+import re
+
 WHERE = 'job=~"$job", instance=~"$instance"'
+# The beginnings of the names of metrics with a label that a variable of the dashboard selects.
+SELECTED = {
+    "route": r"http_server_request_duration_seconds|cloakroom_overhead_seconds|cloakroom_auth_decisions_total",
+    "upstream": r"http_client_request_duration_seconds|cloakroom_upstream_",
+}
+
+
+def selection(match):
+    """WHERE after the name of a metric, with its route or upstream if it has one."""
+    labels = [label for label, names in SELECTED.items() if re.match(names, match[1])]
+    return match[1] + "{" + ", ".join([WHERE] + [f'{label}=~"${label}"' for label in labels])
 
 
 def panel(title, description, unit, queries, **others):
-    """Queries are pairs of an expression and a legend. WHERE in an expression selects the chosen job and instances."""
+    """Queries are pairs of an expression and a legend. WHERE in an expression selects the chosen job and instances, and routes
+    or upstreams if the metric has them; ALL selects all routes and upstreams of the chosen job and instances."""
     made = {
         "title": title,
         "description": description,
         "unit": unit,
-        "queries": [(expression.replace("WHERE", WHERE), legend) for expression, legend in queries],
+        "queries": [
+            (re.sub(r"(\w+){WHERE", selection, expression).replace("ALL", WHERE), legend) for expression, legend in queries
+        ],
         "type": "timeseries",
         "width": 8,
         "stacked": False,
@@ -49,18 +65,18 @@ FAILED = ', http_response_status_code=~"5.."'
 
 OVERVIEW = [
     stat("Version", "The running versions and the number of instances of each.", "none",
-        "sum by (version) (cloakroom_build_info{WHERE})", "{{version}}", names=True),
-    stat("Instances up", "Instances that Prometheus could scrape.", "none", 'sum(up{WHERE})',
+        "sum by (version) (cloakroom_build_info{ALL})", "{{version}}", names=True),
+    stat("Instances up", "Instances that Prometheus could scrape.", "none", 'sum(up{ALL})',
         thresholds=[("red", None), ("green", 1)]),
-    stat("Requests", "Requests per second, over all routes.", "reqps", f"sum(rate({REQUESTS}_count{{WHERE}}[$__rate_interval]))"),
+    stat("Requests", "Requests per second, over all routes.", "reqps", f"sum(rate({REQUESTS}_count{{ALL}}[$__rate_interval]))"),
     stat("Failed in the last hour", "The fraction of 5xx responses. The service level allows 0.1%.", "percentunit",
-        'max(job:http_server_request_errors:ratio_rate1h{job=~"$job"})', decimals=2,
+        'max(job:http_server_request_errors:ratio_rate1h{job=~"$job"})', decimals=2, none="no requests",
         thresholds=[("green", None), ("orange", 0.001), ("red", 0.0144)]),
     stat("Session store", "Whether all chosen instances reach their session store.", "none",
-        "min(cloakroom_session_store_up{WHERE})",
+        "min(cloakroom_session_store_up{ALL})",
         texts=[("0", "down", "red"), ("1", "up", "green")], thresholds=[("red", None), ("green", 1)]),
     stat("Unreachable targets", "Upstream targets that are in back-off because they could not be reached.", "none",
-        'count(cloakroom_upstream_healthy{WHERE} == 0) or vector(0)', thresholds=[("green", None), ("red", 1)]),
+        'sum(1 - cloakroom_upstream_healthy{ALL})', none="no targets", thresholds=[("green", None), ("red", 1)]),
 ]
 
 ROUTES = [
@@ -71,7 +87,7 @@ ROUTES = [
     panel("Failed requests by route", "The fraction of 5xx responses, for routes with requests.", "percentunit",
         [(f"({rate(REQUESTS + '_count', 'route', FAILED)} or 0 * {rate(REQUESTS + '_count', 'route')})"
           f" / ({rate(REQUESTS + '_count', 'route')} > 0)", "{{route}}")]),
-    panel("Duration", "From the first byte of the request to the last byte of the response, over all routes.", "s",
+    panel("Duration", "From the first byte of the request to the last byte of the response, over the chosen routes.", "s",
         quantiles(REQUESTS)),
     panel("Duration by route, p95", "5% of the requests take longer.", "s", [quantiles(REQUESTS, "route")[1]]),
     panel("Gateway overhead by route", "The total duration without the time spent waiting for the upstream.", "s",
@@ -222,6 +238,12 @@ PROCESS = [
     panel("Memory", "Resident memory.", "bytes", [("process_resident_memory_bytes{WHERE}", "{{instance}}")]),
     panel("File descriptors", "The fraction of the limit that is open.", "percentunit",
         [("process_open_fds{WHERE} / process_max_fds{WHERE}", "{{instance}}")], max=1),
+    panel("Client connections", "Open connections, and the number at which accepting pauses.", "none",
+        [("cloakroom_connections{WHERE}", "{{instance}}"), ("min(cloakroom_connections_limit{WHERE})", "limit")]),
+    panel("Memory in use", "The fraction of the limit. An alert fires above 90%.", "percentunit",
+        [("process_resident_memory_bytes{WHERE} / on (job, instance) cloakroom_memory_limit_bytes{WHERE}", "{{instance}}")], max=1),
+    panel("Starts", "Starts of the process in 30 minutes. An alert fires above 2.", "none",
+        [("changes(process_start_time_seconds{WHERE}[30m])", "{{instance}}")], decimals=0),
     panel("Dropped telemetry", "Log lines, spans and series dropped per second.", "cps",
         [(rate("cloakroom_telemetry_dropped_total", "instance, signal"), "{{instance}} {{signal}}")], width=12),
     panel("Uptime", "Time since the start of the process.", "s",

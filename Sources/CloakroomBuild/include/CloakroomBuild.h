@@ -9,4 +9,9 @@ const char *cloakroom_commit(void);
 /// RLIMIT_CORE to 0. Returns 0, or the errno of the failed call. Swift cannot call prctl because it is variadic.
 int cloakroom_disable_core_dumps(void);
 
+/// Sends one datagram to the service manager (sd_notify(3)). `path` is the value of NOTIFY_SOCKET: an absolute path, or `@`
+/// and an abstract name. Waits at most 2 seconds. Returns 0, or an errno. In C because the address has a fixed-size array and
+/// a length that depends on the name.
+int cloakroom_notify(const char *path, const char *message);
+
 #endif

@@ -58,7 +58,12 @@ public final class GatewayServer: Service, Unprintable {
     /// Whether it accepts requests: all listeners are bound, the first round of health checks is complete, and shutdown
     /// has not begun.
     public var isReady: Bool {
-        areTargetsChecked.isSet && phase.withLock { if case .listening = $0 { true } else { false } }
+        areTargetsChecked.isSet && isListening
+    }
+
+    /// Whether all listeners are bound, and shutdown has not begun.
+    private var isListening: Bool {
+        phase.withLock { if case .listening = $0 { true } else { false } }
     }
 
     /// Whether shutdown has begun and connections are being drained.
@@ -84,6 +89,8 @@ public final class GatewayServer: Service, Unprintable {
         config.activateTargets()
         let loops = try await LoopContextGroup(group: group, config: config, loopCount: loopCount)
         let limit = ConnectionLimit(connectionLimit())
+        let connections = ConnectionMetrics(registry: config.telemetry.registry, limit: limit.limit)
+        config.telemetry.registry.onScrape { connections.show(open: limit.count) }
         let listeners: [Listener]
         let sockets: [ListeningSocket]
         do {
@@ -200,7 +207,7 @@ extension GatewayServer {
     public func apply(
         _ config: ConfigSnapshot, onRetired: @escaping @Sendable () -> Void = {}
     ) async throws {
-        guard isReady, let standing = running.withLock({ $0 }) else {
+        guard isListening, let standing = running.withLock({ $0 }) else {
             throw ListenerError(description: "the gateway is not listening (try again when it is listening)")
         }
         // First all steps that can fail.
@@ -220,6 +227,10 @@ extension GatewayServer {
         // Connections still in the TLS handshake must meet the new requirements.
         if asksForOther { await standing.loops.drainTLS() }
     }
+
+    /// Returns when every event loop has run a task; never returns while one is blocked. Without event loops, before the
+    /// start, it returns at once.
+    public func passThroughLoops() async { await running.withLock { $0?.loops }?.passThrough() }
 
     /// Status of the upstreams, in the order of the current configuration.
     public func upstreamStatus() -> [UpstreamStatus] { currentConfig.upstreams.map(\.status) }

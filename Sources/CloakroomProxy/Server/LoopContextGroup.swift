@@ -71,6 +71,11 @@ final class LoopContextGroup: Sendable {
         EventLoopFuture.andAllComplete(retired, on: first).whenComplete { _ in onRetired() }
     }
 
+    /// Returns when every event loop has run a task; never returns while one is blocked.
+    func passThrough() async {
+        for eventLoop in eventLoops { try? await eventLoop.submit {}.get() }
+    }
+
     /// Drains TLS connections, so that clients reconnect.
     func drainTLS() async {
         for eventLoop in eventLoops {

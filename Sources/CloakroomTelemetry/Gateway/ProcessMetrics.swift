@@ -1,7 +1,8 @@
 import Foundation
 import Glibc
 
-/// The standard `process_*` metrics of Prometheus clients, read from `/proc` at each scrape. Without `/proc` they are
+/// The standard `process_*` metrics of Prometheus clients, and the memory limit, read from `/proc` and `/sys` at each
+/// scrape. Without `/proc` they are
 /// not updated.
 struct ProcessMetrics: Sendable {
     private let processorSeconds: FloatingPointCounterHandle
@@ -10,6 +11,7 @@ struct ProcessMetrics: Sendable {
     private let openDescriptors: GaugeHandle
     private let maximumDescriptors: GaugeHandle
     private let startTime: FloatingPointGaugeHandle
+    private let memoryLimit: GaugeHandle
 
     init(registry: PrometheusRegistry) {
         processorSeconds = registry.floatingPointCounter(
@@ -20,6 +22,9 @@ struct ProcessMetrics: Sendable {
         maximumDescriptors = registry.gauge("process_max_fds", help: "Maximum number of open file descriptors.")
         startTime = registry.floatingPointGauge(
             "process_start_time_seconds", help: "Start time of the process, in seconds since 1970.")
+        memoryLimit = registry.gauge(
+            "cloakroom_memory_limit_bytes",
+            help: "Memory that the process may use, in bytes: the limit of its cgroup, or the memory of the machine.")
     }
 
     func update() {
@@ -38,6 +43,26 @@ struct ProcessMetrics: Sendable {
         if let limits = Self.read("/proc/self/limits"), let maximum = Self.descriptorLimit(limits) {
             maximumDescriptors.set(maximum)
         }
+        let machine = Int64(sysconf(Int32(_SC_PHYS_PAGES))) * Int64(sysconf(Int32(_SC_PAGESIZE)))
+        let files = Self.memoryLimitFiles(Self.read("/proc/self/cgroup") ?? "")
+        memoryLimit.set(files.compactMap(Self.read).compactMap(Self.memoryLimit).reduce(machine, min))
+    }
+
+    /// The files with the memory limits of the process's cgroup and of those that contain it (cgroup v2), from
+    /// `/proc/self/cgroup`.
+    static func memoryLimitFiles(_ text: String) -> [String] {
+        guard let line = text.split(separator: "\n").first(where: { $0.hasPrefix("0::/") }) else { return [] }
+        var folder = "/sys/fs/cgroup"
+        return [folder + "/memory.max"]
+            + line.dropFirst(4).split(separator: "/").map { name in
+                folder += "/\(name)"
+                return folder + "/memory.max"
+            }
+    }
+
+    /// The limit in bytes; `nil` for `max`, which means none.
+    static func memoryLimit(_ text: String) -> Int64? {
+        Int64(text.trimmingCharacters(in: .whitespacesAndNewlines))
     }
 
     /// The boot time of the machine in seconds since 1970, from `/proc/stat`.

@@ -5,6 +5,8 @@ import CloakroomCore
 import CloakroomProxy
 import CloakroomTelemetry
 import Foundation
+import Logging
+import ServiceLifecycle
 
 /// `cloakroom serve`: runs the gateway.
 ///
@@ -14,10 +16,12 @@ struct Serve: AsyncParsableCommand {
         abstract: "Run the gateway.",
         discussion: """
             On SIGTERM or SIGINT, in-flight requests get timeouts.drain to complete; a second signal ends the process at \
-            once. SIGHUP or a file change reloads the configuration atomically; reload.watch: false disables the latter.
+            once. SIGHUP, `cloakroom reload` or a file change reloads the configuration atomically; reload.watch: false \
+            disables the last. Under systemd with Type=notify, the gateway reports readiness, reloads and its watchdog.
             """)
 
     @OptionGroup var options: ConfigOptions
+    @OptionGroup var control: ControlSocketOptions
 
     @Option(
         name: .long,
@@ -49,6 +53,8 @@ struct Serve: AsyncParsableCommand {
     }
 
     func run() async throws {
+        let notifySocket = NotifySocket.take()
+        let controlPath = try control.path()
         // Must precede reading any secret.
         if !allowCoreDumps { CoreDumps.disable() }
         let sources = try sources
@@ -70,20 +76,38 @@ struct Serve: AsyncParsableCommand {
         telemetry.metrics.recordStart(now: now)
         let state = ReloadState(sources, running: running, now: now)
         // Must precede the start of the listeners: from this call on SIGHUP no longer ends the process.
-        let triggers = await ReloadTrigger.live(state)
+        let requests = ReloadRequests()
+        let triggers = await ReloadTrigger.live(state, requests: requests)
+        let notifier = ServiceStatusNotifier(
+            awaiting: Set(
+                [.clients] + (configuration.admin == nil ? [] : [.admin]) + (controlPath == nil ? [] : [.control])),
+            socket: notifySocket, logger: Logger(label: "cloakroom") { telemetry.makeLogHandler(label: $0) })
         try await CommandFailure.report(running.config) {
             let gateway = try await Gateway(
-                configuration: configuration, telemetry: telemetry, sharesListeners: takeOver
-            ) { state.status }
+                configuration: configuration, telemetry: telemetry, sharesListeners: takeOver,
+                configStatus: { state.status },
+                onListening: { notifier.started(.clients, addresses: $0.map { "\($0.address)" }) },
+                onAdminListening: { _ in notifier.started(.admin) })
             gateway.noteWarnings(running.config.warnings(and: found))
             let reload = ReloadService(
                 sources: sources, running: running, state: state, triggers: triggers
             ) {
                 try await gateway.apply($0)
+            } onProgress: {
+                notifier.reload($0)
             } onOutcome: {
                 gateway.noteReload($0)
+                notifier.noteReload($0)
             }
-            try await gateway.run(beside: reload)
+            let controlSocket = controlPath.map {
+                ControlSocketService(
+                    path: $0, reload: { await requests.perform() }, onListening: { notifier.started(.control) })
+            }
+            let supervision = SupervisionService(
+                notifier: notifier, watchdogInterval: notifySocket?.watchdogInterval,
+                passThroughLoops: { await gateway.passThroughLoops() },
+                sendWatchdog: { _ = notifySocket?.send("WATCHDOG=1") })
+            try await gateway.run(beside: [reload] + (controlSocket.map { [$0] } ?? []) + [supervision])
         }
     }
 }

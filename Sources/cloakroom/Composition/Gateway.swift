@@ -163,6 +163,9 @@ final class Gateway: Sendable, Unprintable {
         if let level = Logger.Level(rawValue: configuration.logging.level) { telemetry.setLogLevel(level) }
     }
 
+    /// Returns when every event loop has run a task; never returns while one is blocked.
+    func passThroughLoops() async { await server.passThroughLoops() }
+
     /// Records the outcome of a configuration reload in the metrics and the audit log.
     func noteReload(_ outcome: ReloadOutcome) {
         telemetry.metrics.recordReload(isSuccess: outcome.isSuccess, now: outcome.time)
@@ -186,14 +189,14 @@ final class Gateway: Sendable, Unprintable {
 
     /// Serves until a signal or cancellation of the task stops it. Services end in the reverse of their start order, so
     /// that requests in flight can still use the services they need.
-    /// - Parameter reload: The service that calls ``apply(_:)``.
-    func run(beside reload: (any Service)? = nil) async throws {
+    /// - Parameter others: Further services, which start last and end first, such as the one that calls ``apply(_:)``.
+    func run(beside others: [any Service] = []) async throws {
         // After the last requests complete, token refreshes in progress take at most the duration of a lease, followed
         // by the export of the last spans.
         let grace =
             configuration.timeouts.drain + RefreshTimeouts(configuration.timeouts).lease
             + OTLPSpanExporter.shutdownTimeout + .seconds(5)
-        let all = services + (reload.map { [$0] } ?? [])
+        let all = services + others
         var configuration = ServiceGroupConfiguration(
             services: all.map {
                 .init(service: NamedService($0), successTerminationBehavior: .gracefullyShutdownGroup)

@@ -1,9 +1,10 @@
 import CloakroomConfig
 import CloakroomCore
 import ServiceLifecycle
+import Synchronization
 import UnixSignals
 
-/// Reloads the configuration on SIGHUP and when one of its files has changed, while requests are served.
+/// Reloads the configuration on SIGHUP, on request, and when one of its files has changed, while requests are served.
 ///
 /// A new configuration is read and validated completely, then applied atomically. Reloads never overlap.
 struct ReloadService: Service, Unprintable {
@@ -20,7 +21,8 @@ struct ReloadService: Service, Unprintable {
     ///   - now: Returns the current time.
     ///   - apply: Applies a configuration atomically. If it throws, the previous configuration must still be in effect;
     ///     the error's description is reported.
-    ///   - onOutcome: Is called with each outcome, once for each change of the files and for each signal.
+    ///   - onProgress: Is called when a reload begins and when it has ended.
+    ///   - onOutcome: Is called with each outcome, once for each change of the files and for each signal or request.
     init(
         sources: ConfigSources, running: ConfigFileSnapshot, state: ReloadState, triggers: AsyncStream<ReloadTrigger>,
         check: @escaping @Sendable (GatewayConfiguration) -> [ConfigFinding] = {
@@ -28,18 +30,21 @@ struct ReloadService: Service, Unprintable {
         },
         now: @escaping @Sendable () -> Timestamp = { .now },
         apply: @escaping @Sendable (GatewayConfiguration) async throws -> Void,
+        onProgress: @escaping @Sendable (ReloadProgress) -> Void = { _ in },
         onOutcome: @escaping @Sendable (ReloadOutcome) -> Void
     ) {
         self.triggers = triggers
         reloader = Reloader(
-            sources: sources, state: state, check: check, now: now, apply: apply, onOutcome: onOutcome,
+            sources: sources, state: state, check: check, now: now, apply: apply, onProgress: onProgress,
+            onOutcome: onOutcome,
             running: running)
     }
 
     func run() async {
         var reloader = reloader
         for await trigger in triggers.cancelOnGracefulShutdown() {
-            await reloader.handle(trigger)
+            let outcome = await reloader.handle(trigger)
+            if case .request(let request) = trigger { request.complete(outcome) }
         }
     }
 }
@@ -48,20 +53,73 @@ struct ReloadService: Service, Unprintable {
 enum ReloadTrigger: Sendable, Equatable {
     /// SIGHUP: the configuration is read and applied even if no file has changed.
     case signal
+    /// The same as a signal; the outcome is returned.
+    case request(ReloadRequest)
     /// The poll interval has passed. A change is applied when two consecutive polls find the same contents.
     case poll
+
+    /// Whether an operator asked for the reload, so that it has an outcome even if no file has changed.
+    var isDemand: Bool { self != .poll }
+}
+
+/// The stages of a reload. An end may follow without a beginning, if the files that a poll found are invalid.
+enum ReloadProgress: Sendable, Equatable {
+    case began
+    case ended
+}
+
+/// A request for a reload, to be completed once with its outcome. One that is discarded is completed without an outcome.
+final class ReloadRequest: Sendable, Equatable {
+    private let continuation: Mutex<CheckedContinuation<ReloadOutcome?, Never>?>
+
+    init(_ continuation: CheckedContinuation<ReloadOutcome?, Never>) {
+        self.continuation = Mutex(continuation)
+    }
+
+    deinit { complete(nil) }
+
+    /// - Parameter outcome: `nil` if the gateway is stopping.
+    func complete(_ outcome: ReloadOutcome?) {
+        let continuation = continuation.withLock { continuation in
+            defer { continuation = nil }
+            return continuation
+        }
+        continuation?.resume(returning: outcome)
+    }
+
+    static func == (left: ReloadRequest, right: ReloadRequest) -> Bool { left === right }
+}
+
+/// The requests for reloads of a process, in order.
+struct ReloadRequests: Sendable {
+    let stream: AsyncStream<ReloadRequest>
+    private let continuation: AsyncStream<ReloadRequest>.Continuation
+
+    init() {
+        (stream, continuation) = AsyncStream.makeStream()
+    }
+
+    /// Reloads the configuration and returns the outcome; `nil` if the gateway is stopping.
+    func perform() async -> ReloadOutcome? {
+        await withCheckedContinuation { continuation in
+            self.continuation.yield(ReloadRequest(continuation))
+        }
+    }
 }
 
 extension ReloadTrigger {
-    /// Returns a stream of SIGHUP signals and of polls at the interval of the current configuration.
+    /// Returns a stream of SIGHUP signals, of requests, and of polls at the interval of the current configuration.
     ///
     /// Must be called before the listeners start, because SIGHUP ends the process until this call. The tasks that it
     /// starts end with the stream.
-    static func live(_ state: ReloadState) async -> AsyncStream<ReloadTrigger> {
+    static func live(_ state: ReloadState, requests: ReloadRequests) async -> AsyncStream<ReloadTrigger> {
         let signals = await UnixSignalsSequence(trapping: .sighup)
         let (stream, continuation) = AsyncStream<ReloadTrigger>.makeStream()
         let waiting = Task {
             for await _ in signals { continuation.yield(.signal) }
+        }
+        let requested = Task {
+            for await request in requests.stream { continuation.yield(.request(request)) }
         }
         let polling = Task {
             while !Task.isCancelled {
@@ -71,6 +129,7 @@ extension ReloadTrigger {
         }
         continuation.onTermination = { _ in
             waiting.cancel()
+            requested.cancel()
             polling.cancel()
         }
         return stream

@@ -12,6 +12,7 @@ struct Reloader: Unprintable {
     let check: @Sendable (GatewayConfiguration) -> [ConfigFinding]
     let now: @Sendable () -> Timestamp
     let apply: @Sendable (GatewayConfiguration) async throws -> Void
+    let onProgress: @Sendable (ReloadProgress) -> Void
     let onOutcome: @Sendable (ReloadOutcome) -> Void
 
     /// The configuration in effect.
@@ -26,6 +27,7 @@ struct Reloader: Unprintable {
         check: @escaping @Sendable (GatewayConfiguration) -> [ConfigFinding],
         now: @escaping @Sendable () -> Timestamp,
         apply: @escaping @Sendable (GatewayConfiguration) async throws -> Void,
+        onProgress: @escaping @Sendable (ReloadProgress) -> Void = { _ in },
         onOutcome: @escaping @Sendable (ReloadOutcome) -> Void, running: ConfigFileSnapshot
     ) {
         self.sources = sources
@@ -33,28 +35,34 @@ struct Reloader: Unprintable {
         self.check = check
         self.now = now
         self.apply = apply
+        self.onProgress = onProgress
         self.onOutcome = onOutcome
         self.running = running
     }
 
-    /// Attempts a reload if the trigger is a signal or a file has changed.
+    /// Attempts a reload if the trigger is a signal or a request, or if a file has changed.
     ///
     /// A change is applied only if two consecutive polls find the same contents. A partially written file can be a valid
     /// configuration, for example one without the last routes. A signal means that the files are complete.
-    mutating func handle(_ trigger: ReloadTrigger) async {
+    /// - Returns: The outcome; `nil` if a poll reports none.
+    @discardableResult
+    mutating func handle(_ trigger: ReloadTrigger) async -> ReloadOutcome? {
         let files = running.config.watchedFiles
         let stamp = FileDigests(of: files)
         // After a failure every poll is an attempt: the cause may be a file that is not among the watched files yet.
-        guard trigger == .signal || stamp != running.stamp || failure != nil else {
+        guard trigger.isDemand || stamp != running.stamp || failure != nil else {
             lastCandidate = nil
-            return
+            return nil
         }
+        if trigger.isDemand { onProgress(.began) }
         let next = Result { () throws(Rejection) in try read(files: files) }
         let found = Candidate(next, known: stamp)
         defer { lastCandidate = found }
-        guard trigger == .signal || found == lastCandidate else { return }
+        guard trigger.isDemand || found == lastCandidate else { return nil }
+        defer { onProgress(.ended) }
         do throws(Rejection) {
             let (next, warnings) = try next.get()
+            if !trigger.isDemand { onProgress(.began) }
             do {
                 try await apply(next.config.configuration)
             } catch {
@@ -62,12 +70,12 @@ struct Reloader: Unprintable {
             }
             running = next
             failure = nil
-            reportOutcome(trigger, problems: [], warnings: warnings)
+            return reportOutcome(trigger, problems: [], warnings: warnings)
         } catch {
             let isKnown = failure?.problems == error.problems && failure?.stamp == stamp
             failure = (error.problems, stamp)
             // Polls report the same errors only once.
-            if trigger == .signal || !isKnown { reportOutcome(trigger, problems: error.problems) }
+            return trigger.isDemand || !isKnown ? reportOutcome(trigger, problems: error.problems) : nil
         }
     }
 
@@ -107,12 +115,15 @@ struct Reloader: Unprintable {
         return (next, next.config.warnings(and: found))
     }
 
-    private func reportOutcome(_ trigger: ReloadTrigger, problems: [String], warnings: [String] = []) {
+    private func reportOutcome(_ trigger: ReloadTrigger, problems: [String], warnings: [String] = [])
+        -> ReloadOutcome
+    {
         let outcome = ReloadOutcome(
             time: now(), trigger: trigger, problems: problems, warnings: warnings,
             hash: running.stamp.hash(of: sources))
         state.record(outcome, configuration: running.config.reload)
         onOutcome(outcome)
+        return outcome
     }
 }
 

@@ -47,3 +47,18 @@ struct ConfigMetricsTests {
             ])
     }
 }
+
+@Suite("Metrics of client connections")
+struct ConnectionMetricsTests {
+    @Test("Open connections change with each scrape, and the limit is constant")
+    func connections() {
+        let registry = PrometheusRegistry()
+        let metrics = ConnectionMetrics(registry: registry, limit: 20_000)
+        for count in [3, 7] {
+            metrics.show(open: count)
+            let lines = String(decoding: registry.exposition(), as: UTF8.self).split(separator: "\n")
+            #expect(lines.contains("cloakroom_connections \(count)"))
+            #expect(lines.contains("cloakroom_connections_limit 20000"))
+        }
+    }
+}

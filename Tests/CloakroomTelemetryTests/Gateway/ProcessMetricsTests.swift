@@ -37,4 +37,20 @@ struct ProcessMetricsTests {
         let now = Double(systemWallClock()) / 1e9
         #expect(started > now - 86_400 && started < now + 5)
     }
+
+    @Test("The memory limit is the lowest of the cgroups that contain the process, or the memory of the machine")
+    func memoryLimit() {
+        #expect(
+            ProcessMetrics.memoryLimitFiles("12:cpu:/x\n0::/system.slice/cloakroom.service\n") == [
+                "/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/system.slice/memory.max",
+                "/sys/fs/cgroup/system.slice/cloakroom.service/memory.max",
+            ])
+        #expect(ProcessMetrics.memoryLimitFiles("0::/\n") == ["/sys/fs/cgroup/memory.max"])
+        #expect(ProcessMetrics.memoryLimitFiles("4:memory:/a\n") == [])
+        #expect(ProcessMetrics.memoryLimit("536870912\n") == 536_870_912)
+        #expect(ProcessMetrics.memoryLimit("max\n") == nil)
+        let registry = PrometheusRegistry()
+        ProcessMetrics(registry: registry).update()
+        #expect(registry.gauge("cloakroom_memory_limit_bytes", help: "").value > 1_000_000)
+    }
 }

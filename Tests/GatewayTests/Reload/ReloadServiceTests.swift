@@ -1,6 +1,7 @@
 import CloakroomConfig
 import CloakroomCore
 import Foundation
+import Synchronization
 import TestSupport
 import Testing
 
@@ -268,5 +269,57 @@ struct ReloadServiceTests {
         await reloader.handle(.signal)
         #expect(state.status.lastReload?.problems == [])
         #expect(state.status.hash == expected)
+    }
+
+    @Test("A request gets the outcome of its reload, also if no file has changed; the stages are reported")
+    func requested() async throws {
+        let directory = try TemporaryDirectory()
+        try directory.write(ReloadFixture.yaml(), to: "cloakroom.yaml")
+        let sources = ConfigSources(file: directory.path(of: "cloakroom.yaml"))
+        let running = try ConfigFileSnapshot.read(sources)
+        let gateway = FakeGateway()
+        let stages = Mutex<[ReloadProgress]>([])
+        let state = ReloadState(sources, running: running, now: Timestamp(milliseconds: 1))
+        let (triggers, trigger) = AsyncStream<ReloadTrigger>.makeStream()
+        let service = ReloadService(
+            sources: sources, running: running, state: state, triggers: triggers, now: { Timestamp(milliseconds: 2) },
+            apply: { try gateway.apply($0) }, onProgress: { stage in stages.withLock { $0.append(stage) } },
+            onOutcome: { gateway.note($0) })
+        let serving = Task { await service.run() }
+        func request() async -> ReloadOutcome? {
+            await withCheckedContinuation { trigger.yield(.request(ReloadRequest($0))) }
+        }
+
+        let unchanged = await request()
+        #expect(unchanged?.problems == [])
+        #expect(stages.withLock { $0 } == [.began, .ended])
+        gateway.reject("the certificate is invalid")
+        let rejected = await request()
+        #expect(rejected?.problems == ["the certificate is invalid"])
+        #expect(gateway.outcomes.count == 2)
+        #expect(stages.withLock { $0 } == [.began, .ended, .began, .ended])
+
+        trigger.finish()
+        await serving.value
+        #expect(await request() == nil)
+    }
+
+    @Test("A poll reports a reload only when it applies a configuration")
+    func pollStages() async throws {
+        let directory = try TemporaryDirectory()
+        try directory.write(ReloadFixture.yaml(), to: "cloakroom.yaml")
+        let sources = ConfigSources(file: directory.path(of: "cloakroom.yaml"))
+        let running = try ConfigFileSnapshot.read(sources)
+        let stages = Mutex<[ReloadProgress]>([])
+        var reloader = Reloader(
+            sources: sources, state: ReloadState(sources, running: running, now: Timestamp(milliseconds: 1)),
+            check: { _ in [] }, now: { Timestamp(milliseconds: 2) }, apply: { _ in },
+            onProgress: { stage in stages.withLock { $0.append(stage) } }, onOutcome: { _ in }, running: running)
+        #expect(await reloader.handle(.poll) == nil)
+        try directory.write(ReloadFixture.yaml(path: "/films"), to: "cloakroom.yaml")
+        #expect(await reloader.handle(.poll) == nil)
+        #expect(stages.withLock { $0 } == [])
+        #expect(await reloader.handle(.poll)?.isSuccess == true)
+        #expect(stages.withLock { $0 } == [.began, .ended])
     }
 }

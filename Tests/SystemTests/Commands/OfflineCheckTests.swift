@@ -13,23 +13,14 @@ struct OfflineCheckTests {
             directory: Executables.packageDirectory)
     }
 
-    /// The configuration file in the shipped ConfigMap.
-    private func configMap() throws -> String {
-        let text = try String(
-            contentsOf: Executables.packageDirectory.appending(path: "deploy/kubernetes/configmap.yaml"),
-            encoding: .utf8)
-        let start = try #require(text.range(of: "cloakroom.yaml: |\n"))
-        return text[start.upperBound...].split(separator: "\n", omittingEmptySubsequences: false)
-            .map { String($0.dropFirst(4)) }.joined(separator: "\n")
-    }
+    /// The configuration file of the shipped ConfigMap.
+    private let configMap = "deploy/kubernetes/base/cloakroom.yaml"
 
     @Test("The shipped configurations for Compose, systemd and Kubernetes are valid with --offline, and only with it")
     func shipped() async throws {
-        let directory = try TemporaryDirectory()
-        try directory.write(try configMap(), to: "config-map.yaml")
         for file in [
-            "deploy/compose/gateway/cloakroom.yaml", "deploy/systemd/cloakroom.yaml",
-            directory.path(of: "config-map.yaml"),
+            "deploy/compose/gateway/cloakroom.yaml", "deploy/systemd/cloakroom.yaml", configMap,
+            "deploy/kubernetes/overlays/trial/cloakroom.yaml",
         ] {
             let offline = try await check(file, "--offline", "--strict")
             #expect(offline.ending == ChildProgram.Ending(status: 0), "\(offline.output)\(offline.errors)")
@@ -42,7 +33,8 @@ struct OfflineCheckTests {
     @Test("A mistake in a shipped configuration is found with --offline too")
     func valueError() async throws {
         let directory = try TemporaryDirectory()
-        try directory.write(try configMap().replacing("path: /user", with: "pth: /user"), to: "config-map.yaml")
+        let text = try String(contentsOf: Executables.packageDirectory.appending(path: configMap), encoding: .utf8)
+        try directory.write(text.replacing("path: /user", with: "pth: /user"), to: "config-map.yaml")
         let offline = try await check(directory.path(of: "config-map.yaml"), "--offline")
         #expect(offline.ending.status == 1)
         #expect(offline.output.split(separator: "\n").count == 2, "\(offline.output)")

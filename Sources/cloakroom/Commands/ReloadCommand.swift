@@ -1,0 +1,68 @@
+import ArgumentParser
+import Foundation
+
+/// `cloakroom reload`: reloads the configuration of a running gateway and reports the result.
+struct ReloadCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "reload",
+        abstract: "Reload the configuration and certificates of a running gateway.",
+        discussion: """
+            Asks the gateway through its control socket, and waits. Exits with 0 if the configuration and all certificates \
+            were applied; otherwise with 1, prints the reasons, and the gateway keeps the previous ones.
+            """)
+
+    @OptionGroup var options: ControlSocketOptions
+
+    @Option(
+        name: .long, help: ArgumentHelp("Maximum wait for the result, in seconds: 1 to 3600.", valueName: "seconds"))
+    var timeout = 60
+
+    func validate() throws {
+        guard (1...3_600).contains(timeout) else { throw ValidationError("--timeout must be 1 to 3600 seconds") }
+    }
+
+    func run() async throws {
+        guard let path = try options.path() else {
+            throw ValidationError(
+                "no control socket configured (write --control-socket PATH, with the same path as for cloakroom serve)")
+        }
+        try await CommandFailure.report {
+            let response = try await ControlSocketClient.reload(path, timeout: .seconds(timeout))
+            for warning in response.warnings { try Self.printError("warning: \(warning)") }
+            guard response.reloaded else {
+                for problem in response.problems { try Self.printError(problem) }
+                throw ReloadRejected()
+            }
+            try FileHandle.standardOutput.write(contentsOf: Data("reloaded, configuration \(response.hash)\n".utf8))
+        }
+    }
+
+    private static func printError(_ line: String) throws {
+        try FileHandle.standardError.write(contentsOf: Data("\(line)\n".utf8))
+    }
+
+    private struct ReloadRejected: Error, CustomStringConvertible {
+        let description = "the reload failed; the gateway keeps the previous configuration and certificates"
+    }
+}
+
+/// The option for the control socket, of `serve` and `reload`.
+struct ControlSocketOptions: ParsableArguments {
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "Unix socket for `cloakroom reload`, of at most \(ControlSocket.maximumPathBytes) bytes. Default:"
+                + " \(ControlSocket.fileName) in \(ControlSocket.directoryVariable), which systemd sets; otherwise none.",
+            valueName: "path"))
+    var controlSocket: String?
+
+    /// The socket's path; `nil` if there is none.
+    /// - Throws: If the path is too long.
+    func path() throws -> String? {
+        let path = ControlSocket.path(controlSocket, environment: ProcessInfo.processInfo.environment)
+        guard (path ?? "").utf8.count <= ControlSocket.maximumPathBytes else {
+            throw ValidationError("--control-socket must have at most \(ControlSocket.maximumPathBytes) bytes")
+        }
+        return path
+    }
+}

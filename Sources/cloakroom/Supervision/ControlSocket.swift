@@ -1,0 +1,180 @@
+import CloakroomCore
+import Foundation
+import NIOCore
+import NIOPosix
+import ServiceLifecycle
+
+/// The control socket: a Unix socket on which programs of the same user ask a running gateway to reload its configuration.
+/// A signal could not return the result.
+enum ControlSocket {
+    /// The environment variable with the folder that systemd creates for the service (`RuntimeDirectory=`).
+    static let directoryVariable = "RUNTIME_DIRECTORY"
+    static let fileName = "control.sock"
+    /// The maximum length of the path; the address of a Unix socket has a fixed size.
+    static let maximumPathBytes = 107
+
+    /// The only request.
+    static let reloadRequest = "reload\n"
+    /// The maximum size of a response. Responses of a gateway are smaller.
+    static let maximumResponseBytes = 1_048_576
+
+    /// The socket's path: the given one, or a file in systemd's folder.
+    /// - Returns: `nil` if there is neither.
+    static func path(_ option: String?, environment: [String: String]) -> String? {
+        if let option { return option }
+        // The value may list several folders.
+        guard let folder = environment[directoryVariable]?.split(separator: ":").first else { return nil }
+        return "\(folder)/\(fileName)"
+    }
+
+    /// The result of a reload, as one line of JSON.
+    struct Response: Codable, Equatable {
+        /// Whether the configuration was applied.
+        var reloaded: Bool
+        /// The hash of the configuration file in effect.
+        var hash: String
+        /// The reasons why it was not applied, one sentence each.
+        var problems: [String]
+        var warnings: [String]
+
+        /// - Parameter outcome: `nil` if the gateway is stopping.
+        init(_ outcome: ReloadOutcome?) {
+            reloaded = outcome?.isSuccess ?? false
+            hash = outcome?.hash ?? ""
+            problems = outcome?.problems ?? ["the gateway is stopping"]
+            warnings = outcome?.warnings ?? []
+            trim()
+        }
+
+        /// Keeps the first 50 problems and warnings, of at most 500 characters each.
+        private mutating func trim() {
+            problems = problems.prefix(50).map { String($0.prefix(500)) }
+            warnings = warnings.prefix(50).map { String($0.prefix(500)) }
+        }
+    }
+}
+
+/// Serves the control socket: one request per connection.
+struct ControlSocketService: Service, Unprintable {
+    let path: String
+    /// Reloads the configuration; `nil` if the gateway is stopping.
+    let reload: @Sendable () async -> ReloadOutcome?
+    let onListening: @Sendable () -> Void
+
+    /// - Throws: ``ControlSocketError`` if the socket cannot be created.
+    func run() async throws {
+        let listener: any Channel
+        do {
+            // A previous process may have left the file. Another gateway on the same addresses was rejected before.
+            listener = try await ServerBootstrap(group: .singletonMultiThreadedEventLoopGroup)
+                .serverChannelOption(.backlog, value: 16)
+                .childChannelInitializer { channel in
+                    channel.eventLoop.makeCompletedFuture {
+                        try channel.pipeline.syncOperations.addHandler(ControlConnectionHandler(reload: reload))
+                    }
+                }
+                .bind(unixDomainSocketPath: path, cleanupExistingSocketFile: true).get()
+        } catch {
+            throw ControlSocketError(description: "the control socket \(path) cannot be created: \(error)")
+        }
+        // Only the user of the gateway may connect.
+        chmod(path, 0o600)
+        onListening()
+        // Throws only on cancellation, which ends the service too.
+        try? await gracefulShutdown()
+        try? await listener.close()
+    }
+}
+
+/// Reads the request of one connection, responds, and closes it. A connection without a request is closed after a timeout.
+private final class ControlConnectionHandler: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+
+    private static let requestTimeout = TimeAmount.seconds(2)
+
+    private let reload: @Sendable () async -> ReloadOutcome?
+    private var request = ""
+    private var isComplete = false
+    private var timeout: Scheduled<Void>?
+
+    init(reload: @escaping @Sendable () async -> ReloadOutcome?) {
+        self.reload = reload
+    }
+
+    func channelActive(context: ChannelHandlerContext) {
+        let channel = context.channel
+        timeout = context.eventLoop.scheduleTask(in: Self.requestTimeout) { channel.close(promise: nil) }
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        timeout?.cancel()
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        guard !isComplete else { return }
+        request += String(buffer: unwrapInboundIn(data))
+        guard request.utf8.count >= ControlSocket.reloadRequest.utf8.count else { return }
+        isComplete = true
+        timeout?.cancel()
+        let channel = context.channel
+        guard request == ControlSocket.reloadRequest else { return channel.close(promise: nil) }
+        Task { [reload] in
+            let response = ControlSocket.Response(await reload())
+            // Fails only if the client has closed the connection.
+            try? await channel.writeAndFlush(ByteBuffer(bytes: try JSONEncoder().encode(response)))
+            try? await channel.close()
+        }
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        context.close(promise: nil)
+    }
+}
+
+/// Requests to the control socket of a running gateway.
+enum ControlSocketClient {
+    /// Asks for a reload and waits for its result.
+    /// - Parameters:
+    ///   - path: The path of the socket.
+    ///   - timeout: The maximum wait.
+    /// - Throws: ``ControlSocketError`` if no gateway listens, it does not respond in time, or the response is invalid.
+    static func reload(_ path: String, timeout: Duration) async throws -> ControlSocket.Response {
+        let connection: NIOAsyncChannel<ByteBuffer, ByteBuffer>
+        do {
+            connection = try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)
+                .connect(unixDomainSocketPath: path) { channel in
+                    channel.eventLoop.makeCompletedFuture {
+                        try NIOAsyncChannel(wrappingChannelSynchronously: channel)
+                    }
+                }
+        } catch {
+            throw ControlSocketError(
+                description:
+                    "no gateway of this user listens on \(path) (start it with --control-socket \(path)): \(error)")
+        }
+        let expiry = connection.channel.eventLoop.scheduleTask(
+            in: .nanoseconds(Int64(clamping: timeout.wholeNanoseconds))
+        ) { connection.channel.close(promise: nil) }
+        defer { expiry.cancel() }
+        var response = ByteBuffer()
+        try await connection.executeThenClose { inbound, outbound in
+            try await outbound.write(ByteBuffer(string: ControlSocket.reloadRequest))
+            for try await var bytes in inbound where response.readableBytes < ControlSocket.maximumResponseBytes {
+                response.writeBuffer(&bytes)
+            }
+        }
+        do {
+            return try JSONDecoder().decode(ControlSocket.Response.self, from: Data(response.readableBytesView))
+        } catch {
+            throw ControlSocketError(
+                description: response.readableBytes == 0
+                    ? "the gateway on \(path) closed the connection or did not respond within \(timeout)"
+                    : "\(path) is not the control socket of a gateway")
+        }
+    }
+}
+
+/// The reason why the control socket cannot be used.
+struct ControlSocketError: Error, CustomStringConvertible {
+    let description: String
+}

@@ -1,0 +1,126 @@
+import CloakroomCore
+import Foundation
+import NIOCore
+import NIOPosix
+import TestSupport
+import Testing
+
+@testable import cloakroom
+
+/// The control socket and its client.
+@Suite("Control socket", .timeLimit(.minutes(1)))
+struct ControlSocketTests {
+    /// Serves a control socket while `body` runs.
+    private func serving(
+        _ outcome: ReloadOutcome?, body: @escaping @Sendable (_ path: String) async throws -> Void
+    ) async throws {
+        let directory = try TemporaryDirectory()
+        let path = directory.path(of: "control.sock")
+        let (listening, started) = AsyncStream<Void>.makeStream()
+        let service = ControlSocketService(path: path, reload: { outcome }, onListening: { started.yield() })
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await service.run() }
+            for await _ in listening { break }
+            try await body(path)
+            group.cancelAll()
+        }
+    }
+
+    private func outcome(_ problems: [String] = [], warnings: [String] = []) -> ReloadOutcome {
+        ReloadOutcome(
+            time: Timestamp(milliseconds: 1), trigger: .poll, problems: problems, warnings: warnings,
+            hash: "0123456789ab")
+    }
+
+    @Test("A client gets the outcome, and only the user of the gateway may connect")
+    func success() async throws {
+        let expected = ControlSocket.Response(outcome(warnings: ["expires"]))
+        try await serving(outcome(warnings: ["expires"])) { path in
+            for _ in 0..<3 {
+                let response = try await ControlSocketClient.reload(path, timeout: .seconds(10))
+                #expect(response == expected)
+            }
+            let mode = try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
+            #expect(mode == 0o600)
+        }
+        #expect(expected.reloaded && expected.warnings == ["expires"] && expected.hash == "0123456789ab")
+    }
+
+    @Test("A rejected reload returns its reasons, bounded; a gateway that stops reports it")
+    func failure() async throws {
+        let problems = (0..<200).map { "problem \($0) " + String(repeating: "\u{1}", count: 2_000) }
+        try await serving(outcome(problems)) { path in
+            let response = try await ControlSocketClient.reload(path, timeout: .seconds(10))
+            #expect(!response.reloaded)
+            #expect(response.problems.count == 50)
+            #expect(response.problems.first?.hasPrefix("problem 0 ") == true)
+        }
+        try await serving(nil) { path in
+            let response = try await ControlSocketClient.reload(path, timeout: .seconds(10))
+            #expect(!response.reloaded && response.problems == ["the gateway is stopping"])
+        }
+    }
+
+    @Test("Connections without the request get no response, and do not block the next one for long")
+    func otherRequests() async throws {
+        try await serving(outcome()) { path in
+            let wrong = try await Self.exchange("restart\n", with: path)
+            #expect(wrong == "")
+            // Sends nothing: the connection is closed after the timeout.
+            let silent = try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)
+                .connect(unixDomainSocketPath: path).get()
+            let response = try await ControlSocketClient.reload(path, timeout: .seconds(20))
+            #expect(response.reloaded)
+            try await silent.closeFuture.get()
+        }
+    }
+
+    @Test("Without a gateway the error names the path")
+    func noGateway() async throws {
+        let directory = try TemporaryDirectory()
+        let path = directory.path(of: "none.sock")
+        let missing = await #expect(throws: ControlSocketError.self) {
+            try await ControlSocketClient.reload(path, timeout: .seconds(5))
+        }
+        #expect(missing?.description.hasPrefix("no gateway of this user listens on \(path)") == true)
+    }
+
+    @Test(
+        "The path is the option, or a file in the first folder of systemd",
+        arguments: [
+            (nil, [:], nil),
+            ("/a/b", ["RUNTIME_DIRECTORY": "/run/c"], "/a/b"),
+            (nil, ["RUNTIME_DIRECTORY": "/run/cloakroom:/run/other"], "/run/cloakroom/control.sock"),
+            (nil, ["RUNTIME_DIRECTORY": ""], nil),
+        ] as [(String?, [String: String], String?)])
+    func path(option: String?, environment: [String: String], expected: String?) {
+        #expect(ControlSocket.path(option, environment: environment) == expected)
+    }
+
+    @Test("A request that is discarded ends without an outcome")
+    func discarded() async {
+        let requests = ReloadRequests()
+        let performing = Task { await requests.perform() }
+        for await request in requests.stream {
+            #expect(request == request)
+            break
+        }
+        #expect(await performing.value == nil)
+    }
+
+    /// Sends a request and returns the response.
+    private static func exchange(_ request: String, with path: String) async throws -> String {
+        let connection = try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)
+            .connect(unixDomainSocketPath: path) { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try NIOAsyncChannel<ByteBuffer, ByteBuffer>(wrappingChannelSynchronously: channel)
+                }
+            }
+        return try await connection.executeThenClose { inbound, outbound in
+            try await outbound.write(ByteBuffer(string: request))
+            var response = ""
+            for try await bytes in inbound { response += String(buffer: bytes) }
+            return response
+        }
+    }
+}
