@@ -228,16 +228,17 @@ extension GatewayServer {
 
     private var currentConfig: ConfigSnapshot { running.withLock { $0?.config } ?? config }
 
+    static func status(of tls: TLSListener, name: String) -> [CertificateStatus] {
+        tls.certificates.map {
+            CertificateStatus(
+                listener: name, file: $0.file, names: $0.names, notAfter: Timestamp(seconds: $0.notAfter))
+        }
+    }
+
     /// Certificates that new connections use.
     public func certificates() -> [CertificateStatus] {
         let listeners = running.withLock { $0?.listeners } ?? []
-        return listeners.compactMap(\.namedTLS).flatMap { name, tls in
-            tls.certificates.map {
-                CertificateStatus(
-                    listener: name, file: $0.file, names: $0.names,
-                    notAfter: Timestamp(seconds: $0.notAfter))
-            }
-        }
+        return listeners.compactMap(\.namedTLS).flatMap { Self.status(of: $0.tls, name: $0.name) }
     }
 }
 

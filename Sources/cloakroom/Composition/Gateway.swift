@@ -109,6 +109,7 @@ final class Gateway: Sendable, Unprintable {
             SpanExportService(telemetry: telemetry), SessionStoreService(store: sessions.store), accounts,
         ]
         if let admin = configuration.admin {
+            let adminTLS = try admin.tls.map { try AdminListenerTLS($0, address: admin.address) }
             services.append(
                 AdminServer(
                     host: admin.address.host, port: admin.address.port, registry: telemetry.registry,
@@ -130,14 +131,18 @@ final class Gateway: Sendable, Unprintable {
                     },
                     status: StatusDataSource(
                         config: configStatus, upstreams: { server.upstreamStatus() },
-                        identities: { current.accounts.identityStatus }, certificates: { server.certificates() },
+                        identities: { current.accounts.identityStatus },
+                        certificates: { server.certificates() + (adminTLS?.certificates ?? []) },
                         isDraining: { server.isDraining },
                         store: configuration.session.store.rawValue, version: Cloakroom.version,
                         commit: Cloakroom.commit),
+                    access: AdminAccess(admin), tls: adminTLS.map { AdminTLS($0, telemetry, logger) },
                     now: { .now }, logger: logger
                 ) { port in
                     let address = HostAndPort(host: admin.address.host, port: port)
-                    logger.notice("admin listener started", metadata: ["address": "\(address)"])
+                    logger.notice(
+                        "admin listener started",
+                        metadata: ["address": "\(address)", "tls": .stringConvertible(admin.tls != nil)])
                     await onAdminListening(port)
                 })
         }
@@ -220,6 +225,18 @@ struct NamedService: Service, Unprintable {
 
     func run() async throws {
         try await service.run()
+    }
+}
+
+extension AdminTLS {
+    /// The certificates of the admin listener.
+    fileprivate init(_ tls: AdminListenerTLS, _ telemetry: GatewayTelemetry, _ logger: Logger) {
+        self.init(
+            makeHandler: { try tls.makeHandler() },
+            hasClientCertificate: {
+                await AdminListenerTLS.hasClientCertificate($0, now: Timestamp.now.milliseconds / 1_000)
+            },
+            watch: { await tls.watch(registry: telemetry.registry, logger: logger) })
     }
 }
 
