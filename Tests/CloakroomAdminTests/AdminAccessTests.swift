@@ -1,3 +1,4 @@
+import AsyncHTTPClient
 import CloakroomCore
 import CloakroomTelemetry
 import Foundation
@@ -293,29 +294,25 @@ struct AdminRequestLimitsTests {
     }
 
     @Test("Rule 70: beyond 16 pages at the same time further ones are rejected, and an ended page makes room")
-    func pages() async throws {
+    func pages() async {
         let limit = AdminPageLimit()
-        let gate = AsyncStream.makeStream(of: Void.self)
-        let entered = AsyncStream.makeStream(of: Void.self)
-        try await withThrowingTaskGroup(of: Void.self) { tasks in
+        let gate = Gate()
+        await withTaskGroup(of: Void.self) { tasks in
             for _ in 0..<AdminPageLimit.pages {
                 tasks.addTask {
                     let response = await limit.run {
-                        entered.continuation.yield()
-                        for await _ in gate.stream {}
-                        return AdminResponse.text(.ok, "")
+                        await gate.passed()
+                        return AdminResponse.problem(.notFound, "")
                     }
                     #expect(response != nil)
                 }
             }
-            var iterator = entered.stream.makeAsyncIterator()
-            for _ in 0..<AdminPageLimit.pages { await iterator.next() }
-            let further = await limit.run { AdminResponse.text(.ok, "") }
+            for _ in 0..<AdminPageLimit.pages { await gate.waitForArrival() }
+            let further = await limit.run { AdminResponse.problem(.notFound, "") }
             #expect(further == nil)
-            gate.continuation.finish()
-            try await tasks.waitForAll()
+            gate.open()
         }
-        let later = await limit.run { AdminResponse.text(.ok, "") }
+        let later = await limit.run { AdminResponse.problem(.notFound, "") }
         #expect(later != nil)
     }
 }
