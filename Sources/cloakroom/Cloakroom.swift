@@ -12,6 +12,7 @@ struct Cloakroom: AsyncParsableCommand {
         version: version,
         subcommands: [
             Demo.self, Serve.self, CheckConfig.self, PrintConfig.self, Explain.self, Routes.self, Health.self,
+            AuditHash.self,
             ConfigReferenceCommand.self, MockAPICommand.self, MockProviderCommand.self,
         ])
 

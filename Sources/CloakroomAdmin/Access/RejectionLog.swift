@@ -34,7 +34,7 @@ struct RejectionLog: Sendable {
             reason.message,
             metadata: [
                 "event": "admin_refused", "outcome": "\(reason.rawValue)", "peer": "\(peer)",
-                "suppressed": "\(suppressed)",
+                "suppressed": .stringConvertible(suppressed),
             ])
     }
 }

@@ -66,6 +66,7 @@ final class Gateway: Sendable, Unprintable {
         self.configuration = configuration
         self.telemetry = telemetry
         let logger = Logger(label: "cloakroom") { telemetry.makeLogHandler(label: $0) }
+        StartNotice.write(configuration, configStatus(), to: logger)
         let observer = AccountEventRecorder(metrics: telemetry.metrics, audit: AuditLog(logger: logger))
         let clock = SessionClock(isMonotonic: configuration.session.store != .valkey)
         let sessions = try SessionStoreSetup(
@@ -93,7 +94,8 @@ final class Gateway: Sendable, Unprintable {
             listeners in
             for listener in listeners {
                 logger.notice(
-                    "listening", metadata: ["address": "\(listener.address)", "tls": "\(listener.isTLS)"])
+                    "listening",
+                    metadata: ["address": "\(listener.address)", "tls": .stringConvertible(listener.isTLS)])
             }
             await onListening(listeners)
         }
@@ -185,7 +187,7 @@ final class Gateway: Sendable, Unprintable {
         guard warnings.count > bound else { return }
         parts.logger.warning(
             "further configuration warnings omitted; check-config prints all of them",
-            metadata: ["event": "config_warning", "count": "\(warnings.count - bound)"])
+            metadata: ["event": "config_warning", "count": .stringConvertible(warnings.count - bound)])
     }
 
     /// Serves until a signal or cancellation of the task stops it. Services end in the reverse of their start order, so
