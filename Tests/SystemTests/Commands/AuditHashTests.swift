@@ -47,7 +47,7 @@ struct AuditHashTests {
         #expect(older.output.split(separator: "\n").map(String.init).last == user)
     }
 
-    @Test("Without secrets or without a user the command says what to do")
+    @Test("Without secrets or without a user the command reports what to do")
     func failures() async throws {
         let keyless = try await hash([], input: "jo@example.com\n", secrets: nil)
         #expect(keyless.ending != ChildProgram.Ending(status: 0))
