@@ -3,7 +3,7 @@ import Hummingbird
 import Logging
 import Synchronization
 
-/// Who may use the admin listener, beyond the network that can reach it.
+/// The requests that the admin listener serves, of those that reach it.
 ///
 /// Folder `Access/`: the checks of requests and connections of the admin listener.
 public struct AdminAccess: Sendable {

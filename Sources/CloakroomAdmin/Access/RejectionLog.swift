@@ -2,8 +2,8 @@ import CloakroomCore
 import CloakroomTelemetry
 import Logging
 
-/// Logs the audit event `admin_refused`: a request that the admin listener rejected because of who or what sent it. At
-/// most one line per 10 s and reason, with the number of suppressed lines.
+/// Logs the audit event `admin_refused`: a request or a connection that the admin listener rejected. At most one line
+/// per 10 s and reason, with the number of suppressed lines.
 struct RejectionLog: Sendable {
     /// The reason of the rejection.
     enum Reason: String, CaseIterable {

@@ -115,7 +115,8 @@ public final class GatewayServer: Service, Unprintable {
         let isGracefulShutdown = await ListeningSocket.waitForShutdown(sockets)
         phase.withLock { $0 = .draining }
         logger.notice(
-            "draining", metadata: ["limit_seconds": "\(config.configuration.timeouts.drain.components.seconds)"])
+            "draining",
+            metadata: ["limit_seconds": .stringConvertible(config.configuration.timeouts.drain.components.seconds)])
         await ListenerHandover.close(sockets, limit: limit)
         let isCancelled = Task.isCancelled
         // Even on early shutdown, connections without an exchange are closed in order, without aborting a response.

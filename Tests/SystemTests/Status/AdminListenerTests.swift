@@ -95,6 +95,10 @@ struct AdminListenerTests {
                 let expected = mode == "required" ? "000" : path == "ready" ? "200" : "403"
                 #expect(none.output == expected, "/\(path)")
             }
+            let health = try await ChildProgram.run(
+                try Executables.cloakroom(),
+                ["health", "--address", address, "--ca-file", directory.path(of: "server.crt")])
+            #expect((health.ending == ChildProgram.Ending(status: 0)) == (mode == "optional"), "\(health.output)")
             let clear = try await curl.run(plain + ["http://\(address)/metrics"])
             #expect(clear.output != "200")
             let page = try await curl.run(

@@ -108,7 +108,7 @@ struct UpstreamReporter {
         var more: Logger.Metadata = [:]
         if let ejection = targets[target]?.ejection {
             more["reason"] = "\(ejection.reason.rawValue)"
-            more["seconds"] = "\(Double(ejection.milliseconds) / 1_000)"
+            more["seconds"] = .stringConvertible(Double(ejection.milliseconds) / 1_000)
         }
         if log(.ejected, upstream, target, more, now: now) { targets[target]?.logged = .ejected }
     }
