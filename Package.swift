@@ -61,6 +61,7 @@ let asyncHTTPClient: Target.Dependency = .product(name: "AsyncHTTPClient", packa
 let configuration: Target.Dependency = .product(name: "Configuration", package: "swift-configuration")
 let yams: Target.Dependency = .product(name: "Yams", package: "Yams")
 let hummingbird: Target.Dependency = .product(name: "Hummingbird", package: "hummingbird")
+let hummingbirdCore: Target.Dependency = .product(name: "HummingbirdCore", package: "hummingbird")
 let deque: Target.Dependency = .product(name: "DequeModule", package: "swift-collections")
 let httpTypes: Target.Dependency = .product(name: "HTTPTypes", package: "swift-http-types")
 let nioHTTP1: Target.Dependency = .product(name: "NIOHTTP1", package: "swift-nio")
@@ -137,7 +138,10 @@ let package = Package(
             ]),
         room(
             "CloakroomAdmin",
-            ["CloakroomCore", "CloakroomTelemetry", hummingbird, httpTypes, lifecycle, log, mustache, nioCore]),
+            [
+                "CloakroomCore", "CloakroomTelemetry", hummingbird, hummingbirdCore, httpTypes, lifecycle, log,
+                mustache, nioCore,
+            ]),
         room("CloakroomConfig", ["CloakroomCore", "CloakroomWire", configuration, yams]),
         // A mock of the upstream API, for demos and tests.
         .target(
@@ -215,7 +219,7 @@ let package = Package(
             "CloakroomAdmin",
             [
                 "CloakroomCore", "CloakroomTelemetry", "CloakroomWire", "TestSupport", asyncHTTPClient, lifecycle, log,
-                metrics, nioCore, nioHTTP1,
+                metrics, nioCore, nioEmbedded, nioHTTP1,
             ]),
         tests("CloakroomConfig", ["CloakroomCore", "TestSupport", configuration]),
         tests("ThinClient", []),

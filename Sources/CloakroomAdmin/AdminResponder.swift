@@ -4,6 +4,7 @@ import Foundation
 import HTTPTypes
 import Hummingbird
 import Logging
+import NIOCore
 
 /// The endpoints of the admin listener. Other paths return 404.
 struct AdminResponder: HTTPResponder {
@@ -14,10 +15,33 @@ struct AdminResponder: HTTPResponder {
     let revocation: RevokeSessionsHandler?
     /// `nil` disables the status page.
     let status: StatusReporter?
+    let access: AdminAccess
+    /// Whether a connection has a verified client certificate; `nil` without TLS.
+    let hasClientCertificate: (@Sendable (any Channel) async -> Bool)?
+    let rejections: RejectionLog
     let now: @Sendable () -> Timestamp
     let logger: Logger
+    private let pages = AdminPageLimit()
+
+    init(
+        registry: PrometheusRegistry, probes: [ReadinessProbe], revocation: RevokeSessionsHandler?,
+        status: StatusReporter?, access: AdminAccess, rejections: RejectionLog,
+        hasClientCertificate: (@Sendable (any Channel) async -> Bool)?, now: @escaping @Sendable () -> Timestamp,
+        logger: Logger
+    ) {
+        self.registry = registry
+        self.probes = probes
+        self.revocation = revocation
+        self.status = status
+        self.access = access
+        self.rejections = rejections
+        self.hasClientCertificate = hasClientCertificate
+        self.now = now
+        self.logger = logger
+    }
 
     func respond(to request: Request, context: AdminRequestContext) async throws -> Response {
+        if let rejection = await rejection(of: request, context: context) { return rejection }
         if let revocation, request.uri.path == RevokeSessionsHandler.path {
             // The only endpoint that changes state.
             guard request.method == .post else { return Self.methodNotAllowed(allow: "POST") }
@@ -25,10 +49,41 @@ struct AdminResponder: HTTPResponder {
         }
         guard let page = Page(rawValue: request.uri.path) else { return Self.notFound }
         switch request.method {
-        case .get: return await respond(page, to: request)
-        case .head: return await respond(page, to: request).createHeadResponse()
+        case .get: return await bounded(page, to: request)
+        case .head: return await bounded(page, to: request).createHeadResponse()
         default: return Self.methodNotAllowed(allow: "GET, HEAD")
         }
+    }
+
+    /// The response to a request that is not served because of its host name, its client certificate or its token.
+    private func rejection(of request: Request, context: AdminRequestContext) async -> Response? {
+        guard access.hosts.allows(request.head.authority) else {
+            rejections.note(.host, peer: context.peer, now: now(), logger: logger)
+            return AdminResponse.problem(
+                .badRequest, status: 421,
+                "This host name is not allowed. Use the IP address, or list the name in admin.allowedHosts.")
+        }
+        // Orchestrators probe without credentials.
+        if let page = Page(rawValue: request.uri.path), page.isProbe { return nil }
+        if access.requiresClientCertificate, await hasClientCertificate?(context.channel) != true {
+            rejections.note(.certificate, peer: context.peer, now: now(), logger: logger)
+            return AdminResponse.problem(.unauthorized, status: 403, "Connect with a client certificate.")
+        }
+        // The endpoint that ends sessions checks the token itself.
+        guard access.tokenScope == .everything, request.uri.path != RevokeSessionsHandler.path else { return nil }
+        guard let tokens = revocation?.tokens else {
+            return AdminResponse.problem(.unauthorized, status: 403, "The listener has no admin token.")
+        }
+        return tokens.rejectionOfPage(request.headers, peer: context.peer, logger: logger)
+    }
+
+    private func bounded(_ page: Page, to request: Request) async -> Response {
+        // Probes must get a response even if many clients load pages.
+        guard !page.isProbe else { return await respond(page, to: request) }
+        if let response = await pages.run({ await respond(page, to: request) }) { return response }
+        var response = AdminResponse.problem(.overloaded, "Too many requests at the same time. Try again.")
+        response.headers[.retryAfter] = "1"
+        return response
     }
 
     private enum Page: String {
@@ -40,6 +95,14 @@ struct AdminResponder: HTTPResponder {
         case statusRoute = "/route"
         case statusTarget = "/target"
         case statusStyle = "/status.css"
+
+        /// Whether orchestrators request the page.
+        var isProbe: Bool {
+            switch self {
+            case .live, .ready: true
+            case .metrics, .status, .statusDocument, .statusStyle: false
+            }
+        }
     }
 
     private func respond(_ page: Page, to request: Request) async -> Response {
@@ -145,6 +208,14 @@ enum AdminResponse {
             "default-src 'none'; style-src 'self'; img-src data:; frame-ancestors 'none'; base-uri 'none';"
             + " form-action 'none'"
         return response
+    }
+
+    /// A problem document (RFC 9457).
+    static func problem(_ code: ProblemCode, status: Int? = nil, _ detail: String) -> Response {
+        let problem = Problem(code, status: status, detail: detail)
+        return make(
+            HTTPResponse.Status(code: problem.status, reasonPhrase: problem.title), "application/problem+json",
+            ProblemDocument.withoutRequestID(problem))
     }
 
     static func make(_ status: HTTPResponse.Status, _ contentType: String, _ body: [UInt8]) -> Response {

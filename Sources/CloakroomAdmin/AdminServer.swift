@@ -1,6 +1,7 @@
 public import CloakroomCore
 public import CloakroomTelemetry
 import Hummingbird
+import HummingbirdCore
 public import Logging
 import NIOCore
 public import ServiceLifecycle
@@ -15,6 +16,7 @@ public struct AdminServer: Service, Unprintable {
     private let host: String
     private let port: Int
     private let responder: AdminResponder
+    private let tls: AdminTLS?
     private let logger: Logger
     private let onBound: @Sendable (_ port: Int) async -> Void
 
@@ -25,37 +27,52 @@ public struct AdminServer: Service, Unprintable {
     ///   - probes: The checks of `/ready`; all must succeed.
     ///   - revocation: The handler of `/sessions/revoke`; `nil` disables the endpoint.
     ///   - status: The data source of the status page; `nil` disables the page.
+    ///   - access: Which requests are rejected.
+    ///   - tls: The certificates; `nil` serves clear text.
     ///   - now: Returns the time.
     ///   - logger: The logger of the listener itself.
     ///   - onBound: Called with the port once connections are accepted.
     public init(
         host: String, port: Int, registry: PrometheusRegistry, probes: [ReadinessProbe],
         revocation: RevokeSessionsHandler? = nil, status: StatusDataSource? = nil,
+        access: AdminAccess = AdminAccess(), tls: AdminTLS? = nil,
         now: @escaping @Sendable () -> Timestamp = RevokeSessionsHandler.wallClock, logger: Logger,
         onBound: @escaping @Sendable (_ port: Int) async -> Void = { _ in }
     ) {
         self.host = host
         self.port = port
+        self.tls = tls
         self.logger = logger
         self.onBound = onBound
         let reporter = status.map {
             StatusReporter(source: $0, registry: registry, startedAt: now(), instant: .now)
         }
         responder = AdminResponder(
-            registry: registry, probes: probes, revocation: revocation, status: reporter, now: now, logger: logger)
+            registry: registry, probes: probes, revocation: revocation, status: reporter, access: access,
+            rejections: revocation?.rejections ?? RejectionLog(), hasClientCertificate: tls?.hasClientCertificate,
+            now: now, logger: logger)
     }
 
     /// Serves until graceful shutdown.
     /// - Throws: ``AdminServerError`` if the address cannot be bound.
     public func run() async throws {
+        let connections = AdminConnectionLimit()
         let application = Application(
             responder: responder,
-            server: .http1(
-                configuration: .init(
-                    // Longer than scrape intervals, so scrapers can keep their connection.
-                    idleTimeout: .seconds(90),
-                    httpDecoderConfiguration: .init(
-                        maxHeaderFieldSize: 8 << 10, maxHeaderListSize: 16 << 10, maxHeaderFieldCount: 100))),
+            server: HTTPServerBuilder { [responder, tls, logger] respond in
+                AdminChannel(
+                    base: HTTP1Channel(
+                        responder: respond,
+                        configuration: .init(
+                            // Longer than scrape intervals, so scrapers can keep their connection.
+                            idleTimeout: .seconds(90),
+                            httpDecoderConfiguration: .init(
+                                maxHeaderFieldSize: 8 << 10, maxHeaderListSize: 16 << 10, maxHeaderFieldCount: 100))),
+                    tls: tls, connections: connections
+                ) { peer in
+                    responder.rejections.note(.connections, peer: peer, now: responder.now(), logger: logger)
+                }
+            },
             configuration: ApplicationConfiguration(address: .hostname(host, port: port)),
             onServerRunning: { [onBound] channel in
                 await onBound(channel.localAddress?.port ?? 0)
@@ -64,6 +81,7 @@ public struct AdminServer: Service, Unprintable {
             logger: Logger(label: "admin") { _ in SwiftLogNoOpLogHandler() })
         // Runs until the end of this function, which cancels it.
         async let _: Void? = responder.status?.runSampling()
+        async let _: Void? = tls?.watch()
         do {
             try await application.run()
         } catch let error as IOError {
@@ -88,9 +106,11 @@ struct AdminRequestContext: RequestContext {
     var coreContext: CoreRequestContextStorage
     /// The operator's address, without port; empty if unknown.
     let peer: String
+    let channel: any Channel
 
     init(source: ApplicationRequestContextSource) {
         coreContext = CoreRequestContextStorage(source: source)
+        channel = source.channel
         peer = source.channel.remoteAddress?.ipAddress ?? ""
     }
 }

@@ -17,12 +17,12 @@ public struct RevokeSessionsHandler: Sendable {
     /// The maximum body size in bytes: an address of 254 bytes fits with any escaping.
     private static let bodyLimit = 1_024
 
-    private let token: Secret
+    /// The check of the token, also for pages that require it.
+    let tokens: AdminTokenCheck
+    let rejections = RejectionLog()
     private let sessions: any SessionRevoking
     private let now: @Sendable () -> Timestamp
     private let nameKind: @Sendable () -> AccountNameKind
-    private let throttle = AdminTokenThrottle()
-    private let rejections = RejectionLog()
 
     /// - Parameters:
     ///   - token: The admin token; an empty one rejects all requests.
@@ -33,7 +33,7 @@ public struct RevokeSessionsHandler: Sendable {
         token: Secret, sessions: any SessionRevoking, nameKind: @escaping @Sendable () -> AccountNameKind = { .email },
         now: @escaping @Sendable () -> Timestamp = Self.wallClock
     ) {
-        self.token = token
+        tokens = AdminTokenCheck(token, rejections: rejections, now: now)
         self.sessions = sessions
         self.nameKind = nameKind
         self.now = now
@@ -47,28 +47,16 @@ public struct RevokeSessionsHandler: Sendable {
     func respond(_ request: Request, peer: String, logger: Logger) async -> Response {
         guard !Self.isFromBrowser(request.headers) else {
             rejections.note(.page, peer: peer, now: now(), logger: logger)
-            return Self.problem(.crossSite, "Browser requests are not allowed: omit Origin and Sec-Fetch-Site.")
+            return AdminResponse.problem(
+                .crossSite, "Browser requests are not allowed: omit Origin and Sec-Fetch-Site.")
         }
-        let attempt = throttle.attempt(from: peer, now: now()) { isAuthorized(request.headers[values: .authorization]) }
-        switch attempt {
-        case .right: break
-        case .throttled(let wait):
-            rejections.note(.throttled, peer: peer, now: now(), logger: logger)
-            let seconds = SignInThrottle.retryAfter(wait)
-            var response = Self.problem(.throttled, "Too many wrong tokens. Try again in \(seconds) s.")
-            response.headers[.retryAfter] = "\(seconds)"
-            return response
-        case .wrong:
-            rejections.note(.wrongToken, peer: peer, now: now(), logger: logger)
-            var response = Self.problem(.unauthorized, "Send Authorization: Bearer with the admin token.")
-            response.headers[.wwwAuthenticate] = "Bearer"
-            return response
-        }
+        if let rejection = tokens.rejectionOfAction(request.headers, peer: peer, logger: logger) { return rejection }
         guard Self.isJSON(request.headers[.contentType]) else {
-            return Self.problem(.unsupportedMediaType, "Send Content-Type: application/json.")
+            return AdminResponse.problem(.unsupportedMediaType, "Send Content-Type: application/json.")
         }
         guard let body = try? await request.body.collect(upTo: Self.bodyLimit) else {
-            return Self.problem(.contentTooLarge, "The body is larger than \(Self.bodyLimit) bytes, or incomplete.")
+            return AdminResponse.problem(
+                .contentTooLarge, "The body is larger than \(Self.bodyLimit) bytes, or incomplete.")
         }
         do {
             let origin = AuditContext(peer: peer)
@@ -82,10 +70,10 @@ public struct RevokeSessionsHandler: Sendable {
                 }
             return AdminResponse.json(.ok, ["ended": ended])
         } catch let error as RevocationRequest.InputError {
-            return Self.problem(error.isMalformed ? .badRequest : .invalidInput, error.detail)
+            return AdminResponse.problem(error.isMalformed ? .badRequest : .invalidInput, error.detail)
         } catch {
             logger.error("revocation failed: session store unreachable")
-            var response = Self.problem(.storeUnavailable, "The session store is unreachable. Try again.")
+            var response = AdminResponse.problem(.storeUnavailable, "The session store is unreachable. Try again.")
             response.headers[.retryAfter] = "5"
             return response
         }
@@ -106,14 +94,6 @@ public struct RevokeSessionsHandler: Sendable {
         return byID + (try await sessions.revoke(user: account, from: origin, now: now()))
     }
 
-    /// Constant time for tokens of the right length.
-    private func isAuthorized(_ values: [String]) -> Bool {
-        guard !token.isEmpty, values.count == 1, let value = values.first else { return false }
-        let words = value.utf8.split(separator: 0x20, maxSplits: 1)
-        guard words.count == 2, String(decoding: words[0], as: UTF8.self).lowercased() == "bearer" else { return false }
-        return Secret(bytes: Array(words[1].drop { $0 == 0x20 })) == token
-    }
-
     /// Browsers send `Origin` with every POST (Fetch standard, "append a request `Origin` header"). Operators' tools
     /// send neither field; `none` is a request initiated by the user.
     private static func isFromBrowser(_ headers: HTTPFields) -> Bool {
@@ -124,13 +104,6 @@ public struct RevokeSessionsHandler: Sendable {
     private static func isJSON(_ contentType: String?) -> Bool {
         let type = (contentType ?? "").prefix { $0 != ";" }
         return type.filter { $0 != " " && $0 != "\t" }.lowercased() == "application/json"
-    }
-
-    private static func problem(_ code: ProblemCode, _ detail: String) -> Response {
-        let problem = Problem(code, detail: detail)
-        return AdminResponse.make(
-            HTTPResponse.Status(code: problem.status, reasonPhrase: problem.title), "application/problem+json",
-            ProblemDocument.withoutRequestID(problem))
     }
 }
 

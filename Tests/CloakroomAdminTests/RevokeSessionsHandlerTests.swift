@@ -105,7 +105,7 @@ struct RevokeSessionsHandlerTests {
         #expect(received.headers.first(name: "www-authenticate") == "Bearer")
         #expect(received.headers.first(name: "content-type") == "application/problem+json")
         #expect(received.calls.isEmpty)
-        #expect(lines.texts.contains { $0.hasPrefix("warning revocation rejected") && $0.contains("127.0.0.1") })
+        #expect(lines.texts.contains { $0.hasPrefix("warning admin request rejected") && $0.contains("127.0.0.1") })
         #expect(!(lines.texts.joined() + received.body).contains("canary"))
     }
 

@@ -15,12 +15,14 @@ enum RunningAdminServer {
     static func run(
         _ registry: PrometheusRegistry = PrometheusRegistry(), _ probes: [ReadinessProbe] = [],
         revocation: RevokeSessionsHandler? = nil, status: StatusDataSource? = nil,
+        access: AdminAccess = AdminAccess(),
         logger: Logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
         _ body: @Sendable (_ address: String) async throws -> Void
     ) async throws {
         let (ports, bound) = AsyncStream.makeStream(of: Int.self)
         let server = AdminServer(
             host: "127.0.0.1", port: 0, registry: registry, probes: probes, revocation: revocation, status: status,
+            access: access,
             logger: logger,
             onBound: { bound.yield($0) })
         let group = ServiceGroup(configuration: .init(services: [server], logger: logger))

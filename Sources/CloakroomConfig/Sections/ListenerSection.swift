@@ -41,22 +41,3 @@ struct ListenerSection {
         }
     }
 }
-
-/// `admin`: the admin listener.
-///
-/// - `enabled`: default `true`.
-/// - `address`: host and port; default `127.0.0.1:9464`.
-/// - `token` or `tokenFile`: the token for ending sessions; at least 16 bytes of visible ASCII. Default: none.
-struct AdminSection {
-    let scope: ConfigScope
-    let configuration: AdminConfiguration?
-
-    init(from scope: ConfigScope) {
-        self.scope = scope
-        let isEnabled = scope.value("enabled", as: .flag, default: true)
-        let configuration = AdminConfiguration(
-            address: scope.value("address", as: .listening, default: AdminConfiguration().address),
-            token: scope.secret("token", as: .operatorToken, isRequired: false))
-        self.configuration = isEnabled ? configuration : nil
-    }
-}

@@ -99,20 +99,6 @@ public struct HostAndPort: Sendable, Hashable, CustomStringConvertible {
     }
 }
 
-/// The admin listener.
-public struct AdminConfiguration: Sendable, Equatable {
-    /// The address to listen on, loopback by default.
-    public var address: HostAndPort
-    /// The token that operators send to end sessions (`Authorization: Bearer`); `nil` disables this.
-    public var token: Secret?
-
-    /// Creates the configuration of the admin listener.
-    public init(address: HostAndPort = HostAndPort(host: "127.0.0.1", port: 9464), token: Secret? = nil) {
-        self.address = address
-        self.token = token
-    }
-}
-
 /// Protection against requests that other sites make browsers send.
 public struct CrossSiteConfiguration: Sendable, Equatable {
     /// Other origins from which unsafe requests with a cookie are accepted: `https://host` or `https://host:port`, as

@@ -279,9 +279,16 @@ struct ExchangeTelemetry {
     mutating func report(to loop: LoopTelemetry, of request: inout InboundRequest) {
         let bytes = request.head.bytes.readableBytesUInt8Span
         let path = request.receivedTarget
+        // Fields are searched only for a line that is written.
+        let isLogged = loop.isLogged(record)
+        let none = ByteRange(start: 0, count: 0)
+        let host = isLogged ? request.hostRange ?? none : none
+        let userAgent = isLogged ? request.head.fields.first { $0.name == .userAgent }?.valueRange ?? none : none
         loop.requestCompleted(
             record, method: bytes.extracting(request.head.method.start..<request.head.method.end),
-            path: bytes.extracting(path.start..<path.end))
+            path: bytes.extracting(path.start..<path.end),
+            host: bytes.extracting(host.start..<host.end),
+            userAgent: bytes.extracting(userAgent.start..<userAgent.end))
     }
 
     private func endClientSpan() {

@@ -122,7 +122,8 @@ public final class GatewayServer: Service, Unprintable {
         let isGracefulShutdown = await ListeningSocket.waitForShutdown(sockets)
         phase.withLock { $0 = .draining }
         logger.notice(
-            "draining", metadata: ["limit_seconds": "\(config.configuration.timeouts.drain.components.seconds)"])
+            "draining",
+            metadata: ["limit_seconds": .stringConvertible(config.configuration.timeouts.drain.components.seconds)])
         await ListenerHandover.close(sockets, limit: limit)
         let isCancelled = Task.isCancelled
         // Even on early shutdown, connections without an exchange are closed in order, without aborting a response.
@@ -240,16 +241,17 @@ extension GatewayServer {
 
     private var currentConfig: ConfigSnapshot { running.withLock { $0?.config } ?? config }
 
+    static func status(of tls: TLSListener, name: String) -> [CertificateStatus] {
+        tls.certificates.map {
+            CertificateStatus(
+                listener: name, file: $0.file, names: $0.names, notAfter: Timestamp(seconds: $0.notAfter))
+        }
+    }
+
     /// Certificates that new connections use.
     public func certificates() -> [CertificateStatus] {
         let listeners = running.withLock { $0?.listeners } ?? []
-        return listeners.compactMap(\.namedTLS).flatMap { name, tls in
-            tls.certificates.map {
-                CertificateStatus(
-                    listener: name, file: $0.file, names: $0.names,
-                    notAfter: Timestamp(seconds: $0.notAfter))
-            }
-        }
+        return listeners.compactMap(\.namedTLS).flatMap { Self.status(of: $0.tls, name: $0.name) }
     }
 }
 

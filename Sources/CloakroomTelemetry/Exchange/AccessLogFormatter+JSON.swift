@@ -40,9 +40,10 @@ extension AccessLogFormatter {
 
     /// Everything after the time.
     func appendJSON(
-        _ record: borrowing ExchangeRecord, method: Span<UInt8>, path: Span<UInt8>, to line: inout LineBuffer
+        _ record: borrowing ExchangeRecord, method: Span<UInt8>, path: Span<UInt8>, host: Span<UInt8>,
+        userAgent: Span<UInt8>, to line: inout LineBuffer
     ) {
-        line.append("\",\"logger\":\"access\",\"request_id\":\"")
+        line.append("\",\"level\":\"info\",\"logger\":\"access\",\"request_id\":\"")
         line.appendHex(record.requestID)
         if let traceID = record.traceID {
             line.append("\",\"trace_id\":\"")
@@ -76,6 +77,14 @@ extension AccessLogFormatter {
         if let error = record.errorType {
             line.append("\",\"error\":\"")
             line.append(error.label)
+        }
+        if !host.isEmpty {
+            line.append("\",\"host\":\"")
+            line.append(escaped: host)
+        }
+        if !userAgent.isEmpty {
+            line.append("\",\"user_agent\":\"")
+            line.append(escaped: userAgent)
         }
         line.append("\"}\n")
     }

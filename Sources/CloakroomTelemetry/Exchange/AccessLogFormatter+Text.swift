@@ -44,7 +44,8 @@ extension AccessLogFormatter {
 
     /// Everything after the time.
     func appendText(
-        _ record: borrowing ExchangeRecord, method: Span<UInt8>, path: Span<UInt8>, to line: inout LineBuffer
+        _ record: borrowing ExchangeRecord, method: Span<UInt8>, path: Span<UInt8>, host: Span<UInt8>,
+        userAgent: Span<UInt8>, to line: inout LineBuffer
     ) {
         line.append(" INFO     access: ")
         line.append(padded: Int(record.status), digits: 3)
@@ -77,6 +78,14 @@ extension AccessLogFormatter {
         line.append(word: record.peerAddress.utf8.span)
         line.append(transport(record))
         Self.append(textNames: record, to: &line)
+        if !host.isEmpty {
+            line.append(" host=")
+            line.append(word: host)
+        }
+        if !userAgent.isEmpty {
+            line.append(" user_agent=")
+            line.append(word: userAgent)
+        }
         line.append("\n")
     }
 

@@ -6,6 +6,10 @@ import CloakroomWire
 struct AccessLogFormatter {
     /// The maximum length of a method in bytes; longer ones are truncated.
     static let methodLimit = 32
+    /// The maximum length of a host in bytes: that of a host name with a port.
+    static let hostLimit = 259
+    /// The maximum length of a user agent in bytes; longer ones are truncated.
+    static let userAgentLimit = 256
 
     private var timestamp = RFC3339Renderer()
     private let format: LoggingConfiguration.Format
@@ -33,18 +37,21 @@ struct AccessLogFormatter {
 
     /// Appends the line, line feed included.
     mutating func append(
-        _ record: borrowing ExchangeRecord, method: Span<UInt8>, path: Span<UInt8>, to line: inout LineBuffer
+        _ record: borrowing ExchangeRecord, method: Span<UInt8>, path: Span<UInt8>, host: Span<UInt8> = Span(),
+        userAgent: Span<UInt8> = Span(), to line: inout LineBuffer
     ) {
         let path = path.extracting(first: ExchangeRecord.loggablePathLength(ofPath: path))
         let method = method.extracting(first: Self.methodLimit)
+        let host = host.extracting(first: Self.hostLimit)
+        let userAgent = userAgent.extracting(first: Self.userAgentLimit)
         switch format {
         case .json:
             line.append("{\"time\":\"")
             timestamp.append(record.startWallNanoseconds, to: &line)
-            appendJSON(record, method: method, path: path, to: &line)
+            appendJSON(record, method: method, path: path, host: host, userAgent: userAgent, to: &line)
         case .text:
             timestamp.append(record.startWallNanoseconds, to: &line)
-            appendText(record, method: method, path: path, to: &line)
+            appendText(record, method: method, path: path, host: host, userAgent: userAgent, to: &line)
         }
     }
 

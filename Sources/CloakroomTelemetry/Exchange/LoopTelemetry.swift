@@ -58,13 +58,22 @@ public final class LoopTelemetry {
         if isMetricsEnabled { activeRequests(method, scheme).add(1) }
     }
 
+    /// Whether an exchange gets a line in the access log, which then contains the parts of the request that nothing
+    /// else needs.
+    public func isLogged(_ record: borrowing ExchangeRecord) -> Bool { writer != nil && sampling.shouldLog(record) }
+
     /// Records the end of the exchange, successful or not.
     ///
     /// - Parameters:
     ///   - record: The data of the exchange.
     ///   - method: The received bytes of the method; used for non-standard methods.
     ///   - path: The bytes of the request target; logged up to the query and up to 1 KiB.
-    public func requestCompleted(_ record: borrowing ExchangeRecord, method: Span<UInt8>, path: Span<UInt8>) {
+    ///   - host: The bytes of the authority; empty if there is none or the exchange is not logged.
+    ///   - userAgent: The bytes of the field `User-Agent`, logged up to 256 bytes; empty like `host`.
+    public func requestCompleted(
+        _ record: borrowing ExchangeRecord, method: Span<UInt8>, path: Span<UInt8>, host: Span<UInt8> = Span(),
+        userAgent: Span<UInt8> = Span()
+    ) {
         if isMetricsEnabled {
             activeRequests(record.method, record.scheme).add(-1)
             if let key = Self.forwardedKey(record) {
@@ -75,8 +84,8 @@ public final class LoopTelemetry {
             }
             if let reason = record.unauthorizedReason { metrics.recordUnauthorized(reason) }
         }
-        guard writer != nil, sampling.shouldLog(record) else { return }
-        formatter.append(record, method: method, path: path, to: &buffer)
+        guard isLogged(record) else { return }
+        formatter.append(record, method: method, path: path, host: host, userAgent: userAgent, to: &buffer)
         bufferedLines += 1
         if buffer.count >= Self.bufferSize { flush() }
     }

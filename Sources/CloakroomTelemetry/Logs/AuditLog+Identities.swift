@@ -19,7 +19,7 @@ extension AuditLog {
         ]
         if outcome != .success {
             guard let suppressed = failedLogins[outcome]?.allow(at: now) else { return }
-            values["suppressed"] = "\(suppressed)"
+            values["suppressed"] = .stringConvertible(suppressed)
         }
         if let reason { values["reason"] = "\(reason)" }
         if let user { values["user"] = "\(Self.hex(user))" }
@@ -32,7 +32,7 @@ extension AuditLog {
             "logout reported by a provider",
             [
                 "event": "provider_logout", "kind": "\(SignOutKind.provider.rawValue)", "identity": "\(identity)",
-                "count": "\(sessions.count)",
+                "count": .stringConvertible(sessions.count),
                 "sessions": .array(sessions.prefix(Self.maxListedSessions).map { .string("\($0)") }),
             ], origin)
     }
@@ -48,7 +48,7 @@ extension AuditLog {
             "logout request not processed",
             [
                 "event": "provider_logout_failed", "outcome": "\(outcome.rawValue)", "identity": "\(identity)",
-                "reason": "\(reason)", "suppressed": "\(suppressed)",
+                "reason": "\(reason)", "suppressed": .stringConvertible(suppressed),
             ], origin, level: .warning)
     }
 
@@ -64,7 +64,7 @@ extension AuditLog {
             "token exchange failed",
             [
                 "event": "token_exchange_failed", "outcome": "\(result.rawValue)", "upstream": "\(upstream)",
-                "session": "\(session)", "suppressed": "\(suppressed)",
+                "session": "\(session)", "suppressed": .stringConvertible(suppressed),
             ], origin, level: .warning)
     }
 
@@ -106,7 +106,7 @@ extension AuditLog {
             "response of a provider rejected",
             metadata: [
                 "event": "provider_response_rejected", "identity": "\(identity)", "call": "\(call.rawValue)",
-                "reason": "\(reason)", "hint": "\(hint)", "suppressed": "\(suppressed)",
+                "reason": "\(reason)", "hint": "\(hint)", "suppressed": .stringConvertible(suppressed),
             ])
     }
 }

@@ -97,7 +97,7 @@ public struct AuditLog: Sendable {
             "token refresh failed",
             [
                 "event": "refresh_failed", "outcome": "\(result.rawValue)", "session": "\(session)",
-                "suppressed": "\(suppressed)",
+                "suppressed": .stringConvertible(suppressed),
             ], origin, level: .warning)
     }
 
@@ -113,7 +113,7 @@ public struct AuditLog: Sendable {
         guard let suppressed = misconfigurations[call]?.allow(at: now) else { return }
         var values: Logger.Metadata = [
             "event": "identity_misconfigured", "call": "\(call.rawValue)", "reason": "\(reason.rawValue)",
-            "hint": "\(reason.hint(in: call))", "suppressed": "\(suppressed)",
+            "hint": "\(reason.hint(in: call))", "suppressed": .stringConvertible(suppressed),
         ]
         if let identity { values["identity"] = "\(identity)" }
         write("identity call rejected by the upstream", values, origin, level: .error)
@@ -143,7 +143,7 @@ public struct AuditLog: Sendable {
             "event": "config_reload", "outcome": problems.isEmpty ? "success" : "failure", "config": "\(hash)",
         ]
         guard !problems.isEmpty else { return logger.notice("configuration reloaded", metadata: values) }
-        values["count"] = "\(problems.count)"
+        values["count"] = .stringConvertible(problems.count)
         values["problems"] = .array(
             problems.prefix(Self.maxListedProblems).map { .string(String($0.prefix(Self.problemLimit))) })
         logger.error("configuration reload rejected, previous configuration kept", metadata: values)
@@ -162,10 +162,14 @@ public struct AuditLog: Sendable {
     static func list(_ sessions: [SessionID], _ tokens: AccountEvent.EndedTokens) -> Logger.Metadata {
         [
             "tokens": "\(tokens.rawValue)",
-            "count": "\(sessions.count)",
+            "count": .stringConvertible(sessions.count),
             "sessions": .array(sessions.prefix(maxListedSessions).map { .string("\($0)") }),
         ]
     }
+
+    /// The `user` of a line: 16 hexadecimal digits.
+    /// - Parameter hash: The keyed hash of the account.
+    public static func user(_ hash: UInt64) -> String { hex(hash) }
 
     static func hex(_ value: UInt64) -> String {
         var text = LineBuffer(reserving: 16)

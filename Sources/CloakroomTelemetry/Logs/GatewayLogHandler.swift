@@ -129,14 +129,20 @@ enum LogMetadata {
 }
 
 extension LineBuffer {
-    /// Appends a metadata value as JSON: objects and arrays are kept, other values become strings.
+    /// Appends a metadata value as JSON: objects and arrays are kept, and so are the numbers and booleans that a caller
+    /// passes as such (`.stringConvertible`). Other values become strings.
     mutating func append(_ value: Logger.MetadataValue, depth: Int = 0) {
         guard depth < LogMetadata.depthLimit else { return append("\"…\"") }
         switch value {
         case .string(let text):
             append(json: text)
         case .stringConvertible(let value):
-            append(json: value.description)
+            switch value {
+            case let flag as Bool: append(flag ? "true" : "false")
+            case let number as Double: append(json: number)
+            case let number as any FixedWidthInteger: append(plain: "\(number)")
+            default: append(json: value.description)
+            }
         case .array(let values):
             append("[")
             for (index, value) in values.enumerated() {

@@ -279,7 +279,7 @@ struct DroppedEventsNotice: Sendable {
             line.append("\",\"level\":\"error\",\"logger\":\"cloakroom\",\"message\":")
             line.append(json: Self.message)
             line.append(",\"count\":")
-            line.append(json: "\(events)")
+            line.append(decimal: Int64(events))
             line.append(",\"event\":\"log_lines_dropped\"}\n")
         case .text:
             timestamp.append(systemWallClock(), to: &line)

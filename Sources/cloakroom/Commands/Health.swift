@@ -1,6 +1,7 @@
 import ArgumentParser
 import AsyncHTTPClient
 import CloakroomCore
+import CloakroomTLS
 import Foundation
 import NIOCore
 
@@ -20,6 +21,13 @@ struct Health: AsyncParsableCommand {
             valueName: "host:port"))
     var address: String?
 
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "The certificate authority of an admin listener with TLS (PEM). The address must be in its certificate.",
+            valueName: "file"))
+    var caFile: String?
+
     func run() async throws {
         let text = address ?? ProcessInfo.processInfo.environment["CLOAKROOM_ADMIN_ADDRESS"]
         guard let address = text.map(HostAndPort.init) ?? AdminConfiguration().address, !address.host.isEmpty,
@@ -27,7 +35,7 @@ struct Health: AsyncParsableCommand {
         else {
             throw ValidationError("no admin listener address configured (write --address 127.0.0.1:9464)")
         }
-        let result = await HealthCheck.ask(address)
+        let result = await HealthCheck.ask(address, caFile: caFile)
         try FileHandle.standardOutput.write(contentsOf: Data("\(result.text)\n".utf8))
         if !result.isReady { throw ExitCode(1) }
     }
@@ -50,12 +58,19 @@ enum HealthCheck {
     private static let maximumBytes = 65_536
 
     /// Sends the request and waits at most 2 seconds for the response.
-    static func ask(_ address: HostAndPort) async -> HealthResponse {
-        let request = HTTPClientRequest(url: "http://\(address)/ready")
+    /// - Parameter caFile: The authority of the listener's certificate; `nil` sends clear text.
+    static func ask(_ address: HostAndPort, caFile: String? = nil) async -> HealthResponse {
+        let request = HTTPClientRequest(url: "\(caFile == nil ? "http" : "https")://\(address)/ready")
         // The admin listener never redirects, so a redirect comes from another server and is not followed.
-        let client = HTTPClient(
-            eventLoopGroupProvider: .singleton,
-            configuration: HTTPClient.Configuration(redirectConfiguration: .disallow))
+        var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow)
+        if let caFile {
+            do {
+                configuration.tlsConfiguration = try UpstreamTLS.configuration(UpstreamTLSConfiguration(caFile: caFile))
+            } catch {
+                return HealthResponse(isReady: false, text: "\(error)")
+            }
+        }
+        let client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
         let result: HealthResponse
         do {
             let response = try await client.execute(request, timeout: .seconds(2))

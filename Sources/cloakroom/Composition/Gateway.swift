@@ -66,6 +66,7 @@ final class Gateway: Sendable, Unprintable {
         self.configuration = configuration
         self.telemetry = telemetry
         let logger = Logger(label: "cloakroom") { telemetry.makeLogHandler(label: $0) }
+        StartNotice.write(configuration, configStatus(), to: logger)
         let observer = AccountEventRecorder(metrics: telemetry.metrics, audit: AuditLog(logger: logger))
         let clock = SessionClock(isMonotonic: configuration.session.store != .valkey)
         let sessions = try SessionStoreSetup(
@@ -93,7 +94,8 @@ final class Gateway: Sendable, Unprintable {
             listeners in
             for listener in listeners {
                 logger.notice(
-                    "listening", metadata: ["address": "\(listener.address)", "tls": "\(listener.isTLS)"])
+                    "listening",
+                    metadata: ["address": "\(listener.address)", "tls": .stringConvertible(listener.isTLS)])
             }
             await onListening(listeners)
         }
@@ -109,6 +111,7 @@ final class Gateway: Sendable, Unprintable {
             SpanExportService(telemetry: telemetry), SessionStoreService(store: sessions.store), accounts,
         ]
         if let admin = configuration.admin {
+            let adminTLS = try admin.tls.map { try AdminListenerTLS($0, address: admin.address) }
             services.append(
                 AdminServer(
                     host: admin.address.host, port: admin.address.port, registry: telemetry.registry,
@@ -131,14 +134,17 @@ final class Gateway: Sendable, Unprintable {
                     status: StatusDataSource(
                         config: configStatus, upstreams: { server.upstreamStatus() },
                         identities: { current.accounts.identityStatus }, identityCalls: { observer.calls.failures },
-                        certificates: { server.certificates() },
+                        certificates: { server.certificates() + (adminTLS?.certificates ?? []) },
                         isDraining: { server.isDraining },
                         store: configuration.session.store.rawValue, version: Cloakroom.version,
                         commit: Cloakroom.commit),
+                    access: AdminAccess(admin), tls: adminTLS.map { AdminTLS($0, telemetry, logger) },
                     now: { .now }, logger: logger
                 ) { port in
                     let address = HostAndPort(host: admin.address.host, port: port)
-                    logger.notice("admin listener started", metadata: ["address": "\(address)"])
+                    logger.notice(
+                        "admin listener started",
+                        metadata: ["address": "\(address)", "tls": .stringConvertible(admin.tls != nil)])
                     await onAdminListening(port)
                 })
         }
@@ -184,7 +190,7 @@ final class Gateway: Sendable, Unprintable {
         guard warnings.count > bound else { return }
         parts.logger.warning(
             "further configuration warnings omitted; check-config prints all of them",
-            metadata: ["event": "config_warning", "count": "\(warnings.count - bound)"])
+            metadata: ["event": "config_warning", "count": .stringConvertible(warnings.count - bound)])
     }
 
     /// Serves until a signal or cancellation of the task stops it. Services end in the reverse of their start order, so
@@ -224,6 +230,18 @@ struct NamedService: Service, Unprintable {
 
     func run() async throws {
         try await service.run()
+    }
+}
+
+extension AdminTLS {
+    /// The certificates of the admin listener.
+    fileprivate init(_ tls: AdminListenerTLS, _ telemetry: GatewayTelemetry, _ logger: Logger) {
+        self.init(
+            makeHandler: { try tls.makeHandler() },
+            hasClientCertificate: {
+                await AdminListenerTLS.hasClientCertificate($0, now: Timestamp.now.milliseconds / 1_000)
+            },
+            watch: { await tls.watch(registry: telemetry.registry, logger: logger) })
     }
 }
 

@@ -36,24 +36,32 @@ struct LoopTelemetryTests {
         return Outcome(objects: try await pipe.objects(), exposition: exposition)
     }
 
-    private func finish(_ loop: LoopTelemetry, _ record: ExchangeRecord, method: String = "GET", path: [UInt8]) {
-        let method = Array(method.utf8)
+    private func finish(
+        _ loop: LoopTelemetry, _ record: ExchangeRecord, method: String = "GET", path: [UInt8], host: String = "",
+        userAgent: String = ""
+    ) {
+        let (method, host, userAgent) = (Array(method.utf8), Array(host.utf8), Array(userAgent.utf8))
         loop.requestStarted(scheme: record.scheme, method: record.method)
-        loop.requestCompleted(record, method: method.span, path: path.span)
+        loop.requestCompleted(record, method: method.span, path: path.span, host: host.span, userAgent: userAgent.span)
     }
 
     @Test("An exchange is one access-log line with all its values")
     func accessLog() async throws {
-        let outcome = try await run { finish($0, Self.record, path: Array("/videos/1?token=secret".utf8)) }
+        let outcome = try await run {
+            finish(
+                $0, Self.record, path: Array("/videos/1?token=secret".utf8), host: "api.example.com:8443",
+                userAgent: "Mozilla/5.0 (X11)")
+        }
         #expect(outcome.objects.count == 1)
         let object = try #require(outcome.objects.first as? NSDictionary)
         let expected: NSDictionary = [
-            "time": "2025-12-31T23:59:59.005Z", "logger": "access",
+            "time": "2025-12-31T23:59:59.005Z", "level": "info", "logger": "access",
             "request_id": "000000000000000000000000000000ff", "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736",
             "peer": "192.0.2.7", "method": "GET", "route": "video", "path": "/videos/1", "status": 200,
             "bytes_in": 12, "bytes_out": 650, "duration_ms": 12.345, "upstream_ms": 12, "overhead_ms": 0.345,
             "upstream": "api", "upstream_target": "127.0.0.1:9000", "retries": 1, "decision": "forwarded",
             "session": "0000000000abcdef", "scheme": "https", "protocol": "2", "tls": "1.3",
+            "host": "api.example.com:8443", "user_agent": "Mozilla/5.0 (X11)",
         ]
         #expect(object == expected)
     }
@@ -70,9 +78,25 @@ struct LoopTelemetryTests {
         #expect(object["path"] as? String == "")
         #expect(object["error"] as? String == "invalid_request")
         #expect(object["decision"] as? String == "undecided")
-        for key in ["trace_id", "upstream", "upstream_target", "upstream_ms", "session", "tls", "unauthorized_reason"] {
+        for key in ["trace_id", "upstream", "upstream_target", "upstream_ms", "session", "tls", "host", "user_agent"] {
             #expect(object[key] == nil, "\(key)")
         }
+    }
+
+    @Test("Host and user agent are bounded and escaped, so that a client cannot write a line or a member of its own")
+    func hostAndUserAgent() async throws {
+        let outcome = try await run {
+            finish(
+                $0, Self.record, path: Array("/".utf8), host: String(repeating: "h", count: 1_000),
+                userAgent: "a\",\"status\":500,\"x\":\"\u{1b}[2J\n" + String(repeating: "u", count: 1_000))
+        }
+        #expect(outcome.objects.count == 1)
+        let object = try #require(outcome.objects.first)
+        #expect(object["status"] as? Int == 200)
+        #expect((object["host"] as? String)?.utf8.count == 259)
+        let agent = try #require(object["user_agent"] as? String)
+        #expect(agent.utf8.count == 256)
+        #expect(agent.hasPrefix("a\",\"status\":500,\"x\":\"\u{1b}[2J\n"))
     }
 
     @Test("The reason of a 401 of the gateway is logged and counted")

@@ -50,10 +50,33 @@ struct GatewayLogHandlerTests {
         let object = try #require(objects.first)
         #expect(object["a"] as? String == "event")
         #expect(object["b"] as? String == "logger")
-        #expect(object["n"] as? String == "7")
+        #expect(object["n"] as? Int == 7)
         let list = try #require((object["nested"] as? [String: Any])?["list"] as? [Any])
         #expect(list.first as? String == "1")
         #expect((list.last as? [String: String]) == ["k": "v"])
+    }
+
+    @Test("Numbers and booleans are written as such; text that looks like one stays text")
+    func numbersAndBooleans() async throws {
+        let pipe = try LinePipe()
+        let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: CounterHandle())
+        let handler = GatewayLogHandler(label: "l", format: .json, writer: writer)
+        Logger(label: "l") { _ in handler }.info(
+            "m",
+            metadata: [
+                "int": .stringConvertible(-7), "large": .stringConvertible(UInt64.max),
+                "double": .stringConvertible(0.5),
+                "nan": .stringConvertible(Double.nan), "yes": .stringConvertible(true), "text": "7",
+                "list": [.stringConvertible(1), "true"],
+            ])
+        writer.shutdown()
+        let line = await pipe.text()
+        for member in [
+            #""int":-7"#, #""large":18446744073709551615"#, #""double":0.5"#, #""nan":"nan""#, #""yes":true"#,
+            #""text":"7""#, #""list":[1,"true"]"#,
+        ] {
+            #expect(line.contains(member), "\(member)")
+        }
     }
 
     @Test("Metadata cannot override the line's own fields")
@@ -132,10 +155,10 @@ struct AuditLogTests {
         let tokens = objects.map { $0["tokens"] as? String }
         #expect(tokens[4...] == ["revoking", "not_revoked_sealed", nil, "not_revoked_source_gone"])
         #expect(objects[3]["outcome"] as? String == "throttled")
-        #expect(objects[4]["count"] as? String == "2")
+        #expect(objects[4]["count"] as? Int == 2)
         #expect(objects[4]["session"] as? String == "0000000000000005")
         #expect(objects[4]["sessions"] as? [String] == ["0000000000000003", "0000000000000004"])
-        #expect(objects[5]["count"] as? String == "1000")
+        #expect(objects[5]["count"] as? Int == 1000)
         #expect((objects[5]["sessions"] as? [String])?.count == 32)
         #expect(objects[6]["session"] as? String == "0000000000000006")
         #expect(objects[0]["outcome"] as? String == "rejected")
@@ -178,7 +201,7 @@ struct AuditLogTests {
         #expect(objects.map { $0["level"] as? String } == ["notice", "error"])
         #expect(objects.map { $0["config"] as? String } == ["0123456789ab", "ba9876543210"])
         #expect(objects[0]["problems"] == nil)
-        #expect(objects[1]["count"] as? String == "1000")
+        #expect(objects[1]["count"] as? Int == 1000)
         let problems = try #require(objects[1]["problems"] as? [String])
         #expect(problems.count == 20)
         #expect(problems.allSatisfy { $0.count == 500 })
@@ -225,7 +248,7 @@ struct AuditLogTests {
         #expect(objects[0]["call"] as? String == "sign_in")
         #expect(objects[0]["reason"] as? String == "not_found")
         #expect((objects[0]["hint"] as? String)?.contains("path") == true)
-        #expect(objects[1]["suppressed"] as? String == "1")
+        #expect(objects[1]["suppressed"] as? Int == 1)
         #expect(objects[0]["identity"] == nil)
         #expect(objects[2]["call"] as? String == "renew")
         #expect(objects[2]["identity"] as? String == "company")
@@ -268,10 +291,10 @@ struct AuditLogTests {
         #expect(objects[0]["reason"] == nil)
         #expect(objects[1]["reason"] as? String == "wrong_nonce")
         #expect(objects[1]["peer"] as? String == "192.0.2.1")
-        #expect(objects[2]["count"] as? String == "40")
+        #expect(objects[2]["count"] as? Int == 40)
         #expect((objects[2]["sessions"] as? [String])?.count == 32)
-        #expect(objects[5]["suppressed"] as? String == "1")
-        #expect(objects[6]["suppressed"] as? String == "1")
+        #expect(objects[5]["suppressed"] as? Int == 1)
+        #expect(objects[6]["suppressed"] as? Int == 1)
         #expect(objects[7]["hint"] as? String == "m")
         #expect(objects.map { $0["level"] as? String }[7...] == ["warning", "notice", "error"])
     }
@@ -288,7 +311,7 @@ struct AuditLogTests {
         }
         writer.shutdown()
         let objects = try await pipe.objects()
-        #expect(objects.map { $0["suppressed"] as? String } == ["0", "2", "0"])
+        #expect(objects.map { $0["suppressed"] as? Int } == [0, 2, 0])
         #expect(objects.allSatisfy { $0["level"] as? String == "warning" })
         #expect(objects.allSatisfy { $0["event"] as? String == "refresh_failed" })
     }

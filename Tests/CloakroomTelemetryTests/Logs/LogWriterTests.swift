@@ -228,9 +228,9 @@ struct LogWriterTests {
         #expect(line.last == UInt8(ascii: "\n"))
         let text = String(decoding: line, as: UTF8.self)
         guard isJSON else { return #expect(text.hasSuffix(" count=12 event=log_lines_dropped\n")) }
-        let object = try #require(try JSONSerialization.jsonObject(with: Data(line)) as? [String: String])
-        #expect(object["level"] == "error")
-        #expect(object["count"] == "12")
-        #expect(object["event"] == "log_lines_dropped")
+        let object = try #require(try JSONSerialization.jsonObject(with: Data(line)) as? [String: Any])
+        #expect(object["level"] as? String == "error")
+        #expect(object["count"] as? Int == 12)
+        #expect(object["event"] as? String == "log_lines_dropped")
     }
 }

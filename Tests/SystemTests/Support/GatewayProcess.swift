@@ -52,14 +52,14 @@ struct GatewayProcess {
                 program.logLines.first(where: isMeant)?.address
             }
         }
-        let clear = try await address("clients can connect") { $0.message == "listening" && $0.tls == "false" }
+        let clear = try await address("clients can connect") { $0.message == "listening" && $0.tls?.isTLS == false }
         self.clear = "http://\(clear)"
         admin = "http://\(try await address("operators can connect") { $0.message == "admin listener started" })"
         guard isTLS else {
             tls = nil
             return
         }
-        let encrypted = try await address("TLS") { $0.message == "listening" && $0.tls == "true" }
+        let encrypted = try await address("TLS") { $0.message == "listening" && $0.tls?.isTLS == true }
         tls = "https://localhost:\(encrypted.port)"
     }
 }
@@ -70,13 +70,23 @@ struct LogLine: Decodable {
     var logger: String
     var message: String?
     var address: String?
-    var tls: String?
+    var tls: TLS?
     var method: String?
     var path: String?
     var route: String?
     var status: Int?
     var session: String?
     var trace_id: String?
+
+    /// Whether a listener has TLS, or the TLS version of a request.
+    struct TLS: Decodable {
+        var isTLS: Bool
+
+        init(from decoder: any Decoder) throws {
+            let value = try decoder.singleValueContainer()
+            isTLS = (try? value.decode(Bool.self)) ?? true
+        }
+    }
 }
 
 extension ChildProgram {

@@ -35,7 +35,7 @@ final class ConnectFailureLog: Sendable {
             "upstream connection failed",
             metadata: [
                 "error_type": "\(kind)", "reason": "\(String("\(error)".prefix(Self.maxReasonLength)))",
-                "suppressed": "\(suppressed)",
+                "suppressed": .stringConvertible(suppressed),
             ])
     }
 

@@ -79,7 +79,7 @@ struct UpstreamReporter {
 
     /// The addresses of a host name changed.
     mutating func addressesChanged(of upstream: UpstreamRuntime, now: UInt64) {
-        log(.dnsChanged, upstream, ["count": "\(upstream.targets.targets.targets.count)"], now: now)
+        log(.dnsChanged, upstream, ["count": .stringConvertible(upstream.targets.targets.targets.count)], now: now)
     }
 
     /// Addresses have no series, because the process has too many. Logged once.
@@ -87,7 +87,7 @@ struct UpstreamReporter {
         let name = upstream.configuration.name
         guard upstreams[name]?.areHiddenAddressesLogged != true else { return }
         upstreams[name, default: Upstream()].areHiddenAddressesLogged = true
-        log(.addressesHidden, upstream, ["count": "\(count)"], now: now)
+        log(.addressesHidden, upstream, ["count": .stringConvertible(count)], now: now)
     }
 
     private mutating func logState(of target: TargetIdentity, _ upstream: UpstreamRuntime, now: UInt64) {
@@ -108,7 +108,7 @@ struct UpstreamReporter {
         var more: Logger.Metadata = [:]
         if let ejection = targets[target]?.ejection {
             more["reason"] = "\(ejection.reason.rawValue)"
-            more["seconds"] = "\(Double(ejection.milliseconds) / 1_000)"
+            more["seconds"] = .stringConvertible(Double(ejection.milliseconds) / 1_000)
         }
         if log(.ejected, upstream, target, more, now: now) { targets[target]?.logged = .ejected }
     }

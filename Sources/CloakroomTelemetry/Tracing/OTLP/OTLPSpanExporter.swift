@@ -83,7 +83,7 @@ public final class OTLPSpanExporter: SpanExporter {
         await connection.shutdown()
         closeUnsent()
         let lost = dropped.value - droppedBefore
-        if lost > 0 { logger.warning("spans were dropped at shutdown", metadata: ["count": "\(lost)"]) }
+        if lost > 0 { logger.warning("spans were dropped at shutdown", metadata: ["count": .stringConvertible(lost)]) }
     }
 
     private func closeUnsent() {

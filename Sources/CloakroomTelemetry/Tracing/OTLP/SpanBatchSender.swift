@@ -62,7 +62,8 @@ struct ExportFailureLog: Sendable {
     func failed(reason: String) {
         guard let suppressed = failures.allow(at: now) else { return }
         logger.warning(
-            "span export failed, retrying", metadata: ["reason": "\(reason)", "suppressed": "\(suppressed)"])
+            "span export failed, retrying",
+            metadata: ["reason": "\(reason)", "suppressed": .stringConvertible(suppressed)])
     }
 
     /// Spans were dropped.
@@ -70,7 +71,9 @@ struct ExportFailureLog: Sendable {
         guard let suppressed = losses.allow(at: now) else { return }
         logger.warning(
             "spans were dropped",
-            metadata: ["reason": "\(reason)", "count": "\(count)", "suppressed": "\(suppressed)"])
+            metadata: [
+                "reason": "\(reason)", "count": .stringConvertible(count), "suppressed": .stringConvertible(suppressed),
+            ])
     }
 
     private var now: Timestamp {

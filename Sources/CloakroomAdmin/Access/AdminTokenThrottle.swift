@@ -1,5 +1,4 @@
 import CloakroomCore
-import Logging
 import Synchronization
 
 /// Limits wrong admin tokens, per client address and in total, in this process. While an address is blocked, its tokens
@@ -73,44 +72,5 @@ final class AdminTokenThrottle: Sendable {
         guard state.addresses[block] == nil, state.addresses.count >= addressLimit else { return block }
         state.addresses = state.addresses.filter { address.lifetime(of: $0.value, now: now) > .zero }
         return state.addresses.count < addressLimit ? block : nil
-    }
-}
-
-/// Logs the audit event `admin_refused`: a rejected state-changing request. At most one line per 10 s and reason, with
-/// the number of suppressed lines.
-struct RejectionLog: Sendable {
-    /// The reason of the rejection.
-    enum Reason: String, CaseIterable {
-        case wrongToken = "wrong_token"
-        case throttled
-        case page
-
-        fileprivate var message: Logger.Message {
-            switch self {
-            case .wrongToken: "revocation rejected: missing or wrong token"
-            case .throttled: "revocation rejected: too many wrong tokens"
-            case .page: "revocation rejected: browser request"
-            }
-        }
-    }
-
-    private let wrongToken = LogRateLimiter()
-    private let throttled = LogRateLimiter()
-    private let page = LogRateLimiter()
-
-    func note(_ reason: Reason, peer: String, now: Timestamp, logger: Logger) {
-        let lines =
-            switch reason {
-            case .wrongToken: wrongToken
-            case .throttled: throttled
-            case .page: page
-            }
-        guard let suppressed = lines.allow(at: now) else { return }
-        logger.warning(
-            reason.message,
-            metadata: [
-                "event": "admin_refused", "outcome": "\(reason.rawValue)", "peer": "\(peer)",
-                "suppressed": "\(suppressed)",
-            ])
     }
 }

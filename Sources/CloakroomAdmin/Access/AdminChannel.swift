@@ -1,0 +1,157 @@
+import CloakroomCore
+import Hummingbird
+import HummingbirdCore
+import Logging
+public import NIOCore
+import Synchronization
+
+/// TLS of the admin listener, provided by the part that owns the certificates.
+public struct AdminTLS: Sendable {
+    let makeHandler: @Sendable () throws -> any ChannelHandler
+    let hasClientCertificate: @Sendable (any Channel) async -> Bool
+    let watch: @Sendable () async -> Void
+
+    /// - Parameters:
+    ///   - makeHandler: Creates the handler of one connection.
+    ///   - hasClientCertificate: Whether the client of a connection presented a certificate that was verified.
+    ///   - watch: Reloads changed files until it is cancelled.
+    public init(
+        makeHandler: @escaping @Sendable () throws -> any ChannelHandler,
+        hasClientCertificate: @escaping @Sendable (any Channel) async -> Bool,
+        watch: @escaping @Sendable () async -> Void
+    ) {
+        self.makeHandler = makeHandler
+        self.hasClientCertificate = hasClientCertificate
+        self.watch = watch
+    }
+}
+
+/// A connection to the admin listener: TLS, limits and HTTP/1.1.
+struct AdminChannel: ServerChildChannel {
+    let base: HTTP1Channel
+    let tls: AdminTLS?
+    let connections: AdminConnectionLimit
+    /// Called with the address of a client whose connection exceeds a limit.
+    let onRejection: @Sendable (_ peer: String) -> Void
+
+    func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<HTTP1Channel.Value> {
+        let peer = channel.remoteAddress?.ipAddress ?? ""
+        guard connections.open(peer) else {
+            onRejection(peer)
+            channel.close(promise: nil)
+            return channel.eventLoop.makeFailedFuture(ChannelError.ioOnClosedChannel)
+        }
+        channel.closeFuture.whenComplete { [connections] _ in connections.close(peer) }
+        return channel.eventLoop.makeCompletedFuture {
+            if let tls { try channel.pipeline.syncOperations.addHandler(tls.makeHandler()) }
+            try channel.pipeline.syncOperations.addHandler(AdminRequestLimits())
+        }.flatMap { base.setup(channel: channel, logger: logger) }
+    }
+
+    func handle(value: HTTP1Channel.Value, logger: Logger) async {
+        await base.handle(value: value, logger: logger)
+    }
+}
+
+/// Bounds the connections to the admin listener, in total and per client address, so that no client can keep probes and
+/// scrapers out.
+final class AdminConnectionLimit: Sendable {
+    /// The maximum number of connections.
+    static let total = 128
+    /// The maximum number of connections from one address (an IPv4 address or an IPv6 /64).
+    static let perAddress = 32
+
+    private struct State {
+        var total = 0
+        /// `nil` counts connections whose address is unknown.
+        var addresses: [ClientAddressKey?: Int] = [:]
+    }
+
+    private let state = Mutex(State())
+
+    /// - Returns: Whether the connection is accepted; ``close(_:)`` must then be called once.
+    func open(_ peer: String) -> Bool {
+        let key = ClientAddressKey(peer)
+        return state.withLock { state in
+            guard state.total < Self.total, state.addresses[key, default: 0] < Self.perAddress else { return false }
+            state.total += 1
+            state.addresses[key, default: 0] += 1
+            return true
+        }
+    }
+
+    func close(_ peer: String) {
+        let key = ClientAddressKey(peer)
+        state.withLock { state in
+            state.total -= 1
+            let rest = state.addresses[key, default: 1] - 1
+            state.addresses[key] = rest > 0 ? rest : nil
+        }
+    }
+}
+
+/// Closes a connection whose client is too slow or sends too much: the response to a request begins within 30 s of the
+/// first byte of the request, for the first request of the connection within 30 s of its start, and the client takes
+/// what is written within 30 s. A request has at most 32 KiB.
+final class AdminRequestLimits: ChannelDuplexHandler {
+    typealias InboundIn = ByteBuffer
+    typealias InboundOut = ByteBuffer
+    typealias OutboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    static let timeout = TimeAmount.seconds(30)
+    /// The maximum size of a request in bytes. The body of the only request that has one is at most 1 KiB.
+    static let requestSize = 32 << 10
+
+    private let timeout: TimeAmount
+    private var request: Scheduled<Void>?
+    private var writing: Scheduled<Void>?
+    private var writes = 0
+    private var received = 0
+
+    init(timeout: TimeAmount = AdminRequestLimits.timeout) {
+        self.timeout = timeout
+    }
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        request = closing(context)
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+        request?.cancel()
+        writing?.cancel()
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        request?.cancel()
+        writing?.cancel()
+        context.fireChannelInactive()
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        received += Self.unwrapInboundIn(data).readableBytes
+        guard received <= Self.requestSize else { return context.close(promise: nil) }
+        if request == nil { request = closing(context) }
+        context.fireChannelRead(data)
+    }
+
+    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+        request?.cancel()
+        request = nil
+        received = 0
+        writes += 1
+        if writing == nil { writing = closing(context) }
+        let written = promise ?? context.eventLoop.makePromise()
+        written.futureResult.assumeIsolated().whenComplete { [self] _ in
+            writes -= 1
+            guard writes == 0 else { return }
+            writing?.cancel()
+            writing = nil
+        }
+        context.write(data, promise: written)
+    }
+
+    private func closing(_ context: ChannelHandlerContext) -> Scheduled<Void> {
+        context.eventLoop.assumeIsolated().scheduleTask(in: timeout) { context.close(promise: nil) }
+    }
+}

@@ -1,0 +1,42 @@
+public import CloakroomCore
+public import CloakroomTelemetry
+public import Logging
+public import NIOCore
+import NIOSSL
+
+/// The certificates of the admin listener: the same files, checks and reload as those of the listeners for clients.
+public struct AdminListenerTLS: Sendable {
+    private let name: String
+    private let listener: TLSListener
+
+    /// Reads the files.
+    /// - Parameter address: The address of the listener, by which metrics and the status page name its certificates.
+    /// - Throws: ``ListenerError`` which names the file.
+    public init(_ configuration: ListenerTLSConfiguration, address: HostAndPort) throws {
+        name = "\(address)"
+        listener = try TLSListener(configuration, allowsHTTP2: false, at: ["admin", "tls"])
+    }
+
+    /// Creates the TLS handler of one connection.
+    public func makeHandler() throws -> any ChannelHandler { try listener.makeHandler() }
+
+    /// Whether the client of a connection presented a certificate, which the handshake has verified and which has not
+    /// expired since.
+    /// - Parameter now: The time, in seconds since 1970.
+    public static func hasClientCertificate(_ channel: any Channel, now: Int64) async -> Bool {
+        let check = channel.eventLoop.submit {
+            let handler = try channel.pipeline.syncOperations.handler(type: NIOSSLServerHandler.self)
+            return handler.peerCertificate.map { !ClientCertificate.isExpired($0, at: now) } ?? false
+        }
+        return (try? await check.get()) ?? false
+    }
+
+    /// Reloads changed files every 10 s until cancelled, for new connections.
+    /// - Parameter registry: The metrics of the certificates.
+    public func watch(registry: PrometheusRegistry, logger: Logger) async {
+        await CertificateReloader.watch([(name: name, tls: listener)], registry: registry, logger: logger)
+    }
+
+    /// The certificates that new connections use.
+    public var certificates: [CertificateStatus] { GatewayServer.status(of: listener, name: name) }
+}

@@ -1,0 +1,318 @@
+import AsyncHTTPClient
+import CloakroomCore
+import CloakroomTelemetry
+import Foundation
+import NIOCore
+import NIOEmbedded
+import NIOHTTP1
+import TestSupport
+import Testing
+
+@testable import CloakroomAdmin
+
+@Suite("Access to the admin listener")
+struct AdminAccessTests {
+    private static let token = "canary-admin-token-0123456789abcdef"
+    private static let pages = ["/", "/status.json", "/status.css", "/metrics", "/nothing"]
+
+    private func get(_ url: String, _ fields: [(String, String)] = []) async throws -> (Int, HTTPHeaders, String) {
+        let (response, body) = try await RunningAdminServer.send(.GET, url, fields)
+        return (Int(response.status.code), response.headers, String(decoding: body, as: UTF8.self))
+    }
+
+    private static func revocation() -> RevokeSessionsHandler {
+        RevokeSessionsHandler(token: Secret(token), sessions: ScriptedRevoking(.success(1)))
+    }
+
+    // MARK: - Host
+
+    @Test(
+        "Rule 67: a host that is an IP address, localhost, listed, or the listener's own name is allowed",
+        arguments: [
+            "127.0.0.1:9464", "127.0.0.1", "192.0.2.7:1", "[::1]:9464", "[fd00::1]", "localhost", "LocalHost:9464",
+            "localhost.", "gateway.monitoring.svc:9464", "Gateway.Monitoring.SVC.", "admin.internal", nil,
+        ])
+    func allowedHosts(host: String?) {
+        let policy = AdminHostPolicy(
+            AdminConfiguration(
+                address: HostAndPort(host: "Admin.internal", port: 9464), allowedHosts: ["gateway.monitoring.svc"]))
+        #expect(policy.allows(host))
+    }
+
+    @Test(
+        "Rule 67: every other host is rejected, also one that only looks like an address or a listed name",
+        arguments: [
+            "evil.example", "evil.example:9464", "127.0.0.1.evil.example", "localhost.evil.example",
+            "x.gateway.monitoring.svc", "gateway.monitoring.svcx", "", ":9464", "[::1", "[::1]x", "[evil.example]",
+            "127.0.0.1:9464@evil.example", "127.0.0.1:x", "127.1", "0x7f000001", "localhost..", "evil.localhost",
+        ])
+    func rejectedHosts(host: String) {
+        let policy = AdminHostPolicy(AdminConfiguration(allowedHosts: ["gateway.monitoring.svc"]))
+        #expect(!policy.allows(host))
+    }
+
+    @Test("Rule 67: a request to another name gets 421 with a problem document on every path, and is audited")
+    func rebinding() async throws {
+        let lines = RecordedLog()
+        try await RunningAdminServer.run(revocation: Self.revocation(), logger: lines.logger) { address in
+            for path in Self.pages + ["/live", "/ready"] {
+                let (status, headers, body) = try await get(address + path, [("Host", "evil.example")])
+                #expect(status == 421, "\(path)")
+                #expect(headers.first(name: "content-type") == "application/problem+json")
+                #expect(body.contains(#""title":"Misdirected Request""#))
+                #expect(body.contains("admin.allowedHosts"))
+                #expect(!body.contains("evil"))
+            }
+            let (revoked, _) = try await RunningAdminServer.send(
+                .POST, address + "/sessions/revoke",
+                [
+                    ("Host", "evil.example"), ("Authorization", "Bearer \(Self.token)"),
+                    ("Content-Type", "application/json"),
+                ], body: #"{"user":"jo@example.com"}"#)
+            #expect(revoked.status.code == 421)
+            let (status, _, _) = try await get(address + "/live")
+            #expect(status == 200)
+        }
+        #expect(lines.texts.filter { $0.contains("admin_refused") && $0.contains("host") }.count == 1)
+        #expect(!lines.texts.contains { $0.contains("evil") })
+    }
+
+    @Test("A listed name is served")
+    func listedName() async throws {
+        let access = AdminAccess(AdminConfiguration(allowedHosts: ["gateway.test"]))
+        try await RunningAdminServer.run(access: access) { address in
+            let (status, _, _) = try await get(address + "/metrics", [("Host", "gateway.test:9464")])
+            #expect(status == 200)
+        }
+    }
+
+    // MARK: - Token
+
+    @Test("Rule 68: with a token for everything, only probes are served without it, and pages name the scheme")
+    func tokenForEverything() async throws {
+        let access = AdminAccess(AdminConfiguration(token: Secret(Self.token), tokenScope: .everything))
+        try await RunningAdminServer.run(revocation: Self.revocation(), access: access) { address in
+            for path in ["/live", "/ready"] {
+                let (status, _, _) = try await get(address + path)
+                #expect(status == 200, "\(path)")
+            }
+            for path in Self.pages {
+                let (status, headers, body) = try await get(address + path)
+                #expect(status == 401, "\(path)")
+                #expect(headers.first(name: "www-authenticate") == #"Basic realm="admin", charset="UTF-8""#)
+                #expect(!body.contains("cloakroom_build_info"))
+            }
+        }
+    }
+
+    @Test("Rule 68: the token is accepted as Bearer and as the password of Basic; a part of it or another one is not")
+    func tokenForms() async throws {
+        let access = AdminAccess(AdminConfiguration(token: Secret(Self.token), tokenScope: .everything))
+        func basic(_ text: String) -> String { "Basic " + Data(text.utf8).base64EncodedString() }
+        let forms: [(String, Int)] = [
+            ("Bearer \(Self.token)", 200), ("bearer \(Self.token)", 200), (basic("jo:\(Self.token)"), 200),
+            (basic(":\(Self.token)"), 200), ("Bearer \(Self.token)x", 401), (basic(Self.token), 401),
+            (basic("jo:\(Self.token.dropLast())"), 401), ("Basic \(Self.token)", 401),
+        ]
+        try await RunningAdminServer.run(revocation: Self.revocation(), access: access) { address in
+            for (form, expected) in forms {
+                let (status, _, _) = try await get(address + "/metrics", [("Authorization", form)])
+                #expect(status == expected)
+            }
+        }
+    }
+
+    @Test("Rule 68: wrong tokens of pages and of revocations count together; a request without one is no attempt")
+    func throttledTogether() async throws {
+        let access = AdminAccess(AdminConfiguration(token: Secret(Self.token), tokenScope: .everything))
+        let wrong = [("Authorization", "Bearer wrong")]
+        try await RunningAdminServer.run(revocation: Self.revocation(), access: access) { address in
+            for _ in 0..<7 {
+                let (status, _, _) = try await get(address + "/metrics")
+                #expect(status == 401)
+            }
+            for _ in 0..<3 {
+                let (status, _, _) = try await get(address + "/metrics", wrong)
+                #expect(status == 401)
+            }
+            for _ in 0..<2 {
+                let (response, _) = try await RunningAdminServer.send(
+                    .POST, address + "/sessions/revoke", wrong, body: "{}")
+                #expect(response.status.code == 401)
+            }
+            let (status, headers, _) = try await get(
+                address + "/metrics", [("Authorization", "Bearer \(Self.token)")])
+            #expect(status == 429)
+            #expect(headers.first(name: "retry-after") != nil)
+        }
+    }
+
+    @Test("Rule 68: a token for everything without a token serves only probes")
+    func everythingWithoutToken() async throws {
+        let access = AdminAccess(AdminConfiguration(tokenScope: .everything))
+        try await RunningAdminServer.run(access: access) { address in
+            let (metrics, _, _) = try await get(address + "/metrics", [("Authorization", "Bearer ")])
+            #expect(metrics == 403)
+            let (live, _, _) = try await get(address + "/live")
+            #expect(live == 200)
+        }
+    }
+
+    @Test("Revoking never accepts Basic, which browsers send by themselves")
+    func revocationNeedsBearer() async throws {
+        let password = Data("jo:\(Self.token)".utf8).base64EncodedString()
+        try await RunningAdminServer.run(revocation: Self.revocation()) { address in
+            let (response, _) = try await RunningAdminServer.send(
+                .POST, address + "/sessions/revoke",
+                [("Authorization", "Basic \(password)"), ("Content-Type", "application/json")],
+                body: #"{"user":"jo@example.com"}"#)
+            #expect(response.status.code == 401)
+        }
+    }
+
+    // MARK: - Limits
+
+    @Test("Rule 70: connections are bounded in total and per address, and a closed one makes room")
+    func connections() {
+        let limit = AdminConnectionLimit()
+        for _ in 0..<AdminConnectionLimit.perAddress { #expect(limit.open("192.0.2.1")) }
+        #expect(!limit.open("192.0.2.1"))
+        limit.close("192.0.2.1")
+        #expect(limit.open("192.0.2.1"))
+        for index in 2... {
+            guard limit.open("192.0.2.\(index)") else {
+                #expect(index + AdminConnectionLimit.perAddress == AdminConnectionLimit.total + 2)
+                break
+            }
+        }
+        limit.close("192.0.2.1")
+        #expect(limit.open("198.51.100.1"))
+    }
+
+    @Test("Rule 70: the connections of one address beyond its limit are closed, and those of the limit are served")
+    func tooManyConnections() async throws {
+        let lines = RecordedLog()
+        try await RunningAdminServer.run(logger: lines.logger) { address in
+            let port = try #require(URL(string: address)?.port)
+            var peers: [RawPeer] = []
+            for _ in 0..<AdminConnectionLimit.perAddress {
+                let peer = try await RawPeer.connect(port: port)
+                peer.send("GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                let head = try await peer.head()
+                #expect(head.hasPrefix("HTTP/1.1 200"))
+                peers.append(peer)
+            }
+            let further = try await RawPeer.exchange(
+                Array("GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n".utf8), port: port)
+            #expect(further.isEmpty)
+            for peer in peers { try await peer.close() }
+        }
+        #expect(lines.texts.contains { $0.contains("admin_refused") && $0.contains("connections") })
+    }
+
+    @Test("Rule 70: a request larger than 32 KiB ends its connection, however its length is announced")
+    func requestSize() async throws {
+        try await RunningAdminServer.run { address in
+            let port = try #require(URL(string: address)?.port)
+            for (head, piece) in [("Content-Length: 10000000", "x"), ("Transfer-Encoding: chunked", "1\r\nx\r\n")] {
+                let request = "POST /live HTTP/1.1\r\nHost: localhost\r\n\(head)\r\n\r\n"
+                // The exchange ends only when the listener closes the connection.
+                let received = try await RawPeer.exchange(
+                    Array((request + String(repeating: piece, count: 100_000)).utf8), port: port)
+                #expect(!received.contains("HTTP/1.1 200"))
+            }
+        }
+    }
+
+    @Test("Rule 70: a head above 16 KiB gets no page")
+    func headSize() async throws {
+        try await RunningAdminServer.run { address in
+            let port = try #require(URL(string: address)?.port)
+            let fields = String(repeating: "X-A: \(String(repeating: "a", count: 1_000))\r\n", count: 17)
+            let received = try await RawPeer.exchange(
+                Array("GET /live HTTP/1.1\r\nHost: localhost\r\n\(fields)\r\n".utf8), port: port)
+            #expect(!received.contains("HTTP/1.1 200"))
+        }
+    }
+}
+
+@Suite("Limits of a request to the admin listener")
+struct AdminRequestLimitsTests {
+    private func channel() throws -> EmbeddedChannel {
+        let channel = EmbeddedChannel()
+        try channel.pipeline.syncOperations.addHandler(AdminRequestLimits())
+        try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+        return channel
+    }
+
+    @Test("Rule 70: a connection without a request ends after 30 s")
+    func silent() throws {
+        let channel = try channel()
+        channel.embeddedEventLoop.advanceTime(by: .milliseconds(29_999))
+        #expect(channel.isActive)
+        channel.embeddedEventLoop.advanceTime(by: .milliseconds(1))
+        #expect(!channel.isActive)
+    }
+
+    @Test("Rule 70: a request that arrives byte by byte ends 30 s after its first byte, also a later one")
+    func slow() throws {
+        let channel = try channel()
+        try channel.writeInbound(ByteBuffer(string: "GET"))
+        try channel.writeOutbound(ByteBuffer(string: "HTTP/1.1 200 OK"))
+        channel.embeddedEventLoop.advanceTime(by: .seconds(60))
+        #expect(channel.isActive)
+        for _ in 0..<29 {
+            try channel.writeInbound(ByteBuffer(string: "G"))
+            channel.embeddedEventLoop.advanceTime(by: .seconds(1))
+        }
+        #expect(channel.isActive)
+        channel.embeddedEventLoop.advanceTime(by: .seconds(1))
+        #expect(!channel.isActive)
+    }
+
+    @Test("Rule 70: a response that is not read ends its connection after 30 s")
+    func unread() throws {
+        let channel = try channel()
+        // Written but not flushed, as if the socket accepted nothing.
+        channel.write(ByteBuffer(string: "HTTP/1.1 200 OK"), promise: nil)
+        channel.embeddedEventLoop.advanceTime(by: .milliseconds(29_999))
+        #expect(channel.isActive)
+        channel.embeddedEventLoop.advanceTime(by: .milliseconds(1))
+        #expect(!channel.isActive)
+    }
+
+    @Test("Rule 70: a request above 32 KiB ends its connection; requests of one connection are counted apart")
+    func size() throws {
+        let channel = try channel()
+        for _ in 0..<3 {
+            try channel.writeInbound(ByteBuffer(repeating: 0x61, count: AdminRequestLimits.requestSize))
+            try channel.writeOutbound(ByteBuffer(string: "HTTP/1.1 200 OK"))
+        }
+        #expect(channel.isActive)
+        try channel.writeInbound(ByteBuffer(repeating: 0x61, count: AdminRequestLimits.requestSize + 1))
+        #expect(!channel.isActive)
+    }
+
+    @Test("Rule 70: beyond 16 pages at the same time further ones are rejected, and an ended page makes room")
+    func pages() async {
+        let limit = AdminPageLimit()
+        let gate = Gate()
+        await withTaskGroup(of: Void.self) { tasks in
+            for _ in 0..<AdminPageLimit.pages {
+                tasks.addTask {
+                    let response = await limit.run {
+                        await gate.passed()
+                        return AdminResponse.problem(.notFound, "")
+                    }
+                    #expect(response != nil)
+                }
+            }
+            for _ in 0..<AdminPageLimit.pages { await gate.waitForArrival() }
+            let further = await limit.run { AdminResponse.problem(.notFound, "") }
+            #expect(further == nil)
+            gate.open()
+        }
+        let later = await limit.run { AdminResponse.problem(.notFound, "") }
+        #expect(later != nil)
+    }
+}

@@ -1,0 +1,67 @@
+import CloakroomCore
+import Testing
+
+@testable import CloakroomConfig
+
+@Suite("admin")
+struct AdminSectionTests {
+    private static let token = "00112233445566778899aabbccddeeff"
+
+    @Test("By default the token is for actions, no host name is listed, and the listener uses clear text")
+    func defaults() throws {
+        let admin = try #require(try ConfigFixture().load().configuration.admin)
+        #expect(admin == AdminConfiguration())
+        #expect(admin.tokenScope == .actions)
+        #expect(admin.allowedHosts == [])
+        #expect(admin.tls == nil)
+    }
+
+    @Test("All keys can be set; host names are kept in lower case")
+    func everyKey() throws {
+        let fixture = try ConfigFixture(
+            ConfigFixture.good + """
+                admin:
+                  token: \(Self.token)
+                  tokenScope: everything
+                  allowedHosts: [Cloakroom.monitoring.svc, gateway]
+                  tls:
+                    certificateFile: a.pem
+                    keyFile: a.pem
+                    minimumVersion: "1.3"
+                    clientCertificates: { caFile: a.pem, mode: optional }
+
+                """)
+        try fixture.write("-----BEGIN CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----\n", to: "a.pem")
+        let admin = try #require(try fixture.load().configuration.admin)
+        #expect(admin.tokenScope == .everything)
+        #expect(admin.allowedHosts == ["cloakroom.monitoring.svc", "gateway"])
+        #expect(admin.tls?.minimumVersion == .tls13)
+        #expect(admin.tls?.certificate.certificateFile == fixture.path + "/a.pem")
+        #expect(admin.tls?.clientCertificates?.mode == .optional)
+    }
+
+    @Test("A token for everything requires a token")
+    func scopeWithoutToken() throws {
+        let problems = try ConfigFixture(ConfigFixture.good + "admin: { tokenScope: everything }\n").valueErrors()
+        #expect(problems.count == 1)
+        #expect(problems.first?.contains("admin.tokenScope: requires admin.token") == true)
+    }
+
+    @Test(
+        "A host name that cannot occur, or that needs no listing, is rejected with what to write",
+        arguments: ["cloakroom:9464", "https://cloakroom", "", "*.example.com"])
+    func invalidHosts(host: String) throws {
+        let problems = try ConfigFixture(ConfigFixture.good + "admin: { allowedHosts: [\"\(host)\"] }\n").valueErrors()
+        #expect(problems.count == 1)
+        #expect(problems.first?.contains("admin.allowedHosts") == true)
+    }
+
+    @Test("An IP address is rejected, because it is always allowed")
+    func addresses() throws {
+        for host in ["192.0.2.1", "::1"] {
+            let problems = try ConfigFixture(ConfigFixture.good + "admin: { allowedHosts: [\"\(host)\"] }\n")
+                .valueErrors()
+            #expect(problems.first?.contains("is not needed: IP addresses are always allowed") == true)
+        }
+    }
+}

@@ -1,0 +1,123 @@
+import Foundation
+import TestSupport
+import Testing
+
+@testable import cloakroom
+
+/// The admin listener of the built program, requested with curl.
+@Suite("The admin listener from outside", .serialized, .timeLimit(.minutes(3)))
+struct AdminListenerTests {
+    private static let token = "canary-admin-token-0123456789abcdef"
+
+    private func serving(
+        _ set: [String], _ body: (_ address: String, GatewayProcess) async throws -> Void
+    ) async throws {
+        try await GatewayProcess.running(GatewayYAML(upstream: "http://127.0.0.1:9"), set: set) { gateway in
+            try await body(String(gateway.admin.dropFirst("http://".count)), gateway)
+        }
+    }
+
+    /// Creates a self-signed certificate for `localhost`, its own authority.
+    private func certificate(_ name: String, usage: String, in directory: TemporaryDirectory) async throws {
+        let made = try await ChildProgram.run(
+            try Executables.onPath("openssl", package: "openssl"),
+            [
+                "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+                "-subj", "/CN=\(name)", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
+                "-addext", "extendedKeyUsage=\(usage)", "-keyout", directory.path(of: "\(name).key"),
+                "-out", directory.path(of: "\(name).crt"),
+            ])
+        try #require(made.ending.status == 0, "\(made.errors)")
+    }
+
+    @Test("Rule 67: a name that a page could rebind gets 421; an address, localhost and a listed name are served")
+    func hosts() async throws {
+        try await serving(["admin.allowedHosts=gateway.test"]) { address, _ in
+            let curl = try Curl()
+            let port = address.split(separator: ":").last ?? ""
+            for host in ["evil.example:\(port)", "127.0.0.1.nip.test", "gateway.test.evil.example"] {
+                let rejected = try await curl("-H", "Host: \(host)", "http://\(address)/metrics")
+                #expect(rejected.status == 421, "\(host)")
+            }
+            for host in ["127.0.0.1:\(port)", "[::1]:\(port)", "10.1.2.3:\(port)", "localhost", "gateway.test:\(port)"]
+            {
+                let served = try await curl("-H", "Host: \(host)", "http://\(address)/ready")
+                #expect(served.status == 200, "\(host)")
+            }
+        }
+    }
+
+    @Test("Rule 68: with a token for everything, /metrics needs it and /ready does not")
+    func token() async throws {
+        try await serving(["admin.token=\(Self.token)", "admin.tokenScope=everything"]) { address, _ in
+            let curl = try Curl()
+            let probe = try await curl("http://\(address)/ready")
+            #expect(probe.status == 200)
+            for path in ["metrics", "", "status.json"] {
+                let rejected = try await curl("http://\(address)/\(path)")
+                #expect(rejected.status == 401, "/\(path)")
+                let bearer = try await curl("-H", "Authorization: Bearer \(Self.token)", "http://\(address)/\(path)")
+                #expect(bearer.status == 200, "/\(path)")
+                let basic = try await curl("-u", "operator:\(Self.token)", "http://\(address)/\(path)")
+                #expect(basic.status == 200, "/\(path)")
+            }
+        }
+    }
+
+    @Test(
+        "Rule 69: a client without a certificate gets nothing, or with mode optional only probes",
+        arguments: ["required", "optional"])
+    func clientCertificates(mode: String) async throws {
+        let directory = try TemporaryDirectory()
+        try await certificate("server", usage: "serverAuth", in: directory)
+        try await certificate("client", usage: "clientAuth", in: directory)
+        try await certificate("other", usage: "clientAuth", in: directory)
+        let set = [
+            "admin.tls.certificateFile=\(directory.path(of: "server.crt"))",
+            "admin.tls.keyFile=\(directory.path(of: "server.key"))",
+            "admin.tls.clientCertificates.caFile=\(directory.path(of: "client.crt"))",
+            "admin.tls.clientCertificates.mode=\(mode)",
+        ]
+        func identity(_ name: String) -> [String] {
+            ["--cert", directory.path(of: "\(name).crt"), "--key", directory.path(of: "\(name).key")]
+        }
+        try await serving(set) { address, gateway in
+            let curl = try Curl()
+            let plain = [
+                "-s", "-o", "/dev/null", "-w", "%{http_code}", "--cacert", directory.path(of: "server.crt"),
+            ]
+            for (path, with) in [("metrics", "200"), ("status.json", "200"), ("ready", "200"), ("nothing", "404")] {
+                let known = try await curl.run(plain + identity("client") + ["https://\(address)/\(path)"])
+                #expect(known.output == with, "/\(path) \(known.errors)")
+                let unknown = try await curl.run(plain + identity("other") + ["https://\(address)/\(path)"])
+                #expect(unknown.output == "000", "/\(path)")
+                let none = try await curl.run(plain + ["https://\(address)/\(path)"])
+                let expected = mode == "required" ? "000" : path == "ready" ? "200" : "403"
+                #expect(none.output == expected, "/\(path)")
+            }
+            let health = try await ChildProgram.run(
+                try Executables.cloakroom(),
+                ["health", "--address", address, "--ca-file", directory.path(of: "server.crt")])
+            #expect((health.ending == ChildProgram.Ending(status: 0)) == (mode == "optional"), "\(health.output)")
+            let clear = try await curl.run(plain + ["http://\(address)/metrics"])
+            #expect(clear.output != "200")
+            let page = try await curl.run(
+                ["-s", "--cacert", directory.path(of: "server.crt")] + identity("client")
+                    + ["https://\(address)/status.json"])
+            #expect(page.output.contains("server.crt"), "the certificate is on the status page")
+        }
+    }
+
+    @Test("Rule 70: a connection that sends nothing does not keep others out")
+    func silentConnections() async throws {
+        try await serving([]) { address, _ in
+            let port = try #require(address.split(separator: ":").last.flatMap { Int($0) })
+            var peers: [RawPeer] = []
+            for _ in 0..<16 { peers.append(try await RawPeer.connect(port: port)) }
+            let curl = try Curl()
+            let served = try await curl("http://\(address)/live")
+            #expect(served.status == 200)
+            for peer in peers { try await peer.close() }
+        }
+    }
+}
