@@ -100,7 +100,7 @@ struct AdminResponder: HTTPResponder {
         var isProbe: Bool {
             switch self {
             case .live, .ready: true
-            case .metrics, .status, .statusDocument, .statusStyle: false
+            case .metrics, .status, .statusDocument, .statusRoute, .statusTarget, .statusStyle: false
             }
         }
     }

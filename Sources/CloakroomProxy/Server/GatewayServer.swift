@@ -89,7 +89,7 @@ public final class GatewayServer: Service, Unprintable {
         config.activateTargets()
         let loops = try await LoopContextGroup(group: group, config: config, loopCount: loopCount)
         let limit = ConnectionLimit(connectionLimit())
-        let connections = ConnectionMetrics(registry: config.telemetry.registry, limit: limit.limit)
+        let connections = config.telemetry.metrics.listeners
         config.telemetry.registry.onScrape { connections.show(open: limit.count) }
         let listeners: [Listener]
         let sockets: [ListeningSocket]

@@ -4,7 +4,8 @@ public import CloakroomCore
 ///
 /// Created once per process; all methods can be called on any thread.
 public final class ListenerMetrics: Sendable {
-    private let open: [ClientConnectionState: GaugeHandle]
+    private let open: GaugeHandle
+    private let byState: [ClientConnectionState: GaugeHandle]
     private let limit: GaugeHandle
     private let pausedListeners: GaugeHandle
     private let pauses: [AcceptPauseReason: CounterHandle]
@@ -13,7 +14,8 @@ public final class ListenerMetrics: Sendable {
     private let lag: HistogramHandle
 
     init(registry: PrometheusRegistry) {
-        open = GatewayMetrics.handles("state") {
+        open = registry.gauge("cloakroom_connections", help: "Open connections of clients.")
+        byState = GatewayMetrics.handles("state") {
             registry.gauge("cloakroom_connections_by_state", help: "Client connections, by state.", labels: $0)
         }
         limit = registry.gauge(
@@ -37,7 +39,10 @@ public final class ListenerMetrics: Sendable {
     }
 
     /// Adds to the number of connections in one state; event loops call it once a second with the difference.
-    public func add(_ difference: Int, _ state: ClientConnectionState) { open[state]?.add(Int64(difference)) }
+    public func add(_ difference: Int, _ state: ClientConnectionState) { byState[state]?.add(Int64(difference)) }
+
+    /// Sets the number of open connections; to be called before each scrape.
+    public func show(open count: Int) { open.set(Int64(count)) }
 
     /// Sets the number of connections at which accepting is paused.
     public func setLimit(_ connections: Int) { limit.set(Int64(connections)) }

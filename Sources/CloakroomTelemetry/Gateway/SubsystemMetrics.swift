@@ -43,22 +43,6 @@ struct ConfigMetrics: Sendable {
     }
 }
 
-/// The client connections of all listeners: `cloakroom_connections` and `cloakroom_connections_limit`.
-public struct ConnectionMetrics: Sendable {
-    private let open: GaugeHandle
-
-    /// - Parameter limit: The number of connections at which accepting pauses.
-    public init(registry: PrometheusRegistry, limit: Int) {
-        open = registry.gauge("cloakroom_connections", help: "Open connections of clients.")
-        registry.gauge(
-            "cloakroom_connections_limit", help: "Number of client connections at which accepting pauses."
-        ).set(Int64(limit))
-    }
-
-    /// To be called before each scrape.
-    public func show(open count: Int) { open.set(Int64(count)) }
-}
-
 /// The metrics of a session store.
 public struct SessionStoreMetrics: Sendable {
     /// `cloakroom_session_store_up`: 1 while the store is reachable, otherwise 0.

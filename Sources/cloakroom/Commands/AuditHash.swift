@@ -28,13 +28,7 @@ struct AuditHash: ParsableCommand {
     var issuer: String?
 
     func run() throws {
-        let loaded: LoadedConfig
-        do throws(ConfigDiagnostics) {
-            loaded = try loadConfig(options.sources)
-        } catch {
-            throw try CommandFailure.exit(error.problems)
-        }
-        let configuration = loaded.configuration
+        let configuration = try options.load().configuration
         guard let keys = SealingKeyring(configuration.session.secrets) else {
             throw ValidationError(
                 "there is no key: without session.secrets the hashes have a random key, which changes with each start"

@@ -52,6 +52,17 @@ struct ConfigOptions: ParsableArguments {
             return sources
         }
     }
+
+    /// The configuration. Read once, like ``sources``.
+    /// - Throws: `ExitCode`, after its errors are printed.
+    func load() throws -> LoadedConfig {
+        let sources = try sources
+        do throws(ConfigDiagnostics) {
+            return try loadConfig(sources)
+        } catch {
+            throw try CommandFailure.exit(error.problems)
+        }
+    }
 }
 
 /// Where a command reads a configuration.

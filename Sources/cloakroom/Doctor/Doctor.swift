@@ -37,13 +37,7 @@ struct Doctor: AsyncParsableCommand {
     func run() async throws {
         // Must precede reading any secret.
         CoreDumps.disable()
-        let sources = try options.sources
-        let loaded: LoadedConfig
-        do throws(ConfigDiagnostics) {
-            loaded = try loadConfig(sources)
-        } catch {
-            throw try CommandFailure.exit(error.problems)
-        }
+        let loaded = try options.load()
         let configuration = loaded.configuration
         let upstream = configuration.accounts.upstream.map { configuration.upstreams[$0] }
             .flatMap { isChosen($0.name) ? $0 : nil }

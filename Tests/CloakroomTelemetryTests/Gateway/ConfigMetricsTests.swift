@@ -53,7 +53,8 @@ struct ConnectionMetricsTests {
     @Test("Open connections change with each scrape, and the limit is constant")
     func connections() {
         let registry = PrometheusRegistry()
-        let metrics = ConnectionMetrics(registry: registry, limit: 20_000)
+        let metrics = ListenerMetrics(registry: registry)
+        metrics.setLimit(20_000)
         for count in [3, 7] {
             metrics.show(open: count)
             let lines = String(decoding: registry.exposition(), as: UTF8.self).split(separator: "\n")
