@@ -205,9 +205,9 @@ struct StoreTests {
             #expect(ended.status == 200)
             #expect(ended.body.contains("1"))
             #expect(try await jo.get("/videos/1").problem?.reason == "revoked")
-            #expect(try await mia.get("/videos/1").status == 200)
+            #expect(try await mia.get("/videos/2").status == 200)
             let id = try await gateway.program.waits(for: "the line of Mia's request") { program in
-                program.logLines.last { $0.path == "/videos/1" && $0.status == 200 }?.session
+                program.logLines.last { $0.path == "/videos/2" && $0.status == 200 }?.session
             }
             let byID = try await admin.send("POST", "/sessions/revoke", right, body: #"{"session":"\#(id)"}"#)
             #expect(byID.status == 200)
