@@ -24,9 +24,9 @@ struct CoreDumpTests {
             let directory = "/proc/\(program.processIdentifier)"
             let limits = try String(contentsOfFile: directory + "/limits", encoding: .utf8)
             let line = try #require(limits.split(separator: "\n").first { $0.hasPrefix("Max core file size") })
-            var status = stat()
-            #expect(stat(directory + "/environ", &status) == 0)
-            return (line.split(separator: " ").dropFirst(4).joined(separator: " "), status.st_uid)
+            let attributes = try FileManager.default.attributesOfItem(atPath: directory + "/environ")
+            let owner = try #require(attributes[.ownerAccountID] as? NSNumber)
+            return (line.split(separator: " ").dropFirst(4).joined(separator: " "), owner.uint32Value)
         }
     }
 
