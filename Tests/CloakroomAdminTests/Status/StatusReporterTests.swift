@@ -234,7 +234,7 @@ struct StatusReporterTests {
             Set(document.keys) == [
                 "state", "concerns", "generated_at", "window_seconds", "process", "config", "readiness", "traffic",
                 "routes", "upstreams", "identities", "sign_ins", "sessions", "refreshes", "store", "certificates",
-                "telemetry_drops", "wire_rejections", "identity_call_failures",
+                "telemetry_drops", "wire_rejections", "identity_call_failures", "recent_failures",
             ])
         let process = try #require(document["process"] as? [String: Any])
         #expect(Set(process.keys) == ["version", "commit", "started_at", "uptime_seconds"])

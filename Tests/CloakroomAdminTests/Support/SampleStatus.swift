@@ -49,7 +49,10 @@ struct SampleStatus: Sendable {
     func sent(_ count: Int, status: String = "200", error: String = "") {
         let histogram = registry.histogram(
             "http_client_request_duration_seconds", help: "Sent.",
-            labels: [("upstream", "api"), ("http_response_status_code", status), ("error_type", error)])
+            labels: [
+                ("upstream", "api"), ("server_address", "10.0.0.1"), ("server_port", "80"),
+                ("http_response_status_code", status), ("error_type", error),
+            ])
         for _ in 0..<count { histogram.record(nanoseconds: 6_000_000) }
     }
 

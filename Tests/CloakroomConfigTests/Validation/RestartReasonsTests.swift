@@ -161,7 +161,7 @@ import Testing
         "address": "127.0.0.1:9999", "certificateFile": "b.pem", "keyFile": "b.pem", "caFile": "b.pem",
         "minimumVersion": "1.3", "cipherSuites": "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "mode": "optional",
         "http2": "false", "trustedSources": "10.0.0.0/9", "enabled": "false", "token": "0123456789abcdef",
-        "tokenScope": "everything", "allowedHosts": "admin.test",
+        "tokenScope": "everything", "buckets": "0.002,1", "allowedHosts": "admin.test",
         "targets": "https://three", "serverName": "three", "resolveInterval": "1s", "preserveHost": "false",
         "header": "X-Other", "value": "other", "method": "PATCH", "path": "/other", "credentials": "json",
         "accessToken": "other", "refreshToken": "other", "expiresIn": "other", "maxConnections": "7",
