@@ -39,17 +39,13 @@ package struct ExternalProgram: Sendable {
         defer { try? FileManager.default.removeItem(at: directory) }
         let (given, said, complained) = ("in", "out", "err")
         try Data(input).write(to: directory.appendingPathComponent(given))
-        for name in [said, complained] { try Data().write(to: directory.appendingPathComponent(name)) }
-        let process = Process()
-        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-        process.arguments = ["timeout", "60", path] + arguments
-        process.standardInput = try FileHandle(forReadingFrom: directory.appendingPathComponent(given))
-        process.standardOutput = try FileHandle(forWritingTo: directory.appendingPathComponent(said))
-        process.standardError = try FileHandle(forWritingTo: directory.appendingPathComponent(complained))
-        try process.run()
-        process.waitUntilExit()
+        let process = try ChildProcess(
+            "timeout", ["60", path] + arguments,
+            input: .file(directory.appendingPathComponent(given).path),
+            output: .file(directory.appendingPathComponent(said).path),
+            errors: .file(directory.appendingPathComponent(complained).path))
         return Outcome(
-            status: process.terminationStatus,
+            status: process.waitUntilEnd().status,
             output: try Data(contentsOf: directory.appendingPathComponent(said)),
             problems: String(
                 decoding: try Data(contentsOf: directory.appendingPathComponent(complained)), as: UTF8.self))

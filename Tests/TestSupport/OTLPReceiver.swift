@@ -85,10 +85,9 @@ package final class OTLPReceiver: Sendable {
 
     /// The port on 127.0.0.1.
     package let port: Int
-    private let process: Process
+    private let process: ChildProcess
     private let input: Pipe
     private let output: Lines
-    private let ended: AsyncStream<Never>
 
     private final class Lines: Sendable {
         private let bytes = Mutex<[UInt8]>([])
@@ -104,19 +103,18 @@ package final class OTLPReceiver: Sendable {
 
     private init(_ responses: [Response], port: Int) async throws {
         let json = try JSONSerialization.data(withJSONObject: responses.map(\.json))
-        let (process, input, pipe, output) = (Process(), Pipe(), Pipe(), Lines())
-        process.executableURL = URL(filePath: "/usr/bin/env")
-        process.arguments = ["python3", "-c", Self.script, "\(port)", String(decoding: json, as: UTF8.self)]
-        process.standardInput = input
-        process.standardOutput = pipe
+        let (input, pipe, output) = (Pipe(), Pipe(), Lines())
+        process = try ChildProcess(
+            "python3", ["-c", Self.script, "\(port)", String(decoding: json, as: UTF8.self)],
+            input: .descriptor(input.fileHandleForReading.fileDescriptor),
+            output: .descriptor(pipe.fileHandleForWriting.fileDescriptor), errors: .descriptor(STDERR_FILENO))
+        try input.fileHandleForReading.close()
+        try pipe.fileHandleForWriting.close()
         pipe.fileHandleForReading.readabilityHandler = { handle in
             let data = handle.availableData
             if data.isEmpty { handle.readabilityHandler = nil } else { output.append(data) }
         }
-        let (ended, continuation) = AsyncStream.makeStream(of: Never.self)
-        process.terminationHandler = { _ in continuation.finish() }
-        try process.run()
-        (self.process, self.input, self.output, self.ended) = (process, input, output, ended)
+        (self.input, self.output) = (input, output)
         try await eventually("the receiver listens; is PyPI's opentelemetry-proto installed?") { !output.all.isEmpty }
         self.port = try JSONDecoder().decode(Beginning.self, from: output.all.first ?? Data()).port
     }
@@ -138,9 +136,8 @@ package final class OTLPReceiver: Sendable {
 
     /// Terminates the process and waits until it has exited, so that its port is free.
     private func stop() async {
-        // The child may have inherited a signal mask that blocks SIGTERM.
-        _ = kill(process.processIdentifier, SIGKILL)
-        for await _ in ended {}
+        process.signal(SIGKILL)
+        await process.ends()
     }
 
     /// Lets one waiting request continue.

@@ -1,52 +1,28 @@
 import Foundation
 import Glibc
-import Synchronization
 import TestSupport
 
 /// A child process. Its output goes into files, so that it never blocks on a full pipe. It is killed when the test that
 /// started it ends, for any reason.
 final class ChildProgram: Sendable {
-    /// How the process ended.
-    struct Ending: Sendable, Equatable {
-        /// The exit status, or the number of the signal.
-        var status: Int32
-        var wasKilled = false
-    }
+    typealias Ending = ChildProcess.Ending
 
-    private struct State {
-        var ending: Ending?
-        var waiting: [CheckedContinuation<Ending, Never>] = []
-    }
-
-    private let process: Process
+    private let process: ChildProcess
+    private let arguments: [String]
     private let files: TemporaryDirectory
-    private let state: Mutex<State>
 
     private init(
         _ executable: URL, _ arguments: [String], directory: URL?, environment: [String: String], input: String?
     ) throws {
         files = try TemporaryDirectory()
-        state = Mutex(State())
-        process = Process()
-        process.executableURL = executable
-        process.arguments = arguments
-        if let directory { process.currentDirectoryURL = directory }
+        self.arguments = arguments
+        if let input { try files.write(input, to: "input") }
         // Only `PATH` is inherited: proxies and other settings of the developer do not apply.
-        process.environment = environment.merging(["PATH": Executables.searchPath]) { given, _ in given }
-        process.standardInput = FileHandle.nullDevice
-        if let input {
-            try files.write(input, to: "input")
-            process.standardInput = try FileHandle(forReadingFrom: files.url.appending(path: "input"))
-        }
-        try files.write("", to: "output")
-        try files.write("", to: "errors")
-        process.standardOutput = try FileHandle(forWritingTo: files.url.appending(path: "output"))
-        process.standardError = try FileHandle(forWritingTo: files.url.appending(path: "errors"))
-        process.terminationHandler = { [weak self] process in
-            let wasKilled = process.terminationReason == .uncaughtSignal
-            self?.ended(Ending(status: process.terminationStatus, wasKilled: wasKilled))
-        }
-        try process.run()
+        process = try ChildProcess(
+            executable.path, arguments, directory: directory?.path,
+            environment: environment.merging(["PATH": Executables.searchPath]) { given, _ in given },
+            input: input == nil ? .null : .file(files.path(of: "input")), output: .file(files.path(of: "output")),
+            errors: .file(files.path(of: "errors")))
     }
 
     /// Runs a program while `body` runs.
@@ -101,15 +77,15 @@ final class ChildProgram: Sendable {
         return String(decoding: data, as: UTF8.self).replacing("\0", with: "\n")
     }
 
-    var isRunning: Bool { state.withLock { $0.ending == nil } }
+    var isRunning: Bool { process.isRunning }
 
     func send(_ signal: Int32) {
-        if isRunning { _ = Glibc.kill(process.processIdentifier, signal) }
+        process.signal(signal)
     }
 
     /// Waits until the process has exited.
     func ending(within limit: Duration = .seconds(40)) async throws -> Ending {
-        try await eventually("\(process.arguments ?? []) ends", within: limit) { self.state.withLock { $0.ending } }
+        try await eventually("\(arguments) ends", within: limit) { self.process.ending }
     }
 
     /// Waits for something in its output.
@@ -126,22 +102,7 @@ final class ChildProgram: Sendable {
     /// Kills the process if it is running, and waits until it has exited.
     private func kill() async {
         send(SIGKILL)
-        _ = await withCheckedContinuation { continuation in
-            let ending = state.withLock { state in
-                if state.ending == nil { state.waiting.append(continuation) }
-                return state.ending
-            }
-            if let ending { continuation.resume(returning: ending) }
-        }
-    }
-
-    private func ended(_ ending: Ending) {
-        let waiting = state.withLock { state in
-            state.ending = ending
-            defer { state.waiting = [] }
-            return state.waiting
-        }
-        for continuation in waiting { continuation.resume(returning: ending) }
+        await process.ends()
     }
 
     struct ExitedEarly: Error, CustomStringConvertible {

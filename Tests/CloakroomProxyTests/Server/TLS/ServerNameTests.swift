@@ -62,8 +62,8 @@ import Testing
     func keysMayBeOfDifferentKinds(isRSADefault: Bool) async throws {
         let rsa = CertificateConfiguration(
             certificateFile: directory.path + "/rsa.crt", keyFile: directory.path + "/rsa.key")
-        try OpenSSL.makeRSACertificate(
-            name: "rsa.test", certificateFile: rsa.certificateFile, keyFile: rsa.keyFile)
+        try SelfSignedCertificate.makeRSA(
+            name: "rsa.test", names: "DNS:rsa.test", certificateFile: rsa.certificateFile, keyFile: rsa.keyFile)
         var configuration = configuration
         configuration.additionalCertificates = [isRSADefault ? configuration.certificate : rsa]
         if isRSADefault { configuration.certificate = rsa }

@@ -26,7 +26,7 @@ final class RedisServer: Sendable {
     let port: Int
     private let directory: TemporaryDirectory
     private let options: Options
-    private let process = Mutex<Process?>(nil)
+    private let process = Mutex<ChildProcess?>(nil)
 
     /// Starts a server and waits until it responds.
     init(_ options: Options = Options(), port: Int? = nil) async throws {
@@ -40,8 +40,6 @@ final class RedisServer: Sendable {
 
     /// Starts the server with the same port and folder.
     func start() async throws {
-        let process = Process()
-        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
         let file = directory.url.appending(path: "redis.conf")
         var lines = ["dir \(directory.path)", "bind 127.0.0.1"] + options.configuration
         lines.append(options.tls == nil ? "port \(port)" : "port 0\ntls-port \(port)")
@@ -52,10 +50,7 @@ final class RedisServer: Sendable {
         if !FileManager.default.fileExists(atPath: file.path) {
             try lines.joined(separator: "\n").appending("\n").write(to: file, atomically: true, encoding: .utf8)
         }
-        process.arguments = [options.program, file.path] + options.arguments
-        process.standardOutput = FileHandle.nullDevice
-        process.standardError = FileHandle.nullDevice
-        try process.run()
+        let process = try ChildProcess(options.program, [file.path] + options.arguments)
         self.process.withLock { $0 = process }
         try await eventually("the server responds") {
             guard process.isRunning else { throw TimeoutError("\(self.options.program) did not start") }
@@ -107,18 +102,13 @@ final class RedisServer: Sendable {
     }
 
     private func signal(_ signal: Int32) {
-        if let process = process.withLock({ $0 }), process.isRunning { Glibc.kill(process.processIdentifier, signal) }
+        process.withLock { $0 }?.signal(signal)
     }
 
     private func end(_ number: Int32) async {
         guard let process = process.withLock({ $0 }) else { return }
-        signal(number)
-        await withCheckedContinuation { continuation in
-            DispatchQueue.global().async {
-                process.waitUntilExit()
-                continuation.resume()
-            }
-        }
+        process.signal(number)
+        await process.ends()
         self.process.withLock { $0 = nil }
     }
 

@@ -1,32 +1,20 @@
 import Foundation
+import TestSupport
 
 /// Handshakes with the OpenSSL command line.
 enum OpenSSL {
-    /// Creates an RSA key and a certificate that is signed with it.
-    static func makeRSACertificate(name: String, certificateFile: String, keyFile: String) throws {
-        let process = Process()
-        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-        process.arguments = [
-            "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=\(name)",
-            "-addext", "subjectAltName=DNS:\(name)", "-keyout", keyFile, "-out", certificateFile,
-        ]
-        process.standardError = FileHandle.nullDevice
-        try process.run()
-        process.waitUntilExit()
-    }
-
     /// Runs `openssl s_client` until the server closes the connection.
     /// - Parameter input: Sent after the server's greeting; it should make the server close the connection.
     /// - Returns: The complete output.
     static func client(port: Int, _ arguments: [String], input: String = "bye\n") async throws -> String {
-        let process = Process()
-        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-        process.arguments = ["openssl", "s_client", "-connect", "127.0.0.1:\(port)"] + arguments
         let (typed, printed) = (Pipe(), Pipe())
-        process.standardInput = typed
-        process.standardOutput = printed
-        process.standardError = printed
-        try process.run()
+        let end = printed.fileHandleForWriting.fileDescriptor
+        let process = try ChildProcess(
+            "openssl", ["s_client", "-connect", "127.0.0.1:\(port)"] + arguments,
+            input: .descriptor(typed.fileHandleForReading.fileDescriptor), output: .descriptor(end),
+            errors: .descriptor(end))
+        try typed.fileHandleForReading.close()
+        try printed.fileHandleForWriting.close()
         // Reading blocks, so it runs on its own thread.
         let output = await withCheckedContinuation { continuation in
             DispatchQueue.global().async {
@@ -43,7 +31,7 @@ enum OpenSSL {
             }
         }
         try typed.fileHandleForWriting.close()
-        process.waitUntilExit()
+        await process.ends()
         return output
     }
 }
