@@ -1,5 +1,6 @@
 import Foundation
 import MockAPI
+import TestSupport
 import Testing
 
 @testable import cloakroom

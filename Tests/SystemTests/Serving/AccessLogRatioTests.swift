@@ -1,5 +1,6 @@
 import Glibc
 import MockAPI
+import TestSupport
 import Testing
 
 /// The route option `accessLogRatio` in a running gateway.

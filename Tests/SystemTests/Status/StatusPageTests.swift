@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 /// The status page in a browser, at desktop and phone sizes, in light and dark colours.

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 
 /// Finds the programs that the tests run.
 enum Executables {
