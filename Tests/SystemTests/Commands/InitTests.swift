@@ -30,6 +30,7 @@ struct InitTests {
     func allOptions(format: String) async throws {
         let directory = try TemporaryDirectory()
         try directory.write("canary-token-of-the-api\n", to: "token")
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: directory.path(of: "token"))
         let result = try await cloakroom(
             "init", "--upstream", "https://api.example.com:8443", "--sign-in", "POST /login", "--credentials", format,
             "--name-member", "user name", "--password-member", "no", "--text-names", "--access-token", "data.token",
