@@ -65,7 +65,7 @@ trap clean_up EXIT
 trap 'exit 130' INT TERM
 top=$stage/$name
 documents=$top/share/doc/cloakroom
-mkdir -p "$top/bin" "$documents/examples" "$top/lib/systemd/system" "$stage/debug/$name-debug"
+mkdir -p "$top/bin" "$documents/examples" "$top/lib/systemd/system" "$top/lib/sysusers.d" "$stage/debug/$name-debug"
 
 # The compiler's hash of each module depends on the folder of the build, and with it the linker's build ID. The hashes are not
 # needed after linking; the build ID becomes the SHA-1 of the program with an empty one.
@@ -116,6 +116,7 @@ cp README.md LICENSE "$documents/"
 cp config/cloakroom.yaml "$documents/examples/cloakroom.yaml"
 cp deploy/systemd/cloakroom.yaml "$documents/examples/cloakroom-systemd.yaml"
 cp deploy/systemd/cloakroom.service "$top/lib/systemd/system/"
+cp deploy/systemd/cloakroom.sysusers "$top/lib/sysusers.d/cloakroom.conf"
 if [[ -x deploy/install.sh ]]; then cp deploy/install.sh "$top/"; fi
 
 bill=$output/cloakroom-$version.cdx.json

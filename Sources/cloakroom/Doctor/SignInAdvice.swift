@@ -55,7 +55,7 @@ struct SignInAdvice {
     private var apiToken: DoctorStep.Change {
         if let token = upstream.apiToken {
             return .init(
-                key: "upstreams.\(upstream.name).apiToken.value", advice: "check the token in the field \(token.header)"
+                key: "upstreams.\(upstream.name).apiToken", advice: "check the token in the field \(token.header)"
             )
         }
         return .init(

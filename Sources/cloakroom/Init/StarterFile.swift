@@ -59,7 +59,7 @@ struct StarterFile {
         let routes = configuration.configuration.routes.count
         var next = ["cloakroom check-config --config \(path)"]
         switch starter.apiToken {
-        case .file(let file): next.insert("write the API token to \(file)", at: 0)
+        case .file(let file): next.insert("write the API token to \(file), if it does not contain it", at: 0)
         case .environment: next.insert("set \(StarterConfiguration.apiTokenVariable)", at: 0)
         case nil: break
         }

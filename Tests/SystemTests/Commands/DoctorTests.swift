@@ -178,7 +178,7 @@ struct DoctorTests {
             #expect(step.calls.last?.status == 403)
             #expect(step.problem?.contains("wrong API token") == true)
             #expect(
-                step.changes.map(\.key) == ["upstreams.api.apiToken.value", "upstreams.api.signIn.rejectedStatuses"])
+                step.changes.map(\.key) == ["upstreams.api.apiToken", "upstreams.api.signIn.rejectedStatuses"])
             #expect(!run.output.contains("canary"))
         }
     }
