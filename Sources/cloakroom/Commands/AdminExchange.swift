@@ -1,7 +1,7 @@
 import AsyncHTTPClient
 import NIOCore
 
-/// The exchange of a command with an admin listener. What answers on its address may be another program.
+/// The exchange of a command with an admin listener. The server on its address may be another program.
 enum AdminExchange {
     /// Runs an exchange, including its body, within a time limit. The limit of a request in the client ends with the head
     /// of the response, so that a body could be sent without end.
