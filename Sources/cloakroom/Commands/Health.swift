@@ -73,14 +73,16 @@ enum HealthCheck {
         let client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
         let result: HealthResponse
         do {
-            let response = try await client.execute(request, timeout: .seconds(2))
-            let body = try await response.body.collect(upTo: maximumBytes)
+            let (status, body) = try await AdminExchange.within(.seconds(2)) {
+                let response = try await client.execute(request, timeout: .seconds(2))
+                return (response.status, try await response.body.collect(upTo: maximumBytes))
+            }
             // Another program on that port may respond to any request with 200, so the body is checked too.
             let readiness = try? JSONDecoder().decode(Readiness.self, from: Data(body.readableBytesView))
             let text = String(buffer: body).trimmingCharacters(in: .whitespacesAndNewlines)
             result = HealthResponse(
                 isReady: readiness?.ready == true,
-                text: readiness == nil ? "\(address) is not an admin listener: \(response.status)" : text)
+                text: readiness == nil ? "\(address) is not an admin listener: \(status)" : TopFrame.clean(text))
         } catch {
             result = HealthResponse(isReady: false, text: "\(address) does not respond: \(error)")
         }

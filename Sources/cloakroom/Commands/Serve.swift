@@ -101,7 +101,8 @@ struct Serve: AsyncParsableCommand {
             }
             let controlSocket = controlPath.map {
                 ControlSocketService(
-                    path: $0, reload: { await requests.perform() }, onListening: { notifier.started(.control) })
+                    path: $0, replacesOther: takeOver, reload: { await requests.perform() },
+                    onListening: { notifier.started(.control) })
             }
             let supervision = SupervisionService(
                 notifier: notifier, watchdogInterval: notifySocket?.watchdogInterval,

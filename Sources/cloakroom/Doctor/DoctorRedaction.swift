@@ -10,6 +10,8 @@ struct DoctorRedaction {
     private static let placeholder = "<redacted>"
     /// Shorter secrets are compared as a whole, because they occur in ordinary names.
     private static let shortestPart = 4
+    /// Names of at least this length that are a part of a secret are not printed.
+    private static let shortestFragment = 6
     /// The texts of responses that are treated as secrets, by their length in bytes.
     private static let shortestText = 8
     private static let maxSecrets = 2_000
@@ -18,6 +20,8 @@ struct DoctorRedaction {
     private static let maxDepth = 3
 
     private var secrets: Set<String> = []
+    /// The secrets of this exchange in lower case, without texts of responses: a text may be a sentence about keys.
+    private var wholes: Set<String> = []
 
     init(_ secrets: [Secret]) {
         for secret in secrets { add(secret) }
@@ -28,11 +32,14 @@ struct DoctorRedaction {
         let text = String(decoding: secret.bytes, as: UTF8.self)
         let bearer = text.hasPrefix("Bearer ") ? String(text.dropFirst("Bearer ".count)) : text
         let base64 = Data(secret.bytes).base64EncodedString()
+        let unpadded = base64.replacing("=", with: "")
         secrets.formUnion([
-            bearer, base64, base64.replacing("=", with: ""), FormEncoding.encode(bearer),
+            bearer, base64, unpadded, unpadded.replacing("+", with: "-").replacing("/", with: "_"),
+            FormEncoding.encode(bearer), secret.bytes.map { String(format: "%02x", $0) }.joined(),
             bearer.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? bearer,
         ])
         secrets.remove("")
+        wholes.insert(bearer.lowercased())
     }
 
     /// Adds the texts in a response that may contain tokens.
@@ -84,9 +91,9 @@ struct DoctorRedaction {
     /// A media type without parameters.
     func mediaType(_ text: String) -> String {
         let type = text.prefix { $0 != ";" }.trimmingCharacters(in: .whitespaces)
-        guard type.wholeMatch(of: /[A-Za-z0-9.+\-]{1,40}\/[A-Za-z0-9.+\-]{1,60}/) != nil, !containsSecret(type) else {
-            return Self.placeholder
-        }
+        guard type.wholeMatch(of: /[A-Za-z0-9.+\-]{1,40}\/[A-Za-z0-9.+\-]{1,60}/) != nil,
+            !type.split(separator: "/").contains(where: { containsSecret(String($0)) })
+        else { return Self.placeholder }
         return type
     }
 
@@ -110,8 +117,10 @@ struct DoctorRedaction {
                 }))
     }
 
+    /// Whether a text has a secret in it, or is a longer part of one.
     private func containsSecret(_ text: String) -> Bool {
         let folded = text.lowercased()
+        if folded.utf8.count >= Self.shortestFragment, wholes.contains(where: { $0.contains(folded) }) { return true }
         return secrets.contains { secret in
             secret.utf8.count < Self.shortestPart ? secret == text : folded.contains(secret.lowercased())
         }

@@ -57,31 +57,32 @@ enum ControlSocket {
 /// Serves the control socket: one request per connection.
 struct ControlSocketService: Service, Unprintable {
     let path: String
+    /// Whether the socket of a running gateway is replaced: a gateway that takes over from it.
+    let replacesOther: Bool
     /// Reloads the configuration; `nil` if the gateway is stopping.
     let reload: @Sendable () async -> ReloadOutcome?
     let onListening: @Sendable () -> Void
 
     /// - Throws: ``ControlSocketError`` if the socket cannot be created.
     func run() async throws {
+        let file: ControlSocketFile
         let listener: any Channel
         do {
-            // A previous process may have left the file. Another gateway on the same addresses was rejected before.
+            file = try ControlSocketFile(path, replacesOther: replacesOther)
             listener = try await ServerBootstrap(group: .singletonMultiThreadedEventLoopGroup)
-                .serverChannelOption(.backlog, value: 16)
                 .childChannelInitializer { channel in
                     channel.eventLoop.makeCompletedFuture {
                         try channel.pipeline.syncOperations.addHandler(ControlConnectionHandler(reload: reload))
                     }
                 }
-                .bind(unixDomainSocketPath: path, cleanupExistingSocketFile: true).get()
+                .withBoundSocket(file.descriptor).get()
         } catch {
             throw ControlSocketError(description: "the control socket \(path) cannot be created: \(error)")
         }
-        // Only the user of the gateway may connect.
-        chmod(path, 0o600)
         onListening()
         // Throws only on cancellation, which ends the service too.
         try? await gracefulShutdown()
+        file.remove()
         try? await listener.close()
     }
 }

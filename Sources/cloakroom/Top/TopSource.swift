@@ -15,7 +15,7 @@ struct TopSource {
 
     /// The maximum size of the document: more than that of 1,000 routes.
     private static let maximumBytes = 4 << 20
-    private static let timeLimit: TimeAmount = .seconds(5)
+    private static let timeLimit = Duration.seconds(5)
 
     /// - Parameter address: `http://host:port`, `https://host:port` or `host:port`.
     /// - Throws: `ValidationError` for an address that is invalid or that must not get the token.
@@ -29,6 +29,11 @@ struct TopSource {
         guard token == nil || scheme == "https" || Self.isLoopback(host) else {
             throw ValidationError(
                 "the admin token is not sent to another machine without TLS (write --admin https://…)")
+        }
+        // The client would print a token with a line break as the reason of its error.
+        guard token?.bytes.allSatisfy({ $0 >= 0x20 && $0 != 0x7F }) ?? true else {
+            throw ValidationError(
+                "the admin token contains a line break or another control character (write it in one line)")
         }
         self.address = text.hasSuffix("/") ? String(text.dropLast()) : text
         self.token = token
@@ -48,16 +53,11 @@ struct TopSource {
         }
         let data: Data
         do {
-            let response = try await client.execute(request, timeout: Self.timeLimit)
-            switch response.status {
-            case .ok: break
-            case .unauthorized:
-                throw TopError("\(address) requires the admin token: set CLOAKROOM_ADMIN_TOKEN or --token-file")
-            case .misdirectedRequest:
-                throw TopError("\(address) does not allow this host name: use the IP address, or list the name")
-            default: throw TopError("\(address) is not an admin listener: \(response.status)")
+            data = try await AdminExchange.within(Self.timeLimit) { [client, address, request] in
+                let response = try await client.execute(request, timeout: TimeAmount(Self.timeLimit))
+                try Self.check(response.status, of: address)
+                return Data(try await response.body.collect(upTo: Self.maximumBytes).readableBytesView)
             }
-            data = Data(try await response.body.collect(upTo: Self.maximumBytes).readableBytesView)
         } catch let error as TopError {
             throw error
         } catch {
@@ -67,6 +67,17 @@ struct TopSource {
             throw TopError("\(address) is not an admin listener of this version: /status.json is not a status document")
         }
         return document
+    }
+
+    private static func check(_ status: HTTPResponseStatus, of address: String) throws(TopError) {
+        switch status {
+        case .ok: break
+        case .unauthorized:
+            throw TopError("\(address) requires the admin token: set CLOAKROOM_ADMIN_TOKEN or --token-file")
+        case .misdirectedRequest:
+            throw TopError("\(address) does not allow this host name: use the IP address, or list the name")
+        default: throw TopError("\(address) is not an admin listener: \(status)")
+        }
     }
 
     func shutdown() async throws { try await client.shutdown() }

@@ -25,6 +25,22 @@ struct DoctorRedactionTests {
         #expect(redaction.name(name) == "<redacted>")
     }
 
+    @Test("Other encodings of a secret, and parts of one, are not printed")
+    func encodings() {
+        let redaction = DoctorRedaction([Secret("corr?ct~horse>>battery"), Secret("Bearer eyJhbGciOiJI.signature")])
+        for name in [
+            "Y29ycj9jdH5ob3JzZT4-YmF0dGVyeQ", "battery", "BATTERY", "eyJhbGciOiJI", "signature",
+        ] {
+            #expect(redaction.name(name) == "<redacted>", "\(name)")
+        }
+        #expect(redaction.mediaType("text/Y29ycj9jdH5ob3JzZT4-YmF0dGVyeQ") == "<redacted>")
+        #expect(redaction.mediaType("text/636f72723f6374") == "text/636f72723f6374")
+        #expect(redaction.mediaType("text/636f72723f63747e686f7273653e3e62617474657279") == "<redacted>")
+        #expect(redaction.code("battery") == "<redacted>")
+        // Shorter parts occur in ordinary names.
+        #expect(redaction.name("horse") == "horse")
+    }
+
     @Test("A text of a response is a secret from then on")
     func texts() throws {
         var redaction = redaction

@@ -17,7 +17,8 @@ struct ControlSocketTests {
         let directory = try TemporaryDirectory()
         let path = directory.path(of: "control.sock")
         let (listening, started) = AsyncStream<Void>.makeStream()
-        let service = ControlSocketService(path: path, reload: { outcome }, onListening: { started.yield() })
+        let service = ControlSocketService(
+            path: path, replacesOther: false, reload: { outcome }, onListening: { started.yield() })
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await service.run() }
             for await _ in listening { break }
@@ -59,6 +60,41 @@ struct ControlSocketTests {
             let response = try await ControlSocketClient.reload(path, timeout: .seconds(10))
             #expect(!response.reloaded && response.problems == ["the gateway is stopping"])
         }
+    }
+
+    @Test("A socket of a running gateway is replaced only by one that takes over, and the earlier one leaves it")
+    func replaced() async throws {
+        try await serving(outcome()) { path in
+            let other = ControlSocketService(path: path, replacesOther: false, reload: { nil }, onListening: {})
+            let error = await #expect(throws: ControlSocketError.self) { try await other.run() }
+            #expect(error?.description.contains("another gateway listens on it") == true)
+            let response = try await ControlSocketClient.reload(path, timeout: .seconds(10))
+            #expect(response.reloaded)
+        }
+        let directory = try TemporaryDirectory()
+        let path = directory.path(of: "control.sock")
+        let first = try ControlSocketFile(path, replacesOther: true)
+        let second = try ControlSocketFile(path, replacesOther: true)
+        first.remove()
+        #expect(FileManager.default.fileExists(atPath: path))
+        second.remove()
+        #expect(!FileManager.default.fileExists(atPath: path))
+        close(first.descriptor)
+        close(second.descriptor)
+    }
+
+    @Test("A socket that a process left is replaced; another file is not")
+    func leftBehind() throws {
+        let directory = try TemporaryDirectory()
+        let path = directory.path(of: "control.sock")
+        close(try ControlSocketFile(path, replacesOther: false).descriptor)
+        let next = try ControlSocketFile(path, replacesOther: false)
+        close(next.descriptor)
+        next.remove()
+        #expect(!FileManager.default.fileExists(atPath: path))
+        try directory.write("text", to: "control.sock")
+        #expect(throws: IOError.self) { try ControlSocketFile(path, replacesOther: true) }
+        #expect(try String(contentsOfFile: path, encoding: .utf8) == "text")
     }
 
     @Test("Connections without the request get no response, and do not block the next one for long")

@@ -47,6 +47,26 @@ struct HealthTests {
         #expect(response.output.contains("is not an admin listener"), "\(response.output)")
     }
 
+    @Test("A body that does not end ends the check in time")
+    func endlessBody() async throws {
+        let head = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"
+        try await ScriptedServer.run([.bytes(head)]) { port, _ in
+            let response = await HealthCheck.ask(HostAndPort(host: "127.0.0.1", port: port))
+            #expect(!response.isReady)
+            #expect(response.text.contains("does not respond: "), "\(response.text)")
+        }
+    }
+
+    @Test("The text of a response cannot control the terminal")
+    func controlCharacters() async throws {
+        let body = "{\"ready\":true,\"x\":\"\u{9B}31m\u{202E}\"}"
+        try await ScriptedServer.run([.bytesThenClose(ScriptedServer.json(body))]) { port, _ in
+            let response = await HealthCheck.ask(HostAndPort(host: "127.0.0.1", port: port))
+            #expect(response.isReady)
+            #expect(response.text == "{\"ready\":true,\"x\":\"\u{FFFD}31m\u{FFFD}\"}")
+        }
+    }
+
     @Test("A redirect is not followed, even to an address that is ready")
     func redirected() async throws {
         let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)

@@ -167,4 +167,23 @@ struct TopTests {
             #expect(response.errors.contains("is not sent to another machine without TLS"), "\(response.errors)")
         }
     }
+
+    @Test("A token with a line break is rejected and not printed")
+    func tokenOfTwoLines() async throws {
+        let response = try await top(
+            ["--once", "--admin", "http://127.0.0.1:9"], environment: ["CLOAKROOM_ADMIN_TOKEN": "first-line\nsecond"])
+        #expect(response.ending == ChildProgram.Ending(status: 64))
+        #expect(response.errors.contains("the admin token contains a line break"), "\(response.errors)")
+        #expect(!response.errors.contains("first-line"), "\(response.errors)")
+    }
+
+    @Test("A body that does not end ends top in time")
+    func endlessBody() async throws {
+        let head = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"
+        try await ScriptedServer.run([.bytes(head)]) { port, _ in
+            let response = try await top(["--once", "--admin", "http://127.0.0.1:\(port)"])
+            #expect(response.ending == ChildProgram.Ending(status: 1))
+            #expect(response.errors.contains("does not respond: "), "\(response.errors)")
+        }
+    }
 }
