@@ -61,10 +61,16 @@ struct StatusTrendChart {
     let latest: String
     let lines: [StatusSparkline]
 
+    /// - Parameter isLowerBound: Whether the value of a point is only a lower bound, which is marked by `>`.
     init(
-        _ name: String, _ trend: StatusTrend, _ value: (StatusTrendPoint) -> Float?, format: (Double) -> String
+        _ name: String, _ trend: StatusTrend, _ value: (StatusTrendPoint) -> Float?,
+        isLowerBound: (StatusTrendPoint) -> Bool = { _ in false }, format formatNumber: (Double) -> String
     ) {
         self.name = name
+        let bound = (trend.quarter + trend.day).filter(isLowerBound).compactMap(value).min() ?? .infinity
+        func format(_ number: Double) -> String {
+            (number >= Double(bound) ? ">\u{202F}" : "") + formatNumber(number)
+        }
         latest = trend.quarter.last.flatMap(value).map { format(Double($0)) } ?? StatusFormatter.unknown
         lines = [
             StatusSparkline(
@@ -78,8 +84,12 @@ struct StatusTrendChart {
         let charts = [
             StatusTrendChart("Requests per second", trend, { $0.perSecond }, format: StatusFormatter.rate),
             StatusTrendChart("Failed", trend, { $0.errorShare }, format: StatusFormatter.share),
-            StatusTrendChart("p50", trend, { $0.p50Milliseconds }, format: StatusFormatter.milliseconds),
-            StatusTrendChart("p99", trend, { $0.p99Milliseconds }, format: StatusFormatter.milliseconds),
+            StatusTrendChart(
+                "p50", trend, { $0.p50Milliseconds }, isLowerBound: { $0.isP50LowerBound },
+                format: StatusFormatter.milliseconds),
+            StatusTrendChart(
+                "p99", trend, { $0.p99Milliseconds }, isLowerBound: { $0.isP99LowerBound },
+                format: StatusFormatter.milliseconds),
         ]
         guard trend.quarter.last?.connections != nil else { return charts }
         return charts + [

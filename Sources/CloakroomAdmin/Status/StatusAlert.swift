@@ -55,8 +55,14 @@ extension StatusAlert {
 
     private static func connections(_ connections: StatusDocument.Connections?) -> [StatusAlert] {
         guard let connections else { return [] }
-        return connections.pausesRecent.filter { $0.recent > 0 }.map { pauses in
-            let isPaused = connections.pausedListeners > 0
+        let isPaused = connections.pausedListeners > 0
+        var recent = connections.pausesRecent.filter { $0.recent > 0 }
+        // A pause that began before the period and lasts. A lack of resources is tried again after a moment, so it counts
+        // anew.
+        if recent.isEmpty, isPaused {
+            recent = connections.pausesRecent.filter { $0.kind == AcceptPauseReason.limit.rawValue }
+        }
+        return recent.map { pauses in
             let cause =
                 pauses.kind == AcceptPauseReason.limit.rawValue
                 ? "the limit of \(StatusFormatter.whole(connections.limit)) connections is reached (limits.connections)"

@@ -287,7 +287,7 @@ extension TargetCondition {
 }
 
 extension HistogramQuantile {
-    fileprivate var isAboveHighestBucket: Bool { if case .aboveHighestBucket = self { true } else { false } }
+    var isAboveHighestBucket: Bool { if case .aboveHighestBucket = self { true } else { false } }
 
     /// Milliseconds from a histogram in seconds, rounded to hundredths; buckets are not more precise.
     fileprivate var milliseconds: Double {

@@ -59,14 +59,20 @@ struct StatusTrendPoint: Sendable, Equatable {
     var errorShare: Float?
     var p50Milliseconds: Float?
     var p99Milliseconds: Float?
+    /// Whether the percentile is above the highest bucket, whose bound is then the value.
+    var isP50LowerBound: Bool
+    var isP99LowerBound: Bool
     /// Connections to upstreams at the end of the period; `nil` for a single route or target.
     var connections: Float?
 
     init(_ stats: RequestStats, over duration: Duration, connections: UInt64? = nil) {
         perSecond = Float(Double(stats.count) / (duration / .seconds(1)))
         errorShare = stats.failureShare.map { Float($0) }
-        p50Milliseconds = stats.durations.quantile(0.5).map { Float($0.seconds * 1_000) }
-        p99Milliseconds = stats.durations.quantile(0.99).map { Float($0.seconds * 1_000) }
+        let (p50, p99) = (stats.durations.quantile(0.5), stats.durations.quantile(0.99))
+        p50Milliseconds = p50.map { Float($0.seconds * 1_000) }
+        p99Milliseconds = p99.map { Float($0.seconds * 1_000) }
+        isP50LowerBound = p50?.isAboveHighestBucket == true
+        isP99LowerBound = p99?.isAboveHighestBucket == true
         self.connections = connections.map { Float($0) }
     }
 }

@@ -39,6 +39,22 @@ struct StatusSparklineTests {
         #expect(line([.infinity, 1]).path == "M600 100l0 0")
     }
 
+    @Test("A percentile above the highest bucket is marked as a lower bound")
+    func lowerBound() throws {
+        let made = SampleStatus()
+        let start = ContinuousClock.now
+        let trends = StatusTrends(startedAt: start, time: SampleStatus.now)
+        made.served(90)
+        made.served(10, milliseconds: 30_000)
+        trends.append(StatusSample(made.registry.snapshot()), at: start + .seconds(10), time: SampleStatus.now)
+        let charts = StatusTrendChart.all(trends.trend(of: .all))
+        let p50 = try #require(charts.first { $0.name == "p50" })
+        let p99 = try #require(charts.first { $0.name == "p99" })
+        #expect(!p50.latest.contains(">"))
+        #expect(p99.latest == ">\u{202F}10\u{202F}s")
+        #expect(p99.lines.first?.highest == p99.latest)
+    }
+
     @Test("The page has one line per value and period, described for readers who do not see it")
     func page() throws {
         let made = SampleStatus()

@@ -35,6 +35,27 @@ struct StatusAlertTests {
         #expect(made.document().alerts.map(\.severity) == [.warning])
     }
 
+    @Test("A pause of accepting stays an alert while it lasts, however long ago it began")
+    func lastingPause() {
+        let metrics = GatewayMetrics(registry: made.registry).listeners
+        metrics.setLimit(20_000)
+        metrics.acceptPaused(.limit)
+        let start = ContinuousClock.now
+        let reporter = StatusReporter(
+            source: made.source, registry: made.registry, startedAt: SampleStatus.now, instant: start)
+        reporter.takeSample(at: start + .seconds(10))
+        func alerts() -> [StatusAlert] {
+            reporter.document(
+                readiness: ReadinessReport(checks: []), now: SampleStatus.now + .seconds(900),
+                instant: start + .seconds(900)
+            ).alerts
+        }
+        #expect(alerts().map(\.severity) == [.critical])
+        #expect(alerts().first?.text.contains("(limits.connections)") == true)
+        metrics.acceptResumed()
+        #expect(alerts().isEmpty)
+    }
+
     @Test("Problems that stop traffic are listed before those that might")
     func order() {
         var made = made
