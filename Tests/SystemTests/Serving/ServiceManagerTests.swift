@@ -40,8 +40,13 @@ struct ServiceManagerTests {
         ) { program in
             let ready = try await manager.next()
             #expect(ready.hasPrefix("READY=1\nSTATUS=Serving on 127.0.0.1:"), "\(ready)")
-            #expect(program.logLines.filter { $0.message == "listening" }.count == 2)
-            #expect(program.logLines.contains { $0.message == "admin listener started" })
+            // Lines are written in the background.
+            _ = try await program.waits(for: "the lines of all listeners") { program in
+                let messages = program.logLines.map(\.message)
+                let isComplete =
+                    messages.filter { $0 == "listening" }.count == 2 && messages.contains("admin listener started")
+                return isComplete ? true : nil
+            }
 
             // A renewed certificate and its key.
             try install(second.certificateFile, second.keyFile)
