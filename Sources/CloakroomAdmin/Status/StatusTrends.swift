@@ -86,7 +86,8 @@ struct StatusTrend: Sendable, Equatable {
 }
 
 /// The trends of the gateway, its routes and its targets, and their recent failures. Kept in memory only and bounded:
-/// at most 256 routes and targets with 186 points and 20 failures each, about 2 MB.
+/// at most 256 routes and targets with 186 points each, about 2 MB. Failures are kept of all routes and targets, the
+/// latest 20 of each, so that a page never denies one.
 ///
 /// All values are differences of metrics between two samples, so requests cost nothing. A failure is listed up to 10 s
 /// after it occurred, without its exact time.
@@ -97,13 +98,10 @@ final class StatusTrends: Sendable {
     static let maxSubjects = 256
     static let maxFailures = 20
 
-    fileprivate struct Record {
-        var trend = StatusTrend()
-        var failures: [StatusFailure] = []
-    }
-
     private struct State {
-        var records: [StatusSubject: Record] = [:]
+        var trends: [StatusSubject: StatusTrend] = [:]
+        /// The latest last.
+        var failures: [StatusSubject: [StatusFailure]] = [:]
         var last: StatusSample
         var lastAt: ContinuousClock.Instant
         var lastTime: Timestamp
@@ -121,22 +119,22 @@ final class StatusTrends: Sendable {
     }
 
     /// The number of routes and targets with values.
-    var count: Int { state.withLock { $0.records.count { $0.key != .all } } }
+    var count: Int { state.withLock { $0.trends.count { $0.key != .all } } }
 
     /// The trend of a subject; empty if there are no values.
-    func trend(of subject: StatusSubject) -> StatusTrend { state.withLock { $0.records[subject]?.trend ?? .init() } }
+    func trend(of subject: StatusSubject) -> StatusTrend { state.withLock { $0.trends[subject] ?? .init() } }
 
     /// The recent failures of a subject, the latest first.
     func failures(of subject: StatusSubject) -> [StatusFailure] {
-        state.withLock { ($0.records[subject]?.failures ?? []).reversed() }
+        state.withLock { ($0.failures[subject] ?? []).reversed() }
     }
 
     /// The recent failures of all routes with their names, in no order.
     func routeFailures() -> [(String, StatusFailure)] {
         state.withLock { state in
-            state.records.flatMap { subject, record -> [(String, StatusFailure)] in
+            state.failures.flatMap { subject, failures -> [(String, StatusFailure)] in
                 guard case .route(let name) = subject else { return [] }
-                return record.failures.map { (name, $0) }
+                return failures.map { (name, $0) }
             }
         }
     }
@@ -153,25 +151,27 @@ final class StatusTrends: Sendable {
             // Series of removed routes and targets disappear from the metrics, and here too.
             let present = sample.subjects
             let names = Set(present)
-            state.records = state.records.filter { names.contains($0.key) }
+            state.trends = state.trends.filter { names.contains($0.key) }
+            state.failures = state.failures.filter { names.contains($0.key) }
             for subject in present {
                 guard
-                    state.records[subject] != nil || subject == .all || state.records.count <= Self.maxSubjects
+                    state.trends[subject] != nil || subject == .all || state.trends.count <= Self.maxSubjects
                 else { continue }
                 let connections = subject == .all ? sample.connections : nil
-                var record = state.records.removeValue(forKey: subject) ?? Record()
-                record.trend.quarter.append(
+                var trend = state.trends.removeValue(forKey: subject) ?? StatusTrend()
+                trend.quarter.append(
                     StatusTrendPoint(change.stats(of: subject), over: duration, connections: connections))
-                record.trend.quarter.keepLast(Self.quarterPoints)
+                trend.quarter.keepLast(Self.quarterPoints)
                 if isNewDayPoint {
-                    record.trend.day.append(
+                    trend.day.append(
                         StatusTrendPoint(dayChange.stats(of: subject), over: dayDuration, connections: connections))
-                    record.trend.day.keepLast(Self.dayPoints)
+                    trend.day.keepLast(Self.dayPoints)
                 }
-                state.records[subject] = record
+                state.trends[subject] = trend
             }
             for (failure, count) in change.failures where count > 0 {
-                state.records[failure.subject]?.add(failure.kind, count, at: time, after: state.lastTime)
+                guard names.contains(failure.subject) else { continue }
+                state.failures[failure.subject, default: []].add(failure.kind, count, at: time, after: state.lastTime)
             }
             state.last = sample
             state.lastAt = now
@@ -184,20 +184,20 @@ final class StatusTrends: Sendable {
     }
 }
 
-extension StatusTrends.Record {
+extension [StatusFailure] {
     /// A failure that was also in the preceding sample continues its entry.
     fileprivate mutating func add(
         _ kind: StatusFailureKind, _ count: UInt64, at time: Timestamp, after preceding: Timestamp
     ) {
-        if let index = failures.lastIndex(where: { $0.kind == kind && $0.last == preceding }) {
-            var entry = failures.remove(at: index)
+        if let index = lastIndex(where: { $0.kind == kind && $0.last == preceding }) {
+            var entry = remove(at: index)
             entry.last = time
             entry.count += count
-            failures.append(entry)
+            append(entry)
         } else {
-            failures.append(StatusFailure(kind: kind, first: time, last: time, count: count))
+            append(StatusFailure(kind: kind, first: time, last: time, count: count))
         }
-        failures.keepLast(StatusTrends.maxFailures)
+        keepLast(StatusTrends.maxFailures)
     }
 }
 

@@ -10,13 +10,13 @@ extension AuditLog {
         var values: Logger.Metadata = [
             "event": "identity_call_failed", "call": "\(failure.call.rawValue)", "reason": "\(failure.defect.reason)",
             "method": "\(failure.method)", "server": "\(failure.server)", "path": "\(failure.path)",
-            "duration_ms": "\(failure.milliseconds)", "suppressed": "\(suppressed)",
+            "duration_ms": .stringConvertible(failure.milliseconds), "suppressed": .stringConvertible(suppressed),
         ]
         switch failure.source {
         case .upstream(let name): values["upstream"] = "\(name)"
         case .identity(let name): values["identity"] = "\(name)"
         }
-        if let status = failure.status { values["status"] = "\(status)" }
+        if let status = failure.status { values["status"] = .stringConvertible(status) }
         if let key = failure.defect.key { values["key"] = "\(key)" }
         if let expected = failure.defect.expected { values["expected"] = "\(expected)" }
         if !failure.defect.found.isEmpty {

@@ -37,6 +37,17 @@ struct StatusTrendsTests {
         #expect(trends.trend(of: .route("episodes")).quarter[0].connections == nil)
     }
 
+    @Test("Failures are listed of routes that have no trend because there are too many")
+    func failuresWithoutTrend() {
+        let trends = trends
+        for index in 0..<(StatusTrends.maxSubjects + 10) { made.served(1, route: "r\(1_000 + index)", status: 500) }
+        append(to: trends, after: 10)
+        #expect(trends.count == StatusTrends.maxSubjects)
+        let last = StatusSubject.route("r\(1_000 + StatusTrends.maxSubjects + 9)")
+        #expect(trends.trend(of: last).quarter.isEmpty)
+        #expect(trends.failures(of: last).map(\.count) == [1])
+    }
+
     @Test("15 minutes of points at 10 s and 24 hours of points at 15 minutes are kept, and no more")
     func bounds() {
         let trends = trends

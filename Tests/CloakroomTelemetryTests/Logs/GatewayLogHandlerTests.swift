@@ -255,6 +255,23 @@ struct AuditLogTests {
         #expect(objects[3]["upstream"] as? String == "api")
     }
 
+    @Test("The numbers of a line about a failed identity call are JSON numbers")
+    func failedIdentityCall() async throws {
+        let pipe = try LinePipe()
+        let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: CounterHandle())
+        let audit = AuditLog(
+            logger: Logger(label: "audit") { GatewayLogHandler(label: $0, format: .json, writer: writer) })
+        let failure = IdentityCallFailure(
+            call: .signIn, source: .upstream("api"), method: "POST", server: "api.test:443", path: "/auth", status: 418,
+            defect: .init("unexpected_status"), nanoseconds: 12_400_000)
+        audit.identityCallFailed(failure, now: Timestamp(seconds: 100))
+        writer.shutdown()
+        let object = try #require(try await pipe.objects().first)
+        #expect(object["suppressed"] as? Int == 0)
+        #expect(object["status"] as? Int == 418)
+        #expect(object["duration_ms"] as? Int == 12)
+    }
+
     @Test("Events of providers have their stable names, and lines that any client can cause are limited")
     func providers() async throws {
         let pipe = try LinePipe()

@@ -94,8 +94,8 @@ final class AcceptHandler: ChannelInboundHandler {
         logger.warning(
             "accept paused: connection limit reached",
             metadata: [
-                "event": "accept_paused", "reason": "\(AcceptPauseReason.limit.rawValue)", "limit": "\(limit.limit)",
-                "suppressed": "\(suppressed)",
+                "event": "accept_paused", "reason": "\(AcceptPauseReason.limit.rawValue)",
+                "limit": .stringConvertible(limit.limit), "suppressed": .stringConvertible(suppressed),
             ])
     }
 }
