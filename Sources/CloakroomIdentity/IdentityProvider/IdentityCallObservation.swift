@@ -7,7 +7,7 @@ import Synchronization
 /// What one attempt of an identity call sent and received. Only for diagnosis by an operator: it contains the body of the
 /// response, and thereby tokens.
 ///
-/// `cloakroom doctor` binds ``observer``. While it is unbound, as in a running gateway, calls record nothing.
+/// `cloakroom doctor` binds ``ObservedCalls/current``. While it is unbound, as in a running gateway, calls record nothing.
 public struct IdentityCallObservation: Sendable, Unprintable {
     /// A response, as far as it was read.
     public struct Response: Sendable, Unprintable {
@@ -33,9 +33,6 @@ public struct IdentityCallObservation: Sendable, Unprintable {
         case invalidResponse
     }
 
-    /// Called after each attempt, in the task of the call. Must not block.
-    @TaskLocal public static var observer: (@Sendable (IdentityCallObservation) -> Void)?
-
     /// The method.
     public let method: String
     /// The URL, without user and password.
@@ -52,16 +49,38 @@ public struct IdentityCallObservation: Sendable, Unprintable {
     public internal(set) var duration = Duration.zero
 }
 
-/// Collects the observation of one attempt.
+/// Collects the attempts of identity calls, the latest 32.
+public final class ObservedCalls: Sendable {
+    /// Where calls of this task are recorded; `nil` for nowhere. A class, because the optimizer of Swift 6.3 passes no
+    /// metadata of a task-local function to the runtime, which crashes.
+    @TaskLocal public static var current: ObservedCalls?
+
+    private let calls = Mutex<[IdentityCallObservation]>([])
+
+    /// Creates an empty collection.
+    public init() {}
+
+    /// The attempts in order.
+    public var all: [IdentityCallObservation] { calls.withLock { $0 } }
+
+    fileprivate func append(_ call: IdentityCallObservation) {
+        calls.withLock { calls in
+            if calls.count == 32 { calls.removeFirst() }
+            calls.append(call)
+        }
+    }
+}
+
+/// The observation of one attempt in progress.
 final class ObservedAttempt: Sendable {
-    private let observer: @Sendable (IdentityCallObservation) -> Void
+    private let calls: ObservedCalls
     private let startedAt = ContinuousClock.now
     private let observation: Mutex<IdentityCallObservation>
 
-    /// - Returns: `nil` if there is no observer.
+    /// - Returns: `nil` if calls are not recorded.
     init?(_ request: HTTPClientRequest) {
-        guard let observer = IdentityCallObservation.observer else { return nil }
-        self.observer = observer
+        guard let calls = ObservedCalls.current else { return nil }
+        self.calls = calls
         observation = Mutex(
             IdentityCallObservation(
                 method: request.method.rawValue, url: request.url, fieldNames: request.headers.map(\.name),
@@ -101,7 +120,7 @@ final class ObservedAttempt: Sendable {
 
     private func report() {
         let duration = ContinuousClock.now - startedAt
-        observer(
+        calls.append(
             observation.withLock { observation in
                 observation.duration = duration
                 return observation

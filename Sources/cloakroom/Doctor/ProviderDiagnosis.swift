@@ -36,7 +36,7 @@ struct ProviderDiagnosis {
         let provider = try OpenIDProvider(
             identity, publicURL: publicURL, timeouts: timeouts, eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
             clock: { .now }, report: { recorder.append($0) })
-        await IdentityCallObservation.$observer.withValue({ calls.append($0) }) {
+        await ObservedCalls.$current.withValue(calls) {
             // The events have the reason of a failure.
             try? await provider.prepare()
         }

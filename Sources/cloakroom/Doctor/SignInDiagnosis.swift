@@ -182,7 +182,7 @@ private final class SignInSession {
         _ body: @Sendable () async throws(TokenClientError) -> R
     ) async -> (Result<R, TokenClientError>, [IdentityCallObservation]) {
         let calls = ObservedCalls()
-        let result = await IdentityCallObservation.$observer.withValue({ calls.append($0) }) {
+        let result = await ObservedCalls.$current.withValue(calls) {
             () async -> Result<R, TokenClientError> in
             do throws(TokenClientError) {
                 return .success(try await body())

@@ -15,7 +15,7 @@ struct TopSource {
 
     /// The maximum size of the document: more than that of 1,000 routes.
     private static let maximumBytes = 4 << 20
-    private static let timeLimit = Duration.seconds(5)
+    private static let timeLimit: Duration = .seconds(5)
 
     /// - Parameter address: `http://host:port`, `https://host:port` or `host:port`.
     /// - Throws: `ValidationError` for an address that is invalid or that must not get the token.
