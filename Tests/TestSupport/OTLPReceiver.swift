@@ -87,6 +87,8 @@ package final class OTLPReceiver: Sendable {
     package let port: Int
     private let process: ChildProcess
     private let input: Pipe
+    /// Read in the background as long as it exists.
+    private let pipe: Pipe
     private let output: Lines
 
     private final class Lines: Sendable {
@@ -114,7 +116,7 @@ package final class OTLPReceiver: Sendable {
             let data = handle.availableData
             if data.isEmpty { handle.readabilityHandler = nil } else { output.append(data) }
         }
-        (self.input, self.output) = (input, output)
+        (self.input, self.pipe, self.output) = (input, pipe, output)
         try await eventually("the receiver listens; is PyPI's opentelemetry-proto installed?") { !output.all.isEmpty }
         self.port = try JSONDecoder().decode(Beginning.self, from: output.all.first ?? Data()).port
     }
