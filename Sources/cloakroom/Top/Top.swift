@@ -11,10 +11,8 @@ struct Top: AsyncParsableCommand {
         discussion: """
             Reads /status.json from the admin listener and prints the state, the alerts, the busiest routes, the targets \
             and the recent failures. Rates are those since the previous update; the first ones, and percentiles, cover \
-            the last minutes. End it with Ctrl-C.
-
-            If the admin listener requires a token, set CLOAKROOM_ADMIN_TOKEN or --token-file. The token is sent without \
-            TLS only to this machine.
+            the last minutes. End it with Ctrl-C. If the admin listener requires a token, set \
+            CLOAKROOM_ADMIN_TOKEN or --token-file. The token is sent without TLS only to this machine.
             """)
 
     @Option(
