@@ -32,12 +32,13 @@ struct HandshakeMetricsTests {
             let plain = try await gateway.client()
             plain.send("GET / HTTP/1.1\r\n\r\n")
             try await gateway.metric(handshakes("failed", count: 1))
-            try await plain.close()
+            // The gateway may have closed it.
+            try? await plain.close()
             try await gateway.client().close()
             try await gateway.metric(handshakes("aborted", count: 1))
             let silent = try await gateway.client()
             try await gateway.metric(handshakes("timeout", count: 1))
-            try await silent.close()
+            try? await silent.close()
             try await gateway.metric(handshakes("aborted", count: 1))
             try await gateway.metric(handshakes("success", "1.2", count: 0))
         }
