@@ -207,7 +207,9 @@ struct RedirectedCommands: Sendable {
             }
             guard !open.isEmpty else { break }
             // The server has not executed these: they are sent again, but not forever.
-            var (askTargets, mustWait) = ([Int: ValkeyLink](), false)
+            var askTargets: [Int: ValkeyLink] = [:]
+            // Servers that disagree redirect in circles.
+            var mustWait = attempt > 3
             for index in open {
                 guard let (error, sender) = Self.rejection(replies[index]) else { continue }
                 guard let redirection = error.redirection else {

@@ -67,13 +67,6 @@ final class ValkeyLog: Sendable {
             ])
     }
 
-    /// Logs that other servers have slots now.
-    func slotsChanged(_ count: Int, _ address: String) {
-        logger.notice(
-            "a server of the session store has received slots",
-            metadata: ["address": "\(address)", "slots": "\(count)"])
-    }
-
     /// Whether a reason is not yet logged.
     private func isFirst(_ reason: String, _ server: String) -> Bool {
         loggedReasons.withLock { logged in
