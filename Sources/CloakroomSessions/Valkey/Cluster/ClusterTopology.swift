@@ -349,6 +349,7 @@ extension ClusterTopology {
         guard let view = members[id]?.view else { return }
         var failovers: [(Range<Int>, NodeID)] = []
         var confirmedAt = now
+        var disclaimed = SlotRanges()
         var moves: [(Range<Int>, NodeID)] = []
         for slot in HashSlot.all {
             let (said, known) = (view.owners[slot], slots[slot].owner)
@@ -356,7 +357,9 @@ extension ClusterTopology {
             if known == id {
                 if denies(said, slot, now) {
                     // The owner disclaims the slot, and the other one does not know of it yet.
-                    disclaim(slot, for: said, now)
+                    disclaimed.append(slot)
+                    moving[slot] = now + Self.movePeriod
+                    askSoon(said, now)
                 } else {
                     Self.append(slot, said, to: &moves)
                 }
@@ -369,6 +372,7 @@ extension ClusterTopology {
                 Self.append(slot, said, to: &failovers)
             }
         }
+        distrust(disclaimed.ranges)
         guard !moves.isEmpty || !failovers.isEmpty else { return }
         let receivers = Set((moves + failovers).map(\.1))
         for primary in report.primaries where ids[primary.address].map(receivers.contains) == true {
@@ -385,12 +389,6 @@ extension ClusterTopology {
     private func denies(_ id: NodeID, _ slot: Int, _ now: NIODeadline) -> Bool {
         guard let view = members[id]?.view, now - view.askedAt <= Self.trustPeriod else { return false }
         return view.owners[slot] != id
-    }
-
-    private mutating func disclaim(_ slot: Int, for id: NodeID, _ now: NIODeadline) {
-        distrust([slot..<(slot + 1)])
-        moving[slot] = now + Self.movePeriod
-        askSoon(id, now)
     }
 
     /// Since when a majority of the primaries reports an owner, and the owner does not deny it.
