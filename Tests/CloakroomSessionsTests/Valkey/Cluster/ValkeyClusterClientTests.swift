@@ -7,10 +7,10 @@ import Testing
 
 @testable import CloakroomSessions
 
-/// Keys `c`, `b` and `a` belong to the first, the second and the third server.
+/// Keys `b`, `c` and `a` belong to the first, the second and the third server.
 @Suite("The client of a cluster", .timeLimit(.minutes(3)))
 struct ValkeyClusterClientTests {
-    private static let slotOfB = Int(HashSlot.slot(of: "b"))
+    private static let slotOfC = Int(HashSlot.slot(of: "c"))
 
     private func withCluster(
         topology: ValkeyConfiguration.Topology = .cluster, timeout: Duration = .milliseconds(500),
@@ -34,7 +34,7 @@ struct ValkeyClusterClientTests {
         ])
     func routing(_ topology: ValkeyConfiguration.Topology) async throws {
         try await withCluster(topology: topology) { cluster in
-            let keys = ["c", "a", "b", "c", "a"]
+            let keys = ["b", "a", "c", "b", "a"]
             let replies = await cluster.client.send(keys.map { ValkeyCommand("GET", key: $0) })
             let ports = [0, 2, 1, 0, 2].map { RESPValue.integer(Int64(cluster.nodes[$0].port)) }
             #expect(replies == ports.map { .success($0) })
@@ -49,11 +49,17 @@ struct ValkeyClusterClientTests {
         try await withCluster { cluster in
             let (old, new) = (cluster.nodes[1], cluster.nodes[2])
             let before = cluster.trust.events.count
-            old.reply(to: "GET", "-MOVED \(Self.slotOfB) 127.0.0.1:\(new.port)")
-            #expect(await cluster.port("b") == Int64(new.port))
-            #expect(await cluster.port("b") == Int64(new.port))
+            old.reply(to: "GET", "-MOVED \(Self.slotOfC) 127.0.0.1:\(new.port)")
+            #expect(await cluster.port("c") == Int64(new.port))
+            let slot = Self.slotOfC..<(Self.slotOfC + 1)
+            for node in cluster.nodes {
+                node.setSlots([
+                    (0..<5_461, cluster.nodes[0]), (5_461..<slot.lowerBound, old), (slot, new),
+                    (slot.upperBound..<10_923, old), (10_923..<16_384, new),
+                ])
+            }
+            #expect(await cluster.port("c") == Int64(new.port))
             #expect(old.count(of: "GET") == 1)
-            let slot = Self.slotOfB..<(Self.slotOfB + 1)
             #expect(cluster.trust.events.dropFirst(before).first == .lost([slot]))
             #expect(cluster.trust.events.contains(.trusted([slot], afterOutage: false)))
         }
@@ -63,11 +69,11 @@ struct ValkeyClusterClientTests {
     func ask() async throws {
         try await withCluster { cluster in
             let (old, new) = (cluster.nodes[1], cluster.nodes[2])
-            old.reply(to: "GET", "-ASK \(Self.slotOfB) 127.0.0.1:\(new.port)")
-            #expect(await cluster.port("b") == Int64(new.port))
-            #expect(new.commands == [["ASKING"], ["GET", "b"]])
-            #expect(!cluster.trust.areTrusted(Self.slotOfB..<(Self.slotOfB + 1)))
-            #expect(await cluster.port("b") == Int64(old.port))
+            old.reply(to: "GET", "-ASK \(Self.slotOfC) 127.0.0.1:\(new.port)")
+            #expect(await cluster.port("c") == Int64(new.port))
+            #expect(new.commands == [["ASKING"], ["GET", "c"]])
+            #expect(!cluster.trust.areTrusted(Self.slotOfC..<(Self.slotOfC + 1)))
+            #expect(await cluster.port("c") == Int64(old.port))
             try await eventually("the slot is trusted again") { cluster.trust.areTrusted(HashSlot.all) }
         }
     }
@@ -81,11 +87,11 @@ struct ValkeyClusterClientTests {
         try await withCluster { cluster in
             let node = cluster.nodes[1]
             node.reply(to: "GET", error, error)
-            #expect(await cluster.port("b") == Int64(node.port))
+            #expect(await cluster.port("c") == Int64(node.port))
             #expect(node.count(of: "GET") == 3)
             for _ in 0..<100 { node.reply(to: "GET", error) }
             let start = ContinuousClock.now
-            let reply = await cluster.get("b")
+            let reply = await cluster.get("c")
             #expect(reply == .failure(.rejected(RESPError(line: String(error.dropFirst())))))
             #expect(ContinuousClock.now - start < .seconds(3))
             #expect(node.count(of: "GET") <= 3 + RedirectedCommands.maximumAttempts)
@@ -97,10 +103,10 @@ struct ValkeyClusterClientTests {
         try await withCluster { cluster in
             let (a, b) = (cluster.nodes[1], cluster.nodes[2])
             for _ in 0..<100 {
-                a.reply(to: "GET", "-MOVED \(Self.slotOfB) 127.0.0.1:\(b.port)")
-                b.reply(to: "GET", "-MOVED \(Self.slotOfB) 127.0.0.1:\(a.port)")
+                a.reply(to: "GET", "-MOVED \(Self.slotOfC) 127.0.0.1:\(b.port)")
+                b.reply(to: "GET", "-MOVED \(Self.slotOfC) 127.0.0.1:\(a.port)")
             }
-            guard case .failure(.rejected(let error)) = await cluster.get("b") else {
+            guard case .failure(.rejected(let error)) = await cluster.get("c") else {
                 Issue.record("the command did not fail")
                 return
             }
@@ -115,7 +121,7 @@ struct ValkeyClusterClientTests {
             for error in ["-WRONGTYPE x", "-OOM x", "-MOVED nonsense", "-NOSCRIPT x", "-CROSSSLOT x"] {
                 let before = cluster.nodes[1].count(of: "GET")
                 cluster.nodes[1].reply(to: "GET", error)
-                #expect(await cluster.get("b") == .failure(.rejected(RESPError(line: String(error.dropFirst())))))
+                #expect(await cluster.get("c") == .failure(.rejected(RESPError(line: String(error.dropFirst())))))
                 #expect(cluster.nodes[1].count(of: "GET") == before + 1)
             }
         }
@@ -127,10 +133,10 @@ struct ValkeyClusterClientTests {
             await cluster.nodes[1].disconnect()
             try await eventually("the slots are not trusted") { !cluster.trust.areTrusted(5_461..<10_923) }
             #expect(cluster.trust.areTrusted(0..<5_461))
-            #expect(await cluster.port("c") == Int64(cluster.nodes[0].port))
+            #expect(await cluster.port("b") == Int64(cluster.nodes[0].port))
             try await cluster.isUp()
             #expect(cluster.trust.events.contains(.trusted([5_461..<10_923], afterOutage: true)))
-            #expect(await cluster.port("b") == Int64(cluster.nodes[1].port))
+            #expect(await cluster.port("c") == Int64(cluster.nodes[1].port))
         }
     }
 
@@ -142,8 +148,8 @@ struct ValkeyClusterClientTests {
             let rows = [(0..<5_461, cluster.nodes[0]), (5_461..<10_923, new), (10_923..<16_384, cluster.nodes[2])]
             for node in [cluster.nodes[0], cluster.nodes[2], new] { node.setSlots(rows) }
             await cluster.nodes[1].stop()
-            try await eventually("the new server is used") { await cluster.port("b") == Int64(new.port) }
-            #expect(new.commands.first == ["SET", "b", "again"])
+            try await eventually("the new server is used") { await cluster.port("c") == Int64(new.port) }
+            #expect(new.commands.first == ["SET", "c", "again"])
             #expect(failover.slots == [[5_461..<10_923]])
             try await cluster.isUp()
             #expect(cluster.trust.events.last == .trusted([5_461..<10_923], afterOutage: true))
@@ -170,8 +176,8 @@ struct ValkeyClusterClientTests {
             try await eventually("the reason is logged") {
                 !cluster.log.lines("reason", "protocol_error").isEmpty
             }
-            #expect(await cluster.port("c") == Int64(cluster.nodes[0].port))
-            #expect(await cluster.port("b") == Int64(cluster.nodes[1].port))
+            #expect(await cluster.port("b") == Int64(cluster.nodes[0].port))
+            #expect(await cluster.port("c") == Int64(cluster.nodes[1].port))
         }
     }
 
@@ -180,7 +186,7 @@ struct ValkeyClusterClientTests {
         try await withCluster { cluster in
             let before = cluster.nodes[0].count(of: "CLUSTER")
             let start = ContinuousClock.now
-            for _ in 0..<500 { _ = await cluster.get("c") }
+            for _ in 0..<500 { _ = await cluster.get("b") }
             let seconds = Int((ContinuousClock.now - start) / .seconds(1))
             #expect(cluster.nodes[0].count(of: "CLUSTER") - before <= 3 + 5 * (seconds + 1))
             #expect(cluster.nodes.allSatisfy { $0.count(of: "HELLO") <= 2 })
@@ -199,6 +205,6 @@ private final class RecordingFailover: ValkeyFailoverDelegate {
         send: @escaping @Sendable ([ValkeyCommand]) async -> [Result<RESPValue, ValkeyCommandError>]
     ) async {
         recorded.withLock { $0.append(slots) }
-        _ = await send([ValkeyCommand("SET", key: "b", "again")])
+        _ = await send([ValkeyCommand("SET", key: "c", "again")])
     }
 }
