@@ -6,7 +6,7 @@ import Synchronization
 ///
 /// An entry holds the word of its partition from before the read, so it is valid only while the store would have reported
 /// a change. A missing entry means that the store is asked. Bounded: invented or numerous accounts evict entries, and
-/// never change what one says.
+/// never change the meaning of one.
 final class KnownCutoffs: Sendable {
     /// Two generations: if the current one is full, it replaces the previous one.
     private struct Contents {

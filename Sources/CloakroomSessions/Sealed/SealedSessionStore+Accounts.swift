@@ -72,10 +72,9 @@ extension SealedSessionStore {
     }
 
     func mayExceed(_ limit: Int, sessionsOf user: UserProfile, now: Timestamp) async throws(SessionStoreError) -> Bool {
-        // One of the two names has nearly all of a user's sessions; without the other ones, the limit is at most doubled.
+        // One of these indexes has nearly all of a user's sessions. If they are spread, the limit is a multiple of it.
         for name in user.name == user.account ? [user.account] : [user.account, user.name] {
-            let index = RecordIndex.account(sealing.secrets.accountHashes.hash(name))
-            if try await records.mayExceed(limit, index, now: now) { return true }
+            for index in indexes(of: name) where try await records.mayExceed(limit, index, now: now) { return true }
         }
         return false
     }

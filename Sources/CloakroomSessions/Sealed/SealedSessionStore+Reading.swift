@@ -89,7 +89,7 @@ extension SealedSessionStore {
                 // If they cannot be read, the session is neither alive nor ended.
                 if try await isCutOff(record, now: now) { return await deleteCutOff(record, now: now) }
             case .ending:
-                // A session that was ended already may be ended again if that cannot be told.
+                // A session that was ended already may be ended again if that is unknown.
                 if let isEnded = try? await isCutOff(record, now: now), isEnded {
                     return await deleteCutOff(record, now: now)
                 }

@@ -119,7 +119,7 @@ extension SessionRecordStore {
     /// How long the reason for the end of a session is kept.
     static var tombstoneLifetime: Duration { .seconds(300) }
 
-    /// Default for stores that cannot tell at a lower price than that of listing the records.
+    /// Default for stores in which counting costs as much as listing the records.
     func mayExceed(_ limit: Int, _ index: RecordIndex, now: Timestamp) async throws(SessionStoreError) -> Bool { true }
 
     /// Default for stores with one connection.
