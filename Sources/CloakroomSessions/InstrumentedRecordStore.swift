@@ -16,8 +16,12 @@ public enum SessionStoreOperation: String, Sendable, Hashable, CaseIterable {
     case lease
     /// Release the lease.
     case release
-    /// List the sessions of an account or of a session at a provider.
+    /// List the sessions of an account or of a session at a provider, or find out whether there are many.
     case list
+    /// Read the cutoffs of accounts and of sessions at providers.
+    case cutoffRead = "cutoff_read"
+    /// Set the cutoff of an account or of a session at a provider.
+    case cutoffWrite = "cutoff_write"
     /// Read the state of the sign-in throttle.
     case throttleRead = "throttle_read"
     /// Change the state of the sign-in throttle.
@@ -95,6 +99,30 @@ struct InstrumentedRecordStore<Records: SessionRecordStore>: SessionRecordStore 
     func records(ofProviderSession hash: UInt64, now: Timestamp) async throws(SessionStoreError) -> [SessionRecord] {
         try await measured(.list) { () async throws(SessionStoreError) in
             try await records.records(ofProviderSession: hash, now: now)
+        }
+    }
+
+    var partitionCount: Int { records.partitionCount }
+    func partition(of id: SessionID) -> Int { records.partition(of: id) }
+    func partition(ofIndex index: RecordIndex) -> Int { records.partition(ofIndex: index) }
+
+    func mayExceed(_ limit: Int, _ index: RecordIndex, now: Timestamp) async throws(SessionStoreError) -> Bool {
+        try await measured(.list) { () async throws(SessionStoreError) in
+            try await records.mayExceed(limit, index, now: now)
+        }
+    }
+
+    func cutoffs(_ indexes: [RecordIndex], now: Timestamp) async throws(SessionStoreError) -> [SessionCutoff?] {
+        try await measured(.cutoffRead) { () async throws(SessionStoreError) in
+            try await records.cutoffs(indexes, now: now)
+        }
+    }
+
+    func setCutoff(
+        _ index: RecordIndex, keeping kept: SessionID?, before: Timestamp?, lifetime: Duration, now: Timestamp
+    ) async throws(SessionStoreError) {
+        try await measured(.cutoffWrite) { () async throws(SessionStoreError) in
+            try await records.setCutoff(index, keeping: kept, before: before, lifetime: lifetime, now: now)
         }
     }
 

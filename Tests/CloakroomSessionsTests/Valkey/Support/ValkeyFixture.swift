@@ -49,7 +49,7 @@ struct RunningRecords: SessionRecordStore {
     var count: Int { records.count }
 
     func run(_ changes: any RecordChangeDelegate, idleTimeout: Duration) async {
-        changes.connectionChanged(isUp: true)
+        changes.partitionsChanged([0..<partitionCount], areTrusted: true, afterOutage: false)
         replica.changes.forward(to: changes)
         // Ends only with its task, like the store itself.
         let (waiting, end) = AsyncStream<Never>.makeStream()
@@ -58,6 +58,24 @@ struct RunningRecords: SessionRecordStore {
         } onCancel: {
             end.finish()
         }
+    }
+
+    var partitionCount: Int { records.partitionCount }
+    func partition(of id: SessionID) -> Int { records.partition(of: id) }
+    func partition(ofIndex index: RecordIndex) -> Int { records.partition(ofIndex: index) }
+
+    func mayExceed(_ limit: Int, _ index: RecordIndex, now: Timestamp) async throws(SessionStoreError) -> Bool {
+        try await records.mayExceed(limit, index, now: now)
+    }
+
+    func cutoffs(_ indexes: [RecordIndex], now: Timestamp) async throws(SessionStoreError) -> [SessionCutoff?] {
+        try await records.cutoffs(indexes, now: now)
+    }
+
+    func setCutoff(
+        _ index: RecordIndex, keeping kept: SessionID?, before: Timestamp?, lifetime: Duration, now: Timestamp
+    ) async throws(SessionStoreError) {
+        try await records.setCutoff(index, keeping: kept, before: before, lifetime: lifetime, now: now)
     }
 
     func insert(_ record: SessionRecord, keepUntil: Timestamp, now: Timestamp) async throws(SessionStoreError) -> Bool {
