@@ -82,12 +82,17 @@ public struct ValkeyConfiguration: Sendable, Equatable {
     public var prefix: String
     /// The timeout of a command, 10 ms to 60 s.
     public var timeout: Duration
+    /// The number of the server's replicas that have to confirm the end or the change of a session, 0 to 5; 0 waits for
+    /// none.
+    public var replicas: Int
+    /// The maximum time to wait for these confirmations, 10 ms to 10 s.
+    public var replicationTimeout: Duration
 
     /// Creates a configuration.
     public init(
         addresses: [HostAndPort] = [], sentinelPrimary: String? = nil, user: String? = nil, password: Secret? = nil,
         sentinelPassword: Secret? = nil, tls: UpstreamTLSConfiguration? = nil, prefix: String = "cloakroom",
-        timeout: Duration = .milliseconds(500)
+        timeout: Duration = .milliseconds(500), replicas: Int = 1, replicationTimeout: Duration = .milliseconds(200)
     ) {
         self.addresses = addresses
         self.sentinelPrimary = sentinelPrimary
@@ -97,6 +102,8 @@ public struct ValkeyConfiguration: Sendable, Equatable {
         self.tls = tls
         self.prefix = prefix
         self.timeout = timeout
+        self.replicas = replicas
+        self.replicationTimeout = replicationTimeout
     }
 }
 
