@@ -82,8 +82,8 @@ public struct ValkeyConfiguration: Sendable, Equatable {
     public var prefix: String
     /// The timeout of a command, 10 ms to 60 s.
     public var timeout: Duration
-    /// The number of the server's replicas that have to confirm the end or the change of a session, 0 to 5; 0 waits for
-    /// none.
+    /// The number of the server's replicas that have to confirm that a session was created, refreshed or ended, 0 to 5;
+    /// 0 waits for none.
     public var replicas: Int
     /// The maximum time to wait for these confirmations, 10 ms to 10 s.
     public var replicationTimeout: Duration

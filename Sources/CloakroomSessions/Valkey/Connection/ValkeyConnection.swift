@@ -1,3 +1,4 @@
+import CloakroomCore
 import CloakroomTLS
 import NIOCore
 import NIOPosix
@@ -13,7 +14,8 @@ struct ValkeyConnection: Sendable {
     private let eventLoop: any EventLoop
     /// The reason why the connection ended.
     let closed: EventLoopFuture<ValkeyDisconnectReason>
-    let address: String
+    let server: HostAndPort
+    var address: String { "\(server.host):\(server.port)" }
 
     /// The common options of connections to one kind of server.
     struct Options: Sendable {
@@ -45,7 +47,7 @@ struct ValkeyConnection: Sendable {
                     try channel.pipeline.syncOperations.addHandler(handler)
                     return ValkeyConnection(
                         handler: NIOLoopBound(handler, eventLoop: channel.eventLoop), eventLoop: channel.eventLoop,
-                        closed: closed.futureResult, address: "\(host):\(port)")
+                        closed: closed.futureResult, server: HostAndPort(host: host, port: port))
                 }
             }
         } catch {

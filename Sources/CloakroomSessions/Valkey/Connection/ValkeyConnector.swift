@@ -29,15 +29,22 @@ struct ValkeyConnector: Sendable {
         throw loss
     }
 
+    /// Opens a further connection to a server, for commands whose keys are not cached.
+    func connectUntracked(to address: HostAndPort) async throws(ValkeyDisconnectReason) -> ValkeyConnection {
+        try await server(address, isTracked: false)
+    }
+
     /// Connects to a server and verifies that it is the right one.
-    private func server(_ address: HostAndPort) async throws(ValkeyDisconnectReason) -> ValkeyConnection {
+    private func server(
+        _ address: HostAndPort, isTracked: Bool = true
+    ) async throws(ValkeyDisconnectReason) -> ValkeyConnection {
         var unfit: Set<String> = ["READONLY", "LOADING", "MASTERDOWN", "NOAUTH"]
         // With sentinels a primary without replicas may have been replaced; without them it is the only server.
         if configuration.sentinelPrimary != nil { unfit.insert("NOREPLICAS") }
         let connection = try await ValkeyConnection.connect(
             host: address.host, port: address.port, options: options(unfit), on: eventLoop)
         do throws(ValkeyDisconnectReason) {
-            try await signIn(connection)
+            try await signIn(connection, isTracked)
             return connection
         } catch {
             connection.close(error)
@@ -45,10 +52,10 @@ struct ValkeyConnector: Sendable {
         }
     }
 
-    private func signIn(_ connection: ValkeyConnection) async throws(ValkeyDisconnectReason) {
+    private func signIn(_ connection: ValkeyConnection, _ isTracked: Bool) async throws(ValkeyDisconnectReason) {
         // A stopping gateway does not wait for a server that does not respond.
         let result: Result<Void, ValkeyDisconnectReason> = await withTaskCancellationHandler {
-            do throws(ValkeyDisconnectReason) { return .success(try await sendHello(connection)) } catch {
+            do throws(ValkeyDisconnectReason) { return .success(try await sendHello(connection, isTracked)) } catch {
                 return .failure(error)
             }
         } onCancel: {
@@ -57,14 +64,14 @@ struct ValkeyConnector: Sendable {
         try result.get()
     }
 
-    private func sendHello(_ connection: ValkeyConnection) async throws(ValkeyDisconnectReason) {
+    private func sendHello(_ connection: ValkeyConnection, _ isTracked: Bool) async throws(ValkeyDisconnectReason) {
         var hello: [ValkeyCommand.Part] = ["3"]
         if let password = configuration.password {
             hello += ["AUTH", .text(configuration.user ?? "default"), .bytes(password.bytes)]
         }
         _ = try await ask(ValkeyCommand("HELLO", hello + ["SETNAME", "cloakroom"]), connection)
         // Own changes need no notification. The scripts ensure that a key stays tracked after a change by this process.
-        _ = try await ask(ValkeyCommand("CLIENT", "TRACKING", "ON", "NOLOOP"), connection)
+        if isTracked { _ = try await ask(ValkeyCommand("CLIENT", "TRACKING", "ON", "NOLOOP"), connection) }
         _ = try await ask(ValkeyCommand("PING"), connection)
         let role: RESPValue
         do throws(ValkeyDisconnectReason) {
