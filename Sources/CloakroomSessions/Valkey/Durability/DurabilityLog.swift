@@ -104,7 +104,7 @@ final class DurabilityLog: Sendable {
         if unwritten == 0 {
             logger.notice("session store lost writes, which were repeated", metadata: metadata)
         } else {
-            logger.warning("session store lost writes, and not all were repeated in time", metadata: metadata)
+            logger.warning("session store may have lost writes, and not all were repeated", metadata: metadata)
         }
     }
 

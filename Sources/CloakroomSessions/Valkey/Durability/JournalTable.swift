@@ -36,6 +36,8 @@ struct JournalTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     }
 
     var count: Int { entries.count }
+    /// The number of places, including stale ones.
+    var placeCount: Int { order.count }
 
     subscript(key: Key) -> Value? { entries[key]?.value }
 
