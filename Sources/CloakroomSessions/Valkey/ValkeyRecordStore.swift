@@ -12,10 +12,10 @@ import NIOSSL
 ///
 ///     ACL SETUSER cloakroom on >password ~cloakroom:* resetchannels -@all +hello +client|tracking +client|setname
 ///         +ping +role +evalsha +eval +exists +type +hset +hget +hmget +hgetall +hexists +hincrby +pexpire +pttl
-///         +del +get +set +time +zadd +zrem +zrange +zscore +zremrangebyscore +wait
+///         +del +get +set +time +zadd +zrem +zrange +zscore +zremrangebyscore +wait +cluster|slots +asking
 ///
-/// Keys are safe for a cluster, but its redirections (`MOVED`, `ASK`) are not followed: a single primary is needed,
-/// with or without sentinels.
+/// A single server and sentinels need neither `cluster|slots` nor `asking`. All keys of a command are in one hash slot,
+/// so the store works on a cluster.
 ///
 /// Folder `Valkey/`: sealed records in a server that several gateways share; each change is one script.
 struct ValkeyRecordStore: SessionRecordStore {
@@ -31,6 +31,7 @@ struct ValkeyRecordStore: SessionRecordStore {
     let link: ValkeyClient
     /// What was written recently, to repeat it after a failover.
     let journal = WriteJournal()
+    private let reassertion: WriteReassertion
 
     /// Creates a store. It connects in ``run(_:idleTimeout:)``.
     /// - Parameters:
@@ -51,8 +52,8 @@ struct ValkeyRecordStore: SessionRecordStore {
         }
         let log = DurabilityLog(logger, events)
         link = ValkeyClient(
-            configuration, tls: context, eventLoop: group.next(), logger: logger, durabilityLog: log,
-            failover: WriteReassertion(journal: journal, keys: keys, log: log))
+            configuration, tls: context, eventLoop: group.next(), logger: logger, durabilityLog: log)
+        reassertion = WriteReassertion(journal: journal, keys: keys, log: log)
     }
 
     /// Always 0, because counting would require scanning all keys of the server. The number of sessions is therefore
@@ -77,16 +78,16 @@ struct ValkeyRecordStore: SessionRecordStore {
         }
         // The id belongs to a session of another account, so it must not be in this account's index.
         for index in keys.indexes(of: record) {
-            _ = try await ask(ValkeyCommand("ZREM", .text(index), .text("\(record.key.id)")))
+            _ = try await ask(ValkeyCommand("ZREM", key: index, .text("\(record.key.id)")))
         }
         return false
     }
 
     func read(_ id: SessionID, now: Timestamp) async throws(SessionStoreError) -> RecordLookup {
-        let reply = await link.send([ValkeyCommand("HGETALL", .text(keys.session(id)))]).first
+        let reply = await link.send([ValkeyCommand("HGETALL", key: keys.session(id))]).first
         switch try Self.record(reply, id) {
         case .none:
-            let reason = try await ask(ValkeyCommand("GET", .text(keys.ended(id))))
+            let reason = try await ask(ValkeyCommand("GET", key: keys.ended(id)))
             guard let reason = reason.text else { return .none }
             // A later release may have more reasons; the session has ended in any case.
             return .ended(SessionEndReason(rawValue: reason) ?? .revoked)
@@ -143,7 +144,7 @@ struct ValkeyRecordStore: SessionRecordStore {
         }
         // The id in the index is harmless now, so the response does not wait for its removal.
         for index in keys.indexes(of: record) {
-            _ = try? await ask(ValkeyCommand("ZREM", .text(index), .text("\(id)")))
+            _ = try? await ask(ValkeyCommand("ZREM", key: index, .text("\(id)")))
         }
         return .removed(record)
     }
@@ -185,13 +186,13 @@ struct ValkeyRecordStore: SessionRecordStore {
     }
 
     private func records(in index: String) async throws(SessionStoreError) -> [SessionRecord] {
-        let names = try await ask(ValkeyCommand("ZRANGE", .text(index), "0", "-1"))
+        let names = try await ask(ValkeyCommand("ZRANGE", key: index, "0", "-1"))
         var rest = (names.elements ?? []).compactMap { $0.text.flatMap { SessionID($0) } }[...]
         var records: [SessionRecord] = []
         while !rest.isEmpty {
             let ids = rest.prefix(Self.commandsAtOnce)
             rest = rest.dropFirst(ids.count)
-            let replies = await link.send(ids.map { ValkeyCommand("HGETALL", .text(keys.session($0))) })
+            let replies = await link.send(ids.map { ValkeyCommand("HGETALL", key: keys.session($0)) })
             for (id, reply) in zip(ids, replies) {
                 // The index may still contain an id whose record has another hash by now.
                 guard case .record(let record) = try Self.record(reply, id), keys.indexes(of: record).contains(index)
@@ -203,7 +204,7 @@ struct ValkeyRecordStore: SessionRecordStore {
     }
 
     func run(_ changes: any RecordChangeDelegate, idleTimeout: Duration) async {
-        await link.run(InvalidationForwarder(keys: keys, changes: changes))
+        await link.run(InvalidationForwarder(keys: keys, changes: changes), failover: reassertion)
     }
 
     private func index(_ record: SessionRecord, now: Timestamp, full: Bool = false) async throws(SessionStoreError) {
@@ -286,7 +287,7 @@ extension ValkeyRecordStore {
     func throttleStates(_ names: [ThrottleKey], now: Timestamp) async throws(SessionStoreError) -> [ThrottleState?] {
         var states: [ThrottleState?] = []
         // One command each: they are in different slots.
-        for reply in await link.send(names.map { ValkeyCommand("GET", .text(keys.throttle($0))) }) {
+        for reply in await link.send(names.map { ValkeyCommand("GET", key: keys.throttle($0)) }) {
             states.append(try Self.value(reply).text.flatMap(ThrottleState.init(stored:)))
         }
         return states
@@ -317,7 +318,7 @@ extension ValkeyRecordStore {
     func latestMark(_ names: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Timestamp? {
         var latest: Timestamp?
         // One command each: they are in different slots.
-        for reply in await link.send(names.map { ValkeyCommand("GET", .text(keys.mark($0))) }) {
+        for reply in await link.send(names.map { ValkeyCommand("GET", key: keys.mark($0)) }) {
             let value = try Self.value(reply)
             guard value != .null else { continue }
             let time = Timestamp(milliseconds: value.text.flatMap { Int64($0) } ?? 0)

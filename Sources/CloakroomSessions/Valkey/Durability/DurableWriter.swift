@@ -258,8 +258,8 @@ extension DurableWriter {
 }
 
 /// Receives nothing: no change is tracked on this connection.
-private struct UntrackedConnection: ValkeyPushDelegate {
-    func connectionChanged(isUp: Bool) {}
+private struct UntrackedConnection: ValkeyLinkDelegate {
+    func linkChanged(isUp: Bool) {}
     func pushed(_ message: [RESPValue]) {}
 }
 

@@ -1,25 +1,11 @@
 import CloakroomCore
 
-/// Called when another server is responsible for some slots after the connection to the previous one was lost, or when a
-/// connection to a server was lost and is established again: the server may lack acknowledged writes.
-protocol ValkeyFailoverDelegate: Sendable {
-    /// Called before the slots are reported as trusted, and before other commands reach the server.
-    /// - Parameter send: Sends commands to that server, pipelined; the replies have the order of the commands.
-    func serverReplaced(
-        _ slots: [Range<Int>],
-        send: @Sendable ([ValkeyCommand]) async -> [Result<RESPValue, ValkeyCommandError>]
-    ) async
-}
-
 /// Repeats the recent writes of this process on a server that may have lost them.
 ///
 /// Replication is asynchronous: a new primary lacks the writes that had not reached it. The server has acknowledged them,
 /// so without this a session that was ended would be valid again, a refreshed one would have the spent refresh token,
 /// and a new one would be missing.
 struct WriteReassertion: ValkeyFailoverDelegate {
-    /// The maximum time until no further batch is sent; then the remaining writes are given up, because all requests of
-    /// these slots wait.
-    static let limit = Duration.seconds(1)
     /// The number of commands in a batch.
     static let commandsAtOnce = 256
 
@@ -29,14 +15,14 @@ struct WriteReassertion: ValkeyFailoverDelegate {
 
     func serverReplaced(
         _ slots: [Range<Int>],
-        send: @Sendable ([ValkeyCommand]) async -> [Result<RESPValue, ValkeyCommandError>]
+        send: @escaping @Sendable ([ValkeyCommand]) async -> [Result<RESPValue, ValkeyCommandError>]
     ) async {
         let start = ContinuousClock.now
         let entries = journal.entries(now: start)
         var calls = ReassertionCalls(entries, keys: keys, slots: slots)
         var counts: [ReassertedWrite: Int] = [:]
         var unwritten = 0
-        while ContinuousClock.now - start < Self.limit {
+        while !Task.isCancelled, ContinuousClock.now - start < Self.limit {
             let batch = calls.next(Self.commandsAtOnce)
             guard !batch.isEmpty else { break }
             let replies = await Self.run(batch, send)
