@@ -48,7 +48,8 @@ public enum SessionStoreFactory {
             let records = SQLiteRecordStore(path: configuration.sqlite.path, logger: logger, now: clock)
             return try sealed(records, configuration, secrets, unsourced, events, onOperation)
         case .valkey:
-            let records = try ValkeyRecordStore(configuration.valkey, tls: tls, group: group, logger: logger)
+            let records = try ValkeyRecordStore(
+                configuration.valkey, tls: tls, group: group, logger: logger, events: events)
             return try sealed(records, configuration, secrets, unsourced, events, onOperation)
         }
     }
@@ -99,15 +100,23 @@ public struct SessionStoreCallbacks: Sendable {
     public var onEnded: @Sendable (SessionEndReason) -> Void
     /// Called if the record with this id cannot be read.
     public var onUnreadable: @Sendable (SessionID) -> Void
+    /// Called with the number of writes that fewer replicas of the server have confirmed than configured.
+    public var onUnconfirmedWrites: @Sendable (Int) -> Void
+    /// Called with the number of writes of a kind that a new server had lost, and that were repeated.
+    public var onReassertedWrites: @Sendable (ReassertedWrite, Int) -> Void
 
     /// Creates callbacks that do nothing by default.
     public init(
         onCreated: @escaping @Sendable () -> Void = {},
         onEnded: @escaping @Sendable (SessionEndReason) -> Void = { _ in },
-        onUnreadable: @escaping @Sendable (SessionID) -> Void = { _ in }
+        onUnreadable: @escaping @Sendable (SessionID) -> Void = { _ in },
+        onUnconfirmedWrites: @escaping @Sendable (Int) -> Void = { _ in },
+        onReassertedWrites: @escaping @Sendable (ReassertedWrite, Int) -> Void = { _, _ in }
     ) {
         self.onCreated = onCreated
         self.onEnded = onEnded
         self.onUnreadable = onUnreadable
+        self.onUnconfirmedWrites = onUnconfirmedWrites
+        self.onReassertedWrites = onReassertedWrites
     }
 }

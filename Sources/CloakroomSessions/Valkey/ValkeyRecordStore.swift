@@ -12,7 +12,7 @@ import NIOSSL
 ///
 ///     ACL SETUSER cloakroom on >password ~cloakroom:* resetchannels -@all +hello +client|tracking +client|setname
 ///         +ping +role +evalsha +eval +exists +type +hset +hget +hmget +hgetall +hexists +hincrby +pexpire +pttl
-///         +del +get +set +time +zadd +zrem +zrange +zscore +zremrangebyscore +cluster|slots +asking
+///         +del +get +set +time +zadd +zrem +zrange +zscore +zremrangebyscore +wait +cluster|slots +asking
 ///
 /// A single server and sentinels need neither `cluster|slots` nor `asking`. All keys of a command are in one hash slot,
 /// so the store works on a cluster.
@@ -29,22 +29,31 @@ struct ValkeyRecordStore: SessionRecordStore {
 
     let keys: ValkeyKeys
     let link: ValkeyClient
+    /// What was written recently, to repeat it after a failover.
+    let journal = WriteJournal()
+    private let reassertion: WriteReassertion
 
     /// Creates a store. It connects in ``run(_:idleTimeout:)``.
     /// - Parameters:
     ///   - configuration: With at least one address.
     ///   - tls: The TLS configuration, if TLS is configured; ALPN protocols are removed.
     ///   - group: One of its event loops runs the connection.
+    ///   - events: Called for writes that a failover may lose or has lost.
     /// - Throws: NIOSSL's error if the TLS configuration is invalid.
-    init(_ configuration: ValkeyConfiguration, tls: TLSConfiguration?, group: any EventLoopGroup, logger: Logger) throws
-    {
+    init(
+        _ configuration: ValkeyConfiguration, tls: TLSConfiguration?, group: any EventLoopGroup, logger: Logger,
+        events: SessionStoreCallbacks = SessionStoreCallbacks()
+    ) throws {
         keys = ValkeyKeys(prefix: configuration.prefix)
         let context: NIOSSLContext? = try tls.map { configuration in
             var configuration = configuration
             configuration.applicationProtocols = []
             return try NIOSSLContext(configuration: configuration)
         }
-        link = ValkeyClient(configuration, tls: context, eventLoop: group.next(), logger: logger)
+        let log = DurabilityLog(logger, events)
+        link = ValkeyClient(
+            configuration, tls: context, eventLoop: group.next(), logger: logger, durabilityLog: log)
+        reassertion = WriteReassertion(journal: journal, keys: keys, log: log)
     }
 
     /// Always 0, because counting would require scanning all keys of the server. The number of sessions is therefore
@@ -58,8 +67,16 @@ struct ValkeyRecordStore: SessionRecordStore {
         record.birth = try await index(record, now: now, full: true)
         var arguments: [ValkeyCommand.Part] = [.integer(Self.time(keepUntil - now + Self.tombstoneLifetime))]
         arguments += RecordEncoding.parts(record) + ["u", .integer(record.lastUsedAt.milliseconds)]
-        let response = try await run(SessionScripts.insert, [keys.session(record.key.id)], arguments, full: true)
-        if response == .integer(1) { return true }
+        let response = try await run(
+            SessionScripts.insert, [keys.session(record.key.id)], arguments, full: true, isDurable: true)
+        if response == .integer(1) {
+            journal.saved(
+                JournaledRecord(
+                    record, lifetime: keepUntil - now + Self.tombstoneLifetime, fields: RecordEncoding.parts(record),
+                    indexes: keys.indexes(of: record),
+                    indexLifetime: record.expiresAt - now + Self.tombstoneLifetime + Self.indexMargin))
+            return true
+        }
         // The id belongs to a session of another account, so it must not be in this account's index.
         for index in keys.indexes(of: record) {
             _ = try await ask(ValkeyCommand("ZREM", key: index, .text("\(record.key.id)")))
@@ -91,11 +108,17 @@ struct ValkeyRecordStore: SessionRecordStore {
                 .bytes(record.key.bytes), .integer(record.lastUsedAt.milliseconds),
                 .integer(Self.time(keepUntil - now + Self.tombstoneLifetime)),
             ] + RecordEncoding.parts(record)
-        let response = try await run(SessionScripts.replace, [keys.session(id), keys.lease(id)], arguments)
+        let response = try await run(
+            SessionScripts.replace, [keys.session(id), keys.lease(id)], arguments, isDurable: true)
         switch response.text {
         // An id that stays in the index of the previous hash is harmless and expires. Removing it could happen after
         // another replica, whose secrets are in another order, has added it again.
-        case "done": return .done
+        case "done":
+            journal.saved(
+                JournaledRecord(
+                    record, fence: fence, lifetime: keepUntil - now + Self.tombstoneLifetime,
+                    fields: RecordEncoding.parts(record)))
+            return .done
         case "changed": return .changed
         case "fenced": return .fenced
         default: return .notFound
@@ -105,13 +128,18 @@ struct ValkeyRecordStore: SessionRecordStore {
     func remove(
         _ id: SessionID, reason: SessionEndReason, condition: (version: UInt64, fence: UInt64)?, now: Timestamp
     ) async throws(SessionStoreError) -> RecordRemovalResult {
-        let response = try await run(
-            SessionScripts.remove, [keys.session(id), keys.lease(id), keys.ended(id)],
-            [
+        let call = ScriptCall(
+            keys: [keys.session(id), keys.lease(id), keys.ended(id)],
+            arguments: [
                 .text(reason.rawValue), .integer(Self.time(Self.tombstoneLifetime)),
                 .text(condition.map { String($0.version) } ?? ""), .text(condition.map { String($0.fence) } ?? ""),
             ])
+        let reply = await run(SessionScripts.remove, [call], isDurable: true).first
+        // The caller wanted the end in any case, so it is also journaled if its result is unknown.
+        if case .failure(.disconnected) = reply, condition == nil { journal.ended(id, reason: reason) }
+        let response = try Self.value(reply)
         if response.text == "changed" { return .changed }
+        if response != .null { journal.ended(id, reason: reason) }
         guard let elements = response.elements, let record = RecordEncoding.record(elements, id: id) else {
             return .notFound
         }
@@ -138,12 +166,15 @@ struct ValkeyRecordStore: SessionRecordStore {
 
     func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseResult {
         let response = try await run(
-            SessionScripts.lease, [keys.session(id), keys.lease(id)], [.integer(Self.time(duration))])
+            SessionScripts.lease, [keys.session(id), keys.lease(id)], [.integer(Self.time(duration))], isDurable: true)
         guard let fence = response.text.flatMap({ UInt64($0) }) else { return .notFound }
-        return fence == 0 ? .heldByOther : .acquired(RefreshLease(fence: fence))
+        guard fence > 0 else { return .heldByOther }
+        journal.leased(id, fence: fence, for: duration)
+        return .acquired(RefreshLease(fence: fence))
     }
 
     func release(_ id: SessionID, fence: UInt64) async throws(SessionStoreError) {
+        journal.released(id, fence: fence)
         _ = try await run(SessionScripts.release, [keys.lease(id)], [.text(String(fence))])
     }
 
@@ -181,7 +212,7 @@ struct ValkeyRecordStore: SessionRecordStore {
     }
 
     func run(_ changes: any RecordChangeDelegate, idleTimeout: Duration) async {
-        await link.run(InvalidationForwarder(keys: keys, changes: changes))
+        await link.run(InvalidationForwarder(keys: keys, changes: changes), failover: reassertion)
     }
 
     /// Enters a record into its indexes.
@@ -237,22 +268,30 @@ extension ValkeyRecordStore {
     }
 
     /// Runs a script.
-    /// - Parameter full: Whether an out-of-memory error of the server is reported as `full`.
+    /// - Parameters:
+    ///   - full: Whether an out-of-memory error of the server is reported as `full`.
+    ///   - isDurable: Whether replicas of the server have to confirm the write.
     func run(
-        _ script: ValkeyScript, _ keys: [String], _ arguments: [ValkeyCommand.Part], full: Bool = false
+        _ script: ValkeyScript, _ keys: [String], _ arguments: [ValkeyCommand.Part], full: Bool = false,
+        isDurable: Bool = false
     ) async throws(SessionStoreError) -> RESPValue {
-        try Self.value(await run(script, [ScriptCall(keys: keys, arguments: arguments)]).first, full: full)
+        let call = ScriptCall(keys: keys, arguments: arguments)
+        return try Self.value(await run(script, [call], isDurable: isDurable).first, full: full)
     }
 
     /// Runs a script several times.
     /// - Returns: The replies, in order.
-    func run(_ script: ValkeyScript, _ calls: [ScriptCall]) async -> [Result<RESPValue, ValkeyCommandError>] {
-        var replies = await link.send(calls.map { script.evalsha($0.keys, $0.arguments) })
+    func run(
+        _ script: ValkeyScript, _ calls: [ScriptCall], isDurable: Bool = false
+    ) async -> [Result<RESPValue, ValkeyCommandError>] {
+        var replies = await link.send(calls.map { script.evalsha($0.keys, $0.arguments) }, isDurable: isDurable)
         let unknown = replies.indices.filter { index in
             if case .failure(.rejected(let error)) = replies[index] { error.code == "NOSCRIPT" } else { false }
         }
         // The script is unknown after a restart, or on another primary. Those calls were not run.
-        let again = await link.send(unknown.map { script.eval(calls[$0].keys, calls[$0].arguments) })
+        guard !unknown.isEmpty else { return replies }
+        let again = await link.send(
+            unknown.map { script.eval(calls[$0].keys, calls[$0].arguments) }, isDurable: isDurable)
         for (index, reply) in zip(unknown, again) { replies[index] = reply }
         return replies
     }
@@ -348,8 +387,11 @@ extension ValkeyRecordStore {
         _ key: MarkKey, to time: Timestamp, lifetime: Duration, now: Timestamp
     ) async throws(SessionStoreError) -> Bool {
         let response = try await run(
-            SessionScripts.mark, [keys.mark(key)], [.integer(time.milliseconds), .integer(Self.time(lifetime))])
-        return response == .integer(1)
+            SessionScripts.mark, [keys.mark(key)], [.integer(time.milliseconds), .integer(Self.time(lifetime))],
+            isDurable: true)
+        guard response == .integer(1) else { return false }
+        journal.marked(key, at: time, lifetime: lifetime)
+        return true
     }
 
     func latestMark(_ names: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Timestamp? {

@@ -224,8 +224,13 @@ extension GatewayMetrics {
     /// - Parameters:
     ///   - backend: The kind of store.
     ///   - operations: The names of its operations, a bounded set.
-    public func sessionStore(backend: String, operations: [String]) -> SessionStoreMetrics {
-        SessionStoreMetrics(registry: registry, backend: backend, operations: operations)
+    ///   - reassertedKinds: The kinds of writes that are repeated after a failover, a bounded set; empty for a store
+    ///     without replicas of its own.
+    public func sessionStore(
+        backend: String, operations: [String], reassertedKinds: [String] = []
+    ) -> SessionStoreMetrics {
+        SessionStoreMetrics(
+            registry: registry, backend: backend, operations: operations, reassertedKinds: reassertedKinds)
     }
 
     /// `cloakroom_rejections_total`: malformed messages and connections that were rejected. The reason is a source

@@ -49,13 +49,15 @@ public struct SessionStoreMetrics: Sendable {
     public let up: GaugeHandle
 
     private let durations: [Call: HistogramHandle]
+    private let unconfirmed: CounterHandle?
+    private let reasserted: [String: CounterHandle]
 
     private struct Call: Hashable {
         let operation: String
         let isSuccess: Bool
     }
 
-    init(registry: PrometheusRegistry, backend: String, operations: [String]) {
+    init(registry: PrometheusRegistry, backend: String, operations: [String], reassertedKinds: [String]) {
         up = registry.gauge(
             "cloakroom_session_store_up", help: "Whether the session store is reachable.",
             labels: [("backend", backend)])
@@ -71,6 +73,31 @@ public struct SessionStoreMetrics: Sendable {
             }
         }
         self.durations = durations
+        unconfirmed =
+            reassertedKinds.isEmpty
+            ? nil
+            : registry.counter(
+                "cloakroom_session_store_unconfirmed_writes_total",
+                help: "Session store writes that fewer replicas of the server have confirmed than configured.",
+                labels: [("backend", backend)])
+        var reasserted: [String: CounterHandle] = [:]
+        for kind in reassertedKinds {
+            reasserted[kind] = registry.counter(
+                "cloakroom_session_store_reasserted_total",
+                help: "Session store writes that a server had lost, and that were repeated.",
+                labels: [("backend", backend), ("kind", kind)])
+        }
+        self.reasserted = reasserted
+    }
+
+    /// Counts writes that fewer replicas of the server have confirmed than configured.
+    public func recordUnconfirmed(_ count: Int) {
+        unconfirmed?.increment(by: Int64(count))
+    }
+
+    /// Counts repeated writes. Kinds that were not registered are ignored.
+    public func recordReasserted(kind: String, count: Int) {
+        reasserted[kind]?.increment(by: Int64(count))
     }
 
     /// Records the result of an operation. Operations that were not registered are ignored.
