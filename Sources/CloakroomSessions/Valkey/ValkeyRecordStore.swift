@@ -239,7 +239,8 @@ extension ValkeyRecordStore {
         switch reply {
         case .success(let value): return value
         case .failure(.rejected(let error)) where full && error.code == "OOM": throw SessionStoreError(.full)
-        case .failure, nil: throw SessionStoreError(.unavailable)
+        case .failure(let error): throw SessionStoreError(.unavailable, reason: SessionStoreError.Reason(error))
+        case nil: throw SessionStoreError(.unavailable, reason: .protocolError)
         }
     }
 }

@@ -49,6 +49,7 @@ public struct SessionStoreMetrics: Sendable {
     public let up: GaugeHandle
 
     private let durations: [Call: HistogramHandle]
+    private let errors: [SessionStoreError.Reason: CounterHandle]
 
     private struct Call: Hashable {
         let operation: String
@@ -71,6 +72,21 @@ public struct SessionStoreMetrics: Sendable {
             }
         }
         self.durations = durations
+        // The memory store has no operations that are measured, and none that fails.
+        let reasons = operations.isEmpty ? [] : SessionStoreError.Reason.allCases
+        errors = Dictionary(
+            uniqueKeysWithValues: reasons.map { reason in
+                let labels = [("backend", backend), ("reason", reason.rawValue)]
+                let counter = registry.counter(
+                    "cloakroom_session_store_errors_total", help: "Failed session store operations, by reason.",
+                    labels: labels)
+                return (reason, counter)
+            })
+    }
+
+    /// Counts a failed operation.
+    public func recordFailure(_ reason: SessionStoreError.Reason) {
+        errors[reason]?.increment()
     }
 
     /// Records the result of an operation. Operations that were not registered are ignored.

@@ -32,6 +32,8 @@ struct SessionStoreSetup {
             backend: configuration.store.rawValue,
             // Durations of the memory store's operations are negligible and not measured.
             operations: configuration.store == .memory ? [] : SessionStoreOperation.allCases.map(\.rawValue))
+        var events = events
+        events.onFailure = { backend.recordFailure($0) }
         let made = try SessionStoreFactory.make(
             configuration, tls: try Self.tls(configuration), group: MultiThreadedEventLoopGroup.singleton,
             logger: logger,

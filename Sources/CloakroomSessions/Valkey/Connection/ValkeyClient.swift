@@ -20,6 +20,9 @@ final class ValkeyClient: Sendable {
         log = ValkeyLog(configuration, logger)
     }
 
+    /// Why there is no connection, if one was lost or could not be established.
+    var outage: SessionStoreError.Reason? { log.outage }
+
     /// Sends commands immediately and waits for all replies.
     func send(_ commands: [ValkeyCommand]) async -> [Result<RESPValue, ValkeyCommandError>] {
         guard let connection = connection.withLock({ $0 }) else {

@@ -10,6 +10,8 @@ final class ValkeyLog: Sendable {
     private let user: String
     /// The reasons logged since the connection was last established.
     private let loggedReasons = Mutex<Set<String>>([])
+    /// Why there is no connection; `nil` while there is one, and before the first attempt.
+    private let latestLoss = Mutex<SessionStoreError.Reason?>(nil)
 
     init(_ configuration: ValkeyConfiguration, _ logger: Logger) {
         self.logger = logger
@@ -17,13 +19,18 @@ final class ValkeyLog: Sendable {
         user = configuration.user ?? "default"
     }
 
+    /// Why there is no connection, if one was lost or could not be established.
+    var outage: SessionStoreError.Reason? { latestLoss.withLock { $0 } }
+
     func connected(_ address: String) {
+        latestLoss.withLock { $0 = nil }
         loggedReasons.withLock { $0.removeAll() }
         logger.notice("connected to the session store", metadata: ["address": "\(address)"])
     }
 
     /// Logs that there is no connection, once for each reason, so that an outage does not fill the log.
     func disconnected(_ loss: ValkeyDisconnectReason, _ address: String?) {
+        latestLoss.withLock { $0 = SessionStoreError.Reason(loss) }
         guard loggedReasons.withLock({ $0.insert(loss.kind).inserted }) else { return }
         var metadata: Logger.Metadata = ["address": "\(address ?? addresses)", "reason": "\(loss.kind)"]
         switch loss {
