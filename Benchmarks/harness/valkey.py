@@ -1,5 +1,6 @@
 """A real Valkey cluster: nodes that can be killed, frozen, cut off and restarted, and slots that can be moved."""
 
+import concurrent.futures
 import contextlib
 import os
 import shutil
@@ -30,18 +31,9 @@ class Connection:
             self.send("AUTH", password)
 
     def send(self, *words):
-        self.write(*words)
-        return self.receive()
-
-    def send_all(self, commands):
-        """Sends several commands at once and waits for all replies; the first error is raised."""
-        for command in commands:
-            self.write(*command)
-        return [self.receive() for _ in commands]
-
-    def write(self, *words):
         words = [word if isinstance(word, bytes) else str(word).encode() for word in words]
         self.socket.sendall(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words))
+        return self.receive()
 
     def receive(self):
         line = self.file.readline()
@@ -130,13 +122,9 @@ class Node:
         fields = [stats.get(f"cmdstat_{name}", "") for name in names]
         return sum(int(field.partition("calls=")[2].partition(",")[0]) for field in fields if field)
 
-    def clients(self):
-        """The number of open connections, except this one, replicas and nodes that migrate slots."""
-        return len(self.ask("CLIENT", "LIST", "TYPE", "normal").splitlines()) - 1
-
-    def accepted(self):
-        """The number of connections accepted since the start of the process, except this one."""
-        return int(self.info("stats")["total_connections_received"]) - 1
+    def clients(self, user):
+        """The number of open connections of a user."""
+        return sum(f" user={user} " in line for line in self.ask("CLIENT", "LIST").splitlines())
 
 
 class Cluster:
@@ -211,20 +199,24 @@ class Cluster:
     def wait_for_promotion(self, replica, seconds=20):
         wait_for(f"the node {replica.port} is promoted", seconds, lambda: self.promoted(replica))
 
-    def move_slots(self, slots, source, target, at_once=50):
-        """Moves slots in the old way, key by key. A few slots are in motion at a time, since each change is synced to disk."""
+    def move_slots(self, slots, source, target, at_once=16):
+        """Moves slots in the old way, key by key. Several at once, since a node replicates each step before it replies."""
         connect = lambda node: Connection(node.host, node.port, 20, node.password)  # noqa: E731
         access = ["AUTH", source.password] if source.password else []
-        with connect(source) as old, connect(target) as new:
-            for start in range(0, len(slots), at_once):
-                some = slots[start : start + at_once]
-                new.send_all([("CLUSTER", "SETSLOT", slot, "IMPORTING", source.id) for slot in some])
-                old.send_all([("CLUSTER", "SETSLOT", slot, "MIGRATING", target.id) for slot in some])
+
+        def move(some):
+            with connect(source) as old, connect(target) as new:
                 for slot in some:
+                    new.send("CLUSTER", "SETSLOT", slot, "IMPORTING", source.id)
+                    old.send("CLUSTER", "SETSLOT", slot, "MIGRATING", target.id)
                     while keys := old.send("CLUSTER", "GETKEYSINSLOT", slot, 100):
                         old.send("MIGRATE", target.host, target.port, "", 0, 5_000, "REPLACE", *access, "KEYS", *keys)
-                for node in (new, old):
-                    node.send_all([("CLUSTER", "SETSLOT", slot, "NODE", target.id) for slot in some])
+                    for node in (new, old):
+                        node.send("CLUSTER", "SETSLOT", slot, "NODE", target.id)
+
+        with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+            # Collects the results, and so raises the first error.
+            list(pool.map(move, [slots[start::at_once] for start in range(at_once)]))
 
     def move_slots_atomically(self, slots, source, target, seconds=60):
         """Moves slots in the way of Valkey 9."""

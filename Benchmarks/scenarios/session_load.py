@@ -24,7 +24,9 @@ class Session:
 class SessionLoad:
     """Threads that sign in, request with all sessions at all gateways, and sign out, while a block runs.
 
-    Access tokens expire during the load, so the gateways refresh tokens too.
+    Access tokens expire during the load, so the gateways refresh tokens too. A request for the current session needs no
+    token. Others may: after an outage of the store, gateways wait before they refresh tokens, so that each replica can
+    first save the tokens that it has. Both kinds of requests are therefore measured separately.
     """
 
     def __init__(self, gateways, emails, sessions, readers=16, pause=0.03, bound=4.0):
@@ -35,7 +37,8 @@ class SessionLoad:
         self.alive, self.ended = [], []
         self.statuses = collections.Counter()
         self.violations = []
-        self.unavailable = []  # Times of responses with 503.
+        # Times of responses with 503, and of those to requests that need a token.
+        self.unavailable, self.unavailable_with_token = [], []
         self.acknowledged = collections.Counter()
         self.latest_use = 0.0  # Seconds from an acknowledged sign-out to the latest request that was still accepted.
         self.random = random.Random(1)
@@ -71,15 +74,15 @@ class SessionLoad:
         while not self.over.wait(self.pause):
             with self.lock:
                 session = generator.choice(self.alive)
-            client = self.request(client, port, session)
+            client = self.request(client, port, session, "/auth" if generator.random() < 0.7 else "/videos/1")
 
-    def request(self, client, port, session):
+    def request(self, client, port, session, target):
         sent = time.monotonic()
         try:
             client = client or http1.Client(port, timeout=30)
-            body = client.get("/videos/1", session.cookie)
+            body = client.get(target, session.cookie)
             status = client.status
-            self.judge(session, status, sent, body)
+            self.judge(session, status, sent, body, self.unavailable if target == "/auth" else self.unavailable_with_token)
             if client.persists:
                 return client
             client.socket.close()
@@ -88,7 +91,7 @@ class SessionLoad:
             self.violate(f"a request at port {port} failed: {error!r}")
         return None
 
-    def judge(self, session, status, sent, body):
+    def judge(self, session, status, sent, body, unavailable):
         now = time.monotonic()
         self.count(status)
         if status == 200 and session.ended_at is not None:
@@ -101,7 +104,7 @@ class SessionLoad:
             self.violate(f"401 for a living session: {body[:200]!r}")
         elif status == 503:
             with self.lock:
-                self.unavailable.append(now)
+                unavailable.append(now)
         elif status not in (200, 401, 503):
             self.violate(f"status {status}: {body[:200]!r}")
 
@@ -163,7 +166,7 @@ class SessionLoad:
         with self.lock:
             session = self.random.choice(self.ended) if self.ended else None
         if session:
-            client = self.request(None, self.random.choice(self.ports), session)
+            client = self.request(None, self.random.choice(self.ports), session, self.random.choice(["/auth", "/videos/1"]))
             if client:
                 client.socket.close()
 
@@ -200,17 +203,23 @@ class LoadPhase:
         self.load, self.start = load, time.monotonic()
         with load.lock:
             self.statuses = collections.Counter(load.statuses)
-            self.violations, self.unavailable = len(load.violations), len(load.unavailable)
+            self.violations = len(load.violations)
+            self.unavailable, self.unavailable_with_token = len(load.unavailable), len(load.unavailable_with_token)
             self.acknowledged = collections.Counter(load.acknowledged)
 
-    def wait_for_recovery(self, seconds=30, quiet=1.5):
-        """Waits until there was no 503 for a while. Returns when the last one was, in seconds after the start."""
+    def wait_for_recovery(self, seconds=30, quiet=1.5, with_tokens=False):
+        """Waits until there was no 503 for a while, also to requests that need a token if `with_tokens`.
+
+        Returns when the last one was, in seconds after the start: without, and with requests that need a token.
+        """
         while True:
             with self.load.lock:
                 last = self.load.unavailable[-1] if len(self.load.unavailable) > self.unavailable else self.start
+                others = self.load.unavailable_with_token
+                last_with_token = max(last, others[-1] if len(others) > self.unavailable_with_token else self.start)
             now = time.monotonic()
-            if now - max(last, self.start) >= quiet:
-                return last - self.start
+            if now - (last_with_token if with_tokens else last) >= quiet:
+                return last - self.start, last_with_token - self.start
             if now - self.start > seconds:
                 raise Failure(f"responses are still 503 after {seconds} s")
             time.sleep(0.05)
