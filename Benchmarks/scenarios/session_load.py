@@ -208,7 +208,7 @@ class LoadPhase:
             self.acknowledged = collections.Counter(load.acknowledged)
 
     def wait_for_recovery(self, seconds=30, quiet=1.5, with_tokens=False):
-        """Waits until there was no 503 for a while, also to requests that need a token if `with_tokens`.
+        """Waits until there was no 503 for `quiet` seconds, also to requests that need a token if `with_tokens`.
 
         Returns when the last one was, in seconds after the start: without, and with requests that need a token.
         """

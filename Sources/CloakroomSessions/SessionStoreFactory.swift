@@ -54,7 +54,7 @@ public enum SessionStoreFactory {
             let log = StoreFailureLog(logger)
             let onFailure = events.onFailure
             let report: FailureCallback = { operation, reason in
-                // Without a connection, the reason why there is none says more.
+                // Without a connection, the reason for its loss is more precise.
                 let reason = reason == .unreachable ? records.link.outage ?? reason : reason
                 log.failed(operation, reason, now: .now)
                 onFailure(reason)
