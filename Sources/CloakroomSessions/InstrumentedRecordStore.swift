@@ -35,15 +35,20 @@ public enum SessionStoreOperation: String, Sendable, Hashable, CaseIterable {
 /// Measures the duration of each operation of another store, and whether it failed.
 struct InstrumentedRecordStore<Records: SessionRecordStore>: SessionRecordStore {
     private let records: Records
+    private let onFailure: @Sendable (SessionStoreOperation, SessionStoreError.Reason) -> Void
     private let onOperation: @Sendable (SessionStoreOperation, _ isSuccess: Bool, _ nanoseconds: UInt64) -> Void
     private let clock = ContinuousClock()
 
-    /// - Parameter onOperation: Called on any thread; must not wait.
+    /// - Parameters:
+    ///   - onFailure: Called on any thread with the reason of a failure; must not wait.
+    ///   - onOperation: Called on any thread; must not wait.
     init(
         _ records: Records,
+        onFailure: @escaping @Sendable (SessionStoreOperation, SessionStoreError.Reason) -> Void = { _, _ in },
         onOperation: @escaping @Sendable (SessionStoreOperation, _ isSuccess: Bool, _ nanoseconds: UInt64) -> Void
     ) {
         self.records = records
+        self.onFailure = onFailure
         self.onOperation = onOperation
     }
 
@@ -168,6 +173,7 @@ struct InstrumentedRecordStore<Records: SessionRecordStore>: SessionRecordStore 
             return result
         } catch {
             onOperation(operation, false, (clock.now - start).wholeNanoseconds)
+            onFailure(operation, error.reason)
             throw error
         }
     }

@@ -308,7 +308,7 @@ public enum SessionEndReason: String, Sendable, Hashable, CaseIterable {
     case unreadable
 }
 
-/// Why a store operation failed.
+/// Why a store operation failed. Errors of the same kind are equal, because callers act on the kind only.
 public struct SessionStoreError: Error, Sendable, Equatable {
     /// The kind of failure.
     public enum Kind: Sendable, Hashable {
@@ -320,9 +320,14 @@ public struct SessionStoreError: Error, Sendable, Equatable {
 
     /// The kind of failure.
     public let kind: Kind
+    /// The cause, for operators.
+    public let reason: Reason
 
-    /// Creates an error.
-    public init(_ kind: Kind) {
+    /// Creates an error. The default reason is that of the kind: `full`, or `failed`.
+    public init(_ kind: Kind, reason: Reason? = nil) {
         self.kind = kind
+        self.reason = reason ?? (kind == .full ? .full : .failed)
     }
+
+    public static func == (left: Self, right: Self) -> Bool { left.kind == right.kind }
 }

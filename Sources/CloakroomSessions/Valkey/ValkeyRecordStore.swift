@@ -189,7 +189,7 @@ struct ValkeyRecordStore: SessionRecordStore {
     func mayExceed(_ limit: Int, _ index: RecordIndex, now: Timestamp) async throws(SessionStoreError) -> Bool {
         // The member with this rank. The last one may be `born`, which is no id.
         let rank = "\(max(0, limit))"
-        let members = try await ask(ValkeyCommand("ZRANGE", .text(keys.sessions(in: index)), .text(rank), .text(rank)))
+        let members = try await ask(ValkeyCommand("ZRANGE", key: keys.sessions(in: index), .text(rank), .text(rank)))
         return (members.elements ?? []).contains { $0.text.flatMap { SessionID($0) } != nil }
     }
 
@@ -304,7 +304,8 @@ extension ValkeyRecordStore {
         switch reply {
         case .success(let value): return value
         case .failure(.rejected(let error)) where full && error.code == "OOM": throw SessionStoreError(.full)
-        case .failure, nil: throw SessionStoreError(.unavailable)
+        case .failure(let error): throw SessionStoreError(.unavailable, reason: SessionStoreError.Reason(error))
+        case nil: throw SessionStoreError(.unavailable, reason: .protocolError)
         }
     }
 }
@@ -318,7 +319,7 @@ extension ValkeyRecordStore {
     func cutoffs(_ indexes: [RecordIndex], now: Timestamp) async throws(SessionStoreError) -> [SessionCutoff?] {
         var cutoffs: [SessionCutoff?] = []
         // One command each: they are in different slots.
-        for reply in await link.send(indexes.map { ValkeyCommand("GET", .text(keys.cutoff($0))) }) {
+        for reply in await link.send(indexes.map { ValkeyCommand("GET", key: keys.cutoff($0)) }) {
             let value = try Self.value(reply)
             if value == .null {
                 cutoffs.append(nil)

@@ -36,6 +36,9 @@ final class ValkeyClient: Sendable {
         }
     }
 
+    /// Why there is no connection, if one was lost or could not be established.
+    var outage: SessionStoreError.Reason? { log.outage }
+
     /// Sends commands immediately, each to the server of its slot, and waits for all replies.
     /// - Parameter isDurable: Whether the commands change data that a failover should not lose.
     /// - Returns: The replies in the order of the commands.

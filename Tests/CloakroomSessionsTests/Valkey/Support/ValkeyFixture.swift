@@ -3,24 +3,36 @@ import Synchronization
 
 @testable import CloakroomSessions
 
-/// A separate server for each test of the contract.
+/// A place for the records of one test of the contract: a server of its own, or a prefix of its own at shared servers.
 struct ValkeyFixture: RecordStoreFixture {
-    private let server: RedisServer
+    private let configuration: ValkeyConfiguration
+    private let server: RedisServer?
     private let replicas = Replicas()
 
+    /// A separate server, Redis 7.0.
     init() async throws {
-        server = try await RedisServer()
+        let server = try await RedisServer()
+        self.server = server
+        configuration = ValkeyConfiguration(addresses: [server.address])
+    }
+
+    /// A prefix of its own at shared servers.
+    init(_ topology: SharedServers.Topology) async throws {
+        server = nil
+        var configuration = try await SharedServers.instance.configuration(topology)
+        configuration.prefix = "test\(UInt64.random(in: 0...(.max)))"
+        self.configuration = configuration
     }
 
     func store() async throws -> any SessionRecordStore {
-        let replica = try await Replica.up(server)
+        let replica = try await Replica.up(configuration)
         replicas.list.withLock { $0.append(replica) }
         return RunningRecords(replica: replica)
     }
 
     func tearDown() async {
         for replica in replicas.list.withLock({ $0 }) { await replica.stop() }
-        await server.kill()
+        await server?.kill()
     }
 
     private final class Replicas: Sendable {
