@@ -20,6 +20,7 @@ extension SessionStoreError.Reason {
         case .unauthorized(let code, _): self = code == "NOPERM" ? .noPermission : .noAuth
         case .notPrimary(let code): self.init(code: code)
         case .unsupportedServer: self = .unsupported
+        case .wrongTopology: self = .wrongTopology
         }
     }
 
