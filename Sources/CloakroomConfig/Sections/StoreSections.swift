@@ -50,7 +50,9 @@ extension SQLiteConfiguration {
 extension ValkeyConfiguration {
     /// `session.valkey`.
     ///
-    /// - `addresses`: a list of host:port, 1 to 16: one server, or the sentinels. Required if the store is selected.
+    /// - `addresses`: a list of host:port, 1 to 16: one server, the sentinels, or servers of a cluster. Required if the
+    ///   store is selected.
+    /// - `topology`: `auto`, `single`, `sentinel` or `cluster`; default `auto`.
     /// - `sentinelPrimary`: the name of the primary at the sentinels; default none.
     /// - `user`: the ACL user; default none, which is the default user.
     /// - `password` or `passwordFile`; default none.
@@ -67,6 +69,7 @@ extension ValkeyConfiguration {
         let upstreamTLS = UpstreamTLSConfiguration(from: tls, targets: nil)
         self.init(
             addresses: addresses ?? [],
+            topology: scope.value("topology", as: .choice(), default: defaults.topology),
             sentinelPrimary: scope.optional("sentinelPrimary", as: .name),
             user: scope.optional("user", as: .text),
             password: scope.secret("password", as: .password, isRequired: false),
@@ -76,6 +79,7 @@ extension ValkeyConfiguration {
             timeout: scope.value(
                 "timeout", as: .duration(.milliseconds(10) ... .seconds(60)), default: defaults.timeout))
         checkAddresses(addresses, scope)
+        checkTopology(scope)
         if isUsed, !scope.isSet("addresses") {
             scope.reading.reportMissing(
                 scope.path + ["addresses"],
@@ -101,12 +105,30 @@ extension ValkeyConfiguration {
                 at: "addresses")
         } else if Set(addresses).count < addresses.count {
             scope.report(ConfigValueError("must be a list without duplicates", "keep one of them"), at: "addresses")
-        } else if addresses.count > 1, sentinelPrimary == nil, !scope.isInvalid("sentinelPrimary") {
+        } else if addresses.count > 1, topology == .auto || topology == .single, sentinelPrimary == nil,
+            !scope.isInvalid("sentinelPrimary"), !scope.isInvalid("topology")
+        {
             scope.report(
                 ConfigValueError(
-                    "must be one server unless sentinelPrimary is set",
-                    "keep one; for sentinels, write the primary's name in sentinelPrimary"),
-                at: "addresses", becauseOf: [scope.path + ["sentinelPrimary"]])
+                    "must be one server unless sentinelPrimary is set or topology is cluster",
+                    "keep one; for sentinels, write the primary's name in sentinelPrimary; for a cluster, write"
+                        + " topology: cluster"),
+                at: "addresses", becauseOf: [scope.path + ["sentinelPrimary"], scope.path + ["topology"]])
+        }
+    }
+
+    private func checkTopology(_ scope: ConfigScope) {
+        guard !scope.isInvalid("topology"), !scope.isInvalid("sentinelPrimary") else { return }
+        if sentinelPrimary != nil, topology == .single || topology == .cluster {
+            scope.report(
+                ConfigValueError(
+                    "not supported with topology \(topology.rawValue)", "write topology: sentinel, or leave it out"),
+                at: "sentinelPrimary", becauseOf: [scope.path + ["topology"]])
+        } else if sentinelPrimary == nil, topology == .sentinel {
+            scope.report(
+                ConfigValueError(
+                    "requires sentinelPrimary", "write the primary's name at the sentinels in sentinelPrimary"),
+                at: "topology", becauseOf: [scope.path + ["sentinelPrimary"]])
         }
     }
 }

@@ -39,6 +39,7 @@ enum RestartRequiredKeys {
         FixedKey("session.cacheSize") { $0.session.cacheSize },
         FixedKey("session.sqlite.path") { $0.session.sqlite.path },
         FixedKey("session.valkey.addresses") { $0.session.valkey.addresses },
+        FixedKey("session.valkey.topology") { $0.session.valkey.topology },
         FixedKey("session.valkey.sentinelPrimary") { $0.session.valkey.sentinelPrimary },
         FixedKey("session.valkey.user") { $0.session.valkey.user },
         FixedKey("session.valkey.password") { $0.session.valkey.password },

@@ -65,9 +65,24 @@ public struct SQLiteConfiguration: Sendable, Equatable {
 
 /// Sessions in a Valkey or Redis server, version 6 or later.
 public struct ValkeyConfiguration: Sendable, Equatable {
-    /// The address of the server, or of the sentinels that report the primary. At least one.
+    /// How the servers are organized.
+    public enum Topology: String, Sendable, Hashable, CaseIterable {
+        /// Sentinels if ``sentinelPrimary`` is set; otherwise the server reports whether it belongs to a cluster.
+        case auto
+        /// One primary.
+        case single
+        /// Sentinels report the primary.
+        case sentinel
+        /// A cluster, whose servers have parts of the keys.
+        case cluster
+    }
+
+    /// The address of the server, of the sentinels that report the primary, or of some servers of the cluster. At least
+    /// one.
     public var addresses: [HostAndPort]
-    /// The sentinels' name for the primary; `nil` if ``addresses`` is the server itself.
+    /// How the servers are organized.
+    public var topology: Topology
+    /// The sentinels' name for the primary; `nil` without sentinels.
     public var sentinelPrimary: String?
     /// The ACL user; `nil` is the default user.
     public var user: String?
@@ -85,11 +100,12 @@ public struct ValkeyConfiguration: Sendable, Equatable {
 
     /// Creates a configuration.
     public init(
-        addresses: [HostAndPort] = [], sentinelPrimary: String? = nil, user: String? = nil, password: Secret? = nil,
-        sentinelPassword: Secret? = nil, tls: UpstreamTLSConfiguration? = nil, prefix: String = "cloakroom",
-        timeout: Duration = .milliseconds(500)
+        addresses: [HostAndPort] = [], topology: Topology = .auto, sentinelPrimary: String? = nil,
+        user: String? = nil, password: Secret? = nil, sentinelPassword: Secret? = nil,
+        tls: UpstreamTLSConfiguration? = nil, prefix: String = "cloakroom", timeout: Duration = .milliseconds(500)
     ) {
         self.addresses = addresses
+        self.topology = topology
         self.sentinelPrimary = sentinelPrimary
         self.user = user
         self.password = password

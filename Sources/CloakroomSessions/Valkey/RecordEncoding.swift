@@ -1,5 +1,6 @@
 import CloakroomCore
 import NIOCore
+import Synchronization
 
 /// The encoding of a record as the fields of a hash; `n`, the hash of the typed name, and `p`, the hash of the
 /// session at the provider, are optional. Numbers are decimal;
@@ -88,9 +89,15 @@ struct ValkeyKeys: Sendable {
 struct InvalidationForwarder: ValkeyPushDelegate {
     let keys: ValkeyKeys
     let changes: any RecordChangeDelegate
+    private let trust = SlotTrust()
 
-    func connectionChanged(isUp: Bool) {
-        changes.connectionChanged(isUp: isUp)
+    init(keys: ValkeyKeys, changes: any RecordChangeDelegate) {
+        self.keys = keys
+        self.changes = changes
+    }
+
+    func slotsChanged(_ slots: [Range<Int>], areTrusted: Bool, afterOutage: Bool) {
+        if let isUp = trust.change(slots, areTrusted) { changes.connectionChanged(isUp: isUp) }
     }
 
     func pushed(_ message: [RESPValue]) {
@@ -102,6 +109,25 @@ struct InvalidationForwarder: ValkeyPushDelegate {
         }
         for name in names {
             if let id = name.bytes.flatMap(keys.session(named:)) { changes.recordChanged(id) }
+        }
+    }
+}
+
+/// Whether all slots are trusted.
+private final class SlotTrust: Sendable {
+    private let state = Mutex<(areTrusted: [Bool], count: Int)>(([], 0))
+
+    /// - Returns: Whether all slots are trusted, if data that was read before is stale.
+    func change(_ slots: [Range<Int>], _ areTrusted: Bool) -> Bool? {
+        state.withLock { state in
+            if state.areTrusted.isEmpty { state.areTrusted = Array(repeating: false, count: HashSlot.count) }
+            let before = state.count
+            for slot in slots.joined() where state.areTrusted[slot] != areTrusted {
+                state.areTrusted[slot] = areTrusted
+                state.count += areTrusted ? 1 : -1
+            }
+            if !areTrusted { return before == HashSlot.count ? false : nil }
+            return state.count == HashSlot.count ? true : nil
         }
     }
 }

@@ -156,6 +156,6 @@ struct ValkeyScript: Sendable {
         var parts: [ValkeyCommand.Part] = [.text(script), .integer(Int64(keys.count))]
         parts += keys.map { .text($0) }
         parts += arguments
-        return ValkeyCommand(command, parts)
+        return ValkeyCommand(command, slot: keys.first.map(HashSlot.slot(of:)), parts)
     }
 }

@@ -12,10 +12,10 @@ import NIOSSL
 ///
 ///     ACL SETUSER cloakroom on >password ~cloakroom:* resetchannels -@all +hello +client|tracking +client|setname
 ///         +ping +role +evalsha +eval +exists +type +hset +hget +hmget +hgetall +hexists +hincrby +pexpire +pttl
-///         +del +get +set +time +zadd +zrem +zrange +zscore +zremrangebyscore
+///         +del +get +set +time +zadd +zrem +zrange +zscore +zremrangebyscore +cluster|slots +asking
 ///
-/// Keys are safe for a cluster, but its redirections (`MOVED`, `ASK`) are not followed: a single primary is needed,
-/// with or without sentinels.
+/// A single server and sentinels need neither `cluster|slots` nor `asking`. All keys of a command are in one hash slot,
+/// so the store works on a cluster.
 ///
 /// Folder `Valkey/`: sealed records in a server that several gateways share; each change is one script.
 struct ValkeyRecordStore: SessionRecordStore {
@@ -61,16 +61,16 @@ struct ValkeyRecordStore: SessionRecordStore {
         if response == .integer(1) { return true }
         // The id belongs to a session of another account, so it must not be in this account's index.
         for index in keys.indexes(of: record) {
-            _ = try await ask(ValkeyCommand("ZREM", .text(index), .text("\(record.key.id)")))
+            _ = try await ask(ValkeyCommand("ZREM", key: index, .text("\(record.key.id)")))
         }
         return false
     }
 
     func read(_ id: SessionID, now: Timestamp) async throws(SessionStoreError) -> RecordLookup {
-        let reply = await link.send([ValkeyCommand("HGETALL", .text(keys.session(id)))]).first
+        let reply = await link.send([ValkeyCommand("HGETALL", key: keys.session(id))]).first
         switch try Self.record(reply, id) {
         case .none:
-            let reason = try await ask(ValkeyCommand("GET", .text(keys.ended(id))))
+            let reason = try await ask(ValkeyCommand("GET", key: keys.ended(id)))
             guard let reason = reason.text else { return .none }
             // A later release may have more reasons; the session has ended in any case.
             return .ended(SessionEndReason(rawValue: reason) ?? .revoked)
@@ -116,7 +116,7 @@ struct ValkeyRecordStore: SessionRecordStore {
         }
         // The id in the index is harmless now, so the response does not wait for its removal.
         for index in keys.indexes(of: record) {
-            _ = try? await ask(ValkeyCommand("ZREM", .text(index), .text("\(id)")))
+            _ = try? await ask(ValkeyCommand("ZREM", key: index, .text("\(id)")))
         }
         return .removed(record)
     }
@@ -155,13 +155,13 @@ struct ValkeyRecordStore: SessionRecordStore {
     }
 
     private func records(in index: String) async throws(SessionStoreError) -> [SessionRecord] {
-        let names = try await ask(ValkeyCommand("ZRANGE", .text(index), "0", "-1"))
+        let names = try await ask(ValkeyCommand("ZRANGE", key: index, "0", "-1"))
         var rest = (names.elements ?? []).compactMap { $0.text.flatMap { SessionID($0) } }[...]
         var records: [SessionRecord] = []
         while !rest.isEmpty {
             let ids = rest.prefix(Self.commandsAtOnce)
             rest = rest.dropFirst(ids.count)
-            let replies = await link.send(ids.map { ValkeyCommand("HGETALL", .text(keys.session($0))) })
+            let replies = await link.send(ids.map { ValkeyCommand("HGETALL", key: keys.session($0)) })
             for (id, reply) in zip(ids, replies) {
                 // The index may still contain an id whose record has another hash by now.
                 guard case .record(let record) = try Self.record(reply, id), keys.indexes(of: record).contains(index)
@@ -249,7 +249,7 @@ extension ValkeyRecordStore {
     func throttleStates(_ names: [ThrottleKey], now: Timestamp) async throws(SessionStoreError) -> [ThrottleState?] {
         var states: [ThrottleState?] = []
         // One command each: they are in different slots.
-        for reply in await link.send(names.map { ValkeyCommand("GET", .text(keys.throttle($0))) }) {
+        for reply in await link.send(names.map { ValkeyCommand("GET", key: keys.throttle($0)) }) {
             states.append(try Self.value(reply).text.flatMap(ThrottleState.init(stored:)))
         }
         return states
@@ -277,7 +277,7 @@ extension ValkeyRecordStore {
     func latestMark(_ names: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Timestamp? {
         var latest: Timestamp?
         // One command each: they are in different slots.
-        for reply in await link.send(names.map { ValkeyCommand("GET", .text(keys.mark($0))) }) {
+        for reply in await link.send(names.map { ValkeyCommand("GET", key: keys.mark($0)) }) {
             let value = try Self.value(reply)
             guard value != .null else { continue }
             let time = Timestamp(milliseconds: value.text.flatMap { Int64($0) } ?? 0)

@@ -4,48 +4,79 @@ import NIOCore
 import NIOSSL
 import Synchronization
 
-/// This process's client of the server: connects, reconnects, and sends commands while there is a connection.
+/// This process's client of the server or of the cluster: connects, reconnects, and sends commands while there is a
+/// connection to the server of their slot.
 ///
 /// Without a connection, commands fail immediately. They are not queued, so a server that has just recovered receives
-/// only the commands of that moment.
+/// only the commands of that moment. A command of which the result is unknown is never sent again.
 ///
 /// Folder `Connection/`: finds the server, connects, authenticates, reconnects, and matches replies to commands.
 final class ValkeyClient: Sendable {
+    private let configuration: ValkeyConfiguration
+    private let eventLoop: any EventLoop
     private let connector: ValkeyConnector
     private let log: ValkeyLog
-    private let connection = Mutex<ValkeyConnection?>(nil)
+    private let routes = SlotRoutes()
+    private let cluster = Mutex<NIOLoopBound<ClusterCoordinator>?>(nil)
+    private let redirected: RedirectedCommands
 
     init(_ configuration: ValkeyConfiguration, tls: NIOSSLContext?, eventLoop: any EventLoop, logger: Logger) {
+        self.configuration = configuration
+        self.eventLoop = eventLoop
         connector = ValkeyConnector(configuration, tls: tls, eventLoop: eventLoop)
         log = ValkeyLog(configuration, logger)
+        redirected = RedirectedCommands(timeout: configuration.timeout)
     }
 
-    /// Why there is no connection, if one was lost or could not be established.
+    /// Why a connection is missing, if one was lost or could not be established since the last success.
     var outage: SessionStoreError.Reason? { log.outage }
 
-    /// Sends commands immediately and waits for all replies.
-    func send(_ commands: [ValkeyCommand]) async -> [Result<RESPValue, ValkeyCommandError>] {
-        guard let connection = connection.withLock({ $0 }) else {
-            return commands.map { _ in .failure(.notConnected) }
+    /// Sends commands immediately, each to the server of its slot, and waits for all replies.
+    /// - Parameter isDurable: Whether the commands change data that a failover should not lose.
+    /// - Returns: The replies in the order of the commands.
+    func send(_ commands: [ValkeyCommand], isDurable: Bool = false) async -> [Result<RESPValue, ValkeyCommandError>] {
+        guard let link = routes.commonLink(of: commands) else {
+            return await redirected.complete(
+                commands, Array(repeating: nil, count: commands.count), isDurable: isDurable, using: self)
         }
-        let replies = await connection.send(commands)
+        let replies = await send(commands, over: link, isDurable: isDurable)
+        guard replies.contains(where: RedirectedCommands.isNotExecuted), isCluster else { return replies }
+        return await redirected.complete(
+            commands, replies.map { RoutedReply(reply: $0, sender: link.address) }, isDurable: isDurable, using: self)
+    }
+
+    private var isCluster: Bool { cluster.withLock { $0 != nil } }
+
+    /// Sends commands to one server.
+    fileprivate func send(
+        _ commands: [ValkeyCommand], over link: ValkeyLink, isDurable: Bool
+    ) async -> [Result<RESPValue, ValkeyCommandError>] {
+        let replies = await link.send(commands, isDurable: isDurable)
         for (command, reply) in zip(commands, replies) {
             if case .failure(.rejected(let error)) = reply, error.code == "NOPERM" {
-                log.rejected(command, error, connection.address)
+                log.rejected(command, error, "\(link.address)")
             }
         }
         return replies
     }
 
     /// Stays connected until the task is cancelled.
-    func run(_ listener: any ValkeyPushDelegate) async {
+    /// - Parameter failover: Called when a server was replaced.
+    func run(_ listener: any ValkeyPushDelegate, failover: (any ValkeyFailoverDelegate)? = nil) async {
         var delay = ReconnectDelay()
         var generator = SystemRandomNumberGenerator()
+        var hadConnection = false
         while !Task.isCancelled {
+            if configuration.topology == .cluster {
+                return await runCluster(listener, failover)
+            }
             do throws(ValkeyDisconnectReason) {
-                let connection = try await connector.connect()
+                guard let connection = try await connector.connect() else {
+                    return await runCluster(listener, failover)
+                }
                 let start = ContinuousClock.now
-                let loss = await use(connection, listener)
+                let loss = await use(connection, listener, hadConnection ? failover : nil, afterOutage: hadConnection)
+                hadConnection = true
                 delay.connectionEnded(after: ContinuousClock.now - start)
                 if !Task.isCancelled { log.disconnected(loss, connection.address) }
             } catch {
@@ -55,20 +86,221 @@ final class ValkeyClient: Sendable {
         }
     }
 
-    /// Uses a connection for commands until it ends.
-    private func use(_ connection: ValkeyConnection, _ listener: any ValkeyPushDelegate) async -> ValkeyDisconnectReason
-    {
+    /// Uses the connection to the only server for commands until it ends.
+    private func use(
+        _ connection: ValkeyConnection, _ listener: any ValkeyPushDelegate,
+        _ failover: (any ValkeyFailoverDelegate)?, afterOutage: Bool
+    ) async -> ValkeyDisconnectReason {
         await withTaskCancellationHandler {
+            let (connector, address) = (connector, connection.server)
+            let link = ValkeyLink(address: address, connection: connection) {
+                () async throws(ValkeyDisconnectReason) in
+                try await connector.connectUntracked(to: ClusterNode(address: address))
+            }
+            if let failover { await failover.restore([HashSlot.all], to: link) }
             // Set before the listener is notified, so that a notified listener finds the connection. Data that is read
             // in between becomes stale with the notification, like all data that was read before.
-            self.connection.withLock { $0 = connection }
+            routes.setOnly(link)
             log.connected(connection.address)
-            _ = await connection.activate(to: listener)
+            _ = await connection.activate(to: OnlyLinkEvents(listener: listener, afterOutage: afterOutage))
             let loss = (try? await connection.closed.get()) ?? .unreachable
-            self.connection.withLock { $0 = nil }
+            routes.setOnly(nil)
             return loss
         } onCancel: {
             connection.close(.closed)
+        }
+    }
+
+    /// Stays connected to the cluster until the task is cancelled.
+    private func runCluster(_ listener: any ValkeyPushDelegate, _ failover: (any ValkeyFailoverDelegate)?) async {
+        let (jobs, continuation) = AsyncStream<ClusterCoordinator.Job>.makeStream()
+        let (connector, routes, log, eventLoop) = (connector, routes, log, eventLoop)
+        let seeds = configuration.addresses
+        let started = try? await eventLoop.submit {
+            let coordinator = ClusterCoordinator(
+                connector, seeds: seeds, eventLoop: eventLoop, routes: routes, listener: listener,
+                failover: failover, log: log, jobs: continuation)
+            coordinator.start()
+            return NIOLoopBound(coordinator, eventLoop: eventLoop)
+        }.get()
+        guard let coordinator = started else { return }
+        cluster.withLock { $0 = coordinator }
+        await withDiscardingTaskGroup { group in
+            // Ends when the task is cancelled.
+            for await job in jobs { group.addTask { await job() } }
+            try? await eventLoop.submit { coordinator.value.stop() }.get()
+            group.cancelAll()
+        }
+        // Closed in order before this.
+        try? await eventLoop.submit {}.get()
+    }
+
+    /// The route of a command now.
+    fileprivate func route(_ command: ValkeyCommand) -> SlotRoutes.Route { routes.route(command.slot) }
+
+    /// Reports that a server redirected a command.
+    /// - Returns: The link for this command, if it may be sent there after `ASKING`.
+    fileprivate func follow(_ redirection: ClusterRedirection, from address: HostAndPort) async -> ValkeyLink? {
+        guard let coordinator = cluster.withLock({ $0 }) else { return nil }
+        return try? await eventLoop.submit { coordinator.value.redirected(redirection, by: address) }.get()
+    }
+}
+
+/// Reports the state of the only link as that of all slots.
+private struct OnlyLinkEvents: ValkeyLinkDelegate {
+    let listener: any ValkeyPushDelegate
+    let afterOutage: Bool
+
+    func linkChanged(isUp: Bool) {
+        listener.slotsChanged([HashSlot.all], areTrusted: isUp, afterOutage: isUp && afterOutage)
+    }
+
+    func pushed(_ message: [RESPValue]) {
+        listener.pushed(message)
+    }
+}
+
+/// The reply to a command, and the server that sent it.
+struct RoutedReply: Sendable {
+    let reply: Result<RESPValue, ValkeyCommandError>
+    let sender: HostAndPort
+}
+
+/// Sends commands of a cluster to the servers of their slots, and again if they were certainly not executed.
+///
+/// A command is sent again at most ``maximumAttempts`` times and for the timeout of a command, after delays that grow.
+struct RedirectedCommands: Sendable {
+    /// The maximum number of times that a command is sent.
+    static let maximumAttempts = 16
+    /// The maximum number of callers that wait to send commands again. More fail immediately.
+    static let maximumWaiting = 10_000
+
+    private static let delays = ExponentialBackoff(initial: .milliseconds(5), maximum: .milliseconds(80), jitter: 0.5)
+    private static let asking = ValkeyCommand("ASKING")
+
+    let timeout: Duration
+    private let waiting = Counter()
+
+    init(timeout: Duration) {
+        self.timeout = timeout
+    }
+
+    /// Whether the server certainly did not execute the command, and another one, or the same one later, may.
+    static func isNotExecuted(_ reply: Result<RESPValue, ValkeyCommandError>) -> Bool {
+        guard case .failure(.rejected(let error)) = reply else { return false }
+        return switch error.code {
+        case "MOVED", "ASK": error.redirection != nil
+        case "TRYAGAIN", "CLUSTERDOWN": true
+        default: false
+        }
+    }
+
+    /// Completes commands.
+    /// - Parameter replies: The replies so far; `nil` for commands that were not sent.
+    func complete(
+        _ commands: [ValkeyCommand], _ replies: [RoutedReply?], isDurable: Bool, using client: ValkeyClient
+    ) async -> [Result<RESPValue, ValkeyCommandError>] {
+        var replies = replies
+        let end = ContinuousClock.now + timeout
+        var generator = SystemRandomNumberGenerator()
+        for attempt in 1...Self.maximumAttempts {
+            let open = replies.indices.filter { index in
+                guard let reply = replies[index] else { return true }
+                return reply.sender != Self.nowhere && Self.isNotExecuted(reply.reply)
+            }
+            guard !open.isEmpty else { break }
+            // The server has not executed these: they are sent again, but not forever.
+            var (askTargets, mustWait) = ([Int: ValkeyLink](), false)
+            for index in open {
+                guard let (error, sender) = Self.rejection(replies[index]) else { continue }
+                guard let redirection = error.redirection else {
+                    mustWait = true
+                    continue
+                }
+                if let target = await client.follow(redirection, from: sender) { askTargets[index] = target }
+            }
+            var batches: [ObjectIdentifier: (link: ValkeyLink, indexes: [Int])] = [:]
+            for index in open where askTargets[index] == nil {
+                switch client.route(commands[index]) {
+                case .link(let link):
+                    // A server that just redirected here is not asked again at once.
+                    if replies[index]?.sender == link.address { mustWait = true }
+                    batches[ObjectIdentifier(link), default: (link, [])].indexes.append(index)
+                case .wait: mustWait = true
+                case .none: replies[index] = RoutedReply(reply: .failure(.notConnected), sender: Self.nowhere)
+                case .inDoubt: replies[index] = RoutedReply(reply: Self.inDoubt, sender: Self.nowhere)
+                }
+            }
+            if mustWait {
+                guard ContinuousClock.now < end, attempt < Self.maximumAttempts,
+                    await waiting.perform(
+                        limit: Self.maximumWaiting,
+                        {
+                            try? await Task.sleep(
+                                for: Self.delays.delay(afterFailures: attempt, random: generator.next()))
+                        })
+                else { break }
+                // The routes may have changed.
+                batches = [:]
+                for index in open where askTargets[index] == nil {
+                    if case .link(let link) = client.route(commands[index]) {
+                        batches[ObjectIdentifier(link), default: (link, [])].indexes.append(index)
+                    }
+                }
+            }
+            await send(commands, batches.values, askTargets, isDurable, client, &replies)
+        }
+        return replies.map { $0?.reply ?? .failure(.notConnected) }
+    }
+
+    /// As a server would respond that is separated from its cluster.
+    private static let inDoubt = Result<RESPValue, ValkeyCommandError>.failure(
+        .rejected(RESPError(line: "CLUSTERDOWN the server of this slot is not confirmed")))
+    private static let nowhere = HostAndPort(host: "", port: 0)
+
+    private static func rejection(_ reply: RoutedReply?) -> (RESPError, HostAndPort)? {
+        guard let reply, case .failure(.rejected(let error)) = reply.reply else { return nil }
+        return (error, reply.sender)
+    }
+
+    /// Sends commands to all servers at the same time.
+    private func send(
+        _ commands: [ValkeyCommand], _ batches: some Collection<(link: ValkeyLink, indexes: [Int])>,
+        _ askTargets: [Int: ValkeyLink], _ isDurable: Bool, _ client: ValkeyClient, _ replies: inout [RoutedReply?]
+    ) async {
+        typealias Received = [(Int, RoutedReply)]
+        await withTaskGroup(of: Received.self) { group in
+            for (link, indexes) in batches {
+                group.addTask {
+                    let received = await client.send(indexes.map { commands[$0] }, over: link, isDurable: isDurable)
+                    return zip(indexes, received).map { ($0, RoutedReply(reply: $1, sender: link.address)) }
+                }
+            }
+            for (index, link) in askTargets {
+                group.addTask {
+                    // The server accepts the one command that follows on the same connection.
+                    let received = await client.send(
+                        [Self.asking, commands[index]], over: link, isDurable: false)
+                    guard received.count == 2 else { return [] }
+                    return [(index, RoutedReply(reply: received[1], sender: link.address))]
+                }
+            }
+            for await received in group {
+                for (index, reply) in received { replies[index] = reply }
+            }
+        }
+    }
+
+    /// Limits how many callers wait.
+    private final class Counter: Sendable {
+        private let count = Atomic<Int>(0)
+
+        /// - Returns: `false` if too many wait already; then nothing was done.
+        func perform(limit: Int, _ body: () async -> Void) async -> Bool {
+            defer { count.subtract(1, ordering: .relaxed) }
+            guard count.add(1, ordering: .relaxed).newValue <= limit else { return false }
+            await body()
+            return true
         }
     }
 }

@@ -1,3 +1,4 @@
+import CloakroomCore
 import CloakroomTLS
 import NIOCore
 import NIOPosix
@@ -5,7 +6,7 @@ import NIOSSL
 
 /// A connection to a server or a sentinel, for use outside its event loop.
 ///
-/// A process uses one connection to the server for everything. Invalidations arrive on the connection on which a record
+/// A process uses one connection to each server for everything but durable writes. Invalidations arrive on the connection on which a record
 /// was read, and only there is their order relative to the replies guaranteed: a change that the server made after a
 /// reply arrives after that reply. With several connections a stale record could arrive after its invalidation.
 struct ValkeyConnection: Sendable {
@@ -13,7 +14,9 @@ struct ValkeyConnection: Sendable {
     private let eventLoop: any EventLoop
     /// The reason why the connection ended.
     let closed: EventLoopFuture<ValkeyDisconnectReason>
-    let address: String
+    let server: HostAndPort
+
+    var address: String { server.description }
 
     /// The common options of connections to one kind of server.
     struct Options: Sendable {
@@ -45,7 +48,7 @@ struct ValkeyConnection: Sendable {
                     try channel.pipeline.syncOperations.addHandler(handler)
                     return ValkeyConnection(
                         handler: NIOLoopBound(handler, eventLoop: channel.eventLoop), eventLoop: channel.eventLoop,
-                        closed: closed.futureResult, address: "\(host):\(port)")
+                        closed: closed.futureResult, server: HostAndPort(host: host, port: port))
                 }
             }
         } catch {
@@ -73,10 +76,15 @@ struct ValkeyConnection: Sendable {
 
     /// Marks the connection as ready, and starts delivering changes.
     /// - Returns: `false` if the connection has ended already.
-    func activate(to listener: any ValkeyPushDelegate) async -> Bool {
+    func activate(to listener: any ValkeyLinkDelegate) async -> Bool {
         await withCheckedContinuation { continuation in
             eventLoop.execute { continuation.resume(returning: handler.value.activate(to: listener)) }
         }
+    }
+
+    /// Like the other one, immediately. Must be called on the connection's event loop.
+    func activateNow(to listener: any ValkeyLinkDelegate) -> Bool {
+        handler.value.activate(to: listener)
     }
 
     func close(_ reason: ValkeyDisconnectReason) {

@@ -27,7 +27,7 @@ final class ValkeyConnectionHandler: ChannelInboundHandler {
     private var disconnectReason: ValkeyDisconnectReason?
     private let closed: EventLoopPromise<ValkeyDisconnectReason>
     /// Receives changes once the connection is ready.
-    private var listener: (any ValkeyPushDelegate)?
+    private var listener: (any ValkeyLinkDelegate)?
 
     /// - Parameters:
     ///   - timeout: The time limit for a reply.
@@ -76,10 +76,10 @@ final class ValkeyConnectionHandler: ChannelInboundHandler {
 
     /// Marks the connection as ready, and starts delivering changes.
     /// - Returns: `false` if the connection has ended already.
-    func activate(to listener: any ValkeyPushDelegate) -> Bool {
+    func activate(to listener: any ValkeyLinkDelegate) -> Bool {
         guard disconnectReason == nil, let context else { return false }
         self.listener = listener
-        listener.connectionChanged(isUp: true)
+        listener.linkChanged(isUp: true)
         lastReceivedAt = context.eventLoop.now
         setTimer(noLaterThan: lastReceivedAt + Self.heartbeat)
         return true
@@ -132,7 +132,7 @@ final class ValkeyConnectionHandler: ChannelInboundHandler {
         disconnectReason = reason
         timer?.task.cancel()
         timer = nil
-        listener?.connectionChanged(isUp: false)
+        listener?.linkChanged(isUp: false)
         listener = nil
         while let entry = pending.popFirst() { entry.batch?.fill(entry.index, with: .failure(.disconnected)) }
         context?.close(promise: nil)
@@ -170,9 +170,10 @@ final class ValkeyConnectionHandler: ChannelInboundHandler {
     private static let ping = ValkeyCommand("PING")
 }
 
-/// Receives the server's push messages. Called on the connection's event loop.
-protocol ValkeyPushDelegate: Sendable {
-    func connectionChanged(isUp: Bool)
+/// Receives the state of one connection, and the server's push messages. Called on the connection's event loop.
+protocol ValkeyLinkDelegate: Sendable {
+    /// The connection is ready for commands, or has ended. It ends before any pending command fails.
+    func linkChanged(isUp: Bool)
     func pushed(_ message: [RESPValue])
 }
 

@@ -15,8 +15,10 @@ struct ValkeyConnector: Sendable {
         self.eventLoop = eventLoop
     }
 
-    /// One attempt. Addresses are tried in turn; the error is the last meaningful one.
-    func connect() async throws(ValkeyDisconnectReason) -> ValkeyConnection {
+    /// One attempt at the single server, or at the primary that the sentinels report. Addresses are tried in turn; the
+    /// error is the last meaningful one.
+    /// - Returns: `nil` if the server belongs to a cluster, and the topology is not configured.
+    func connect() async throws(ValkeyDisconnectReason) -> ValkeyConnection? {
         var loss = ValkeyDisconnectReason.unreachable
         for address in configuration.addresses where !Task.isCancelled {
             do {
@@ -29,26 +31,84 @@ struct ValkeyConnector: Sendable {
         throw loss
     }
 
+    /// Connects to a primary of a cluster.
+    /// - Parameter isTracked: Whether the server reports changes of the keys that are read on the connection.
+    func connect(
+        to node: ClusterNode, isTracked: Bool = true
+    ) async throws(ValkeyDisconnectReason) -> ValkeyConnection {
+        let connection = try await open(node)
+        try await closingOnFailure(connection) { () async throws(ValkeyDisconnectReason) in
+            let mode = try await sendHello(connection)
+            guard mode == .cluster || mode == .unknown else { throw .wrongTopology(mode.mismatchForCluster) }
+            try await prepare(connection, isTracked: isTracked)
+        }
+        return connection
+    }
+
+    /// Opens a further connection to a server that is connected to already, for commands whose keys are not cached.
+    func connectUntracked(to node: ClusterNode) async throws(ValkeyDisconnectReason) -> ValkeyConnection {
+        let connection = try await open(node)
+        try await closingOnFailure(connection) { () async throws(ValkeyDisconnectReason) in
+            _ = try await sendHello(connection)
+            try await prepare(connection, isTracked: false)
+        }
+        return connection
+    }
+
+    /// Asks any server of a cluster which servers have which slots.
+    func slots(from address: HostAndPort) async throws(ValkeyDisconnectReason) -> ClusterSlots {
+        let connection = try await open(ClusterNode(address: address))
+        defer { connection.close(.closed) }
+        var reply = RESPValue.null
+        try await closingOnFailure(connection) { () async throws(ValkeyDisconnectReason) in
+            let mode = try await sendHello(connection)
+            guard mode == .cluster || mode == .unknown else { throw .wrongTopology(mode.mismatchForCluster) }
+            reply = try await ask(Self.clusterSlots, connection)
+        }
+        guard let slots = try? ClusterSlots(reply, asked: address.host) else { throw .protocolError }
+        if slots.primaries.isEmpty { throw .wrongTopology(.clusterWithoutSlots) }
+        if slots.primaries.count > ClusterTopology.maximumLinks {
+            throw .wrongTopology(.tooManyPrimaries(slots.primaries.count))
+        }
+        return slots
+    }
+
+    static let clusterSlots = ValkeyCommand("CLUSTER", "SLOTS")
+
     /// Connects to a server and verifies that it is the right one.
-    private func server(_ address: HostAndPort) async throws(ValkeyDisconnectReason) -> ValkeyConnection {
+    private func server(_ address: HostAndPort) async throws(ValkeyDisconnectReason) -> ValkeyConnection? {
+        let connection = try await open(ClusterNode(address: address))
+        var isCluster = false
+        try await closingOnFailure(connection) { () async throws(ValkeyDisconnectReason) in
+            switch try await sendHello(connection) {
+            case .cluster where configuration.sentinelPrimary != nil: throw .wrongTopology(.clusterForSentinel)
+            case .cluster where configuration.topology == .single: throw .wrongTopology(.clusterForSingle)
+            case .cluster: isCluster = true
+            case .sentinel: throw .wrongTopology(.sentinelForServer)
+            case .standalone, .unknown: try await prepare(connection, isTracked: true)
+            }
+        }
+        guard isCluster else { return connection }
+        connection.close(.closed)
+        return nil
+    }
+
+    private func open(_ node: ClusterNode) async throws(ValkeyDisconnectReason) -> ValkeyConnection {
         var unfit: Set<String> = ["READONLY", "LOADING", "MASTERDOWN", "NOAUTH"]
         // With sentinels a primary without replicas may have been replaced; without them it is the only server.
         if configuration.sentinelPrimary != nil { unfit.insert("NOREPLICAS") }
-        let connection = try await ValkeyConnection.connect(
-            host: address.host, port: address.port, options: options(unfit), on: eventLoop)
-        do throws(ValkeyDisconnectReason) {
-            try await signIn(connection)
-            return connection
-        } catch {
-            connection.close(error)
-            throw error
-        }
+        return try await ValkeyConnection.connect(
+            host: node.address.host, port: node.address.port, options: options(unfit, name: node.name), on: eventLoop)
     }
 
-    private func signIn(_ connection: ValkeyConnection) async throws(ValkeyDisconnectReason) {
-        // A stopping gateway does not wait for a server that does not respond.
+    /// Runs the commands that make a connection ready, and closes it if one fails or the task is cancelled: a stopping
+    /// gateway does not wait for a server that does not respond.
+    private func closingOnFailure(
+        _ connection: ValkeyConnection, _ body: () async throws(ValkeyDisconnectReason) -> Void
+    ) async throws(ValkeyDisconnectReason) {
         let result: Result<Void, ValkeyDisconnectReason> = await withTaskCancellationHandler {
-            do throws(ValkeyDisconnectReason) { return .success(try await sendHello(connection)) } catch {
+            do throws(ValkeyDisconnectReason) { return .success(try await body()) } catch {
+                connection.close(error)
                 return .failure(error)
             }
         } onCancel: {
@@ -57,14 +117,21 @@ struct ValkeyConnector: Sendable {
         try result.get()
     }
 
-    private func sendHello(_ connection: ValkeyConnection) async throws(ValkeyDisconnectReason) {
+    private func sendHello(_ connection: ValkeyConnection) async throws(ValkeyDisconnectReason) -> ValkeyServerMode {
         var hello: [ValkeyCommand.Part] = ["3"]
         if let password = configuration.password {
             hello += ["AUTH", .text(configuration.user ?? "default"), .bytes(password.bytes)]
         }
-        _ = try await ask(ValkeyCommand("HELLO", hello + ["SETNAME", "cloakroom"]), connection)
-        // Own changes need no notification. The scripts ensure that a key stays tracked after a change by this process.
-        _ = try await ask(ValkeyCommand("CLIENT", "TRACKING", "ON", "NOLOOP"), connection)
+        let reply = try await ask(ValkeyCommand("HELLO", hello + ["SETNAME", "cloakroom"]), connection)
+        return ValkeyServerMode(hello: reply)
+    }
+
+    private func prepare(_ connection: ValkeyConnection, isTracked: Bool) async throws(ValkeyDisconnectReason) {
+        if isTracked {
+            // Own changes need no notification. The scripts ensure that a key stays tracked after a change by this
+            // process.
+            _ = try await ask(ValkeyCommand("CLIENT", "TRACKING", "ON", "NOLOOP"), connection)
+        }
         _ = try await ask(ValkeyCommand("PING"), connection)
         let role: RESPValue
         do throws(ValkeyDisconnectReason) {
@@ -81,22 +148,29 @@ struct ValkeyConnector: Sendable {
     /// Asks a sentinel for the address of the primary.
     private func primary(_ name: String, sentinel: HostAndPort) async throws(ValkeyDisconnectReason) -> HostAndPort {
         let connection = try await ValkeyConnection.connect(
-            host: sentinel.host, port: sentinel.port, options: options([]), on: eventLoop)
+            host: sentinel.host, port: sentinel.port, options: options([], name: nil), on: eventLoop)
         defer { connection.close(.closed) }
         if let password = configuration.sentinelPassword {
             _ = try await ask(ValkeyCommand("AUTH", .bytes(password.bytes)), connection)
         }
-        let response = try await ask(ValkeyCommand("SENTINEL", "GET-MASTER-ADDR-BY-NAME", .text(name)), connection)
+        let response: RESPValue
+        do throws(ValkeyDisconnectReason) {
+            response = try await ask(ValkeyCommand("SENTINEL", "GET-MASTER-ADDR-BY-NAME", .text(name)), connection)
+        } catch {
+            // Only sentinels have this command.
+            if case .unsupportedServer = error { throw .wrongTopology(.serverForSentinel) }
+            throw error
+        }
         guard let elements = response.elements, elements.count == 2, let host = elements[0].text,
             let port = elements[1].text.flatMap({ UInt16($0) })
         else { throw .noPrimary }
         return HostAndPort(host: host, port: Int(port))
     }
 
-    private func options(_ unfit: Set<String>) -> ValkeyConnection.Options {
+    private func options(_ unfit: Set<String>, name: String?) -> ValkeyConnection.Options {
         ValkeyConnection.Options(
             timeout: TimeAmount(configuration.timeout), tls: tls,
-            serverName: configuration.tls?.serverName, disconnectCodes: unfit)
+            serverName: configuration.tls?.serverName ?? name, disconnectCodes: unfit)
     }
 
     /// Sends one of the commands that make a connection ready.
@@ -123,4 +197,23 @@ struct ValkeyConnector: Sendable {
         default: .notPrimary(code: error.code)
         }
     }
+}
+
+/// The kind of a server, as its reply to `HELLO` reports it.
+enum ValkeyServerMode: String, Sendable, Equatable {
+    case standalone, cluster, sentinel
+    /// Not reported: a proxy.
+    case unknown
+
+    init(hello: RESPValue) {
+        let elements = hello.elements ?? []
+        for index in stride(from: 0, to: elements.count - 1, by: 2) where elements[index].text == "mode" {
+            self = elements[index + 1].text.flatMap(ValkeyServerMode.init(rawValue:)) ?? .unknown
+            return
+        }
+        self = .unknown
+    }
+
+    /// Why this server is none of a cluster.
+    var mismatchForCluster: ValkeyTopologyMismatch { self == .sentinel ? .sentinelForServer : .singleForCluster }
 }

@@ -27,8 +27,23 @@ enum ValkeyDisconnectReason: Error, Sendable, Equatable {
     case unsupportedServer(code: String)
     /// No sentinel knows the primary.
     case noPrimary
+    /// The server is not of the configured kind.
+    case wrongTopology(ValkeyTopologyMismatch)
     /// The gateway closed the connection.
     case closed
+
+    /// The cause and its remedy, for a reader who does not know the code; `nil` if ``kind`` is all that is known.
+    var advice: String? {
+        switch self {
+        case .wrongTopology(let mismatch): mismatch.description
+        case .unsupportedServer: "Valkey, or Redis 6 or later, is required"
+        case .tls: "check the certificate's names, the trusted certificates, and the port"
+        case .notPrimary(code: "READONLY"):
+            "the server is a replica: configure the primary's address, the sentinels, or a cluster"
+        case .noPrimary: "no sentinel knows the primary: check session.valkey.sentinelPrimary"
+        default: nil
+        }
+    }
 
     /// The name in logs.
     var kind: String {
@@ -41,7 +56,49 @@ enum ValkeyDisconnectReason: Error, Sendable, Equatable {
         case .notPrimary(let code): code.lowercased()
         case .unsupportedServer: "too_old"
         case .noPrimary: "no_primary"
+        case .wrongTopology: "wrong_topology"
         case .closed: "closed"
+        }
+    }
+}
+
+/// How the server and `session.valkey.topology` disagree.
+enum ValkeyTopologyMismatch: Error, Sendable, Equatable, CustomStringConvertible {
+    /// A cluster, where a single server is configured.
+    case clusterForSingle
+    /// A cluster's server, where the sentinels report it as a primary.
+    case clusterForSentinel
+    /// A single server, where a cluster is configured.
+    case singleForCluster
+    /// A sentinel, where no name of a primary is configured.
+    case sentinelForServer
+    /// A server, where sentinels are configured.
+    case serverForSentinel
+    /// A cluster without slots: it is not yet created.
+    case clusterWithoutSlots
+    /// A cluster with more primaries than ``ClusterTopology/maximumLinks``.
+    case tooManyPrimaries(Int)
+
+    /// The cause and its remedy.
+    var description: String {
+        switch self {
+        case .clusterForSingle:
+            "the server belongs to a cluster: set session.valkey.topology to cluster, or to auto"
+        case .clusterForSentinel:
+            "the server belongs to a cluster: set session.valkey.topology to cluster, list servers of the cluster in"
+                + " session.valkey.addresses, and remove session.valkey.sentinelPrimary"
+        case .singleForCluster:
+            "the server does not belong to a cluster: set session.valkey.topology to single, or to auto"
+        case .sentinelForServer:
+            "the server is a sentinel: set session.valkey.sentinelPrimary to the name of the primary, or list the server"
+                + " itself in session.valkey.addresses"
+        case .serverForSentinel:
+            "the server is not a sentinel: list sentinels in session.valkey.addresses, or remove"
+                + " session.valkey.sentinelPrimary"
+        case .clusterWithoutSlots:
+            "the cluster has no slots: create it with redis-cli --cluster create, or check that the server has joined it"
+        case .tooManyPrimaries(let count):
+            "the cluster has \(count) primaries: at most \(ClusterTopology.maximumLinks) are supported"
         }
     }
 }

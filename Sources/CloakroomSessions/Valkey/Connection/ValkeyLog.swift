@@ -8,9 +8,11 @@ final class ValkeyLog: Sendable {
     private let logger: Logger
     private let addresses: String
     private let user: String
-    /// The reasons logged since the connection was last established.
-    private let loggedReasons = Mutex<Set<String>>([])
-    /// Why there is no connection; `nil` while there is one, and before the first attempt.
+    /// The reasons logged since the connection was last established, by server; the empty string is the only one.
+    private let loggedReasons = Mutex<[String: Set<String>]>([:])
+    /// The maximum number of servers in ``loggedReasons``.
+    private static let mostServers = 1_000
+    /// The reason of the last loss; `nil` since a connection was established, and before the first attempt.
     private let latestLoss = Mutex<SessionStoreError.Reason?>(nil)
 
     init(_ configuration: ValkeyConfiguration, _ logger: Logger) {
@@ -19,19 +21,25 @@ final class ValkeyLog: Sendable {
         user = configuration.user ?? "default"
     }
 
-    /// Why there is no connection, if one was lost or could not be established.
+    /// Why a connection is missing, if one was lost or could not be established since the last success.
     var outage: SessionStoreError.Reason? { latestLoss.withLock { $0 } }
 
-    func connected(_ address: String) {
+    /// - Parameter server: The address, in a cluster; empty otherwise.
+    func connected(_ address: String, server: String = "") {
         latestLoss.withLock { $0 = nil }
-        loggedReasons.withLock { $0.removeAll() }
+        loggedReasons.withLock { $0[server] = nil }
         logger.notice("connected to the session store", metadata: ["address": "\(address)"])
     }
 
+    /// Records that a seed of a cluster has replied.
+    func resolved(_ address: String) {
+        loggedReasons.withLock { $0["seed \(address)"] = nil }
+    }
+
     /// Logs that there is no connection, once for each reason, so that an outage does not fill the log.
-    func disconnected(_ loss: ValkeyDisconnectReason, _ address: String?) {
+    func disconnected(_ loss: ValkeyDisconnectReason, _ address: String?, server: String = "") {
         latestLoss.withLock { $0 = SessionStoreError.Reason(loss) }
-        guard loggedReasons.withLock({ $0.insert(loss.kind).inserted }) else { return }
+        guard isFirst(loss.kind, server) else { return }
         var metadata: Logger.Metadata = ["address": "\(address ?? addresses)", "reason": "\(loss.kind)"]
         switch loss {
         case .unauthorized(let code, let command):
@@ -40,26 +48,45 @@ final class ValkeyLog: Sendable {
             metadata["hint"] = "\(Self.hint(code))"
             logger.error("session store authentication failed", metadata: metadata)
         case .unsupportedServer:
-            metadata["hint"] = "Valkey, or Redis 6 or later, is required"
+            metadata["hint"] = loss.advice.map { "\($0)" }
             logger.error("session store lacks a required command", metadata: metadata)
+        case .wrongTopology:
+            metadata["hint"] = loss.advice.map { "\($0)" }
+            logger.error("session store has another topology than configured", metadata: metadata)
         case .tls(let error):
             metadata["error"] = "\(error)"
-            metadata["hint"] = "check the certificate's names, the trusted certificates, and the port"
+            metadata["hint"] = loss.advice.map { "\($0)" }
             logger.error("session store TLS handshake failed", metadata: metadata)
         default:
+            if let advice = loss.advice { metadata["hint"] = "\(advice)" }
             logger.warning("the session store cannot be reached", metadata: metadata)
         }
     }
 
     /// Logs that the server rejected a required command.
-    func rejected(_ command: ValkeyCommand, _ error: RESPError, _ address: String) {
-        guard loggedReasons.withLock({ $0.insert("\(error.code) \(command.name)").inserted }) else { return }
+    func rejected(_ command: ValkeyCommand, _ error: RESPError, _ address: String, server: String = "") {
+        guard isFirst("\(error.code) \(command.name)", server) else { return }
         logger.error(
             "session store rejected a command",
             metadata: [
                 "address": "\(address)", "reason": "\(error.code.lowercased())", "command": "\(command.name)",
                 "user": "\(user)", "hint": "\(Self.hint(error.code))",
             ])
+    }
+
+    /// Logs that other servers have slots now.
+    func slotsChanged(_ count: Int, _ address: String) {
+        logger.notice(
+            "a server of the session store has received slots",
+            metadata: ["address": "\(address)", "slots": "\(count)"])
+    }
+
+    /// Whether a reason is not yet logged.
+    private func isFirst(_ reason: String, _ server: String) -> Bool {
+        loggedReasons.withLock { logged in
+            if logged[server] == nil, logged.count >= Self.mostServers { logged.removeAll() }
+            return logged[server, default: []].insert(reason).inserted
+        }
     }
 
     private static func hint(_ code: String) -> String {

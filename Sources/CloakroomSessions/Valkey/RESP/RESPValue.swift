@@ -56,6 +56,8 @@ extension RESPValue {
 struct RESPError: Error, Sendable, Equatable {
     /// The first word, such as `WRONGTYPE`, which identifies the error.
     let code: String
+    /// The other server, for the codes `MOVED` and `ASK`.
+    let redirection: ClusterRedirection?
 
     /// Parses the line of an error.
     init(line: String) {
@@ -68,5 +70,6 @@ struct RESPError: Error, Sendable, Equatable {
             code = String(inner.dropFirst())
         }
         self.code = code
+        redirection = code == "MOVED" || code == "ASK" ? ClusterRedirection(line: line) : nil
     }
 }

@@ -16,9 +16,13 @@ struct ValkeyCommand: Sendable {
     let name: String
     /// The encoded command. It may hold secrets and is never printed.
     let encoded: ByteBuffer
+    /// The hash slot of its keys; `nil` for a command without keys, which any server may execute.
+    let slot: UInt16?
 
-    init(_ name: String, _ parts: [Part] = []) {
+    /// - Parameter slot: The hash slot of all keys among the parts.
+    init(_ name: String, slot: UInt16? = nil, _ parts: [Part]) {
         self.name = name
+        self.slot = slot
         var buffer = ByteBuffer()
         buffer.reserveCapacity(
             parts.reduce(32 + name.utf8.count) { sum, part in
@@ -46,5 +50,10 @@ struct ValkeyCommand: Sendable {
 
     init(_ name: String, _ parts: Part...) {
         self.init(name, parts)
+    }
+
+    /// A command with a key before its other arguments.
+    init(_ name: String, key: String, _ parts: Part...) {
+        self.init(name, slot: HashSlot.slot(of: key), [.text(key)] + parts)
     }
 }

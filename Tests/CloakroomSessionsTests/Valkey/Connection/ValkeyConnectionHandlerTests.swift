@@ -132,8 +132,8 @@ struct ValkeyConnectionHandlerTests {
         #expect(rejected.allSatisfy { $0 == .failure(.overloaded) })
     }
 
-    private struct IgnoringDelegate: ValkeyPushDelegate {
-        func connectionChanged(isUp: Bool) {}
+    private struct IgnoringDelegate: ValkeyLinkDelegate {
+        func linkChanged(isUp: Bool) {}
         func pushed(_ message: [RESPValue]) {}
     }
 }

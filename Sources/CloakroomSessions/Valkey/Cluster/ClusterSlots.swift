@@ -1,0 +1,136 @@
+import CloakroomCore
+import NIOCore
+
+/// A server of a cluster.
+struct ClusterNode: Sendable, Equatable {
+    /// The announced address, which is used as announced.
+    let address: HostAndPort
+    /// The announced host name if the address has none: TLS verifies the certificate for it.
+    var name: String?
+
+    /// A host without brackets.
+    /// - Returns: `nil` if it is not a host name or an IP address.
+    static func host(_ text: String) -> String? {
+        var text = text
+        if text.hasPrefix("["), text.hasSuffix("]") { text = String(text.dropFirst().dropLast()) }
+        if IPAddress.bytes(of: text) != nil { return text }
+        let isName = (1...253).contains(text.utf8.count) && text.utf8.allSatisfy(isNameByte)
+        return isName ? text : nil
+    }
+
+    private static func isNameByte(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "-"), UInt8(ascii: "_"):
+            true
+        default: false
+        }
+    }
+}
+
+/// The reply to `CLUSTER SLOTS`: which primary has which slots, as one server reports it.
+struct ClusterSlots: Sendable, Equatable {
+    /// No primary, in ``owners``.
+    static let none = UInt16.max
+    /// The maximum number of servers in a reply.
+    static let maximumNodes = 1_000
+
+    /// The primaries, in the order of their first slots.
+    private(set) var primaries: [ClusterNode] = []
+    /// The index of each slot's primary in ``primaries``, or ``none``.
+    private(set) var owners = [UInt16](repeating: ClusterSlots.none, count: HashSlot.count)
+    /// The replicas' addresses, in any order.
+    private(set) var replicas: [HostAndPort] = []
+
+    /// Parses a reply. Each row has the first and the last slot, the primary, and its replicas; a server has a host, a
+    /// port, an id and further data.
+    /// - Parameter asked: The host of the server that replied, which is the host of servers without one.
+    init(_ reply: RESPValue, asked: String) throws(ClusterSlotsError) {
+        guard case .array(let rows) = reply else { throw ClusterSlotsError.malformed }
+        var indexes: [HostAndPort: UInt16] = [:]
+        var others: Set<HostAndPort> = []
+        for row in rows {
+            guard case .array(let members) = row, members.count >= 3, case .integer(let first) = members[0],
+                case .integer(let last) = members[1], first >= 0, first <= last, last < HashSlot.count
+            else { throw ClusterSlotsError.malformed }
+            let primary = try Self.node(members[2], asked)
+            if indexes[primary.address] == nil {
+                guard indexes.count < Self.maximumNodes else { throw ClusterSlotsError.tooMany }
+                indexes[primary.address] = UInt16(primaries.count)
+                primaries.append(primary)
+            }
+            let index = indexes[primary.address] ?? Self.none
+            for slot in Int(first)...Int(last) {
+                guard owners[slot] == Self.none else { throw ClusterSlotsError.overlap }
+                owners[slot] = index
+            }
+            for member in members[3...] {
+                let replica = try Self.node(member, asked).address
+                guard others.count < Self.maximumNodes || others.contains(replica) else {
+                    throw ClusterSlotsError.tooMany
+                }
+                others.insert(replica)
+            }
+        }
+        replicas = Array(others)
+    }
+
+    /// Parses a server.
+    private static func node(_ value: RESPValue, _ asked: String) throws(ClusterSlotsError) -> ClusterNode {
+        guard case .array(let parts) = value, parts.count >= 2, case .integer(let port) = parts[1],
+            (1...65_535).contains(port)
+        else { throw ClusterSlotsError.malformed }
+        var text = ""
+        if parts[0] != .null {
+            guard let announced = parts[0].text else { throw ClusterSlotsError.malformed }
+            text = announced
+        }
+        let isUnknown = text.isEmpty || text == "?"
+        guard let host = isUnknown ? asked : ClusterNode.host(text) else { throw ClusterSlotsError.malformed }
+        var node = ClusterNode(address: HostAndPort(host: host, port: Int(port)))
+        // Names that are not host names are ignored: they are additional data.
+        if parts.count >= 4, IPAddress.bytes(of: host) != nil, let name = hostName(parts[3]) { node.name = name }
+        return node
+    }
+
+    private static func hostName(_ metadata: RESPValue) -> String? {
+        guard let elements = metadata.elements else { return nil }
+        for index in stride(from: 0, to: elements.count - 1, by: 2) where elements[index].text == "hostname" {
+            guard let name = elements[index + 1].text.flatMap(ClusterNode.host), IPAddress.bytes(of: name) == nil
+            else { return nil }
+            return name
+        }
+        return nil
+    }
+}
+
+/// A reply to `CLUSTER SLOTS` that is not used.
+enum ClusterSlotsError: Error, Sendable, Equatable {
+    /// Values of other types, slots outside 0...16383, or invalid addresses.
+    case malformed
+    /// A slot with two primaries.
+    case overlap
+    /// More than ``ClusterSlots/maximumNodes`` servers.
+    case tooMany
+}
+
+/// Entry point for fuzzing what servers of a cluster send.
+public enum ClusterFuzzing {
+    /// Parses bytes as a reply to `CLUSTER SLOTS`.
+    /// - Returns: The number of slots with a primary, of primaries and of replicas; `nil` if the reply is invalid.
+    public static func slots(_ bytes: [UInt8]) -> (slots: Int, primaries: Int, replicas: Int)? {
+        var parser = RESPParser()
+        parser.append(ByteBuffer(bytes: bytes))
+        guard let reply = try? parser.next(), let slots = try? ClusterSlots(reply, asked: "asked.test") else {
+            return nil
+        }
+        let owned = slots.owners.count { $0 != ClusterSlots.none }
+        return (owned, slots.primaries.count, slots.replicas.count)
+    }
+
+    /// Parses the line of an error.
+    /// - Returns: The slot, the host (empty for the host that was asked) and the port; `nil` if it is no redirection.
+    public static func redirection(_ line: String) -> (slot: Int, host: String, port: Int)? {
+        ClusterRedirection(line: line).map { ($0.slot, $0.host ?? "", $0.port) }
+    }
+}

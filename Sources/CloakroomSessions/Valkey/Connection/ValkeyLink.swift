@@ -1,0 +1,65 @@
+import CloakroomCore
+import NIOCore
+
+/// This process's connection to one primary. It lasts as long as the connection; a reconnect makes a new link.
+final class ValkeyLink: Sendable {
+    let address: HostAndPort
+    /// Where all keys are read, so that the server reports their changes.
+    let connection: ValkeyConnection
+    /// Opens a further connection to the same primary, without tracking.
+    let openUntracked: @Sendable () async throws(ValkeyDisconnectReason) -> ValkeyConnection
+
+    init(
+        address: HostAndPort, connection: ValkeyConnection,
+        openUntracked: @escaping @Sendable () async throws(ValkeyDisconnectReason) -> ValkeyConnection
+    ) {
+        self.address = address
+        self.connection = connection
+        self.openUntracked = openUntracked
+    }
+
+    /// Sends commands immediately, pipelined, and waits for all replies.
+    /// - Parameter isDurable: Whether the commands change data that a failover should not lose.
+    func send(_ commands: [ValkeyCommand], isDurable: Bool = false) async -> [Result<RESPValue, ValkeyCommandError>] {
+        await connection.send(commands)
+    }
+}
+
+/// Receives what a server reports about keys that were read. Called on any event loop; never waits.
+protocol ValkeyPushDelegate: Sendable {
+    /// Whether cached data of these slots may be used. Without trust, all data of the slots that was read before is
+    /// stale, also after they are trusted again.
+    /// - Parameters:
+    ///   - slots: In ascending order.
+    ///   - areTrusted: `false` before a slot's connection changes; `true` after its new connection is ready.
+    ///   - afterOutage: Whether the slots were unavailable, so that replicas may have data that they could not save.
+    func slotsChanged(_ slots: [Range<Int>], areTrusted: Bool, afterOutage: Bool)
+    func pushed(_ message: [RESPValue])
+}
+
+/// Writes again what a failover may have lost.
+protocol ValkeyFailoverDelegate: Sendable {
+    /// Called when slots have another server, or the same one again, after the connection was lost: before they are
+    /// reported as trusted, and before commands of other callers reach the server. Cancelled after 1 s.
+    /// - Parameters:
+    ///   - slots: In ascending order.
+    ///   - send: Sends commands to the new server.
+    func serverReplaced(
+        _ slots: [Range<Int>],
+        send: @escaping @Sendable ([ValkeyCommand]) async -> [Result<RESPValue, ValkeyCommandError>]) async
+}
+
+extension ValkeyFailoverDelegate {
+    /// The maximum duration of ``serverReplaced(_:send:)``.
+    static var limit: Duration { .seconds(1) }
+
+    /// Calls ``serverReplaced(_:send:)`` and cancels it after ``limit``.
+    func restore(_ slots: [Range<Int>], to link: ValkeyLink) async {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await serverReplaced(slots) { commands in await link.send(commands) } }
+            group.addTask { try? await Task.sleep(for: Self.limit) }
+            await group.next()
+            group.cancelAll()
+        }
+    }
+}
