@@ -36,7 +36,7 @@ final class ValkeyClient: Sendable {
         }
     }
 
-    /// Why there is no connection, if one was lost or could not be established.
+    /// Why a connection is missing, if one was lost or could not be established since the last success.
     var outage: SessionStoreError.Reason? { log.outage }
 
     /// Sends commands immediately, each to the server of its slot, and waits for all replies.

@@ -33,9 +33,8 @@ extension SessionStoreError.Reason {
         case "NOAUTH", "WRONGPASS": self = .noAuth
         case "NOPERM": self = .noPermission
         case "CROSSSLOT": self = .crossslot
-        case "CLUSTERDOWN", "TRYAGAIN": self = .clusterDown
-        // A client of a cluster follows these; for another one, the server runs in the wrong mode.
-        case "MOVED", "ASK": self = .wrongTopology
+        // Redirections are followed, so one that is left means that the servers do not agree for long.
+        case "CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK": self = .clusterDown
         case "BUSY": self = .overloaded
         case "NOPROTO": self = .unsupported
         default: self = .failed

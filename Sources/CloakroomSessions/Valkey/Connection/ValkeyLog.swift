@@ -12,7 +12,7 @@ final class ValkeyLog: Sendable {
     private let loggedReasons = Mutex<[String: Set<String>]>([:])
     /// The maximum number of servers in ``loggedReasons``.
     private static let mostServers = 1_000
-    /// Why there is no connection; `nil` while there is one, and before the first attempt.
+    /// The reason of the last loss; `nil` since a connection was established, and before the first attempt.
     private let latestLoss = Mutex<SessionStoreError.Reason?>(nil)
 
     init(_ configuration: ValkeyConfiguration, _ logger: Logger) {
@@ -21,7 +21,7 @@ final class ValkeyLog: Sendable {
         user = configuration.user ?? "default"
     }
 
-    /// Why there is no connection, if one was lost or could not be established.
+    /// Why a connection is missing, if one was lost or could not be established since the last success.
     var outage: SessionStoreError.Reason? { latestLoss.withLock { $0 } }
 
     /// - Parameter server: The address, in a cluster; empty otherwise.
