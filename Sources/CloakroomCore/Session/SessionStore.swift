@@ -192,6 +192,10 @@ public enum RejectResult: Sendable, Equatable {
 public protocol AccountSessions: Sendable {
     /// Returns all active sessions, the latest first.
     func sessions(of account: AccountName, now: Timestamp) async throws(SessionStoreError) -> [SessionSummary]
+    /// Returns when the active sessions of an account were created: cheaper than ``sessions(of:now:)``, because nothing is
+    /// decrypted.
+    func creationTimes(of account: AccountName, now: Timestamp) async throws(SessionStoreError)
+        -> [SessionID: Timestamp]
     /// Whether an account may have more than a number of sessions: cheaper than to list them. If it has many more, the
     /// result is `true`.
     func mayExceed(_ limit: Int, sessionsOf user: UserProfile, now: Timestamp) async throws(SessionStoreError) -> Bool
@@ -221,6 +225,14 @@ public protocol AccountSessions: Sendable {
 }
 
 extension AccountSessions {
+    /// Default for stores that list sessions at no cost.
+    public func creationTimes(
+        of account: AccountName, now: Timestamp
+    ) async throws(SessionStoreError) -> [SessionID: Timestamp] {
+        let all = try await sessions(of: account, now: now)
+        return Dictionary(all.map { ($0.id, $0.createdAt) }, uniquingKeysWith: max)
+    }
+
     /// Default for stores that have to list the sessions.
     public func mayExceed(
         _ limit: Int, sessionsOf user: UserProfile, now: Timestamp

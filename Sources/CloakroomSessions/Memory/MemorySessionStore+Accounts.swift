@@ -8,6 +8,14 @@ extension MemorySessionStore {
         liveSessions(of: account, now: now).map(\.summary).sorted { $0.createdAt > $1.createdAt }
     }
 
+    /// When the account's sessions were created; never throws.
+    public func creationTimes(
+        of account: AccountName, now: Timestamp
+    ) async throws(SessionStoreError) -> [SessionID: Timestamp] {
+        let live = liveSessions(of: account, now: now)
+        return Dictionary(live.map { ($0.id, $0.createdAt) }, uniquingKeysWith: max)
+    }
+
     /// Whether an account may have more sessions; never throws.
     public func mayExceed(
         _ limit: Int, sessionsOf user: UserProfile, now: Timestamp

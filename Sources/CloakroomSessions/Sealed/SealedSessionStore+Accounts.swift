@@ -3,17 +3,30 @@ import CloakroomCore
 /// The sessions of accounts and of sessions at providers.
 extension SealedSessionStore {
     func sessions(of account: AccountName, now: Timestamp) async throws(SessionStoreError) -> [SessionSummary] {
+        try await liveRecords(of: account, now: now).map { record in
+            SessionSummary(
+                id: record.key.id, createdAt: record.createdAt, lastUsedAt: lastUse(of: record, now: now),
+                expiresAt: record.expiresAt, client: sealing.openClient(of: record) ?? SessionClientInfo())
+        }.sorted { $0.createdAt > $1.createdAt }
+    }
+
+    func creationTimes(
+        of account: AccountName, now: Timestamp
+    ) async throws(SessionStoreError) -> [SessionID: Timestamp] {
+        let live = try await liveRecords(of: account, now: now)
+        return Dictionary(live.map { ($0.key.id, $0.createdAt) }, uniquingKeysWith: max)
+    }
+
+    private func liveRecords(
+        of account: AccountName, now: Timestamp
+    ) async throws(SessionStoreError) -> [SessionRecord] {
         let hashes = sealing.secrets.accountHashes.candidateHashes(account)
         // A user with another account who typed this name is found by the name for an operator only.
         let found = try await records(of: account, now: now).filter {
             hashes.contains($0.account) && expiry(of: $0, now: now) == nil
         }
         let ended = try await cutOff(found, now: now)
-        return found.filter { !ended.contains($0.key.id) }.map { record in
-            SessionSummary(
-                id: record.key.id, createdAt: record.createdAt, lastUsedAt: lastUse(of: record, now: now),
-                expiresAt: record.expiresAt, client: sealing.openClient(of: record) ?? SessionClientInfo())
-        }.sorted { $0.createdAt > $1.createdAt }
+        return found.filter { !ended.contains($0.key.id) }
     }
 
     /// Ends a session by its id, without opening it: that requires its ticket.

@@ -223,13 +223,16 @@ struct ValkeyRecordStore: SessionRecordStore {
         _ record: SessionRecord, now: Timestamp, full: Bool = false
     ) async throws(SessionStoreError) -> RecordBirth {
         let time = Self.time(record.expiresAt - now + Self.tombstoneLifetime + Self.indexMargin)
+        let indexes = record.indexes
+        let calls = indexes.map { index in
+            let known = full ? "" : record.birth.time(in: index, of: record).map { String($0) } ?? "0"
+            return ScriptCall(
+                keys: [keys.sessions(in: index), keys.cutoff(index)],
+                arguments: [.text("\(record.key.id)"), .integer(time), .text(known)])
+        }
         var birth = RecordBirth()
-        for index in record.indexes {
-            let known: ValkeyCommand.Part = .text(
-                full ? "" : record.birth.time(in: index, of: record).map(String.init) ?? "0")
-            let response = try await run(
-                SessionScripts.index, [keys.sessions(in: index), keys.cutoff(index)],
-                [.text("\(record.key.id)"), .integer(time), known], full: full)
+        for (index, reply) in zip(indexes, await run(SessionScripts.index, calls)) {
+            let response = try Self.value(reply, full: full)
             guard full else { continue }
             guard let time = response.text.flatMap({ Int64($0) }) else { throw SessionStoreError(.unavailable) }
             switch index {
