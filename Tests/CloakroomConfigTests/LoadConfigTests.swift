@@ -82,7 +82,7 @@ import Testing
                     sqlite: SQLiteConfiguration(path: directory.path + "/sessions.sqlite"),
                     valkey: ValkeyConfiguration(
                         addresses: [HostAndPort(host: "one", port: 26379), HostAndPort(host: "::1", port: 26379)],
-                        sentinelPrimary: "main", user: "gateway", password: Secret("p"),
+                        topology: .sentinel, sentinelPrimary: "main", user: "gateway", password: Secret("p"),
                         sentinelPassword: Secret("s"),
                         tls: UpstreamTLSConfiguration(caFile: directory.path + "/tls.crt", serverName: "valkey.test"),
                         prefix: "a:b", timeout: .seconds(1), replicas: 2, replicationTimeout: .milliseconds(50)),
@@ -245,6 +245,7 @@ import Testing
           sqlite: { path: sessions.sqlite }
           valkey:
             addresses: ["one:26379", "[::1]:26379"]
+            topology: sentinel
             sentinelPrimary: main
             user: gateway
             password: p

@@ -31,6 +31,7 @@ valkey_users() {
     local -a commands=(
         +hello '+client|tracking' '+client|setname' +ping +role +evalsha +eval +exists +type +hset +hget +hmget +hgetall
         +hexists +hincrby +pexpire +pttl +del +get +set +time +zadd +zrem +zrange +zscore +zremrangebyscore +wait
+        '+cluster|slots' +asking
     )
     echo "user default off"
     echo "user health on nopass resetchannels -@all +ping"

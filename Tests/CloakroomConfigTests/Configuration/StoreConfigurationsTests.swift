@@ -72,6 +72,19 @@ import Testing
         #expect(configuration.session.secrets == [Secret(Self.secret), Secret(Self.other)])
     }
 
+    @Test func theTopologyIsChosenByTheServerUnlessItIsSet() throws {
+        func valkey(_ section: String) throws -> ValkeyConfiguration {
+            try directory("valkey: { \(section) }").load().configuration.session.valkey
+        }
+        #expect(try valkey("addresses: [a:1]").topology == .auto)
+        #expect(try valkey("addresses: [a:1], topology: single").topology == .single)
+        #expect(try valkey("addresses: [a:1], sentinelPrimary: m, topology: sentinel").topology == .sentinel)
+        let cluster = try valkey("addresses: [\"a:1\", \"b:1\"], topology: cluster")
+        #expect(cluster.topology == .cluster)
+        #expect(cluster.addresses == [HostAndPort(host: "a", port: 1), HostAndPort(host: "b", port: 1)])
+        #expect(try directory("valkey: { topology: ring }").valueErrors().count == 1)
+    }
+
     @Test func tlsWithTheServerIsOnWhereItsSectionIs() throws {
         func tls(_ section: String) throws -> UpstreamTLSConfiguration? {
             try directory("valkey: { addresses: [a:1]\(section) }").load().configuration.session.valkey.tls
@@ -116,8 +129,22 @@ import Testing
         ("valkey: { addresses: [] }", "11:24: session.valkey.addresses: must not be empty", "write at least one"),
         (
             "valkey: { addresses: [\"a:1\", \"b:1\"] }",
-            "11:24: session.valkey.addresses: must be one server unless sentinelPrimary is set",
-            "keep one; for sentinels, write the primary's name in sentinelPrimary"
+            "11:24: session.valkey.addresses: must be one server unless sentinelPrimary is set or topology is cluster",
+            "keep one; for sentinels, write the primary's name in sentinelPrimary; for a cluster, write topology: cluster"
+        ),
+        (
+            "valkey: { topology: sentinel }", "11:23: session.valkey.topology: requires sentinelPrimary",
+            "write the primary's name at the sentinels in sentinelPrimary"
+        ),
+        (
+            "valkey: { sentinelPrimary: m, topology: cluster }",
+            "11:30: session.valkey.sentinelPrimary: not supported with topology cluster",
+            "write topology: sentinel, or leave it out"
+        ),
+        (
+            "valkey: { sentinelPrimary: m, topology: single }",
+            "11:30: session.valkey.sentinelPrimary: not supported with topology single",
+            "write topology: sentinel, or leave it out"
         ),
         (
             "valkey: { sentinelPassword: canary }",

@@ -33,7 +33,8 @@ public struct FuzzTarget: Sendable, CustomStringConvertible {
     /// All targets.
     public static let all: [FuzzTarget] = [
         .requests, .responses, .chunks, .cookies, .requestTargets, .proxyHeaders, .webSockets, .config,
-        .serverReplies, .json, .signIns, .callbacks, .tokenResponses, .userDocuments, .collectorResponses, .retryAfter,
+        .serverReplies, .clusterReplies, .json, .signIns, .callbacks, .tokenResponses, .userDocuments,
+        .collectorResponses, .retryAfter,
         .accept,
         .revocations, .forwardedFor, .traceContexts, .origins, .headerBlocks, .huffman,
         .http2Connections, .http2Frames, .signedTokens, .keySets, .tokenClaims, .sessionRecords,

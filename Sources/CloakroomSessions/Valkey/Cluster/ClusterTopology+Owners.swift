@@ -1,0 +1,158 @@
+import CloakroomCore
+import NIOCore
+
+extension ClusterTopology {
+    /// Adopts what a primary reports and a majority confirms, or what it reports of its own slots.
+    mutating func adopt(reportedBy id: NodeID, _ report: ClusterSlots, _ now: NIODeadline) {
+        guard let view = members[id]?.view else { return }
+        var failovers: [(Range<Int>, NodeID)] = []
+        var confirmedAt = now
+        var disclaimed = SlotRanges()
+        var moves: [(Range<Int>, NodeID)] = []
+        for slot in HashSlot.all {
+            let (said, known) = (view.owners[slot], slots[slot].owner)
+            guard said != known, said != Self.nobody, slots[slot].changedAt < view.askedAt else { continue }
+            if known == id {
+                if denies(said, slot, now) {
+                    // The owner disclaims the slot, and the other one does not know of it yet.
+                    disclaimed.append(slot)
+                    moving[slot] = now + Self.movePeriod
+                    askSoon(said, now)
+                } else {
+                    Self.append(slot, said, to: &moves)
+                }
+            } else if said == id, let owner = members[known]?.view, slots[slot].changedAt < owner.askedAt,
+                owner.owners[slot] == id
+            {
+                Self.append(slot, said, to: &moves)
+            } else if let time = confirmation(of: slot, owner: said, now) {
+                confirmedAt = min(confirmedAt, time)
+                Self.append(slot, said, to: &failovers)
+            }
+        }
+        distrust(disclaimed.ranges)
+        guard !moves.isEmpty || !failovers.isEmpty else { return }
+        let receivers = Set((moves + failovers).map(\.1))
+        for primary in report.primaries where ids[primary.address].map(receivers.contains) == true {
+            _ = memberIfRoom(for: primary, now)
+        }
+        change(moves.filter { members[$0.1] != nil }, isFailover: false, since: view.askedAt, now)
+        change(failovers.filter { members[$0.1] != nil }, isFailover: true, since: confirmedAt, now)
+        // A primary that was replaced before it had a slot here has no vote.
+        let named = Set(report.primaries.compactMap { ids[$0.address] })
+        voters = voters.filter { named.contains($0) || (members[$0]?.slots ?? 0) > 0 }
+    }
+
+    /// Whether a server has reported recently that it does not have a slot.
+    func denies(_ id: NodeID, _ slot: Int, _ now: NIODeadline) -> Bool {
+        guard let view = members[id]?.view, now - view.askedAt <= Self.trustPeriod else { return false }
+        return view.owners[slot] != id
+    }
+
+    /// Since when a majority of the primaries reports an owner, and the owner does not deny it.
+    func confirmation(of slot: Int, owner: NodeID, _ now: NIODeadline) -> NIODeadline? {
+        func isCurrent(_ view: View) -> Bool {
+            slots[slot].changedAt < view.askedAt && now - view.askedAt <= Self.trustPeriod
+        }
+        if denies(owner, slot, now) { return nil }
+        var (count, since) = (0, now)
+        for voter in voters {
+            guard let view = members[voter]?.view, isCurrent(view), view.owners[slot] == owner else { continue }
+            count += 1
+            since = min(since, view.askedAt)
+        }
+        return 2 * count > voters.count ? since : nil
+    }
+
+    /// Gives slots to other servers.
+    /// - Parameter since: When the change was confirmed.
+    mutating func change(
+        _ changes: [(Range<Int>, NodeID)], isFailover: Bool, since: NIODeadline, _ now: NIODeadline
+    ) {
+        guard !changes.isEmpty else { return }
+        distrust(changes.map(\.0))
+        for (range, owner) in changes {
+            // A promoted replica was no primary before. Its slots may lack the last writes.
+            let isPlain = !isFailover && isEstablished(owner, now)
+            for slot in range {
+                let previous = slots[slot].owner
+                if previous != Self.nobody {
+                    members[previous]?.slots -= 1
+                    // A primary that has given away its last slot has no vote. One that never had a slot here keeps it.
+                    if members[previous]?.slots == 0 { voters.remove(previous) }
+                    if !isPlain {
+                        slots[slot].needsRestoring = true
+                        slots[slot].hadOutage = true
+                    }
+                    if members[owner]?.slots == 0 { members[owner]?.primarySince = now }
+                }
+                slots[slot].owner = owner
+                slots[slot].changedAt = now
+                slots[slot].isServed = false
+                slots[slot].restoration = 0
+                moving[slot] = nil
+                members[owner]?.slots += 1
+                members[owner]?.isExpected = false
+            }
+            let adoptedAt = members[owner]?.adoptedAt ?? since
+            members[owner]?.adoptedAt = max(adoptedAt, since)
+            voters.insert(owner)
+        }
+        for owner in Set(changes.map(\.1)).sorted() {
+            guard let member = members[owner] else { continue }
+            let given = changes.filter { $0.1 == owner }.map(\.0)
+            actions.append(.route(given, .wait))
+            switch member.link {
+            case .ready: for range in given { serve(range, of: owner, now) }
+            case .connecting: break
+            case .idle: connect(owner)
+            }
+        }
+    }
+
+    func isEstablished(_ id: NodeID, _ now: NIODeadline) -> Bool {
+        guard let member = members[id], member.slots > 0 else { return false }
+        return member.primarySince + Self.establishmentPeriod <= now
+    }
+
+    /// Sends the commands for a server's slots to its link, which is ready, after restoring them where necessary.
+    mutating func serve(_ range: Range<Int>, of id: NodeID, _ now: NIODeadline) {
+        guard let member = members[id], member.slots > 0, member.link == .ready, isConfirmed(id, now) else { return }
+        members[id]?.isTrusted = true
+        members[id]?.isHeld = false
+        var (fresh, stale) = (SlotRanges(), SlotRanges())
+        let number = lastRestoration &+ 1 == 0 ? 1 : lastRestoration &+ 1
+        for slot in range where slots[slot].owner == id && !slots[slot].isServed && slots[slot].restoration == 0 {
+            if slots[slot].needsRestoring {
+                slots[slot].restoration = number
+                stale.append(slot)
+            } else {
+                slots[slot].isServed = true
+                fresh.append(slot)
+            }
+        }
+        if !stale.ranges.isEmpty {
+            lastRestoration = number
+            actions.append(.route(stale.ranges, .wait))
+            actions.append(.restore(number, stale.ranges, member.node.address))
+        }
+        if !fresh.ranges.isEmpty {
+            actions.append(.route(fresh.ranges, .link(member.node.address)))
+            for range in fresh.ranges { trustIfConfirmed(range, now) }
+        }
+    }
+
+    static func append(_ slot: Int, _ owner: NodeID, to changes: inout [(Range<Int>, NodeID)]) {
+        if let last = changes.last, last.1 == owner, last.0.upperBound == slot {
+            changes[changes.count - 1].0 = last.0.lowerBound..<(slot + 1)
+        } else {
+            changes.append((slot..<(slot + 1), owner))
+        }
+    }
+
+    func ranges(where matches: (Slot) -> Bool) -> [Range<Int>] {
+        var ranges = SlotRanges()
+        for slot in HashSlot.all where matches(slots[slot]) { ranges.append(slot) }
+        return ranges.ranges
+    }
+}

@@ -1,0 +1,149 @@
+import CloakroomCore
+import Synchronization
+
+/// The reply to a command, and the server that sent it.
+struct RoutedReply: Sendable {
+    let reply: Result<RESPValue, ValkeyCommandError>
+    let sender: HostAndPort
+}
+
+/// Sends commands of a cluster to the servers of their slots, and again if they were certainly not executed.
+///
+/// A command is sent again at most ``maximumAttempts`` times and for the timeout of a command, after delays that grow.
+struct RedirectedCommands: Sendable {
+    /// The maximum number of times that a command is sent.
+    static let maximumAttempts = 16
+    /// The maximum number of callers that wait to send commands again. More fail immediately.
+    static let maximumWaiting = 10_000
+
+    private static let delays = ExponentialBackoff(initial: .milliseconds(5), maximum: .milliseconds(80), jitter: 0.5)
+    private static let asking = ValkeyCommand("ASKING")
+
+    let timeout: Duration
+    private let waiting = Counter()
+
+    init(timeout: Duration) {
+        self.timeout = timeout
+    }
+
+    /// Whether the server certainly did not execute the command, and another one, or the same one later, may.
+    static func isNotExecuted(_ reply: Result<RESPValue, ValkeyCommandError>) -> Bool {
+        guard case .failure(.rejected(let error)) = reply else { return false }
+        return switch error.code {
+        case "MOVED", "ASK": error.redirection != nil
+        case "TRYAGAIN", "CLUSTERDOWN": true
+        default: false
+        }
+    }
+
+    /// Completes commands.
+    /// - Parameter replies: The replies so far; `nil` for commands that were not sent.
+    func complete(
+        _ commands: [ValkeyCommand], _ replies: [RoutedReply?], isDurable: Bool, using client: ValkeyClient
+    ) async -> [Result<RESPValue, ValkeyCommandError>] {
+        var replies = replies
+        let end = ContinuousClock.now + timeout
+        var generator = SystemRandomNumberGenerator()
+        for attempt in 1...Self.maximumAttempts {
+            let open = replies.indices.filter { index in
+                guard let reply = replies[index] else { return true }
+                return reply.sender != Self.nowhere && Self.isNotExecuted(reply.reply)
+            }
+            guard !open.isEmpty else { break }
+            // The server has not executed these: they are sent again, but not forever.
+            var askTargets: [Int: ValkeyLink] = [:]
+            // Servers that disagree redirect in circles.
+            var mustWait = attempt > 3
+            for index in open {
+                guard let (error, sender) = Self.rejection(replies[index]) else { continue }
+                guard let redirection = error.redirection else {
+                    mustWait = true
+                    continue
+                }
+                if let target = await client.follow(redirection, from: sender) { askTargets[index] = target }
+            }
+            var batches: [ObjectIdentifier: (link: ValkeyLink, indexes: [Int])] = [:]
+            for index in open where askTargets[index] == nil {
+                switch client.route(commands[index]) {
+                case .link(let link):
+                    // A server that just redirected here is not asked again at once.
+                    if replies[index]?.sender == link.address { mustWait = true }
+                    batches[ObjectIdentifier(link), default: (link, [])].indexes.append(index)
+                case .wait: mustWait = true
+                case .none: replies[index] = RoutedReply(reply: .failure(.notConnected), sender: Self.nowhere)
+                case .inDoubt: replies[index] = RoutedReply(reply: Self.inDoubt, sender: Self.nowhere)
+                }
+            }
+            if mustWait {
+                guard ContinuousClock.now < end, attempt < Self.maximumAttempts,
+                    await waiting.perform(
+                        limit: Self.maximumWaiting,
+                        {
+                            try? await Task.sleep(
+                                for: Self.delays.delay(afterFailures: attempt, random: generator.next()))
+                        })
+                else { break }
+                // The routes may have changed.
+                batches = [:]
+                for index in open where askTargets[index] == nil {
+                    if case .link(let link) = client.route(commands[index]) {
+                        batches[ObjectIdentifier(link), default: (link, [])].indexes.append(index)
+                    }
+                }
+            }
+            await send(commands, batches.values, askTargets, isDurable, client, &replies)
+        }
+        return replies.map { $0?.reply ?? .failure(.notConnected) }
+    }
+
+    /// As a server would respond that is separated from its cluster.
+    private static let inDoubt = Result<RESPValue, ValkeyCommandError>.failure(
+        .rejected(RESPError(line: "CLUSTERDOWN the server of this slot is not confirmed")))
+    private static let nowhere = HostAndPort(host: "", port: 0)
+
+    private static func rejection(_ reply: RoutedReply?) -> (RESPError, HostAndPort)? {
+        guard let reply, case .failure(.rejected(let error)) = reply.reply else { return nil }
+        return (error, reply.sender)
+    }
+
+    /// Sends commands to all servers at the same time.
+    private func send(
+        _ commands: [ValkeyCommand], _ batches: some Collection<(link: ValkeyLink, indexes: [Int])>,
+        _ askTargets: [Int: ValkeyLink], _ isDurable: Bool, _ client: ValkeyClient, _ replies: inout [RoutedReply?]
+    ) async {
+        typealias Received = [(Int, RoutedReply)]
+        await withTaskGroup(of: Received.self) { group in
+            for (link, indexes) in batches {
+                group.addTask {
+                    let received = await client.send(indexes.map { commands[$0] }, over: link, isDurable: isDurable)
+                    return zip(indexes, received).map { ($0, RoutedReply(reply: $1, sender: link.address)) }
+                }
+            }
+            for (index, link) in askTargets {
+                group.addTask {
+                    // The server accepts the one command that follows on the same connection.
+                    let received = await client.send(
+                        [Self.asking, commands[index]], over: link, isDurable: false)
+                    guard received.count == 2 else { return [] }
+                    return [(index, RoutedReply(reply: received[1], sender: link.address))]
+                }
+            }
+            for await received in group {
+                for (index, reply) in received { replies[index] = reply }
+            }
+        }
+    }
+
+    /// Limits how many callers wait.
+    private final class Counter: Sendable {
+        private let count = Atomic<Int>(0)
+
+        /// - Returns: `false` if too many wait already; then nothing was done.
+        func perform(limit: Int, _ body: () async -> Void) async -> Bool {
+            defer { count.subtract(1, ordering: .relaxed) }
+            guard count.add(1, ordering: .relaxed).newValue <= limit else { return false }
+            await body()
+            return true
+        }
+    }
+}

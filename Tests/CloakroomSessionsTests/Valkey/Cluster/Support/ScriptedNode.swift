@@ -1,0 +1,213 @@
+import CloakroomCore
+import NIOCore
+import NIOPosix
+import Synchronization
+import TestSupport
+
+@testable import CloakroomSessions
+
+/// A server that replies as a test specifies, and records the commands.
+final class ScriptedNode: Sendable {
+    private struct State {
+        var channel: (any Channel)?
+        var connections: [any Channel] = []
+        var commands: [[String]] = []
+        var replies: [String: [String]] = [:]
+        var mode = "cluster"
+        var role = "master"
+        var slots = "*0\r\n"
+    }
+
+    private let state = Mutex(State())
+    let port: Int
+
+    var address: HostAndPort { HostAndPort(host: "127.0.0.1", port: port) }
+
+    init(port: Int = 0, mode: String = "cluster") async throws {
+        let box = NodeBox()
+        let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(Handler(box))
+                }
+            }
+            .bind(host: "127.0.0.1", port: port).get()
+        self.port = channel.localAddress?.port ?? 0
+        state.withLock {
+            $0.channel = channel
+            $0.mode = mode
+        }
+        box.node.withLock { $0 = self }
+    }
+
+    /// All commands but those that connect, ask for the topology and keep the connection.
+    var commands: [[String]] {
+        let common: Set<String> = ["HELLO", "CLIENT", "PING", "ROLE", "CLUSTER"]
+        return state.withLock { $0.commands.filter { !common.contains($0[0]) } }
+    }
+
+    func count(of name: String) -> Int { state.withLock { $0.commands.count { $0[0] == name } } }
+
+    /// The replies to the next commands with this name. Later ones get the port.
+    func reply(to name: String, _ lines: String...) {
+        state.withLock { $0.replies[name, default: []] += lines.map { $0 + "\r\n" } }
+    }
+
+    func setMode(_ mode: String, role: String = "master") {
+        state.withLock { ($0.mode, $0.role) = (mode, role) }
+    }
+
+    /// What it reports of the slots.
+    func setSlots(_ rows: [(Range<Int>, ScriptedNode)]) {
+        let text = rows.map { slots, node in
+            "*3\r\n:\(slots.lowerBound)\r\n:\(slots.upperBound - 1)\r\n*3\r\n$9\r\n127.0.0.1\r\n:\(node.port)\r\n$2\r\nid\r\n"
+        }
+        state.withLock { $0.slots = "*\(rows.count)\r\n" + text.joined() }
+    }
+
+    func setSlots(raw reply: String) {
+        state.withLock { $0.slots = reply }
+    }
+
+    /// Closes all connections, and the port.
+    func stop() async {
+        let (channel, connections) = state.withLock { ($0.channel, $0.connections) }
+        try? await channel?.close()
+        for connection in connections { try? await connection.close() }
+    }
+
+    /// Closes all connections.
+    func disconnect() async {
+        for connection in state.withLock({ $0.connections }) { try? await connection.close() }
+    }
+
+    /// Sends a push message on all connections.
+    func push(_ text: String) {
+        for connection in state.withLock({ $0.connections }) {
+            connection.writeAndFlush(ByteBuffer(string: text), promise: nil)
+        }
+    }
+
+    fileprivate func opened(_ channel: any Channel) {
+        state.withLock { $0.connections.append(channel) }
+    }
+
+    fileprivate func reply(to command: [String]) -> String {
+        state.withLock { state in
+            state.commands.append(command)
+            let name = command[0]
+            if state.replies[name]?.isEmpty == false, let next = state.replies[name]?.removeFirst() { return next }
+            switch name {
+            case "HELLO": return "%2\r\n+server\r\n+valkey\r\n+mode\r\n+\(state.mode)\r\n"
+            case "ROLE": return "*1\r\n+\(state.role)\r\n"
+            case "CLUSTER": return state.mode == "cluster" ? state.slots : "-ERR cluster support disabled\r\n"
+            case "PING": return "+PONG\r\n"
+            case "CLIENT", "ASKING": return "+OK\r\n"
+            default: return ":\(port)\r\n"
+            }
+        }
+    }
+
+    private final class NodeBox: Sendable {
+        let node = Mutex<ScriptedNode?>(nil)
+    }
+
+    private final class Handler: ChannelInboundHandler {
+        typealias InboundIn = ByteBuffer
+        typealias OutboundOut = ByteBuffer
+
+        private let box: NodeBox
+        private var parser = RESPParser()
+
+        init(_ box: NodeBox) {
+            self.box = box
+        }
+
+        func channelActive(context: ChannelHandlerContext) {
+            box.node.withLock { $0 }?.opened(context.channel)
+        }
+
+        func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+            parser.append(unwrapInboundIn(data))
+            while let value = try? parser.next() {
+                let command = (value.elements ?? []).map { $0.text ?? "" }
+                guard !command.isEmpty, let reply = box.node.withLock({ $0 })?.reply(to: command) else { continue }
+                context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: reply)), promise: nil)
+            }
+        }
+    }
+}
+
+/// Three servers that report a third of the slots each, and a client of them.
+struct ScriptedCluster: Sendable {
+    let nodes: [ScriptedNode]
+    let client: ValkeyClient
+    let log = RecordedLog()
+    let trust = RecordingTrust()
+    private let running: Task<Void, Never>
+
+    /// Starts the servers, and the client without waiting for its connections.
+    init(
+        topology: ValkeyConfiguration.Topology = .cluster, timeout: Duration = .milliseconds(500),
+        failover: (any ValkeyFailoverDelegate)? = nil
+    ) async throws {
+        nodes = [try await ScriptedNode(), try await ScriptedNode(), try await ScriptedNode()]
+        for node in nodes {
+            node.setSlots(zip([0..<5_461, 5_461..<10_923, 10_923..<16_384], nodes).map { ($0, $1) })
+        }
+        client = ValkeyClient(
+            ValkeyConfiguration(addresses: [nodes[0].address], topology: topology, timeout: timeout), tls: nil,
+            eventLoop: MultiThreadedEventLoopGroup.singleton.any(), logger: log.logger)
+        running = Task { [client, trust] in await client.run(trust, failover: failover) }
+    }
+
+    func isUp() async throws {
+        try await eventually("all slots are trusted") { trust.areTrusted(HashSlot.all) }
+    }
+
+    func stop() async {
+        running.cancel()
+        await running.value
+        for node in nodes { await node.stop() }
+    }
+
+    /// Sends a command for a key.
+    func get(_ key: String) async -> Result<RESPValue, ValkeyCommandError>? {
+        await client.send([ValkeyCommand("GET", key: key)]).first
+    }
+
+    /// The port of the server that replied.
+    func port(_ key: String) async -> Int64? {
+        if case .success(.integer(let port)) = await get(key) { port } else { nil }
+    }
+}
+
+/// Records which slots are trusted.
+final class RecordingTrust: ValkeyPushDelegate {
+    enum Event: Sendable, Equatable {
+        case trusted([Range<Int>], afterOutage: Bool)
+        case lost([Range<Int>])
+        case pushed
+    }
+
+    private let state = Mutex<(slots: [Bool], events: [Event])>(
+        (Array(repeating: false, count: HashSlot.count), []))
+
+    var events: [Event] { state.withLock(\.events) }
+
+    func areTrusted(_ slots: Range<Int>) -> Bool {
+        state.withLock { state in slots.allSatisfy { state.slots[$0] } }
+    }
+
+    func slotsChanged(_ slots: [Range<Int>], areTrusted: Bool, afterOutage: Bool) {
+        state.withLock { state in
+            for slot in slots.joined() { state.slots[slot] = areTrusted }
+            state.events.append(areTrusted ? .trusted(slots, afterOutage: afterOutage) : .lost(slots))
+        }
+    }
+
+    func pushed(_ message: [RESPValue]) {
+        state.withLock { $0.events.append(.pushed) }
+    }
+}

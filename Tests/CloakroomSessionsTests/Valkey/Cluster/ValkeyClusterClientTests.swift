@@ -1,0 +1,204 @@
+import CloakroomCore
+import NIOCore
+import NIOPosix
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import CloakroomSessions
+
+/// Keys `c`, `b` and `a` belong to the first, the second and the third server.
+@Suite("The client of a cluster", .timeLimit(.minutes(3)))
+struct ValkeyClusterClientTests {
+    private static let slotOfB = Int(HashSlot.slot(of: "b"))
+
+    private func withCluster(
+        topology: ValkeyConfiguration.Topology = .cluster, timeout: Duration = .milliseconds(500),
+        failover: (any ValkeyFailoverDelegate)? = nil, _ body: (ScriptedCluster) async throws -> Void
+    ) async throws {
+        let cluster = try await ScriptedCluster(topology: topology, timeout: timeout, failover: failover)
+        do {
+            try await cluster.isUp()
+            try await body(cluster)
+        } catch {
+            await cluster.stop()
+            throw error
+        }
+        await cluster.stop()
+    }
+
+    @Test(
+        "Commands are sent to the servers of their slots, and the replies are in their order",
+        arguments: [
+            ValkeyConfiguration.Topology.cluster, .auto,
+        ])
+    func routing(_ topology: ValkeyConfiguration.Topology) async throws {
+        try await withCluster(topology: topology) { cluster in
+            let keys = ["c", "a", "b", "c", "a"]
+            let replies = await cluster.client.send(keys.map { ValkeyCommand("GET", key: $0) })
+            let ports = [0, 2, 1, 0, 2].map { RESPValue.integer(Int64(cluster.nodes[$0].port)) }
+            #expect(replies == ports.map { .success($0) })
+            #expect(cluster.nodes.map { $0.count(of: "GET") } == [2, 1, 2])
+            #expect(await cluster.client.send([ValkeyCommand("PING")]).first == .success(.simple("PONG")))
+            #expect(await cluster.client.send([]).isEmpty)
+        }
+    }
+
+    @Test("MOVED: the command is sent to the other server, and so are the next ones; the slot was not trusted before")
+    func moved() async throws {
+        try await withCluster { cluster in
+            let (old, new) = (cluster.nodes[1], cluster.nodes[2])
+            let before = cluster.trust.events.count
+            old.reply(to: "GET", "-MOVED \(Self.slotOfB) 127.0.0.1:\(new.port)")
+            #expect(await cluster.port("b") == Int64(new.port))
+            #expect(await cluster.port("b") == Int64(new.port))
+            #expect(old.count(of: "GET") == 1)
+            let slot = Self.slotOfB..<(Self.slotOfB + 1)
+            #expect(cluster.trust.events.dropFirst(before).first == .lost([slot]))
+            #expect(cluster.trust.events.contains(.trusted([slot], afterOutage: false)))
+        }
+    }
+
+    @Test("ASK: only this command is sent to the other server, after ASKING, and the slot is not trusted")
+    func ask() async throws {
+        try await withCluster { cluster in
+            let (old, new) = (cluster.nodes[1], cluster.nodes[2])
+            old.reply(to: "GET", "-ASK \(Self.slotOfB) 127.0.0.1:\(new.port)")
+            #expect(await cluster.port("b") == Int64(new.port))
+            #expect(new.commands == [["ASKING"], ["GET", "b"]])
+            #expect(!cluster.trust.areTrusted(Self.slotOfB..<(Self.slotOfB + 1)))
+            #expect(await cluster.port("b") == Int64(old.port))
+            try await eventually("the slot is trusted again") { cluster.trust.areTrusted(HashSlot.all) }
+        }
+    }
+
+    @Test(
+        "TRYAGAIN and CLUSTERDOWN: the command is sent again, for a limited time",
+        arguments: [
+            "-TRYAGAIN Multiple keys request during rehashing of slot", "-CLUSTERDOWN The cluster is down",
+        ])
+    func again(_ error: String) async throws {
+        try await withCluster { cluster in
+            let node = cluster.nodes[1]
+            node.reply(to: "GET", error, error)
+            #expect(await cluster.port("b") == Int64(node.port))
+            #expect(node.count(of: "GET") == 3)
+            for _ in 0..<100 { node.reply(to: "GET", error) }
+            let start = ContinuousClock.now
+            let reply = await cluster.get("b")
+            #expect(reply == .failure(.rejected(RESPError(line: String(error.dropFirst())))))
+            #expect(ContinuousClock.now - start < .seconds(3))
+            #expect(node.count(of: "GET") <= 3 + RedirectedCommands.maximumAttempts)
+        }
+    }
+
+    @Test("Servers that redirect in circles: the command fails after a limited number of attempts")
+    func circle() async throws {
+        try await withCluster { cluster in
+            let (a, b) = (cluster.nodes[1], cluster.nodes[2])
+            for _ in 0..<100 {
+                a.reply(to: "GET", "-MOVED \(Self.slotOfB) 127.0.0.1:\(b.port)")
+                b.reply(to: "GET", "-MOVED \(Self.slotOfB) 127.0.0.1:\(a.port)")
+            }
+            guard case .failure(.rejected(let error)) = await cluster.get("b") else {
+                Issue.record("the command did not fail")
+                return
+            }
+            #expect(error.code == "MOVED")
+            #expect(a.count(of: "GET") + b.count(of: "GET") <= RedirectedCommands.maximumAttempts)
+        }
+    }
+
+    @Test("Another error is a result, and the command is not sent again")
+    func otherErrors() async throws {
+        try await withCluster { cluster in
+            for error in ["-WRONGTYPE x", "-OOM x", "-MOVED nonsense", "-NOSCRIPT x", "-CROSSSLOT x"] {
+                let before = cluster.nodes[1].count(of: "GET")
+                cluster.nodes[1].reply(to: "GET", error)
+                #expect(await cluster.get("b") == .failure(.rejected(RESPError(line: String(error.dropFirst())))))
+                #expect(cluster.nodes[1].count(of: "GET") == before + 1)
+            }
+        }
+    }
+
+    @Test("A lost connection: pending commands fail once the slots are not trusted, and are never sent again")
+    func lost() async throws {
+        try await withCluster(failover: RecordingFailover()) { cluster in
+            await cluster.nodes[1].disconnect()
+            try await eventually("the slots are not trusted") { !cluster.trust.areTrusted(5_461..<10_923) }
+            #expect(cluster.trust.areTrusted(0..<5_461))
+            #expect(await cluster.port("c") == Int64(cluster.nodes[0].port))
+            try await cluster.isUp()
+            #expect(cluster.trust.events.contains(.trusted([5_461..<10_923], afterOutage: true)))
+            #expect(await cluster.port("b") == Int64(cluster.nodes[1].port))
+        }
+    }
+
+    @Test("A replaced server: what was lost is written before other commands are sent and slots are trusted")
+    func failover() async throws {
+        let failover = RecordingFailover()
+        try await withCluster(failover: failover) { cluster in
+            let new = try await ScriptedNode()
+            let rows = [(0..<5_461, cluster.nodes[0]), (5_461..<10_923, new), (10_923..<16_384, cluster.nodes[2])]
+            for node in [cluster.nodes[0], cluster.nodes[2], new] { node.setSlots(rows) }
+            await cluster.nodes[1].stop()
+            try await eventually("the new server is used") { await cluster.port("b") == Int64(new.port) }
+            #expect(new.commands.first == ["SET", "b", "again"])
+            #expect(failover.slots == [[5_461..<10_923]])
+            try await cluster.isUp()
+            #expect(cluster.trust.events.last == .trusted([5_461..<10_923], afterOutage: true))
+            await new.stop()
+        }
+    }
+
+    @Test("Pushes of all servers are forwarded")
+    func pushes() async throws {
+        try await withCluster { cluster in
+            for node in cluster.nodes { node.push(">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n") }
+            try await eventually("the pushes arrive") { cluster.trust.events.count { $0 == .pushed } == 3 }
+        }
+    }
+
+    @Test(
+        "A hostile reply to CLUSTER SLOTS ends the connection, and nothing else",
+        arguments: [
+            "*1\r\n*3\r\n:0\r\n:99999\r\n*2\r\n$1\r\na\r\n:1\r\n", "*1\r\n_\r\n", "+OK\r\n",
+        ])
+    func hostile(_ reply: String) async throws {
+        try await withCluster { cluster in
+            cluster.nodes[2].setSlots(raw: reply)
+            try await eventually("the reason is logged") {
+                !cluster.log.lines("reason", "protocol_error").isEmpty
+            }
+            #expect(await cluster.port("c") == Int64(cluster.nodes[0].port))
+            #expect(await cluster.port("b") == Int64(cluster.nodes[1].port))
+        }
+    }
+
+    @Test("The servers are not asked for the topology by commands")
+    func questions() async throws {
+        try await withCluster { cluster in
+            let before = cluster.nodes[0].count(of: "CLUSTER")
+            let start = ContinuousClock.now
+            for _ in 0..<500 { _ = await cluster.get("c") }
+            let seconds = Int((ContinuousClock.now - start) / .seconds(1))
+            #expect(cluster.nodes[0].count(of: "CLUSTER") - before <= 3 + 5 * (seconds + 1))
+            #expect(cluster.nodes.allSatisfy { $0.count(of: "HELLO") <= 2 })
+        }
+    }
+}
+
+/// Writes one key again.
+private final class RecordingFailover: ValkeyFailoverDelegate {
+    private let recorded = Mutex<[[Range<Int>]]>([])
+
+    var slots: [[Range<Int>]] { recorded.withLock { $0 } }
+
+    func serverReplaced(
+        _ slots: [Range<Int>],
+        send: @escaping @Sendable ([ValkeyCommand]) async -> [Result<RESPValue, ValkeyCommandError>]
+    ) async {
+        recorded.withLock { $0.append(slots) }
+        _ = await send([ValkeyCommand("SET", key: "b", "again")])
+    }
+}

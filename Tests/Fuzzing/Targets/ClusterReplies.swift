@@ -1,0 +1,44 @@
+import CloakroomSessions
+
+extension FuzzTarget {
+    /// What servers of a cluster send: replies to `CLUSTER SLOTS`, and redirections.
+    static let clusterReplies = FuzzTarget(
+        "cluster-replies",
+        words: [
+            "*1\r\n", "*3\r\n", "*4\r\n", ":0\r\n", ":16383\r\n", ":16384\r\n", ":-1\r\n", ":6379\r\n", "$0\r\n\r\n",
+            "$1\r\n?\r\n", "_\r\n", "$9\r\n127.0.0.1\r\n", "$3\r\n::1\r\n", "$8\r\nhostname\r\n", "%1\r\n", "%0\r\n",
+            "MOVED ", "ASK ", "16383 ", ":65535", "[::1]", " ", ":", "?",
+        ],
+        times: [
+            LinearTime(
+                [
+                    .repeated("rows of one slot", "*3\r\n:0\r\n:0\r\n*2\r\n$1\r\na\r\n:1\r\n", prefix: "*9999\r\n"),
+                    .repeated(
+                        "rows of all slots", "*3\r\n:0\r\n:16383\r\n*2\r\n$1\r\na\r\n:1\r\n", prefix: "*9999\r\n"),
+                    .repeated("replicas", "*2\r\n$1\r\na\r\n:1\r\n", prefix: "*1\r\n*99999\r\n:0\r\n:1\r\n"),
+                    .numbered("servers", prefix: "*999\r\n", separator: "") {
+                        "*3\r\n:\($0)\r\n:\($0)\r\n*2\r\n$4\r\n\($0 % 9_000 + 1_000)\r\n:1\r\n"
+                    },
+                    .repeated("one long host", "a", prefix: "MOVED 1 ", suffix: ":1"),
+                    .repeated("colons", ":", prefix: "ASK 1 "), .repeated("words", "1 ", prefix: "MOVED "),
+                ], shortest: 1_024, nanosecondsPerByte: 50_000
+            ) { bytes in
+                _ = ClusterFuzzing.slots(bytes)
+                _ = ClusterFuzzing.redirection(String(decoding: bytes, as: UTF8.self))
+            }
+        ]
+    ) { bytes throws(Violation) in
+        if let slots = ClusterFuzzing.slots(bytes) {
+            try require((0...16_384).contains(slots.slots), "\(slots.slots) slots")
+            try require(slots.primaries <= slots.slots, "a primary without slots")
+            try require(slots.primaries <= 1_000 && slots.replicas <= 1_000, "too many servers")
+        }
+        if let other = ClusterFuzzing.redirection(String(decoding: bytes, as: UTF8.self)) {
+            try require((0..<16_384).contains(other.slot), "slot \(other.slot)")
+            try require((1...65_535).contains(other.port), "port \(other.port)")
+            let isHost =
+                other.host.utf8.count <= 253 && !other.host.utf8.contains { $0 <= 0x20 || $0 == 0x2f || $0 >= 0x7f }
+            try require(isHost, "host \(other.host)")
+        }
+    }
+}
