@@ -256,6 +256,16 @@ struct StatusDocument: Sendable, Encodable {
         /// Whether the store is reachable; `nil` before the first attempt.
         var up: Bool?
         var operations: [Operation]
+        /// The reasons of failures since the start, the latest period's most frequent one first.
+        var errors: [Failure]
+
+        struct Failure: Sendable, Encodable {
+            var reason: String
+            /// What an operator can do.
+            var hint: String
+            var total: UInt64
+            var recent: UInt64
+        }
 
         struct Operation: Sendable, Encodable {
             var operation: String

@@ -165,9 +165,15 @@ extension StatusReporter {
                 operation: operation,
                 requests: .init(tally, window.change.storeOperations[operation] ?? RequestStats(), window))
         }
+        let errors = sample.storeErrors.filter { $0.value > 0 }.map { reason, total in
+            StatusDocument.Store.Failure(
+                reason: reason, hint: SessionStoreError.Reason(rawValue: reason)?.advice ?? "", total: total,
+                recent: window.change.storeErrors[reason] ?? 0)
+        }
         return StatusDocument.Store(
             kind: kind, up: isUp.isEmpty ? nil : isUp.total > 0,
-            operations: operations.sorted { ($1.requests.total, $0.operation) < ($0.requests.total, $1.operation) })
+            operations: operations.sorted { ($1.requests.total, $0.operation) < ($0.requests.total, $1.operation) },
+            errors: errors.sorted { ($1.recent, $1.total, $0.reason) < ($0.recent, $0.total, $1.reason) })
     }
 
     static func certificates(_ certificates: [CertificateStatus], now: Timestamp) -> [StatusDocument.Certificate] {

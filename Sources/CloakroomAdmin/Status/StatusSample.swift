@@ -24,6 +24,8 @@ struct StatusSample: Sendable, Equatable {
     var failedLogins: [String: UInt64] = [:]
     /// By operation.
     var storeOperations: [String: RequestStats] = [:]
+    /// Failures of the store, by reason.
+    var storeErrors: [String: UInt64] = [:]
     /// Dropped telemetry, by signal.
     var drops: [String: UInt64] = [:]
     /// Rejected messages and connections, by reason.
@@ -49,6 +51,7 @@ struct StatusSample: Sendable, Equatable {
         storeOperations = Self.requests(
             reading["cloakroom_session_store_operation_duration_seconds"], by: "operation"
         ) { $0["outcome"] == "error" }
+        storeErrors = reading["cloakroom_session_store_errors_total"].counts(by: "reason")
         signIns = Self.durations(reading["cloakroom_sign_in_duration_seconds"], by: "outcome")
         refreshes = Self.durations(reading["cloakroom_token_refresh_duration_seconds"], by: "outcome")
         let ended = reading["cloakroom_logins_total"]
@@ -79,6 +82,7 @@ struct StatusSample: Sendable, Equatable {
         change.signIns = signIns.changes(since: earlier.signIns) { $0.subtracting($1) }
         change.refreshes = refreshes.changes(since: earlier.refreshes) { $0.subtracting($1) }
         change.storeOperations = storeOperations.changes(since: earlier.storeOperations) { $0.subtracting($1) }
+        change.storeErrors = storeErrors.changes(since: earlier.storeErrors) { $0.countSince($1) }
         change.logins = logins.changes(since: earlier.logins) { $0.countSince($1) }
         change.failedLogins = failedLogins.changes(since: earlier.failedLogins) { $0.countSince($1) }
         change.drops = drops.changes(since: earlier.drops) { $0.countSince($1) }

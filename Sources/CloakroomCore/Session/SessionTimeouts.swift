@@ -11,6 +11,8 @@ public struct SessionTimeouts: Sendable, Equatable {
     public let touchGranularity: Duration
     /// The maximum time without a use.
     public var idle: Duration { .milliseconds(idleMilliseconds) }
+    /// The maximum lifetime of a session.
+    public var absolute: Duration { .milliseconds(absoluteMilliseconds) }
     /// ``touchGranularity``, for the hot path.
     private let granularityMilliseconds: Int64
 

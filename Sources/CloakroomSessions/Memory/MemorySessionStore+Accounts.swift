@@ -8,12 +8,19 @@ extension MemorySessionStore {
         liveSessions(of: account, now: now).map(\.summary).sorted { $0.createdAt > $1.createdAt }
     }
 
+    /// Whether an account may have more sessions; never throws.
+    public func mayExceed(
+        _ limit: Int, sessionsOf user: UserProfile, now: Timestamp
+    ) async throws(SessionStoreError) -> Bool {
+        hashes(of: user).contains { accounts.count(of: $0) > limit }
+    }
+
     /// Ends a session by its id; never throws.
     public func take(
         _ id: SessionID, of account: AccountName?, reason: SessionEndReason, now: Timestamp
     ) async throws(SessionStoreError) -> EndedSession? {
         let removal = end(id, reason: reason, now: now) { session, _ in
-            account == nil || session.user.account == account
+            account.map(session.belongs(to:)) ?? true
         }
         guard case .ended(let session) = removal else { return nil }
         return EndedSession(id: id, opened: session)
@@ -24,7 +31,7 @@ extension MemorySessionStore {
         of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: Timestamp
     ) async throws(SessionStoreError) -> [EndedSession] {
         end(accounts.sessions(of: accountHashes.hash(account)), reason: reason, now: now) { session in
-            session.id != kept && (session.user.account == account || session.user.name == account)
+            session.id != kept && session.hasName(account)
         }
     }
 
@@ -33,7 +40,7 @@ extension MemorySessionStore {
         of account: AccountName, createdBefore: Timestamp, isNameless: Bool, reason: SessionEndReason, now: Timestamp
     ) async throws(SessionStoreError) -> [EndedSession] {
         end(accounts.sessions(of: accountHashes.hash(account)), reason: reason, now: now) { session in
-            session.createdAt < createdBefore && (session.user.account == account || session.user.name == account)
+            session.createdAt < createdBefore && session.hasName(account)
                 && !(isNameless && session.provenance?.session != nil)
         }
     }
@@ -43,7 +50,7 @@ extension MemorySessionStore {
         of session: ProviderSession, account: AccountName?, reason: SessionEndReason, now: Timestamp
     ) async throws(SessionStoreError) -> [EndedSession] {
         end(providerSessions.sessions(of: accountHashes.hash(session)), reason: reason, now: now) { candidate in
-            candidate.provenance?.session == session && (account == nil || candidate.user.account == account)
+            candidate.provenance?.session == session && (account.map(candidate.belongs(to:)) ?? true)
         }
     }
 
@@ -61,7 +68,7 @@ extension MemorySessionStore {
     private func liveSessions(of account: AccountName, now: Timestamp) -> [Session] {
         accounts.sessions(of: accountHashes.hash(account)).compactMap { id in
             guard let session = shard(of: id).contents.withLock({ $0.session(named: id) }),
-                session.user.account == account,
+                session.belongs(to: account),
                 timeouts.expiry(of: session, now: now) == nil
             else { return nil }
             return session

@@ -63,7 +63,8 @@ struct ValkeyRecordStore: SessionRecordStore {
     func insert(_ record: SessionRecord, keepUntil: Timestamp, now: Timestamp) async throws(SessionStoreError) -> Bool {
         // The index first. It is in another slot, so the two writes are not atomic. An id without a record is harmless;
         // a record without an id would be a session that signing out everywhere misses.
-        try await index(record, now: now, full: true)
+        var record = record
+        record.birth = try await index(record, now: now, full: true)
         var arguments: [ValkeyCommand.Part] = [.integer(Self.time(keepUntil - now + Self.tombstoneLifetime))]
         arguments += RecordEncoding.parts(record) + ["u", .integer(record.lastUsedAt.milliseconds)]
         let response = try await run(
@@ -100,7 +101,7 @@ struct ValkeyRecordStore: SessionRecordStore {
     ) async throws(SessionStoreError) -> RecordUpdateResult {
         let id = record.key.id
         // The account's hash may be a new one, under a new secret. The index is again written first.
-        try await index(record, now: now)
+        _ = try await index(record, now: now)
         let arguments: [ValkeyCommand.Part] =
             [
                 .text(fence.map(String.init) ?? ""), .text(String(record.version &- 1)),
@@ -185,6 +186,13 @@ struct ValkeyRecordStore: SessionRecordStore {
         try await records(in: keys.sessions(ofProviderSession: hash))
     }
 
+    func mayExceed(_ limit: Int, _ index: RecordIndex, now: Timestamp) async throws(SessionStoreError) -> Bool {
+        // The member with this rank. The last one may be `born`, which is no id.
+        let rank = "\(max(0, limit))"
+        let members = try await ask(ValkeyCommand("ZRANGE", key: keys.sessions(in: index), .text(rank), .text(rank)))
+        return (members.elements ?? []).contains { $0.text.flatMap { SessionID($0) } != nil }
+    }
+
     private func records(in index: String) async throws(SessionStoreError) -> [SessionRecord] {
         let names = try await ask(ValkeyCommand("ZRANGE", key: index, "0", "-1"))
         var rest = (names.elements ?? []).compactMap { $0.text.flatMap { SessionID($0) } }[...]
@@ -207,12 +215,30 @@ struct ValkeyRecordStore: SessionRecordStore {
         await link.run(InvalidationForwarder(keys: keys, changes: changes), failover: reassertion)
     }
 
-    private func index(_ record: SessionRecord, now: Timestamp, full: Bool = false) async throws(SessionStoreError) {
+    /// Enters a record into its indexes.
+    /// - Parameter full: Whether the record is a new one, and an out-of-memory error of the server is reported as `full`.
+    /// - Returns: The times at which a new record was entered. A changed record keeps its own, also in an index that it
+    ///   did not have before: it may have ended by a cutoff meanwhile.
+    private func index(
+        _ record: SessionRecord, now: Timestamp, full: Bool = false
+    ) async throws(SessionStoreError) -> RecordBirth {
         let time = Self.time(record.expiresAt - now + Self.tombstoneLifetime + Self.indexMargin)
-        for index in keys.indexes(of: record) {
-            _ = try await run(
-                SessionScripts.index, [index], [.text("\(record.key.id)"), .integer(time)], full: full)
+        var birth = RecordBirth()
+        for index in record.indexes {
+            let known: ValkeyCommand.Part = .text(
+                full ? "" : record.birth.time(in: index, of: record).map(String.init) ?? "0")
+            let response = try await run(
+                SessionScripts.index, [keys.sessions(in: index), keys.cutoff(index)],
+                [.text("\(record.key.id)"), .integer(time), known], full: full)
+            guard full else { continue }
+            guard let time = response.text.flatMap({ Int64($0) }) else { throw SessionStoreError(.unavailable) }
+            switch index {
+            case .account(let hash) where hash == record.account: birth.account = time
+            case .account: birth.name = time
+            case .providerSession: birth.provider = time
+            }
         }
+        return birth
     }
 
     /// The time to keep a value, in milliseconds: at least 1, and at most what the server accepts.
@@ -278,7 +304,61 @@ extension ValkeyRecordStore {
         switch reply {
         case .success(let value): return value
         case .failure(.rejected(let error)) where full && error.code == "OOM": throw SessionStoreError(.full)
-        case .failure, nil: throw SessionStoreError(.unavailable)
+        case .failure(let error): throw SessionStoreError(.unavailable, reason: SessionStoreError.Reason(error))
+        case nil: throw SessionStoreError(.unavailable, reason: .protocolError)
+        }
+    }
+}
+
+/// Cutoffs, which have the slot of their index.
+extension ValkeyRecordStore {
+    var partitionCount: Int { HashSlot.count }
+    func partition(of id: SessionID) -> Int { Int(HashSlot.slot(of: keys.session(id))) }
+    func partition(ofIndex index: RecordIndex) -> Int { Int(HashSlot.slot(of: keys.cutoff(index))) }
+
+    func cutoffs(_ indexes: [RecordIndex], now: Timestamp) async throws(SessionStoreError) -> [SessionCutoff?] {
+        var cutoffs: [SessionCutoff?] = []
+        // One command each: they are in different slots.
+        for reply in await link.send(indexes.map { ValkeyCommand("GET", key: keys.cutoff($0)) }) {
+            let value = try Self.value(reply)
+            if value == .null {
+                cutoffs.append(nil)
+            } else if let cutoff = value.text.flatMap(SessionCutoff.init(stored:)) {
+                cutoffs.append(cutoff)
+            } else {
+                // It ends some sessions, and it is unknown which ones.
+                throw SessionStoreError(.unavailable)
+            }
+        }
+        return cutoffs
+    }
+
+    func setCutoff(
+        _ index: RecordIndex, keeping kept: SessionID?, before: Timestamp?, lifetime: Duration, now: Timestamp
+    ) async throws(SessionStoreError) {
+        let response = try await run(
+            SessionScripts.cutoff, [keys.cutoff(index), keys.sessions(in: index)],
+            [
+                .text(kept.map { "\($0)" } ?? "-"), .text(before.map { String($0.milliseconds) } ?? ""),
+                .integer(Self.time(lifetime)),
+            ])
+        guard response.text.flatMap(SessionCutoff.init(stored:)) != nil else { throw SessionStoreError(.unavailable) }
+    }
+}
+
+extension SessionCutoff {
+    /// Fails for anything but a cutoff. Fields that a later release adds at the end are ignored.
+    init?(stored: String) {
+        let fields = stored.split(separator: " ", omittingEmptySubsequences: false)
+        guard fields.count >= 3, let time = Int64(fields[0]), time >= 0 else { return nil }
+        self.init(time: time)
+        if fields[1] != "-" {
+            guard let id = SessionID(fields[1]) else { return nil }
+            kept = id
+        }
+        if fields[2] != "-" {
+            guard let milliseconds = Int64(fields[2]) else { return nil }
+            createdBefore = Timestamp(milliseconds: milliseconds)
         }
     }
 }

@@ -51,6 +51,7 @@ public struct SessionStoreMetrics: Sendable {
     private let durations: [Call: HistogramHandle]
     private let unconfirmed: CounterHandle?
     private let reasserted: [String: CounterHandle]
+    private let errors: [SessionStoreError.Reason: CounterHandle]
 
     private struct Call: Hashable {
         let operation: String
@@ -73,6 +74,16 @@ public struct SessionStoreMetrics: Sendable {
             }
         }
         self.durations = durations
+        // The memory store has no operations that are measured, and none that fails.
+        let reasons = operations.isEmpty ? [] : SessionStoreError.Reason.allCases
+        errors = Dictionary(
+            uniqueKeysWithValues: reasons.map { reason in
+                let labels = [("backend", backend), ("reason", reason.rawValue)]
+                let counter = registry.counter(
+                    "cloakroom_session_store_errors_total", help: "Failed session store operations, by reason.",
+                    labels: labels)
+                return (reason, counter)
+            })
         unconfirmed =
             reassertedKinds.isEmpty
             ? nil
@@ -98,6 +109,11 @@ public struct SessionStoreMetrics: Sendable {
     /// Counts repeated writes. Kinds that were not registered are ignored.
     public func recordReasserted(kind: String, count: Int) {
         reasserted[kind]?.increment(by: Int64(count))
+    }
+
+    /// Counts a failed operation.
+    public func recordFailure(_ reason: SessionStoreError.Reason) {
+        errors[reason]?.increment()
     }
 
     /// Records the result of an operation. Operations that were not registered are ignored.

@@ -36,6 +36,7 @@ struct SessionStoreSetup {
         var events = events
         events.onUnconfirmedWrites = { backend.recordUnconfirmed($0) }
         events.onReassertedWrites = { backend.recordReasserted(kind: $0.rawValue, count: $1) }
+        events.onFailure = { backend.recordFailure($0) }
         let made = try SessionStoreFactory.make(
             configuration, tls: try Self.tls(configuration), group: MultiThreadedEventLoopGroup.singleton,
             logger: logger,

@@ -23,6 +23,8 @@ final class ClusterCoordinator {
     private var links: [HostAndPort: ValkeyLink] = [:]
     private var timer: RepeatedTask?
     private var isStopped = false
+    private var queue = CircularBuffer<ClusterTopology.Action>()
+    private var isPerforming = false
 
     /// Must be called on the event loop.
     init(
@@ -75,8 +77,13 @@ final class ClusterCoordinator {
         }
     }
 
+    /// Carries out actions in their order. Actions of events that occur in between follow.
     private func perform(_ actions: [ClusterTopology.Action]) {
-        for action in actions {
+        queue.append(contentsOf: actions)
+        guard !isPerforming else { return }
+        isPerforming = true
+        defer { isPerforming = false }
+        while let action = queue.popFirst() {
             switch action {
             case .connect(let node): connect(node)
             case .disconnect(let address): links[address]?.connection.close(.closed)
@@ -115,7 +122,7 @@ final class ClusterCoordinator {
             switch result {
             case .success(let connection): this.use(connection, node)
             case .failure(let reason):
-                guard !this.isStopped else { return }
+                guard !this.isStopped, reason != .closed else { return }
                 this.log.disconnected(reason, "\(node.address)", server: "\(node.address)")
                 this.perform(this.topology.linkLost(node.address, now: this.eventLoop.now))
             }
@@ -192,6 +199,7 @@ final class ClusterCoordinator {
             case .success(let slots):
                 this.log.resolved("\(address)")
                 this.perform(this.topology.seedAnswered(slots, now: this.eventLoop.now))
+            case .failure(.closed): break
             case .failure(let reason):
                 this.log.disconnected(reason, "\(address)", server: "seed \(address)")
                 this.perform(this.topology.seedNotAnswered(now: this.eventLoop.now))

@@ -39,6 +39,8 @@ struct ClusterTopology: Sendable {
     private static let establishmentPeriod = TimeAmount.seconds(30)
     /// The time without a majority after which the seeds are asked.
     private static let isolationPeriod = TimeAmount.seconds(1)
+    /// A link that lasted this long resets the back-off.
+    private static let resetPeriod = TimeAmount.seconds(5)
     private static let reconnectDelays = ExponentialBackoff(
         initial: .milliseconds(50), maximum: .seconds(5), jitter: 1)
     private static let seedDelays = ExponentialBackoff(
@@ -112,7 +114,10 @@ struct ClusterTopology: Sendable {
         var isTrusted = false
         /// Whether commands for its slots wait for the first confirmation.
         var isHeld = false
+        /// When it last had slots or a redirected command.
         var lastUsedAt: NIODeadline
+        /// Whether it was connected to for a redirected command, and may get slots.
+        var isExpected = false
     }
 
     private struct Slot {
@@ -168,7 +173,7 @@ extension ClusterTopology {
             let isNeeded = voters.contains(id) || member.slots > 0
             if isNeeded { members[id]?.lastUsedAt = now }
             switch member.link {
-            case .idle where isNeeded || member.lastUsedAt + Self.idlePeriod > now:
+            case .idle where isNeeded || member.isExpected && member.lastUsedAt + Self.idlePeriod > now:
                 if member.retryAt <= now { connect(id) }
             case .idle: forget(id)
             case .connecting: break
@@ -192,7 +197,6 @@ extension ClusterTopology {
     mutating func linkReady(_ address: HostAndPort, now: NIODeadline) -> [Action] {
         guard let id = ids[address], members[id] != nil else { return [.disconnect(address)] }
         members[id]?.link = .ready
-        members[id]?.failures = 0
         members[id]?.isAsked = false
         members[id]?.readyAt = now
         members[id]?.confirmations = [:]
@@ -210,11 +214,13 @@ extension ClusterTopology {
     mutating func linkLost(_ address: HostAndPort, now: NIODeadline) -> [Action] {
         guard let id = ids[address], let member = members[id] else { return [] }
         let wasReady = member.link == .ready
-        let delay = TimeAmount(Self.reconnectDelays.delay(afterFailures: member.failures + 1, random: nextRandom()))
+        let hasLasted = wasReady && member.readyAt + Self.resetPeriod <= now
+        let failures = hasLasted ? 1 : member.failures + 1
+        let delay = TimeAmount(Self.reconnectDelays.delay(afterFailures: failures, random: nextRandom()))
         members[id]?.link = .idle
         members[id]?.isAsked = false
         members[id]?.view = nil
-        members[id]?.failures += 1
+        members[id]?.failures = failures
         members[id]?.retryAt = now + delay
         if member.slots > 0 {
             stopUsing(id, .none)
@@ -309,6 +315,7 @@ extension ClusterTopology {
         distrust([slot..<(slot + 1)])
         moving[slot] = now + Self.movePeriod
         members[target]?.lastUsedAt = now
+        members[target]?.isExpected = true
         if members[target]?.link == .idle { connect(target) }
         return take()
     }
@@ -347,6 +354,15 @@ extension ClusterTopology {
             let (said, known) = (view.owners[slot], slots[slot].owner)
             guard said != known, said != Self.nobody, slots[slot].changedAt < view.askedAt else { continue }
             if known == id {
+                if denies(said, slot, now) {
+                    // The owner disclaims the slot, and the other one does not know of it yet.
+                    disclaim(slot, for: said, now)
+                } else {
+                    Self.append(slot, said, to: &moves)
+                }
+            } else if said == id, let owner = members[known]?.view, slots[slot].changedAt < owner.askedAt,
+                owner.owners[slot] == id
+            {
                 Self.append(slot, said, to: &moves)
             } else if let time = confirmation(of: slot, owner: said, now) {
                 confirmedAt = min(confirmedAt, time)
@@ -360,6 +376,21 @@ extension ClusterTopology {
         }
         change(moves.filter { members[$0.1] != nil }, isFailover: false, since: view.askedAt, now)
         change(failovers.filter { members[$0.1] != nil }, isFailover: true, since: confirmedAt, now)
+        // A primary that was replaced before it had a slot here has no vote.
+        let named = Set(report.primaries.compactMap { ids[$0.address] })
+        voters = voters.filter { named.contains($0) || (members[$0]?.slots ?? 0) > 0 }
+    }
+
+    /// Whether a server has reported recently that it does not have a slot.
+    private func denies(_ id: NodeID, _ slot: Int, _ now: NIODeadline) -> Bool {
+        guard let view = members[id]?.view, now - view.askedAt <= Self.trustPeriod else { return false }
+        return view.owners[slot] != id
+    }
+
+    private mutating func disclaim(_ slot: Int, for id: NodeID, _ now: NIODeadline) {
+        distrust([slot..<(slot + 1)])
+        moving[slot] = now + Self.movePeriod
+        askSoon(id, now)
     }
 
     /// Since when a majority of the primaries reports an owner, and the owner does not deny it.
@@ -367,7 +398,7 @@ extension ClusterTopology {
         func isCurrent(_ view: View) -> Bool {
             slots[slot].changedAt < view.askedAt && now - view.askedAt <= Self.trustPeriod
         }
-        if let view = members[owner]?.view, isCurrent(view), view.owners[slot] != owner { return nil }
+        if denies(owner, slot, now) { return nil }
         var (count, since) = (0, now)
         for voter in voters {
             guard let view = members[voter]?.view, isCurrent(view), view.owners[slot] == owner else { continue }
@@ -405,6 +436,7 @@ extension ClusterTopology {
                 slots[slot].restoration = 0
                 moving[slot] = nil
                 members[owner]?.slots += 1
+                members[owner]?.isExpected = false
             }
             let adoptedAt = members[owner]?.adoptedAt ?? since
             members[owner]?.adoptedAt = max(adoptedAt, since)
@@ -477,7 +509,8 @@ extension ClusterTopology {
         guard let view = members[id]?.view else { return }
         var denied: Set<NodeID> = []
         for slot in HashSlot.all where view.owners[slot] != slots[slot].owner { denied.insert(slots[slot].owner) }
-        for (confirmed, member) in members where !denied.contains(confirmed) && member.readyAt <= view.askedAt {
+        for (confirmed, member) in members
+        where member.slots > 0 && !denied.contains(confirmed) && member.readyAt <= view.askedAt {
             members[confirmed]?.confirmations[id] = view.askedAt
         }
     }
@@ -599,6 +632,9 @@ extension ClusterTopology {
     private mutating func owners(in report: ClusterSlots) -> [NodeID] {
         if ids.count > 4 * ClusterSlots.maximumNodes { forgetUnused() }
         let names = report.primaries.map { id(of: $0.address) }
+        for (id, primary) in zip(names, report.primaries) where primary.name != nil {
+            members[id]?.node.name = primary.name
+        }
         return report.owners.map { $0 == ClusterSlots.none ? Self.nobody : names[Int($0)] }
     }
 

@@ -36,6 +36,9 @@ final class ValkeyClient: Sendable {
         }
     }
 
+    /// Why there is no connection, if one was lost or could not be established.
+    var outage: SessionStoreError.Reason? { log.outage }
+
     /// Sends commands immediately, each to the server of its slot, and waits for all replies.
     /// - Parameter isDurable: Whether the commands change data that a failover should not lose.
     /// - Returns: The replies in the order of the commands.
@@ -216,7 +219,9 @@ struct RedirectedCommands: Sendable {
             }
             guard !open.isEmpty else { break }
             // The server has not executed these: they are sent again, but not forever.
-            var (askTargets, mustWait) = ([Int: ValkeyLink](), false)
+            var askTargets: [Int: ValkeyLink] = [:]
+            // Servers that disagree redirect in circles.
+            var mustWait = attempt > 3
             for index in open {
                 guard let (error, sender) = Self.rejection(replies[index]) else { continue }
                 guard let redirection = error.redirection else {
