@@ -344,8 +344,11 @@ extension ValkeyRecordStore {
             [
                 .text(kept.map { "\($0)" } ?? "-"), .text(before.map { String($0.milliseconds) } ?? ""),
                 .integer(Self.time(lifetime)),
-            ])
-        guard response.text.flatMap(SessionCutoff.init(stored:)) != nil else { throw SessionStoreError(.unavailable) }
+            ], isDurable: true)
+        guard let stored = response.text, SessionCutoff(stored: stored) != nil,
+            let cutoff = JournaledCutoff(key: keys.cutoff(index), stored: stored, lifetime: lifetime)
+        else { throw SessionStoreError(.unavailable) }
+        journal.cutoffSet(cutoff)
     }
 }
 

@@ -13,12 +13,15 @@ final class WriteJournal: Sendable {
     ///
     /// It is well below ``SessionRecordStore/tombstoneLifetime``, for which the server keeps the reason for the end of a
     /// session: as long as a lost record may be inserted again, the server knows of an end by another gateway.
-    static let lifetime = Duration.seconds(120)
+    static let lifetime: Duration = .seconds(120)
 
-    private static let ends = JournalTable<JournalKey, JournaledWrite>.Limits(
-        count: 100_000, size: 16 * 1024 * 1024, lifetime: lifetime)
-    private static let records = JournalTable<JournalKey, JournaledWrite>.Limits(
-        count: 100_000, size: 16 * 1024 * 1024, lifetime: lifetime)
+    /// The maximum number of records, and of other writes.
+    static let maximumCount = 100_000
+    /// The maximum size of the records in bytes, and of the other writes.
+    static let maximumSize = 16 << 20
+
+    private static let limits = JournalTable<JournalKey, JournaledWrite>.Limits(
+        count: maximumCount, size: maximumSize, lifetime: lifetime)
 
     private struct State: Sendable {
         /// Ends of sessions, cutoffs and marks.
@@ -30,8 +33,8 @@ final class WriteJournal: Sendable {
     private let state: Mutex<State>
 
     init(
-        ends: JournalTable<JournalKey, JournaledWrite>.Limits = WriteJournal.ends,
-        records: JournalTable<JournalKey, JournaledWrite>.Limits = WriteJournal.records
+        ends: JournalTable<JournalKey, JournaledWrite>.Limits = WriteJournal.limits,
+        records: JournalTable<JournalKey, JournaledWrite>.Limits = WriteJournal.limits
     ) {
         state = Mutex(State(ends: JournalTable(ends), records: JournalTable(records), leases: JournalTable(ends)))
     }

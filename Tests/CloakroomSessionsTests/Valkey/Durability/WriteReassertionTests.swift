@@ -173,6 +173,29 @@ struct WriteReassertionTests {
         }
     }
 
+    @Test("Rule 24: a cutoff that was lost ends the same sessions again, and no later one")
+    func lostCutoff() async throws {
+        try await withValkeyStore { store, server in
+            let index = RecordIndex.account(7)
+            _ = try await store.insert(.sample())
+            try await store.setCutoff(
+                index, keeping: SessionID(9), before: nil, lifetime: .seconds(600), now: Self.start)
+            let cutoff = try #require(try await store.cutoffs([index], now: Self.start).first ?? nil)
+            _ = try await store.insert(.sample(2))
+            try await server.ask("FLUSHALL")
+            let counts = try await reassert(store, on: server)
+            #expect(counts[.cutoff] == 1)
+            #expect(try await store.cutoffs([index], now: Self.start) == [cutoff])
+            for (number, isEnded) in [(UInt64(1), true), (2, false)] {
+                guard case .record(let record) = try await store.read(SessionID(number)) else {
+                    Issue.record("no record \(number)")
+                    continue
+                }
+                #expect(cutoff.ends(record, in: index) == isEnded)
+            }
+        }
+    }
+
     @Test("Only the writes of the given slots are repeated")
     func slots() async throws {
         try await withValkeyStore { store, server in
