@@ -118,7 +118,74 @@ struct ControlSocketTests {
         let missing = await #expect(throws: ControlSocketError.self) {
             try await ControlSocketClient.reload(path, timeout: .seconds(5))
         }
-        #expect(missing?.description.hasPrefix("no gateway of this user listens on \(path)") == true)
+        #expect(
+            missing?.description
+                == "no gateway of this user listens on \(path): there is no such file (start it with --control-socket \(path))"
+        )
+    }
+
+    @Test("What another program on the socket sends cannot control the terminal, and is bounded")
+    func otherProgram() async throws {
+        let text = "\u{1B}[2J\u{202E}" + String(repeating: "x", count: 2_000)
+        let sent: [String: Any] = [
+            "reloaded": false, "hash": text, "problems": Array(repeating: text, count: 99), "warnings": [text],
+        ]
+        let json = try JSONSerialization.data(withJSONObject: sent)
+        let response = try await Self.responding(Array(json)) { path in
+            try await ControlSocketClient.reload(path, timeout: .seconds(10))
+        }
+        #expect(response.problems.count == 50)
+        for line in response.problems + response.warnings + [response.hash] {
+            #expect(line.hasPrefix("\u{FFFD}[2J\u{FFFD}xxx"))
+            #expect(line.unicodeScalars.count <= 500)
+        }
+        #expect(response.hash.unicodeScalars.count == 64)
+    }
+
+    @Test("A response that is no JSON, or larger than 1 MiB, is not that of a gateway")
+    func noGatewayResponse() async throws {
+        for bytes in [Array("\u{1B}[2J".utf8), Array(repeating: UInt8(ascii: " "), count: 1 << 21)] {
+            let error = await #expect(throws: ControlSocketError.self) {
+                try await Self.responding(bytes) { try await ControlSocketClient.reload($0, timeout: .seconds(10)) }
+            }
+            #expect(error?.description.contains("is not the control socket of a gateway (write ") == true)
+        }
+    }
+
+    /// Runs a program on a Unix socket that sends `bytes` to each connection and closes it.
+    private static func responding<R>(_ bytes: [UInt8], body: (_ path: String) async throws -> R) async throws -> R {
+        let directory = try TemporaryDirectory()
+        let path = directory.path(of: "other.sock")
+        let listener = try await ServerBootstrap(group: .singletonMultiThreadedEventLoopGroup)
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(SendingHandler(bytes: bytes))
+                }
+            }
+            .bind(unixDomainSocketPath: path).get()
+        do {
+            let result = try await body(path)
+            try await listener.close()
+            return result
+        } catch {
+            try await listener.close()
+            throw error
+        }
+    }
+
+    /// Responds to the first bytes.
+    private final class SendingHandler: ChannelInboundHandler {
+        typealias InboundIn = ByteBuffer
+        typealias OutboundOut = ByteBuffer
+
+        private let bytes: [UInt8]
+
+        init(bytes: [UInt8]) { self.bytes = bytes }
+
+        func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+            let channel = context.channel
+            channel.writeAndFlush(ByteBuffer(bytes: bytes)).whenComplete { _ in channel.close(promise: nil) }
+        }
     }
 
     @Test(
