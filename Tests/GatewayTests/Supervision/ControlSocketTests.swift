@@ -33,7 +33,7 @@ struct ControlSocketTests {
             hash: "0123456789ab")
     }
 
-    @Test("A client gets the outcome, and only the user of the gateway may connect")
+    @Test("Rule 71: a client gets the outcome, and only the user of the gateway may connect")
     func success() async throws {
         let expected = ControlSocket.Response(outcome(warnings: ["expires"]))
         try await serving(outcome(warnings: ["expires"])) { path in
@@ -62,7 +62,8 @@ struct ControlSocketTests {
         }
     }
 
-    @Test("A socket of a running gateway is replaced only by one that takes over, and the earlier one leaves it")
+    @Test(
+        "Rule 71: a socket of a running gateway is replaced only by one that takes over, and the earlier one leaves it")
     func replaced() async throws {
         try await serving(outcome()) { path in
             let other = ControlSocketService(path: path, replacesOther: false, reload: { nil }, onListening: {})
@@ -83,7 +84,7 @@ struct ControlSocketTests {
         close(second.descriptor)
     }
 
-    @Test("A socket that a process left is replaced; another file is not")
+    @Test("Rule 71: a socket that a process left is replaced; another file and a symbolic link are not")
     func leftBehind() throws {
         let directory = try TemporaryDirectory()
         let path = directory.path(of: "control.sock")
@@ -95,9 +96,19 @@ struct ControlSocketTests {
         try directory.write("text", to: "control.sock")
         #expect(throws: IOError.self) { try ControlSocketFile(path, replacesOther: true) }
         #expect(try String(contentsOfFile: path, encoding: .utf8) == "text")
+        // Neither the link nor what it leads to changes.
+        let link = directory.path(of: "link.sock")
+        try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: path)
+        #expect(throws: IOError.self) { try ControlSocketFile(link, replacesOther: true) }
+        #expect(try FileManager.default.destinationOfSymbolicLink(atPath: link) == path)
+        let dangling = directory.path(of: "dangling.sock")
+        let target = directory.path(of: "target.sock")
+        try FileManager.default.createSymbolicLink(atPath: dangling, withDestinationPath: target)
+        #expect(throws: IOError.self) { try ControlSocketFile(dangling, replacesOther: true) }
+        #expect(!FileManager.default.fileExists(atPath: target))
     }
 
-    @Test("Connections without the request get no response, and do not block the next one for long")
+    @Test("Rule 71: connections without the request get no response, and do not block the next one for long")
     func otherRequests() async throws {
         try await serving(outcome()) { path in
             let wrong = try await Self.exchange("restart\n", with: path)
