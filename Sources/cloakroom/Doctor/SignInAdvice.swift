@@ -77,11 +77,11 @@ struct SignInAdvice {
         switch status {
         case 403:
             step.fail(
-                "status 403: a wrong password, or a wrong API token. 403 is among the default rejectedStatuses of signIn, so"
-                    + " the gateway reports both as a wrong password", apiToken,
+                "status 403: a wrong password, a locked account, or a wrong or missing API token. 403 is among the default"
+                    + " rejectedStatuses of signIn, so the gateway reports each as a wrong password", apiToken,
                 .init(
                     key: section.key + ".rejectedStatuses",
-                    advice: "write [400, 401, 422], if the API never rejects a password with 403"))
+                    advice: "write [400, 401, 422], if the API never rejects a password with 403: then 403 is 502"))
         case 401:
             step.fail("status 401: the name or the password is wrong, or sent in another format than expected", format)
         case 400, 422:
