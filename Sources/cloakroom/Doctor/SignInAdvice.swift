@@ -19,6 +19,14 @@ struct SignInAdvice {
         switch error.kind {
         case .rejected where error.call == .signIn: rejectedSignIn(status, section, in: &step)
         case .rejected:
+            if let members = section.configuration?.members, section.hasMembers {
+                step.changes.append(
+                    .init(
+                        key: section.key + ".members.refreshToken",
+                        advice:
+                            "write the key under which the API expects the token; \(members.refreshToken) is configured"
+                    ))
+            }
             step.fail(
                 "the upstream rejects the refresh token that it issued",
                 .init(
@@ -190,6 +198,8 @@ private struct Section {
     var method: String { configuration?.method ?? "" }
     var path: String { configuration?.path ?? "" }
     var format: String { configuration?.credentials.rawValue ?? "" }
+    /// Whether the names of keys in the request are configured.
+    var hasMembers: Bool { configuration?.credentials == .json || configuration?.credentials == .form }
 }
 
 /// Finds keys that usually hold an access token.
