@@ -140,7 +140,7 @@ let package = Package(
             "CloakroomAdmin",
             [
                 "CloakroomCore", "CloakroomTelemetry", hummingbird, hummingbirdCore, httpTypes, lifecycle, log,
-                mustache, nioCore,
+                mustache, nioCore, nioHTTP1,
             ]),
         room("CloakroomConfig", ["CloakroomCore", "CloakroomWire", configuration, yams]),
         // A mock of the upstream API, for demos and tests.

@@ -2,6 +2,10 @@
 # Installs the tools that the tests use, then runs all tests. Arguments are passed to `swift test`.
 #
 # usage: deploy/test.sh [--filter NAME] [--skip-build] ...
+if [[ ${1:-} == --help ]]; then
+    sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"
+    exit
+fi
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

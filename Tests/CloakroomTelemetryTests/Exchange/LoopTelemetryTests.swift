@@ -99,6 +99,21 @@ struct LoopTelemetryTests {
         #expect(agent.hasPrefix("a\",\"status\":500,\"x\":\"\u{1b}[2J\n"))
     }
 
+    @Test("A truncated user agent does not end inside a character", arguments: ["é", "漢", "😀"])
+    func truncatedCharacter(character: String) async throws {
+        let size = character.utf8.count
+        let agents = (0..<size).map { String(repeating: "u", count: 252 + $0) + character + character }
+        let outcome = try await run { loop in
+            for agent in agents { finish(loop, Self.record, path: [0x2f], userAgent: agent) }
+        }
+        let logged = outcome.objects.compactMap { $0["user_agent"] as? String }
+        #expect(logged.count == agents.count)
+        for (agent, logged) in zip(agents, logged) {
+            #expect(agent.hasPrefix(logged))
+            #expect(logged.utf8.count <= 256 && logged.utf8.count > 256 - size)
+        }
+    }
+
     @Test("The reason of a 401 of the gateway is logged and counted")
     func unauthorizedReason() async throws {
         var record = Self.record
