@@ -69,6 +69,7 @@ struct StatusReporter: Sendable {
         document.connections = Self.connections(reading, sample, window)
         document.identityCallFailures = source.identityCalls().map { .init($0, now: now) }
         document.recentFailures = trends.recentRouteFailures(limit: StatusTrends.maxFailures)
+        document.trendsNotKept = trends.omittedCount
         document.alerts = StatusAlert.all(in: document)
         return document
     }

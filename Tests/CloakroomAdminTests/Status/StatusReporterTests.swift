@@ -235,6 +235,7 @@ struct StatusReporterTests {
                 "state", "concerns", "generated_at", "window_seconds", "process", "config", "readiness", "traffic",
                 "routes", "upstreams", "identities", "sign_ins", "sessions", "refreshes", "store", "certificates",
                 "telemetry_drops", "wire_rejections", "identity_call_failures", "recent_failures",
+                "trends", "trends_not_kept",
             ])
         let process = try #require(document["process"] as? [String: Any])
         #expect(Set(process.keys) == ["version", "commit", "started_at", "uptime_seconds"])
