@@ -234,6 +234,14 @@ struct ExchangeTelemetry {
         if nanoseconds > 0 { record.upstreamDurationNanoseconds = nanoseconds }
     }
 
+    /// The request waited for the tokens of its session before it is forwarded.
+    /// - Parameter nanoseconds: The time of the identity calls; 0 if there were none.
+    mutating func tokensAwaited(nanoseconds: UInt64) {
+        guard nanoseconds > 0 else { return }
+        record.identityNanoseconds &+= nanoseconds
+        if spans != nil { addEvent("token_wait", duration: nanoseconds) }
+    }
+
     // MARK: - The response
 
     /// The response of the upstream is forwarded.

@@ -185,6 +185,23 @@ struct ExchangeTelemetryTests {
         #expect(durations == [2.5, 1])
     }
 
+    @Test("The wait for tokens is time of the identity calls, and an event of the server span")
+    func tokenWait() throws {
+        var telemetry = try started()
+        telemetry.tokensAwaited(nanoseconds: 0)
+        telemetry.tokensAwaited(nanoseconds: 200)
+        telemetry.tokensAwaited(nanoseconds: 100)
+        attempt(&telemetry, now: 1_500)
+        telemetry.responseStarted(status: 200)
+        telemetry.finish(errorType: nil, now: 2_000, eventTime: 1_900)
+        #expect(telemetry.record.identityNanoseconds == 300)
+        #expect(telemetry.record.upstreamDurationNanoseconds == 400)
+        let server = try #require(tracer.finishedSpans.first { $0.kind == .server })
+        #expect(server.events.map(\.name) == ["token_wait", "token_wait"])
+        telemetry.start(.get, version: .http2, from: peer, id: ID128(high: 0, low: 3), wallNanoseconds: 6, now: 3_000)
+        #expect(telemetry.record.identityNanoseconds == 0)
+    }
+
     @Test("An attempt whose token was rejected ends with an error, the exchange without one")
     func rejectedToken() throws {
         var telemetry = try started()

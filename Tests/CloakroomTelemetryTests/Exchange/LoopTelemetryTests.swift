@@ -129,12 +129,25 @@ struct LoopTelemetryTests {
         #expect(outcome.objects.compactMap { $0["path"] as? String } == paths.map(\.1))
     }
 
+    @Test("The overhead is the total without upstream, identity calls and the wait for the body, and never negative")
+    func overhead() {
+        var record = Self.record
+        record.durationNanoseconds = 10_000
+        record.upstreamDurationNanoseconds = 4_000
+        record.identityNanoseconds = 3_000
+        record.bodyWaitNanoseconds = 2_000
+        #expect(record.overheadNanoseconds == 1_000)
+        record.identityNanoseconds = 9_000
+        #expect(record.overheadNanoseconds == 0)
+    }
+
     @Test("Values of attempts and waits are members of the line only if there are some")
     func attempts() async throws {
         var record = Self.record
         record.retryReason = .reset
         record.queueNanoseconds = 2_500_000
         record.bodyWaitNanoseconds = 1_000_000
+        record.identityNanoseconds = 3_000_000
         record.upstreamProtocol = .http2
         record.upstreamPeer = UpstreamPeer(ipv6High: 0x2001_0db8_0000_0000, low: 1, port: 443)
         let full = record
@@ -147,9 +160,12 @@ struct LoopTelemetryTests {
         #expect(line["retry_reason"] as? String == "reset")
         #expect(line["queue_ms"] as? Double == 2.5)
         #expect(line["body_wait_ms"] as? Double == 1)
+        #expect(line["identity_ms"] as? Double == 3)
         #expect(line["upstream_protocol"] as? String == "2")
         let plain = try #require(outcome.objects.last)
-        for key in ["upstream_peer", "retry_reason", "queue_ms", "body_wait_ms", "upstream_protocol"] {
+        for key in [
+            "upstream_peer", "retry_reason", "queue_ms", "body_wait_ms", "identity_ms", "upstream_protocol",
+        ] {
             #expect(plain[key] == nil, "\(key)")
         }
     }
