@@ -102,9 +102,11 @@ struct StatusSample: Sendable, Equatable {
         return tallies
     }
 
-    /// A failed request to an upstream.
+    /// A failed request to an upstream. A 4xx, which is also an `error_type`, is the fault of a client.
     private static func isFailed(_ labels: [String: String]) -> Bool {
-        labels["http_response_status_code"]?.hasPrefix("5") == true || labels["error_type"]?.isEmpty == false
+        let error = labels["error_type"] ?? ""
+        return labels["http_response_status_code"]?.hasPrefix("5") == true
+            || !error.isEmpty && !error.hasPrefix("4")
     }
 
     private static func targets(_ series: [MetricsSnapshot.Series]) -> [StatusTargetKey: RequestStats] {

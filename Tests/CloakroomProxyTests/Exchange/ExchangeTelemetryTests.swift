@@ -167,6 +167,20 @@ struct ExchangeTelemetryTests {
         #expect(telemetry.record.retries == 2)
     }
 
+    @Test("Both spans of a request with a non-standard method have it as sent")
+    func originalMethod() throws {
+        var telemetry = try started("BREW /public/a HTTP/1.1\r\nHost: a\r\n\r\n")
+        attempt(&telemetry, now: 1_100)
+        telemetry.responseStarted(status: 200)
+        telemetry.finish(errorType: nil, now: 2_000, eventTime: 1_900)
+        #expect(tracer.finishedSpans.count == 2)
+        for span in tracer.finishedSpans {
+            #expect(Self.text(span, "http.request.method") == "_OTHER")
+            #expect(Self.text(span, "http.request.method_original") == "BREW")
+        }
+        #expect(tracer.finishedSpans.map(\.operationName).sorted() == ["HTTP", "HTTP /public/*"])
+    }
+
     @Test("Waits for the body and for a connection are events of the server span")
     func waits() throws {
         var telemetry = try started()

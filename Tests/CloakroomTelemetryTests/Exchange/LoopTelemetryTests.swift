@@ -170,6 +170,19 @@ struct LoopTelemetryTests {
         }
     }
 
+    @Test("A 4xx of the upstream is an error of the client request, and none of the server request")
+    func clientErrors() async throws {
+        var record = Self.record
+        record.status = 404
+        let missing = record
+        let outcome = try await run { finish($0, missing, path: [0x2f]) }
+        let counts = outcome.exposition.split(separator: "\n").filter {
+            $0.contains("_request_duration_seconds_count{")
+        }
+        #expect(counts.contains { $0.hasPrefix(#"http_client_request_duration_seconds_count{error_type="404","#) })
+        #expect(counts.contains { $0.hasPrefix(#"http_server_request_duration_seconds_count{error_type="","#) })
+    }
+
     @Test("A long path is truncated at 1 KiB")
     func longPath() async throws {
         let outcome = try await run { finish($0, Self.record, path: [UInt8](repeating: 0x2f, count: 9_000)) }
