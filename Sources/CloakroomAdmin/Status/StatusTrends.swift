@@ -232,7 +232,7 @@ extension StatusSample {
 
     fileprivate func stats(of subject: StatusSubject) -> RequestStats {
         switch subject {
-        case .all: routes.total
+        case .all: total
         case .route(let name): routes[name] ?? RequestStats()
         case .target(let key): targets[key] ?? RequestStats()
         }
