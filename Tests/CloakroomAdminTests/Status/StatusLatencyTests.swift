@@ -12,7 +12,6 @@ struct StatusLatencyTests {
         for duration in microseconds {
             var record = ExchangeRecord()
             record.routeIndex = route
-            record.method = .get
             record.status = 200
             record.durationNanoseconds = duration * 1_000
             loop.requestStarted(scheme: record.scheme, method: record.method)
