@@ -44,6 +44,10 @@ struct StatusDocument: Sendable, Encodable {
     var connections: Connections?
     /// The last failed identity calls, the newest first; at most 20.
     var identityCallFailures: [IdentityCallFailure] = []
+    /// The trend of the gateway, and with `?trends=all` those of routes and targets.
+    var trends: [StatusTrendDocument] = []
+    /// The number of routes and targets whose trend is not kept.
+    var trendsNotKept = 0
 
     enum CodingKeys: String, CodingKey {
         case state
@@ -51,7 +55,7 @@ struct StatusDocument: Sendable, Encodable {
         case alerts = "concerns"
         case generatedAt, windowSeconds, process, config, readiness, traffic, routes, upstreams, recentFailures
         case identities, signIns, sessions, refreshes, store, certificates, telemetryDrops, wireRejections
-        case connections, identityCallFailures
+        case connections, identityCallFailures, trends, trendsNotKept
     }
 
     struct Process: Sendable, Encodable {

@@ -53,7 +53,7 @@ struct StatusReporter: Sendable {
                 version: source.version, commit: source.commit, startedAt: StatusFormatter.time(startedAt),
                 uptimeSeconds: (instant - startedInstant).components.seconds),
             config: .init(source.config()), readiness: readiness.checks,
-            traffic: .init(sample.routes.total, window.change.routes.total, window),
+            traffic: .init(sample.total, window.change.total, window),
             routes: Self.routes(sample, window),
             upstreams: Self.upstreams(source.upstreams(), reading, sample, window, now: now),
             identities: Self.identities(source.identities(), reading, sample, window, now: now),
@@ -69,6 +69,7 @@ struct StatusReporter: Sendable {
         document.connections = Self.connections(reading, sample, window)
         document.identityCallFailures = source.identityCalls().map { .init($0, now: now) }
         document.recentFailures = trends.recentRouteFailures(limit: StatusTrends.maxFailures)
+        document.trendsNotKept = trends.omittedCount
         document.alerts = StatusAlert.all(in: document)
         return document
     }

@@ -81,7 +81,8 @@ struct AccessLogFormatter {
 
     /// Whether a record has values of ``ExchangeRecord`` that most requests do not have.
     static func hasAttemptFields(_ record: borrowing ExchangeRecord) -> Bool {
-        record.retryReason != nil || record.queueNanoseconds | record.bodyWaitNanoseconds != 0
+        record.retryReason != nil
+            || record.queueNanoseconds | record.bodyWaitNanoseconds | record.identityNanoseconds != 0
             || record.upstreamPeer != nil
             || record.upstreamProtocol != nil
     }

@@ -286,7 +286,8 @@ extension GatewayMetrics {
                 ("http_response_status_code", Self.statusLabel(status)),
                 ("server_address", target.address),
                 ("server_port", target.port == 0 ? "" : String(target.port)),
-                ("error_type", Self.errorLabel(record.errorType, status: status)),
+                // For a client, 4xx is an error too.
+                ("error_type", Self.errorLabel(record.errorType, status: status, errors: 400...599)),
                 ("upstream", target.upstream),
             ])
     }
@@ -312,10 +313,12 @@ extension GatewayMetrics {
         (100...999).contains(status) ? String(status) : ""
     }
 
-    /// The error type of the gateway, otherwise the status if it is 500 to 599, as in the OpenTelemetry conventions.
-    private static func errorLabel(_ error: ExchangeErrorType?, status: UInt16) -> String {
+    /// The error type of the gateway, otherwise the status if it is an error, as in the OpenTelemetry conventions.
+    private static func errorLabel(
+        _ error: ExchangeErrorType?, status: UInt16, errors: ClosedRange<UInt16> = 500...599
+    ) -> String {
         if let error { return error.label.description }
-        return (500...599).contains(status) ? String(status) : ""
+        return errors.contains(status) ? String(status) : ""
     }
 }
 
