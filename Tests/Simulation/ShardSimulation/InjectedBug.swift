@@ -23,8 +23,8 @@ public enum InjectedBug: String, Sendable, CaseIterable {
     case trustsLostPartition
     /// A partition is trusted although no majority has confirmed its server recently.
     case trustsInDoubt
-    /// A confirmation counts from the arrival of the response, not from the time of the question.
-    case confirmedByReceipt
+    /// A new link is trusted before a majority has confirmed its server.
+    case trustsUnconfirmedLink
     /// Sessions are read from replicas.
     case readsReplica
     /// Cutoffs are not compared with the time at which a session was born.

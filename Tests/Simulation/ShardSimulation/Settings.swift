@@ -52,12 +52,13 @@ struct Settings {
         accounts = (sessions + 1) / 2
         nodeTimeout = random.between(500, 1_500)
         commandTimeout = random.between(200, 400)
-        let call = random.between(500, 2_500)
+        // Some calls take longer than the grace period.
+        let call = random.between(500, random.chance(250) ? 9_000 : 2_500)
         let lease = call + random.between(500, 1_500)
         limits = RefreshTimeouts(
             call: .milliseconds(call), lease: .milliseconds(lease), waiting: .milliseconds(lease + 200),
-            keeping: .milliseconds(10_000), pause: .milliseconds(50))
-        accessLife = random.between(1_500, 5_000)
+            keeping: .milliseconds(12_000), pause: .milliseconds(50))
+        accessLife = random.between(1_500, random.chance(300) ? 40_000 : 5_000)
         calmAt = random.between(5_000, random.chance(300) ? 20_000 : 10_000)
         requestInterval = random.between(150, 800)
         replicationDelay = random.chance(600) ? 10 : random.between(50, 1_500)

@@ -32,7 +32,7 @@ extension World {
             if !truth.isEndConfirmed, promotedAt[slot] > endedAt { (from, isLost) = (max(from, promotedAt[slot]), true) }
         }
         guard isLost else { return endedAt + Settings.topologyTrust + 20 }
-        guard let reachable = reachableSince(truth.endHolders) else { return nil }
+        guard let reachable = reachableSince(truth.endHolders), reachable <= endedAt + Settings.journalLife else { return nil }
         return max(from, reachable) + assertionTime + Settings.topologyTrust
     }
 

@@ -11,14 +11,14 @@ extension World {
             guard isWhole, isHealthy(shard) else { return }
             let node = nodes[primaries[shard]]
             coverage.count(.primaryFroze)
-            node.frozenUntil = now + random.between(100, settings.nodeTimeout * 2 + 1_500)
+            node.frozenUntil = now + random.between(100, settings.nodeTimeout + (random.chance(300) ? 7_000 : 2_000))
             note("n\(node.number) freezes until \(node.frozenUntil)")
             failed(node)
             queue.push(.wake(node: node.number), at: node.frozenUntil)
         case .isolatePrimary(let shard, let gateways):
             guard isWhole, isHealthy(shard) else { return }
             coverage.count(.primaryIsolated)
-            isolate(nodes[primaries[shard]], gateways, until: now + random.between(300, settings.nodeTimeout + 2_500))
+            isolate(nodes[primaries[shard]], gateways, until: now + random.between(300, settings.nodeTimeout + (random.chance(300) ? 8_000 : 2_500)))
         case .isolateGateway(let gateway):
             guard gateways[gateway].isolation < 0 else { return }
             coverage.count(.gatewayIsolated)

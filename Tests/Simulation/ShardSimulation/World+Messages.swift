@@ -118,6 +118,9 @@ extension World {
         switch reply {
         case .moved(let other): redirect(call, to: other, isAsking: false)
         case .ask(let other): redirect(call, to: other, isAsking: true)
+        case .clusterDown:
+            calls[call].isClosed = true
+            deliver(.unavailable, to: call)
         default:
             calls[call].isClosed = true
             deliver(isBelieved(call) ? reply : .unavailable, to: call)
@@ -147,6 +150,7 @@ extension World {
         case .topology, .assertion: isOwnWork = false
         default: break
         }
+        if calls[call].redirects > 5 { violate(.progress, "call \(call) (\(describe(calls[call].body))) is redirected in circles") }
         guard isOwnWork, calls[call].redirects <= 5, now < calls[call].deadline else {
             calls[call].isClosed = true
             return deliver(.unavailable, to: call)

@@ -20,6 +20,7 @@ extension World {
         gateway.links[node].lastSent = now
         gateway.links[node].lastReceived = now
         // The new link is trusted once a majority has confirmed its slots.
+        if mutant == .trustsUnconfirmedLink { evaluate(gateway) }
         for other in gateway.links.indices where gateway.links[other].state == .ready { ask(gateway, other) }
     }
 
@@ -49,7 +50,7 @@ extension World {
 
     func topologyReceived(_ gateway: Gateway, _ call: Int, _ reply: Reply) {
         guard case .topology(let owners, let isPrimary) = reply else { return }
-        let askedAt = mutant == .confirmedByReceipt ? now : calls[call].sentAt
+        let askedAt = calls[call].sentAt
         let node = calls[call].node
         if let view = gateway.views[node], view.askedAt > askedAt { return }
         gateway.views[node] = Gateway.View(askedAt: askedAt, owners: owners, isPrimary: isPrimary)
@@ -76,7 +77,10 @@ extension World {
                 continue
             }
             let link = gateway.links[partition.owner]
-            guard link.state == .ready, partition.confirmedAt >= link.readyAt || mutant == .trustsInDoubt else {
+            guard link.state == .ready else { continue }
+            if mutant == .trustsUnconfirmedLink {
+                gateway.partitions[slot].confirmedAt = max(partition.confirmedAt, now)
+            } else if partition.confirmedAt < link.readyAt {
                 continue
             }
             guard partition.needsAssertion else {
