@@ -32,7 +32,9 @@ extension World {
             if !truth.isEndConfirmed, promotedAt[slot] > endedAt { (from, isLost) = (max(from, promotedAt[slot]), true) }
         }
         guard isLost else { return endedAt + Settings.topologyTrust + 20 }
-        guard let reachable = reachableSince(truth.endHolders), reachable <= endedAt + Settings.journalLife else { return nil }
+        guard let reachable = reachableSince(truth.endHolders),
+            reachable + assertionTime <= endedAt + Settings.journalLife
+        else { return nil }
         return max(from, reachable) + assertionTime + Settings.topologyTrust
     }
 
@@ -47,7 +49,10 @@ extension World {
         let request = requests[index]
         let truth = truths[request.session]
         guard let endedAt = truth.endedAt, request.startedAt > endedAt else { return }
-        if truth.endHolders.contains(gateways[request.gateway].process) {
+        // A gateway that is cut off for longer than its journal's life forgets what it has acknowledged.
+        let gateway = gateways[request.gateway]
+        let isKnown = gateway.undisturbedSince + assertionTime <= endedAt + Settings.journalLife
+        if isKnown, truth.endHolders.contains(gateway.process) {
             violate(.ownEndsHold, "g\(request.gateway) serves s\(request.session), whose end it has acknowledged")
         }
         guard let bound = bound(request.session), request.startedAt > bound else { return }

@@ -157,7 +157,7 @@ extension World {
         }
         for gateway in gateways where members & (1 << gateway.number) != 0 && gateway.isolation < 0 {
             gateway.isolation = number
-            gateway.undisturbedSince = .max
+            gateway.undisturbedSince = .max / 2
         }
         queue.push(.heal(isolation: number), at: end)
     }

@@ -35,7 +35,8 @@ extension World {
     }
 
     func heartbeat(_ gateway: Gateway, _ process: Int) {
-        guard gateway.isUp, gateway.process == process, now < end + 1_000 else { return }
+        guard gateway.isUp, gateway.process == process else { return }
+        guard now < end + 1_000 || refreshes.indices.contains(where: isAlive) else { return }
         gateway.trimJournal(now, mutant)
         for node in gateway.links.indices where gateway.links[node].state == .ready { ask(gateway, node) }
         evaluate(gateway)

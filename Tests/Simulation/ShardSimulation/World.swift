@@ -95,8 +95,8 @@ final class World {
         if violation == nil { checkEnd() }
     }
 
-    /// When the last request of a run arrives.
-    var end: Int64 { settings.calmAt + 13_000 }
+    /// When the last request of a run arrives: isolations, failures and grace periods have ended.
+    var end: Int64 { settings.calmAt + 18_000 }
 
     private func begin() {
         for node in nodes where !node.isPrimary { node.synchronize(with: nodes[node.number ^ 1]) }
