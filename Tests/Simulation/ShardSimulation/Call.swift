@@ -24,7 +24,8 @@ struct Call {
         /// Lists a new session in the account's index. The reply is the time at which the session is born.
         case index(account: Int, session: Int)
         case insert(Int, Session, born: Int64)
-        case setCutoff(Int, keeping: Int, at: Int64?)
+        /// Ends the sessions of an account, except one with the time at which it was born.
+        case setCutoff(Int, keeping: Int, born: Int64, at: Int64?)
         case list(Int)
         case assertEnd(Int, SessionEndReason)
         case assertRecord(Int, JournaledRecord)

@@ -30,9 +30,8 @@ final class Gateway {
         var confirmedAt: Int64 = -1_000_000
         /// The end of the grace period.
         var graceEnd: Int64 = 0
-        /// Whether the next trust follows an outage that this process has seen.
+        /// Whether the next trust follows an outage that this process has seen, or a first attempt that failed.
         var hadOutage = false
-        var wasTrusted = false
         /// The owner before the latest change.
         var previous: Int?
         /// Whether the journal has to be written again before the next trust.

@@ -31,6 +31,8 @@ public enum InjectedBug: String, Sendable, CaseIterable {
     case cutoffIgnored
     /// Cutoffs and births are by the clocks of gateways.
     case cutoffByGatewayClock
+    /// A cutoff keeps a session that an earlier one has ended.
+    case cutoffKeepsEnded
     /// A command whose result is unknown is sent again.
     case retriesUnknownResult
     /// A redirected command is sent without `ASKING`.

@@ -38,6 +38,8 @@ struct Settings {
     let replicationDelay: Int64
     /// Probabilities in thousandths.
     var slow, slowToken: Int
+    /// The probability in thousandths that the primary crashes after it has granted a lease.
+    var failsAfterLease: Int
     let faults: [(at: Int64, what: Fault)]
     /// The errors of the clocks of gateways and of servers.
     let gatewaySkews, nodeSkews: [Int64]
@@ -63,7 +65,8 @@ struct Settings {
         requestInterval = random.between(150, 800)
         replicationDelay = random.chance(600) ? 10 : random.between(50, 1_500)
         slow = random.chance(500) ? 0 : 1 + random.below(30)
-        slowToken = random.chance(400) ? 0 : 1 + random.below(600)
+        failsAfterLease = call > 5_000 && random.chance(500) ? 150 : 0
+        slowToken = failsAfterLease > 0 ? 700 : random.chance(400) ? 0 : 1 + random.below(600)
         (gatewaySkews, nodeSkews) =
             random.chance(600)
             ? (Self.skews(gateways, &random), Self.skews(Self.nodes, &random))
@@ -116,7 +119,7 @@ struct Settings {
     }
 
     /// The same parameters without faults.
-    mutating func calm() { (slow, slowToken) = (0, 0) }
+    mutating func calm() { (slow, slowToken, failsAfterLease) = (0, 0, 0) }
 }
 
 /// A fault, or an action of a user or operator.

@@ -172,7 +172,7 @@ extension World {
             node.isolation = -1
             // A server that has given up accepts commands once it knows the topology.
             if !node.isClusterDown(now, timeout: settings.nodeTimeout) { node.isolatedSince = nil }
-            queue.push(.gossip(node: node.number), at: now + random.between(1, 300))
+            queue.push(.gossip(node: node.number), at: now + random.between(1, 1_000))
         }
     }
 }
@@ -224,7 +224,10 @@ extension World {
     func start(_ gateway: Gateway) {
         guard !gateway.isUp else { return }
         processes.append((true, gateway.number))
-        gateway.start(processes.count - 1, settings, owners: owners, now: now)
+        // The first server that responds names the owners, whether it is right or not.
+        let known = nodes.filter { $0.isUp && $0.frozenUntil <= now && cutUntil(gateway, $0) == 0 }
+        let first = known.isEmpty ? nil : known[random.below(known.count)]
+        gateway.start(processes.count - 1, settings, owners: first?.owners ?? owners, now: now)
         note("g\(gateway.number) starts as process \(gateway.process)")
         for node in gateway.links.indices { beginLink(gateway, node, after: random.between(1, 20)) }
         queue.push(

@@ -219,7 +219,7 @@ func describe(_ body: Call.Body) -> String {
     case .remove(let session): "remove s\(session)"
     case .index(let account, let session): "index s\(session) of account \(account)"
     case .insert(let session, _, let born): "insert s\(session), born at \(born)"
-    case .setCutoff(let account, let keeps, _): "set the cutoff of account \(account), keeping s\(keeps)"
+    case .setCutoff(let account, let keeps, _, _): "set the cutoff of account \(account), keeping s\(keeps)"
     case .list(let account): "list account \(account)"
     case .assertEnd(let session, _): "assert the end of s\(session)"
     case .assertRecord(let session, let record): "assert s\(session) v\(record.session.version)"

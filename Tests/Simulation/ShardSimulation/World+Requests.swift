@@ -162,6 +162,7 @@ extension World {
         case (.insert(_, let record, let born), .done):
             coverage.count(.signedIn)
             truths[session].signedInAt = now
+            truths[session].born = born
             truths[session].isInsertConfirmed = calls[call].isConfirmed
             truths[session].recordHolders.append(gateway.process)
             if mutant != .insertNotJournaled {
@@ -187,7 +188,8 @@ extension World {
 
     func signOutEverywhere(_ account: Int, keeping keeps: Int) {
         guard let gateway = anyGateway() else { return }
-        let kept = truths[keeps].account == account && !truths[keeps].mayHaveEnded ? keeps : -1
+        let truth = truths[keeps]
+        let kept = truth.account == account && truth.signedInAt != nil && !truth.mayHaveEnded ? keeps : -1
         note("sign-out of account \(account) at g\(gateway.number), keeping s\(kept)")
         var sessions: [Int] = []
         for session in truths.indices where truths[session].account == account && session != kept {
@@ -200,14 +202,16 @@ extension World {
                 gateway: gateway.number, process: gateway.process, requestedAt: now, sessions: sessions,
                 account: account, keeps: kept, pending: 1))
         send(
-            .setCutoff(account, keeping: kept, at: mutant == .cutoffByGatewayClock ? now + gateway.skew : nil),
+            .setCutoff(
+                account, keeping: kept, born: kept < 0 ? 0 : truths[kept].born,
+                at: mutant == .cutoffByGatewayClock ? now + gateway.skew : nil),
             slot: slot(account: account), from: gateway, owner: .signOut(signOuts.count - 1), isDurable: true)
     }
 
     func signOutProceeds(_ index: Int, _ call: Int, _ reply: Reply) {
         let gateway = gateways[calls[call].gateway]
         switch (calls[call].body, reply) {
-        case (.setCutoff(let account, _, _), .cutoff(let cutoff)):
+        case (.setCutoff(let account, _, _, _), .cutoff(let cutoff)):
             gateway.cutoffs[account] = nil
             gateway.ownCutoffs.append((account, cutoff, now))
             signOuts[index].isConfirmed = calls[call].isConfirmed

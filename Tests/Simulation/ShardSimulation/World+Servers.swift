@@ -68,6 +68,10 @@ extension World {
             record.fence += 1
             record.leaseEnd = now + duration.wholeMilliseconds
             write(.record(index, record), at: node, by: call, notifies: false)
+            if random.chance(settings.failsAfterLease) {
+                slowReplicationUntil[node.shard] = now + 2_000
+                queue.push(.fault(.crashPrimary(shard: node.shard, restartsSoon: false)), at: now + random.between(10, 60))
+            }
             return .lease(.acquired(RefreshLease(fence: record.fence)))
         case .release(let index, let fence):
             var record = record(index, at: node)
@@ -101,9 +105,11 @@ extension World {
         case .insert(let index, let session, let born):
             write(.record(index, Node.Record(session: session, born: born)), at: node, by: call)
             return .done
-        case .setCutoff(let account, let keeps, let time):
-            let last = node.data.cutoffs[account].time
-            let cutoff = Cutoff(time: time ?? max(now + node.skew, last + 1), keeps: keeps)
+        case .setCutoff(let account, let keeps, let born, let time):
+            let last = node.data.cutoffs[account]
+            // A session that has ended earlier is not kept.
+            let isActive = born > last.time || last.keeps == keeps || mutant == .cutoffKeepsEnded
+            let cutoff = Cutoff(time: time ?? max(now + node.skew, last.time + 1), keeps: isActive ? keeps : -1)
             write(.cutoff(account, cutoff), at: node, by: call)
             return .cutoff(cutoff)
         case .list(let account): return .list(node.data.indexes[account])

@@ -12,6 +12,9 @@ extension World {
         guard gateway.isUp, gateway.links[node].number == link else { return }
         let server = nodes[node]
         guard server.isUp, server.frozenUntil <= now, cutUntil(gateway, server) == 0 else {
+            for slot in gateway.partitions.indices where gateway.partitions[slot].owner == node {
+                gateway.partitions[slot].hadOutage = true
+            }
             queue.push(.connect(gateway: gateway.number, node: node, link: link), at: now + Settings.reconnect)
             return
         }
@@ -29,7 +32,7 @@ extension World {
         gateway.views[node] = nil
         for slot in gateway.partitions.indices where gateway.partitions[slot].owner == node {
             distrust(gateway, slot)
-            if gateway.partitions[slot].wasTrusted { gateway.partitions[slot].hadOutage = true }
+            gateway.partitions[slot].hadOutage = true
         }
         beginLink(gateway, node, after: random.between(20, Settings.reconnect))
     }
@@ -122,7 +125,7 @@ extension World {
         coverage.count(.trusted)
         var hadOutage = partition.hadOutage
         // A server that hands a slot over knows the new owner and is a primary still. Otherwise it was replaced.
-        if let previous = partition.previous, previous != partition.owner, partition.wasTrusted {
+        if let previous = partition.previous, previous != partition.owner {
             let view = gateway.views[previous]
             let isMigrated = view.map { $0.isPrimary && $0.owners[slot] == partition.owner } ?? false
             if !isMigrated { hadOutage = true }
@@ -134,7 +137,6 @@ extension World {
         note("g\(gateway.number) trusts slot \(slot) at n\(partition.owner)\(hadOutage ? " after an outage" : "")")
         gateway.partitions[slot].hadOutage = false
         gateway.partitions[slot].previous = nil
-        gateway.partitions[slot].wasTrusted = true
         flushParked(gateway, slot)
     }
 

@@ -10,6 +10,7 @@ final class World {
     struct Truth {
         let account: Int
         var requestedAt: Int64 = -1
+        var born: Int64 = 1
         /// When the client received the cookie.
         var signedInAt: Int64?
         /// Whether a replica has confirmed the record.
@@ -148,7 +149,7 @@ final class World {
         case .fault(let fault): inject(fault)
         case .election(let shard, let failed, let failure): elect(shard, nodes[failed], failure)
         case .gossip(let node): gossip(nodes[node])
-        case .wake(let node): queue.push(.gossip(node: node), at: now + random.between(1, 300))
+        case .wake(let node): queue.push(.gossip(node: node), at: now + random.between(1, 1_000))
         case .restart(let node): restart(nodes[node])
         case .heal(let isolation): heal(isolation)
         case .moveKey: moveKey()
