@@ -112,8 +112,11 @@ struct Settings {
         for (at, _) in early where random.chance(500) {
             let session = random.below(sessions)
             let time = max(100, at - random.between(5, 400))
-            faults.append((time, random.chance(600) ? .signOut(session: session) : .slowReplication(shard: random.below(shards))))
-            if random.chance(200) { faults.append((at + random.between(0, 500), .crashGateway(random.below(gateways)))) }
+            faults.append(
+                (time, random.chance(600) ? .signOut(session: session) : .slowReplication(shard: random.below(shards))))
+            if random.chance(200) {
+                faults.append((at + random.between(0, 500), .crashGateway(random.below(gateways))))
+            }
         }
         return faults
     }

@@ -29,7 +29,9 @@ extension World {
         var isLost = false
         for slot in slots {
             if lostAt[slot] > endedAt { (from, isLost) = (max(from, lostAt[slot]), true) }
-            if !truth.isEndConfirmed, promotedAt[slot] > endedAt { (from, isLost) = (max(from, promotedAt[slot]), true) }
+            if !truth.isEndConfirmed, promotedAt[slot] > endedAt {
+                (from, isLost) = (max(from, promotedAt[slot]), true)
+            }
         }
         guard isLost else { return endedAt + Settings.topologyTrust + 20 }
         guard let reachable = reachableSince(truth.endHolders),
@@ -95,7 +97,9 @@ extension World {
         guard processes[late.process].isAlive, spender.undisturbedSince <= late.startedAt,
             !isFresh(spender, late.session)
         else { return }
-        violate(.spentOnce, "f\(index) at g\(late.gateway) spends p\(pair) after f\(first) at g\(early.gateway), which lives")
+        violate(
+            .spentOnce,
+            "f\(index) at g\(late.gateway) spends p\(pair) after f\(first) at g\(early.gateway), which lives")
     }
 
     /// The end of a run: no events are left.

@@ -18,7 +18,9 @@ extension World {
         case .isolatePrimary(let shard, let gateways):
             guard isWhole, isHealthy(shard) else { return }
             coverage.count(.primaryIsolated)
-            isolate(nodes[primaries[shard]], gateways, until: now + random.between(300, settings.nodeTimeout + (random.chance(300) ? 8_000 : 2_500)))
+            isolate(
+                nodes[primaries[shard]], gateways,
+                until: now + random.between(300, settings.nodeTimeout + (random.chance(300) ? 8_000 : 2_500)))
         case .isolateGateway(let gateway):
             guard gateways[gateway].isolation < 0 else { return }
             coverage.count(.gatewayIsolated)

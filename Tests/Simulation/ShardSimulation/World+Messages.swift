@@ -150,7 +150,9 @@ extension World {
         case .topology, .assertion: isOwnWork = false
         default: break
         }
-        if calls[call].redirects > 5 { violate(.progress, "call \(call) (\(describe(calls[call].body))) is redirected in circles") }
+        if calls[call].redirects > 5 {
+            violate(.progress, "call \(call) (\(describe(calls[call].body))) is redirected in circles")
+        }
         guard isOwnWork, calls[call].redirects <= 5, now < calls[call].deadline else {
             calls[call].isClosed = true
             return deliver(.unavailable, to: call)

@@ -145,7 +145,9 @@ extension World {
             truths[session].mayHaveEnded = true
         }
         note("sign-in of s\(session) at g\(gateway.number)")
-        send(.index(account: account, session: session), slot: slot(account: account), from: gateway, owner: .signIn(session))
+        send(
+            .index(account: account, session: session), slot: slot(account: account), from: gateway,
+            owner: .signIn(session))
     }
 
     func signInProceeds(_ session: Int, _ call: Int, _ reply: Reply) {

@@ -70,7 +70,8 @@ extension World {
             write(.record(index, record), at: node, by: call, notifies: false)
             if random.chance(settings.failsAfterLease) {
                 slowReplicationUntil[node.shard] = now + 2_000
-                queue.push(.fault(.crashPrimary(shard: node.shard, restartsSoon: false)), at: now + random.between(10, 60))
+                queue.push(
+                    .fault(.crashPrimary(shard: node.shard, restartsSoon: false)), at: now + random.between(10, 60))
             }
             return .lease(.acquired(RefreshLease(fence: record.fence)))
         case .release(let index, let fence):
