@@ -23,6 +23,9 @@ struct Settings {
     /// The most that a primary loses that restarts with its own data: appended to its file once a second.
     static let unsynced: Int64 = 1_000
 
+    /// A kind of writes.
+    enum Trigger { case lease, save, insert, remove, cutoff }
+
     let gateways: Int
     /// The sessions that exist at the start.
     let sessions: Int
@@ -38,8 +41,8 @@ struct Settings {
     let replicationDelay: Int64
     /// Probabilities in thousandths.
     var slow, slowToken: Int
-    /// The probability in thousandths that the primary crashes after it has granted a lease.
-    var failsAfterLease: Int
+    /// The writes after which the primary may fail before it has replicated them; `nil` for none.
+    var failsAfter: Trigger?
     let faults: [(at: Int64, what: Fault)]
     /// The errors of the clocks of gateways and of servers.
     let gatewaySkews, nodeSkews: [Int64]
@@ -54,19 +57,22 @@ struct Settings {
         accounts = (sessions + 1) / 2
         nodeTimeout = random.between(500, 1_500)
         commandTimeout = random.between(200, 400)
+        let triggers: [Trigger] = [.lease, .save, .insert, .remove, .cutoff]
+        failsAfter = random.chance(500) ? triggers[random.below(5)] : nil
         // Some calls take longer than the grace period.
-        let call = random.between(500, random.chance(250) ? 9_000 : 2_500)
+        let call =
+            failsAfter == .lease
+            ? random.between(6_000, 9_000) : random.between(500, random.chance(150) ? 9_000 : 2_500)
         let lease = call + random.between(500, 1_500)
         limits = RefreshTimeouts(
             call: .milliseconds(call), lease: .milliseconds(lease), waiting: .milliseconds(lease + 200),
             keeping: .milliseconds(12_000), pause: .milliseconds(50))
         accessLife = random.between(1_500, random.chance(300) ? 40_000 : 5_000)
-        calmAt = random.between(5_000, random.chance(300) ? 20_000 : 10_000)
+        calmAt = random.between(5_000, random.chance(300) ? 25_000 : 10_000)
         requestInterval = random.between(150, 800)
         replicationDelay = random.chance(600) ? 10 : random.between(50, 1_500)
         slow = random.chance(500) ? 0 : 1 + random.below(30)
-        failsAfterLease = call > 5_000 && random.chance(500) ? 150 : 0
-        slowToken = failsAfterLease > 0 ? 700 : random.chance(400) ? 0 : 1 + random.below(600)
+        slowToken = failsAfter == .lease ? 700 : random.chance(400) ? 0 : 1 + random.below(600)
         (gatewaySkews, nodeSkews) =
             random.chance(600)
             ? (Self.skews(gateways, &random), Self.skews(Self.nodes, &random))
@@ -122,7 +128,7 @@ struct Settings {
     }
 
     /// The same parameters without faults.
-    mutating func calm() { (slow, slowToken, failsAfterLease) = (0, 0, 0) }
+    mutating func calm() { (slow, slowToken, failsAfter) = (0, 0, nil) }
 }
 
 /// A fault, or an action of a user or operator.

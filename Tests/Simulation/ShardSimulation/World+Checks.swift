@@ -79,12 +79,12 @@ extension World {
         guard lost >= 0 else { return false }
         // The gateways that cover the record could not write it again within the grace period.
         guard let reachable = reachableSince(truth.recordHolders), reachable <= lost else { return true }
-        return isFresh(gateway, session)
+        return isFresh(gateway, session, at: now)
     }
 
     /// Whether a process has started after a failure and thus does not know of it.
-    private func isFresh(_ gateway: Gateway, _ slot: Int) -> Bool {
-        gateway.startedAt + 1_000 > failedAt[slot] && now < max(promotedAt[slot], lostAt[slot]) + Settings.grace
+    private func isFresh(_ gateway: Gateway, _ slot: Int, at time: Int64) -> Bool {
+        gateway.startedAt + 1_000 > failedAt[slot] && time < max(promotedAt[slot], lostAt[slot]) + Settings.grace
     }
 
     /// A token is spent that another refresh has spent before.
@@ -95,7 +95,7 @@ extension World {
         guard processes[early.process].isAlive, holder.undisturbedSince <= early.startedAt else { return }
         // The spender was stopped between its decision and the call, or does not know of the failure.
         guard processes[late.process].isAlive, spender.undisturbedSince <= late.startedAt,
-            !isFresh(spender, late.session)
+            !isFresh(spender, late.session, at: late.startedAt)
         else { return }
         violate(
             .spentOnce,

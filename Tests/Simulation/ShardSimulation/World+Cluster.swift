@@ -14,6 +14,10 @@ extension World {
             node.frozenUntil = now + random.between(100, settings.nodeTimeout + (random.chance(300) ? 7_000 : 2_000))
             note("n\(node.number) freezes until \(node.frozenUntil)")
             failed(node)
+            if random.chance(300) {
+                let time = max(now, node.frozenUntil - random.between(100, 2_500))
+                queue.push(.fault(.crashGateway(random.below(settings.gateways))), at: time)
+            }
             queue.push(.wake(node: node.number), at: node.frozenUntil)
         case .isolatePrimary(let shard, let gateways):
             guard isWhole, isHealthy(shard) else { return }
@@ -133,7 +137,7 @@ extension World {
         for node in nodes { queue.push(.gossip(node: node.number), at: now + random.between(5, 100)) }
     }
 
-    /// A server learns what the majority agrees on. It is told again after a failure.
+    /// A server learns what the majority agrees on. It learns again after a failure.
     func gossip(_ node: Node) {
         guard node.isUp, node.isolation < 0 else { return }
         guard node.frozenUntil <= now else { return }
@@ -228,7 +232,8 @@ extension World {
         processes.append((true, gateway.number))
         // The first server that responds names the owners, whether it is right or not.
         let known = nodes.filter { $0.isUp && $0.frozenUntil <= now && cutUntil(gateway, $0) == 0 }
-        let first = known.isEmpty ? nil : known[random.below(known.count)]
+        var first = known.isEmpty ? nil : known[random.below(known.count)]
+        if random.chance(500), let outdated = known.first(where: { $0.owners != owners }) { first = outdated }
         gateway.start(processes.count - 1, settings, owners: first?.owners ?? owners, now: now)
         note("g\(gateway.number) starts as process \(gateway.process)")
         for node in gateway.links.indices { beginLink(gateway, node, after: random.between(1, 20)) }

@@ -191,7 +191,7 @@ extension World {
     func signOutEverywhere(_ account: Int, keeping keeps: Int) {
         guard let gateway = anyGateway() else { return }
         let truth = truths[keeps]
-        let kept = truth.account == account && truth.signedInAt != nil && !truth.mayHaveEnded ? keeps : -1
+        let kept = truth.account == account && truth.signedInAt != nil ? keeps : -1
         note("sign-out of account \(account) at g\(gateway.number), keeping s\(kept)")
         var sessions: [Int] = []
         for session in truths.indices where truths[session].account == account && session != kept {

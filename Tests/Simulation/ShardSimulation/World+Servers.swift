@@ -35,6 +35,7 @@ extension World {
         if now > calls[call].deadline { coverage.count(.lateExecution) }
         let result = result(of: body, call, at: node)
         note("n\(node.number) call \(call) of g\(calls[call].gateway): \(describe(body)) -> \(describe(result))")
+        failAfter(body, node)
         guard calls[call].isDurable else { return reply(call, result, from: node) }
         if mutant == .noWait {
             calls[call].isConfirmed = true
@@ -48,6 +49,29 @@ extension World {
         calls[call].heldReply = result
         node.waiting.append((call, node.effects.count))
         queue.push(.waitTimeout(call: call), at: now + Settings.waitBound)
+    }
+
+    /// Lets a server fail after a write, before or after its reply, and mostly before the write was replicated.
+    private func failAfter(_ body: Call.Body, _ node: Node) {
+        guard let trigger = settings.failsAfter else { return }
+        switch (body, trigger) {
+        case (.lease, .lease), (.save, .save), (.insert, .insert), (.remove, .remove), (.setCutoff, .cutoff): break
+        default: return
+        }
+        guard random.chance(250) else { return }
+        slowReplicationUntil[node.shard] = now + 1_500
+        let time = now + random.between(5, 450)
+        let fault: Fault =
+            switch random.below(4) {
+            case 0: .crashPrimary(shard: node.shard, restartsSoon: true)
+            case 1: .freezePrimary(shard: node.shard)
+            case 2: .isolatePrimary(shard: node.shard, gateways: 0)
+            default: .crashPrimary(shard: node.shard, restartsSoon: false)
+            }
+        queue.push(.fault(fault), at: time)
+        if random.chance(150) {
+            queue.push(.fault(.crashGateway(random.below(settings.gateways))), at: time + random.between(0, 100))
+        }
     }
 
     private func result(of body: Call.Body, _ call: Int, at node: Node) -> Reply {
@@ -68,11 +92,6 @@ extension World {
             record.fence += 1
             record.leaseEnd = now + duration.wholeMilliseconds
             write(.record(index, record), at: node, by: call, notifies: false)
-            if random.chance(settings.failsAfterLease) {
-                slowReplicationUntil[node.shard] = now + 2_000
-                queue.push(
-                    .fault(.crashPrimary(shard: node.shard, restartsSoon: false)), at: now + random.between(10, 60))
-            }
             return .lease(.acquired(RefreshLease(fence: record.fence)))
         case .release(let index, let fence):
             var record = record(index, at: node)
