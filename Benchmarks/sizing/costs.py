@@ -88,6 +88,10 @@ class Costs:
         self.origin = start_origin(environment)
         self.results = {}
 
+    def keep(self, name, cost):
+        self.results[name] = cost
+        print(f"  {name:15} " + ", ".join(f"{key} {value:,}" for key, value in cost.rounded().items()), flush=True)
+
     def gateway(self, origin=None, **session):
         return start_gateway(self.environment, self.shards, origin or self.origin, **session)
 
@@ -106,13 +110,13 @@ class Costs:
         gateway = self.gateway()
         cookies, _ = sign_in_all(gateway, 1, WARM_UP)
         more, cost = sign_in_all(gateway, WARM_UP + 1, self.sessions, self.shards)
-        self.results["signIn"] = cost
+        self.keep("signIn", cost)
         gateway.stop()
         return cookies + more
 
     def look_ups(self, cookies):
-        """Requests whose session is not at hand, and then the same ones with it at hand. Returns the bytes of resident
-        memory per session at hand."""
+        """Requests whose session is not cached, and then the same ones with it cached. Returns the bytes of resident
+        memory per cached session."""
         gateway = self.gateway()
         self.gateway_bytes = gateway.resident()
         self.requests(gateway, cookies[:WARM_UP] * 4)
@@ -121,9 +125,9 @@ class Costs:
         first = self.requests(gateway, rest)
         time.sleep(QUIET_SECONDS)
         local = (gateway.resident() - before) / len(rest)
-        at_hand = self.requests(gateway, rest)
-        self.results["request"] = Cost(at_hand.gateway, 0, 0, 0)
-        self.results["lookUp"] = first.less(at_hand)
+        cached = self.requests(gateway, rest)
+        self.keep("request", Cost(cached.gateway, 0, 0, 0))
+        self.keep("lookUp", first.less(cached))
         gateway.stop()
         return local
 
@@ -148,7 +152,7 @@ class Costs:
         touches = server.calls("evalsha") - before
         if touches < len(cookies):
             raise Failure(f"{touches} uses of {len(cookies)} sessions were recorded")
-        self.results["touch"] = meter.each(touches).less(self.results["request"], count / touches)
+        self.keep("touch", meter.each(touches).less(self.results["request"], count / touches))
         gateway.stop()
 
     def sign_outs(self, cookies):
@@ -158,7 +162,7 @@ class Costs:
             some = cookies[WARM_UP : WARM_UP + 5_000]
             with Meter([gateway], self.shards) as meter:
                 load.run((0, sign_out_request(cookie), None) for cookie in some)
-        self.results["signOut"] = meter.each(len(some))
+        self.keep("signOut", meter.each(len(some)))
         gateway.stop()
 
     def refreshes(self):
@@ -172,7 +176,7 @@ class Costs:
         done = gateway.metric("cloakroom_token_refreshes_total", outcome="success") - before
         if abs(done - len(cookies)) > len(cookies) / 100:
             raise Failure(f"{done:.0f} of {len(cookies)} sessions were refreshed")
-        self.results["refresh"] = whole.less(self.results["request"])
+        self.keep("refresh", whole.less(self.results["request"]))
         gateway.stop()
 
     def logins(self):
@@ -184,14 +188,14 @@ class Costs:
                 with Meter([gateway], self.shards) as meter:
                     for _ in range(count):
                         load.run([(0, sign_out_request(cookie_value(gateway)), None)])
-        self.results["login"] = meter.each(count).less(self.results["signOut"])
+        self.keep("login", meter.each(count).less(self.results["signOut"]))
         cookies = [cookie_value(gateway) for _ in range(LOGINS)]
         gateway.stop()
         other = start_provider_gateway(self.environment, self.shards, provider, self.origin)
         self.requests(other, cookies[: LOGINS // 5] * 5, b"/api/1")
         rest = cookies[LOGINS // 5 :]
-        first, at_hand = self.requests(other, rest, b"/api/1"), self.requests(other, rest, b"/api/1")
-        self.results["providerLookUp"] = first.less(at_hand)
+        first, cached = self.requests(other, rest, b"/api/1"), self.requests(other, rest, b"/api/1")
+        self.keep("providerLookUp", first.less(cached))
         other.stop()
 
 
@@ -231,7 +235,8 @@ def start_gateway(environment, shards, origin, user=None, **session):
 
 
 def start_provider_gateway(environment, shards, provider, origin, **session):
-    """A gateway with one event loop whose users sign in at a provider."""
+    """A gateway with one event loop whose users sign in at a provider. All of them have the same account."""
+    session = {"maxSessionsPerAccount": 10_000, **session}
     routes = [provider_helpers.route("api", "/api/{number}", "api", "bearer")]
     return provider_helpers.gateway(
         environment, provider, origin, routes, {"pushed": "never"}, session=valkey(shards, session), eventLoops=1

@@ -71,7 +71,7 @@ def per_session(environment, binary, found, sizes):
 
 
 def tracking(environment, binary, template):
-    """Bytes by which a server grows per session that is at hand at one gateway, and at a second one."""
+    """Bytes by which a server grows per session in the cache of one gateway, and of a second one."""
     shards = Shards(environment, binary, 1, ("--tracking-table-max-keys", "0"))
     server = shards.servers[0]
     load(template, shards, 0, TRACKED)

@@ -36,7 +36,7 @@ def predict(binary, file, users, requests_per_second, session_seconds):
 
 
 class Users:
-    """Users that send requests, and now and then sign out and in again, each time at a random gateway."""
+    """Users that send requests and rarely sign out and in again, each time at a random gateway."""
 
     def __init__(self, gateways):
         self.load, self.count = Load(gateways), len(gateways)

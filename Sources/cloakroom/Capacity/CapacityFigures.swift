@@ -15,9 +15,9 @@ struct OperationCost: Equatable, Sendable, Codable {
 /// The measured figures that ``CapacityModel`` uses: those of `Benchmarks/capacity.json`, written by
 /// `Benchmarks/capacity.py`, or of another file that it wrote.
 struct CapacityFigures: Equatable, Sendable, Codable {
-    /// A request whose session is at hand, forwarded over HTTP/1.1 without TLS, with small bodies.
+    /// A request whose session is cached, forwarded over HTTP/1.1 without TLS, with small bodies.
     var request: OperationCost
-    /// What a request costs more if its session is not at hand.
+    /// What a request costs more if its session is not cached.
     var lookUp: OperationCost
     /// The same for a session of a provider, whose record is larger.
     var providerLookUp: OperationCost
@@ -33,7 +33,7 @@ struct CapacityFigures: Equatable, Sendable, Codable {
     var login: OperationCost
     /// Resident memory of a gateway without sessions.
     var gatewayBytes: Double
-    /// Memory of a gateway per session at hand, that was signed in to with a password.
+    /// Memory of a gateway per cached session that was signed in to with a password.
     var gatewayBytesPerPasswordSession: Double
     /// The same for a session of a provider, with its ID token and claims.
     var gatewayBytesPerProviderSession: Double
@@ -43,9 +43,9 @@ struct CapacityFigures: Equatable, Sendable, Codable {
     var serverBytesPerPasswordSession: Double
     /// The same for a session of a provider.
     var serverBytesPerProviderSession: Double
-    /// Memory of a server per session that is at hand at a gateway.
+    /// Memory of a server per session that is in the cache of a gateway.
     var serverBytesPerTrackedSession: Double
-    /// Memory of a server per further gateway that has it at hand.
+    /// Memory of a server per further gateway that has it in its cache.
     var serverBytesPerFurtherGateway: Double
 
     func gatewayBytesPerSession(_ signIn: CapacitySignIn) -> Double {

@@ -36,7 +36,7 @@ struct CapacityRates: Equatable, Sendable, Codable {
     var requests: Double
     /// Sign-ins, and as many sign-outs.
     var signIns: Double
-    /// Requests whose session is not at hand at the gateway, so that it is read from the server.
+    /// Requests whose session is not cached at the gateway, so that it is read from the server.
     var lookUps: Double
     /// Uses that are written to the server.
     var touches: Double
@@ -59,7 +59,7 @@ struct CapacityNeed: Equatable, Sendable, Codable {
 /// Predicts operations, CPU time, memory and network of gateways and Valkey servers.
 ///
 /// Requests of a session arrive independently of each other (a Poisson process), and reach a random gateway unless
-/// sessions are sticky. A gateway has a session at hand from its first request until another gateway writes a use, or
+/// sessions are sticky. A gateway caches a session from its first request until another gateway writes a use, or
 /// any gateway refreshes or ends it.
 ///
 /// Folder `Capacity/`: the command `capacity`: the model, the measured figures that it uses, and its output.
@@ -100,7 +100,7 @@ struct CapacityModel: Sendable {
         return rate(after: max(demand.tokenLifetime - window * 1.1, RefreshSchedule.minimumInterval / .seconds(1)))
     }
 
-    /// The probability that a request finds its session at hand.
+    /// The probability that a request finds its session in the cache.
     var hitRatio: Double {
         guard requestRate > 0 else { return 0 }
         let arrivals = requestRate / gatewaysPerSession
@@ -129,24 +129,24 @@ struct CapacityModel: Sendable {
     }
 
     /// Sessions at one gateway, at most.
-    var sessionsAtHand: Double { min(Double(demand.cacheSize), demand.users * shareOfSessions) }
+    var cachedSessions: Double { min(Double(demand.cacheSize), demand.users * shareOfSessions) }
 
     /// Sessions of one shard that the server reports changes of, at most.
-    var trackedPerShard: Double { min(demand.users, sessionsAtHand * Double(demand.gateways)) / Double(demand.shards) }
+    var trackedPerShard: Double { min(demand.users, cachedSessions * Double(demand.gateways)) / Double(demand.shards) }
 
     /// What each gateway needs.
     var gateway: CapacityNeed {
         let count = Double(demand.gateways)
         return CapacityNeed(
             cores: total(\.gatewayMicroseconds) / 1e6 / count,
-            memoryBytes: figures.gatewayBytes + sessionsAtHand * figures.gatewayBytesPerSession(demand.signIn),
+            memoryBytes: figures.gatewayBytes + cachedSessions * figures.gatewayBytesPerSession(demand.signIn),
             bytesToServers: total(\.bytesToServer) / count, bytesFromServers: total(\.bytesFromServer) / count)
     }
 
     /// What each primary needs.
     var shard: CapacityNeed {
         let count = Double(demand.shards)
-        let readers = sessionsAtHand * Double(demand.gateways) / count
+        let readers = cachedSessions * Double(demand.gateways) / count
         let tracking =
             trackedPerShard * figures.serverBytesPerTrackedSession
             + max(0, readers - trackedPerShard) * figures.serverBytesPerFurtherGateway

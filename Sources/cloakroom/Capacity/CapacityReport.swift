@@ -29,7 +29,7 @@ struct CapacityReport: Sendable {
     var text: String {
         let rates = model.rates
         let operations = [
-            ("requests", rates.requests), ("  not at hand", rates.lookUps), ("sign-ins", rates.signIns),
+            ("requests", rates.requests), ("  not cached", rates.lookUps), ("sign-ins", rates.signIns),
             ("sign-outs", rates.signIns), ("refreshes", rates.refreshes), ("uses written", rates.touches),
         ]
         var lines = ["operations per second"]
@@ -66,7 +66,7 @@ struct CapacityReport: Sendable {
         if Double(demand.cacheSize) < demand.users / (demand.isSticky ? Double(demand.gateways) : 1) {
             let share = demand.isSticky ? demand.users / Double(demand.gateways) : demand.users
             advice.append(
-                "A gateway has at most \(Self.number(Double(demand.cacheSize))) of \(Self.number(share)) sessions at hand:"
+                "A gateway has at most \(Self.number(Double(demand.cacheSize))) of \(Self.number(share)) sessions in its cache:"
                     + " raise session.cacheSize if its memory permits.")
         }
         if model.trackedPerShard > Self.defaultTrackedKeys {

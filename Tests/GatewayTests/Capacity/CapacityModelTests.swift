@@ -43,7 +43,7 @@ struct CapacityModelTests {
         #expect(isClose(rates.touches, 1_000_000 / 101))
         // The last 60 s of the lifetime, and on average 6 s before.
         #expect(isClose(rates.refreshes, 1_000_000 / 235))
-        // With one gateway, only refreshes and ends remove a session that is at hand.
+        // With one gateway, only refreshes and ends remove a session that is cached.
         let changes = 1 / 235.0 + 1 / 1_000_000.0
         #expect(isClose(rates.lookUps, 1_000_000 * changes / (1 + changes)))
     }
@@ -61,8 +61,8 @@ struct CapacityModelTests {
         let sticky = model(demand)
         #expect(sticky.rates.lookUps < 0.01)
         #expect(sticky.rates.touches == spread.rates.touches)
-        #expect(sticky.sessionsAtHand == 250)
-        #expect(spread.sessionsAtHand == 1_000)
+        #expect(sticky.cachedSessions == 250)
+        #expect(spread.cachedSessions == 1_000)
     }
 
     @Test("reads sessions for which a gateway has no room")
@@ -111,7 +111,7 @@ struct CapacityModelTests {
         #expect(isClose(model.gateway.bytesToServers, sent / 3))
         #expect(isClose(model.shard.bytesToServers, sent / 2))
         #expect(isClose(model.shard.bytesFromServers, model.gateway.bytesFromServers * 1.5))
-        // Each session is at hand at all three gateways.
+        // Each session is cached at all three gateways.
         let tracking = 150_000 * 100.0 + 300_000 * 10.0
         #expect(model.shard.memoryBytes == 10e6 + 150_000 * 1_600.0 + tracking)
     }
@@ -176,7 +176,7 @@ struct CapacityReportTests {
             text == """
                 operations per second
                   requests               0.0
-                  not at hand            0.0
+                    not cached           0.0
                   sign-ins               1.0
                   sign-outs              1.0
                   refreshes              0.0
