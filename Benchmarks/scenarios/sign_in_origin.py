@@ -45,8 +45,9 @@ class Connection(asyncio.Protocol):
 
     @staticmethod
     def bearer(head):
-        """The number of the user whose token the request has."""
-        return int(head.partition(b"authorization: bearer ")[2][:8])
+        """The number of the user whose token the request has; 0 with a token of a provider."""
+        number = head.partition(b"authorization: bearer ")[2][:8]
+        return int(number) if number.isdigit() else 0
 
 
 class API:

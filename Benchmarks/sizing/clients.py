@@ -31,10 +31,10 @@ def cookie_of(head):
 
 
 class Connection:
-    """A connection with one request at a time."""
+    """A connection with one request at a time, from a client address of its own: sign-ins are counted by address."""
 
-    def __init__(self, port):
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=30)
+    def __init__(self, port, number):
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=30, source_address=(f"127.0.1.{number}", 0))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.buffer, self.done = b"", None
 
@@ -67,7 +67,7 @@ class Load:
     def __init__(self, gateways, statuses=(b"200", b"204")):
         self.statuses = statuses
         self.selector = selectors.DefaultSelector()
-        self.free = [[Connection(gateway.port) for _ in range(CONNECTIONS)] for gateway in gateways]
+        self.free = [[Connection(gateway.port, number + 1) for number in range(CONNECTIONS)] for gateway in gateways]
         self.all = [connection for connections in self.free for connection in connections]
         for number, connections in enumerate(self.free):
             for connection in connections:
