@@ -2,7 +2,7 @@ import CloakroomCore
 import Synchronization
 
 /// Uses of sessions that are not written yet: the latest one per session. Bounded; a use beyond the limit is dropped,
-/// and the next one, a minute later, is recorded again.
+/// and the next one, an eighth of the idle timeout later, is recorded again.
 final class PendingTouches: Sendable {
     private let capacity: Int
     private let touches = Mutex<[UInt64: RecordTouch]>([:])

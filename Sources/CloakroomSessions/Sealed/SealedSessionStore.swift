@@ -37,7 +37,7 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
         recovery = PostOutageGracePeriod(partitions: records.partitionCount)
         withoutCutoff = KnownCutoffs(capacity: configuration.cacheSize)
         touches = PendingTouches(capacity: configuration.cacheSize)
-        timeouts = SessionTimeouts(configuration)
+        timeouts = SessionTimeouts(configuration, isShared: true)
         self.events = events
         maxSessions = configuration.maxSessions
     }
@@ -199,7 +199,7 @@ extension SealedSessionStore {
 private let touchBatch = 512
 
 extension SealedSessionStore {
-    /// Runs the record store and writes uses every second. When its task is cancelled, it writes the remaining uses,
+    /// Runs the record store and writes uses every ``SessionTimeouts/touchWriteInterval``. When its task is cancelled, it writes the remaining uses,
     /// and then stops the store.
     func run() async {
         // A task of its own: if it were cancelled with this one, the store would stop before the last uses are written.
@@ -208,7 +208,7 @@ extension SealedSessionStore {
             await writeTouches()
             await removeUncertain()
             // Only cancellation ends the sleep early, which is not a failure.
-            try? await Task.sleep(for: .seconds(1))
+            try? await Task.sleep(for: timeouts.touchWriteInterval)
         }
         // A task of its own, for the same reason: operations in a cancelled task may end early.
         await Task {

@@ -17,7 +17,7 @@ struct SessionRecord: Sendable {
     var provider: UInt64?
     var createdAt: Timestamp
     var expiresAt: Timestamp
-    /// Written at most once a minute; see ``SessionRecordStore/touch(_:)``.
+    /// Written at most once in an eighth of the idle timeout; see ``SessionRecordStore/touch(_:)``.
     var lastUsedAt: Timestamp
     /// Counts the changes of the sealed data, from 1.
     var version: UInt64
@@ -111,7 +111,7 @@ protocol SessionRecordStore: ThrottleStore, MarkStore {
     ) async throws(SessionStoreError)
     /// Stays connected, reports changes, and deletes expired records (calling ``RecordChangeDelegate/expired(_:)``), until its
     /// task is cancelled.
-    /// - Parameter idleTimeout: A record expires that long after its last use, if that is before its end.
+    /// - Parameter idleTimeout: A record expires that long after its last recorded use, if that is before its end.
     func run(_ changes: any RecordChangeDelegate, idleTimeout: Duration) async
 }
 
