@@ -48,6 +48,7 @@ struct GatewayMetricsTests {
         store.up.set(1)
         store.record(operation: "read", isSuccess: true, nanoseconds: 400_000)
         store.record(operation: "read", isSuccess: false, nanoseconds: 500_000_000)
+        store.recordFailure(.noAuth)
         store.record(operation: "unheard of", isSuccess: true, nanoseconds: 1)
         metrics.setBuildInfo(version: "1.2.3", commit: "abc")
         let text = String(decoding: metrics.registry.exposition(), as: UTF8.self)
@@ -72,6 +73,8 @@ struct GatewayMetricsTests {
                 + #"{backend="valkey",operation="read",outcome="error"} 1"#,
             "cloakroom_session_store_operation_duration_seconds_count"
                 + #"{backend="valkey",operation="insert",outcome="success"} 0"#,
+            #"cloakroom_session_store_errors_total{backend="valkey",reason="no_auth"} 1"#,
+            #"cloakroom_session_store_errors_total{backend="valkey",reason="wrong_topology"} 0"#,
             #"cloakroom_build_info{commit="abc",version="1.2.3"} 1"#,
         ] {
             #expect(text.contains(line + "\n"), "\(line)")
