@@ -61,7 +61,7 @@ struct ValkeyFailureReasonTests {
         #expect(SessionStoreError(.full).reason == .full)
     }
 
-    @Test("A real server's memory limit, missing permission, replica role and changed password are told apart")
+    @Test("A real server's memory limit, missing permission, replica role and changed password are different reasons")
     func realServer() async throws {
         let permissions = ValkeyAccessTests.permissions
         let options = RedisServer.Options(
