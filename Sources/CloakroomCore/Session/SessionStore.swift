@@ -341,5 +341,6 @@ public struct SessionStoreError: Error, Sendable, Equatable {
         self.reason = reason ?? (kind == .full ? .full : .failed)
     }
 
+    /// Compares the kinds.
     public static func == (left: Self, right: Self) -> Bool { left.kind == right.kind }
 }

@@ -40,7 +40,7 @@ extension SessionStoreError {
             case .timeout: "check the server's load and slow log, and the network; see session.valkey.timeout"
             case .overloaded: "add shards or a faster server; check the server's slow log"
             case .crossslot: "report it as an error of the gateway; check that nothing between rewrites commands"
-            case .readonly: "write the address of the primary, or use sentinels; check min-replicas-to-write and the disk"
+            case .readonly: "write the primary's address, or use sentinels; check min-replicas-to-write and the disk"
             case .loading: "wait until the server has loaded its data"
             case .full: "raise maxmemory of the server, or add shards; check session.maxSessions"
             case .noAuth: "check session.valkey.user and its password, and that the user exists at every server"

@@ -52,6 +52,7 @@ struct GatewayMetricsTests {
         store.up.set(1)
         store.record(operation: "read", isSuccess: true, nanoseconds: 400_000)
         store.record(operation: "read", isSuccess: false, nanoseconds: 500_000_000)
+        store.recordFailure(.noAuth)
         store.record(operation: "unheard of", isSuccess: true, nanoseconds: 1)
         metrics.setBuildInfo(version: "1.2.3", commit: "abc")
         let text = String(decoding: metrics.registry.exposition(), as: UTF8.self)
@@ -79,6 +80,8 @@ struct GatewayMetricsTests {
             #"cloakroom_session_store_unconfirmed_writes_total{backend="valkey"} 3"#,
             #"cloakroom_session_store_reasserted_total{backend="valkey",kind="end"} 2"#,
             #"cloakroom_session_store_reasserted_total{backend="valkey",kind="mark"} 0"#,
+            #"cloakroom_session_store_errors_total{backend="valkey",reason="no_auth"} 1"#,
+            #"cloakroom_session_store_errors_total{backend="valkey",reason="wrong_topology"} 0"#,
             #"cloakroom_build_info{commit="abc",version="1.2.3"} 1"#,
         ] {
             #expect(text.contains(line + "\n"), "\(line)")
