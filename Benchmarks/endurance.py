@@ -10,6 +10,7 @@
   endurance.py drain         SIGTERM under load
   endurance.py refresh       200 clients with one session whose access token expires after 2 s
   endurance.py replicas      two gateways and one Redis: sign-out, kill -9, restarts, an outage
+  endurance.py cluster       two gateways and a Valkey cluster: failovers, moved slots, restarts, a partition, a password
   endurance.py expiry        1,000 requests at once with a provider's session whose access token has expired
   endurance.py provider      an OpenID Provider that is frozen, killed, slow, or rotates its keys each second
   endurance.py logout        two gateways and one Redis: a provider's logout closes a WebSocket at the other gateway
@@ -31,8 +32,8 @@ from harness.command import Failure, run_command
 from harness.environment import TestEnvironment
 from harness.gateway import release_build
 from harness.process import allow_many_files
-from scenarios import bodies, chaos, connections, drain, durability, expiry, logout, provider, refresh, replicas
-from scenarios import slowloris, telemetry, upgrade, zerowindow
+from scenarios import bodies, chaos, cluster, connections, drain, durability, expiry, logout, provider, refresh
+from scenarios import replicas, slowloris, telemetry, upgrade, zerowindow
 from trials import run as trials
 
 SCENARIOS = {
@@ -45,6 +46,7 @@ SCENARIOS = {
     "drain": drain.run,
     "refresh": refresh.run,
     "replicas": replicas.run,
+    "cluster": cluster.run,
     "expiry": expiry.run,
     "provider": provider.run,
     "logout": logout.run,
@@ -68,6 +70,9 @@ def arguments():
     parser.add_argument("--refresh-seconds", type=int, default=60, help="duration of refresh; default: %(default)s")
     parser.add_argument("--provider-seconds", type=int, default=12, help="of each phase of provider; default: %(default)s")
     parser.add_argument("--provider-rounds", type=int, default=3, help="of all phases of provider; default: %(default)s")
+    parser.add_argument("--cluster-primaries", type=int, default=3, help="to kill and freeze; default: %(default)s")
+    parser.add_argument("--cluster-slots", type=int, default=4_000, help="to move in cluster; default: %(default)s")
+    parser.add_argument("--cluster-pause", type=int, default=5, help="seconds of load after a fault; default: %(default)s")
     parser.add_argument("--sign-ins", type=int, default=1_000, help="for durability; default: %(default)s")
     parser.add_argument("--paths", type=int, default=100_000, help="for telemetry; default: %(default)s")
     parser.add_argument("--clients", type=int, default=48, help="clients that send load; default: %(default)s")
@@ -89,6 +94,9 @@ def arguments():
         "refresh_seconds": (5, 3_600),
         "provider_seconds": (4, 600),
         "provider_rounds": (1, 100),
+        "cluster_primaries": (1, 3),
+        "cluster_slots": (10, 5_000),
+        "cluster_pause": (1, 600),
         "sign_ins": (100, 100_000),
         "paths": (1_000, 10_000_000),
         "clients": (4, 64),

@@ -6,6 +6,10 @@
 # The standard library is linked statically. Dynamic exclusivity checks are enabled in debug builds, which the tests use,
 # and disabled here, also for the dependencies: the checks were a fifth of the instructions of a request.
 # The names of 60,000 functions, which the toolchain exports for plugins by default, are removed.
+if [[ ${1:-} == --help ]]; then
+    sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"
+    exit
+fi
 set -euo pipefail
 product=${1:-cloakroom}
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

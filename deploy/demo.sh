@@ -6,6 +6,10 @@
 #
 # --identity glewlwyd also runs a real OpenID Provider (Debian) that the user can sign in at; --identity mock runs the
 # gateway's own mock provider, which asks for no password. --identity-port is 4593 by default.
+if [[ ${1:-} == --help ]]; then
+    sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"
+    exit
+fi
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

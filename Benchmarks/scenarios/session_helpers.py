@@ -31,8 +31,8 @@ def observations(mock_port):
     return json.loads(text)
 
 
-def gateway(environment, mock_port, session, **changes):
-    """Starts a gateway with sign-in."""
+def gateway(environment, mock_port, session, tokens=None, user=None, accounts=None, **changes):
+    """Starts a gateway with sign-in. `tokens` are keys of the calls that return tokens, `user` those of the user's."""
     routes = [
         {"name": "all", "methods": ["GET"], "path": "/*", "upstream": "api", "requiresAuthorization": False},
         {
@@ -47,17 +47,17 @@ def gateway(environment, mock_port, session, **changes):
     upstream = {
         "targets": [f"http://127.0.0.1:{mock_port}"],
         "apiToken": {"value": TOKEN},
-        "signIn": {"path": "/auth"},
-        "refresh": {"path": "/auth/refresh"},
+        "signIn": {"path": "/auth", **(tokens or {})},
+        "refresh": {"path": "/auth/refresh", **(tokens or {})},
         "revoke": {"path": "/auth/revoke"},
-        "user": {"path": "/user"},
+        "user": {"path": "/user", **(user or {})},
     }
     return environment.gateway(
         warm_up=False,
         upstream=upstream,
         routes=routes,
         session={"cookie": {"name": "cloakroom", "secure": False}, "secrets": [SECRET], **session},
-        accounts={"throttle": False},
+        accounts=accounts or {"throttle": False},
         **changes,
     )
 

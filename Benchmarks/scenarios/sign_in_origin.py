@@ -1,9 +1,10 @@
 """An API that accepts each sign-in, each as an account of its own: asyncio, one process.
 
-usage: python3 -m scenarios.sign_in_origin PORT ACCESS_BYTES REFRESH_BYTES
+usage: python3 -m scenarios.sign_in_origin PORT ACCESS_BYTES REFRESH_BYTES [LIFETIME]
 
-POST /auth   an access token and a refresh token of these lengths
-GET  /user   the user of the access token
+POST /auth            an access token and a refresh token of these lengths, which expires after LIFETIME seconds
+POST /auth/refresh    the same for the user of the refresh token
+GET  any path         the user of the access token
 """
 
 import asyncio
@@ -31,28 +32,41 @@ class Connection(asyncio.Protocol):
             self.respond(head)
 
     def respond(self, head):
-        if head.startswith(b"post"):
+        if head.startswith(b"post /auth "):
             document = self.api.sign_in()
+        elif head.startswith(b"post"):
+            document = self.api.tokens(self.bearer(head))
         else:
-            number = int(head.partition(b"authorization: bearer ")[2][:8])
+            number = self.bearer(head)
             document = {"id": number, "email": f"user-{number}@example.com", "name": "Some One"}
         body = json.dumps(document, separators=(",", ":")).encode()
         start = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         self.transport.write(start.encode() + body)
 
+    @staticmethod
+    def bearer(head):
+        """The number of the user whose token the request has; 0 with a token of a provider."""
+        number = head.partition(b"authorization: bearer ")[2][:8]
+        return int(number) if number.isdigit() else 0
+
 
 class API:
-    def __init__(self, access, refresh):
+    def __init__(self, access, refresh, lifetime=None):
         self.access, self.refresh, self.count = access, refresh, 0
+        self.more = {} if lifetime is None else {"expiresIn": lifetime}
 
     def sign_in(self):
         self.count += 1
-        number = f"{self.count:08}"
-        return {"accessToken": number.ljust(self.access, "a"), "refreshToken": number.ljust(self.refresh, "r")}
+        return self.tokens(self.count)
+
+    def tokens(self, user):
+        number = f"{user:08}"
+        tokens = {"accessToken": number.ljust(self.access, "a"), "refreshToken": number.ljust(self.refresh, "r")}
+        return tokens | self.more
 
 
-async def main(port, access, refresh):
-    api = API(access, refresh)
+async def main(port, *settings):
+    api = API(*settings)
     server = await asyncio.get_running_loop().create_server(lambda: Connection(api), "127.0.0.1", port, backlog=1024)
     gc.disable()
     await server.serve_forever()

@@ -124,7 +124,10 @@ struct AdminResponder: HTTPResponder {
             return Self.page(page, refresh: query.refresh)
         case .statusDocument:
             guard let status else { return Self.notFound }
-            return await AdminResponse.json(.ok, document(status))
+            var document = await document(status)
+            document.trends = status.trends.documents(
+                all: StatusSubjectLink.value(of: "trends", in: request.uri.query) == "all")
+            return AdminResponse.json(.ok, document)
         case .statusRoute:
             guard let status else { return Self.notFound }
             return await routePage(status, request.uri.query)

@@ -69,8 +69,8 @@ public struct AdminServer: Service, Unprintable {
                             httpDecoderConfiguration: .init(
                                 maxHeaderFieldSize: 8 << 10, maxHeaderListSize: 16 << 10, maxHeaderFieldCount: 100))),
                     tls: tls, connections: connections
-                ) { peer in
-                    responder.rejections.note(.connections, peer: peer, now: responder.now(), logger: logger)
+                ) { reason, peer in
+                    responder.rejections.note(reason, peer: peer, now: responder.now(), logger: logger)
                 }
             },
             configuration: ApplicationConfiguration(address: .hostname(host, port: port)),

@@ -16,8 +16,12 @@ public enum SessionStoreOperation: String, Sendable, Hashable, CaseIterable {
     case lease
     /// Release the lease.
     case release
-    /// List the sessions of an account or of a session at a provider.
+    /// List the sessions of an account or of a session at a provider, or find out whether there are many.
     case list
+    /// Read the cutoffs of accounts and of sessions at providers.
+    case cutoffRead = "cutoff_read"
+    /// Set the cutoff of an account or of a session at a provider.
+    case cutoffWrite = "cutoff_write"
     /// Read the state of the sign-in throttle.
     case throttleRead = "throttle_read"
     /// Change the state of the sign-in throttle.
@@ -31,15 +35,20 @@ public enum SessionStoreOperation: String, Sendable, Hashable, CaseIterable {
 /// Measures the duration of each operation of another store, and whether it failed.
 struct InstrumentedRecordStore<Records: SessionRecordStore>: SessionRecordStore {
     private let records: Records
+    private let onFailure: @Sendable (SessionStoreOperation, SessionStoreError.Reason) -> Void
     private let onOperation: @Sendable (SessionStoreOperation, _ isSuccess: Bool, _ nanoseconds: UInt64) -> Void
     private let clock = ContinuousClock()
 
-    /// - Parameter onOperation: Called on any thread; must not wait.
+    /// - Parameters:
+    ///   - onFailure: Called on any thread with the reason of a failure; must not wait.
+    ///   - onOperation: Called on any thread; must not wait.
     init(
         _ records: Records,
+        onFailure: @escaping @Sendable (SessionStoreOperation, SessionStoreError.Reason) -> Void = { _, _ in },
         onOperation: @escaping @Sendable (SessionStoreOperation, _ isSuccess: Bool, _ nanoseconds: UInt64) -> Void
     ) {
         self.records = records
+        self.onFailure = onFailure
         self.onOperation = onOperation
     }
 
@@ -98,6 +107,30 @@ struct InstrumentedRecordStore<Records: SessionRecordStore>: SessionRecordStore 
         }
     }
 
+    var partitionCount: Int { records.partitionCount }
+    func partition(of id: SessionID) -> Int { records.partition(of: id) }
+    func partition(ofIndex index: RecordIndex) -> Int { records.partition(ofIndex: index) }
+
+    func mayExceed(_ limit: Int, _ index: RecordIndex, now: Timestamp) async throws(SessionStoreError) -> Bool {
+        try await measured(.list) { () async throws(SessionStoreError) in
+            try await records.mayExceed(limit, index, now: now)
+        }
+    }
+
+    func cutoffs(_ indexes: [RecordIndex], now: Timestamp) async throws(SessionStoreError) -> [SessionCutoff?] {
+        try await measured(.cutoffRead) { () async throws(SessionStoreError) in
+            try await records.cutoffs(indexes, now: now)
+        }
+    }
+
+    func setCutoff(
+        _ index: RecordIndex, keeping kept: SessionID?, before: Timestamp?, lifetime: Duration, now: Timestamp
+    ) async throws(SessionStoreError) {
+        try await measured(.cutoffWrite) { () async throws(SessionStoreError) in
+            try await records.setCutoff(index, keeping: kept, before: before, lifetime: lifetime, now: now)
+        }
+    }
+
     func throttleStates(_ keys: [ThrottleKey], now: Timestamp) async throws(SessionStoreError) -> [ThrottleState?] {
         try await measured(.throttleRead) { () async throws(SessionStoreError) in
             try await records.throttleStates(keys, now: now)
@@ -140,6 +173,7 @@ struct InstrumentedRecordStore<Records: SessionRecordStore>: SessionRecordStore 
             return result
         } catch {
             onOperation(operation, false, (clock.now - start).wholeNanoseconds)
+            onFailure(operation, error.reason)
             throw error
         }
     }

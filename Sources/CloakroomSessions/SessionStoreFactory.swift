@@ -46,20 +46,33 @@ public enum SessionStoreFactory {
             return Product(store: store, accounts: accounts)
         case .sqlite:
             let records = SQLiteRecordStore(path: configuration.sqlite.path, logger: logger, now: clock)
-            return try sealed(records, configuration, secrets, unsourced, events, onOperation)
+            // It logs its failures itself.
+            let onFailure = events.onFailure
+            return try sealed(records, configuration, secrets, unsourced, events, { onFailure($1) }, onOperation)
         case .valkey:
-            let records = try ValkeyRecordStore(configuration.valkey, tls: tls, group: group, logger: logger)
-            return try sealed(records, configuration, secrets, unsourced, events, onOperation)
+            let records = try ValkeyRecordStore(
+                configuration.valkey, tls: tls, group: group, logger: logger, events: events)
+            let log = StoreFailureLog(logger)
+            let onFailure = events.onFailure
+            let report: FailureCallback = { operation, reason in
+                // Without a connection, the reason for its loss is more precise.
+                let reason = reason == .unreachable ? records.link.outage ?? reason : reason
+                log.failed(operation, reason, now: .now)
+                onFailure(reason)
+            }
+            return try sealed(records, configuration, secrets, unsourced, events, report, onOperation)
         }
     }
 
+    private typealias FailureCallback = @Sendable (SessionStoreOperation, SessionStoreError.Reason) -> Void
+
     private static func sealed(
         _ records: some SessionRecordStore, _ configuration: SessionConfiguration, _ secrets: SealingKeyring?,
-        _ unsourced: SessionSource, _ events: SessionStoreCallbacks,
+        _ unsourced: SessionSource, _ events: SessionStoreCallbacks, _ onFailure: @escaping FailureCallback,
         _ onOperation: @escaping @Sendable (SessionStoreOperation, Bool, UInt64) -> Void
     ) throws(SessionStoreSetupError) -> Product {
         guard let secrets else { throw SessionStoreSetupError(store: configuration.store) }
-        let timed = InstrumentedRecordStore(records, onOperation: onOperation)
+        let timed = InstrumentedRecordStore(records, onFailure: onFailure, onOperation: onOperation)
         let store = SealedSessionStore(
             timed, configuration: configuration, secrets: secrets, unsourced: unsourced, events: events)
         return Product(store: store, accounts: secrets.accountHashes)
@@ -99,15 +112,27 @@ public struct SessionStoreCallbacks: Sendable {
     public var onEnded: @Sendable (SessionEndReason) -> Void
     /// Called if the record with this id cannot be read.
     public var onUnreadable: @Sendable (SessionID) -> Void
+    /// Called with the number of writes that fewer replicas of the server have confirmed than configured.
+    public var onUnconfirmedWrites: @Sendable (Int) -> Void
+    /// Called with the number of writes of a kind that a new server had lost, and that were repeated.
+    public var onReassertedWrites: @Sendable (ReassertedWrite, Int) -> Void
+    /// Called for each failed operation of a store outside the process.
+    public var onFailure: @Sendable (SessionStoreError.Reason) -> Void
 
     /// Creates callbacks that do nothing by default.
     public init(
         onCreated: @escaping @Sendable () -> Void = {},
         onEnded: @escaping @Sendable (SessionEndReason) -> Void = { _ in },
-        onUnreadable: @escaping @Sendable (SessionID) -> Void = { _ in }
+        onUnreadable: @escaping @Sendable (SessionID) -> Void = { _ in },
+        onUnconfirmedWrites: @escaping @Sendable (Int) -> Void = { _ in },
+        onReassertedWrites: @escaping @Sendable (ReassertedWrite, Int) -> Void = { _, _ in },
+        onFailure: @escaping @Sendable (SessionStoreError.Reason) -> Void = { _ in }
     ) {
         self.onCreated = onCreated
         self.onEnded = onEnded
         self.onUnreadable = onUnreadable
+        self.onUnconfirmedWrites = onUnconfirmedWrites
+        self.onReassertedWrites = onReassertedWrites
+        self.onFailure = onFailure
     }
 }

@@ -77,6 +77,42 @@ struct AdminAccessTests {
         #expect(!lines.texts.contains { $0.contains("evil") })
     }
 
+    @Test(
+        "Rule 67: several Host fields and a request target that names a host get 400 on every path, and are audited",
+        arguments: [
+            "GET PATH HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n",
+            "GET PATH HTTP/1.1\r\nHost: localhost\r\nhOST: localhost\r\n\r\n",
+            "GET http://evil.examplePATH HTTP/1.1\r\nHost: localhost\r\n\r\n",
+            "GET http://localhostPATH HTTP/1.1\r\nHost: localhost\r\n\r\n",
+            "OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        ])
+    func ambiguousHost(request: String) async throws {
+        let lines = RecordedLog()
+        try await RunningAdminServer.run(revocation: Self.revocation(), logger: lines.logger) { address in
+            let port = try #require(URL(string: address)?.port)
+            for path in ["/live", "/metrics", RevokeSessionsHandler.path] {
+                let bytes = Array(request.replacing("PATH", with: path).utf8)
+                // The exchange ends only when the listener closes the connection.
+                let received = try await RawPeer.exchange(bytes, port: port)
+                #expect(received.hasPrefix("HTTP/1.1 400"), "\(path)")
+                #expect(received.split(separator: "HTTP/1.1").count == 1)
+            }
+        }
+        #expect(lines.texts.filter { $0.contains("admin_refused") && $0.contains("host") }.count == 1)
+    }
+
+    @Test("Rule 67: a request that precedes one with several Host fields is served")
+    func ambiguousLater() async throws {
+        try await RunningAdminServer.run { address in
+            let port = try #require(URL(string: address)?.port)
+            let first = "GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n"
+            let second = "GET /live HTTP/1.1\r\nHost: localhost\r\nHost: a.example\r\n\r\n"
+            let received = try await RawPeer.exchange(Array((first + second).utf8), port: port)
+            #expect(received.hasPrefix("HTTP/1.1 200"))
+            #expect(received.contains("HTTP/1.1 400"))
+        }
+    }
+
     @Test("A listed name is served")
     func listedName() async throws {
         let access = AdminAccess(AdminConfiguration(allowedHosts: ["gateway.test"]))

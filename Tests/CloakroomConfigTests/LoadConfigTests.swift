@@ -85,7 +85,7 @@ import Testing
                         topology: .sentinel, sentinelPrimary: "main", user: "gateway", password: Secret("p"),
                         sentinelPassword: Secret("s"),
                         tls: UpstreamTLSConfiguration(caFile: directory.path + "/tls.crt", serverName: "valkey.test"),
-                        prefix: "a:b", timeout: .seconds(1)),
+                        prefix: "a:b", timeout: .seconds(1), replicas: 2, replicationTimeout: .milliseconds(50)),
                     cookie: CookieConfiguration(name: "__Host-s", sameSite: .lax, persistence: .onRequest)))
         #expect(
             configuration.limits == LimitsConfiguration(head: 2_048, fields: 10, target: 1_024, body: 0, connections: 5)
@@ -253,6 +253,8 @@ import Testing
             tls: { caFile: tls.crt, serverName: valkey.test }
             prefix: a:b
             timeout: 1s
+            replicas: 2
+            replicationTimeout: 50ms
           idleTimeout: 1m
           absoluteTimeout: 2m
           maxSessions: 7

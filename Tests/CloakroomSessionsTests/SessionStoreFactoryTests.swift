@@ -98,10 +98,27 @@ struct InstrumentedRecordStoreTests {
         let mark = MarkKey(.usedLogin, hash: 1)
         #expect(try await records.setMark([mark], lifetime: .seconds(9), now: now))
         #expect(try await records.hasMark([mark], now: now))
+        let index = RecordIndex.account(record.account)
+        try await records.setCutoff(index, keeping: id, before: nil, lifetime: .seconds(9), now: now)
+        #expect(try await records.cutoffs([index], now: now).first??.kept == id)
         let told = calls.all.withLock { $0 }
         #expect(told.count == SessionStoreOperation.allCases.count)
         #expect(Set(told.map(\.operation)) == Set(SessionStoreOperation.allCases))
         #expect(told.allSatisfy { $0.isSuccess })
+    }
+
+    @Test("What is not an operation on the store is passed on, and a count is reported as a list")
+    func passedOn() async throws {
+        let calls = Calls()
+        let memory = InMemoryRecords(partitions: 16)
+        let records = InstrumentedRecordStore(memory) { operation, isSuccess, _ in
+            calls.all.withLock { $0.append(Call(operation: operation, isSuccess: isSuccess)) }
+        }
+        #expect(records.partitionCount == 16)
+        #expect(records.partition(of: SessionID(5)) == 5)
+        #expect(records.partition(ofIndex: .providerSession(7)) == 7)
+        #expect(try await !records.mayExceed(0, .account(1), now: Timestamp(seconds: 2)))
+        #expect(calls.all.withLock { $0 } == [Call(operation: .list, isSuccess: true)])
     }
 
     @Test("A failure is reported as one, and its error is unchanged")

@@ -23,12 +23,18 @@ package struct ExternalProgram: Sendable {
     /// Finds the program on `PATH`.
     /// - Parameter package: The package to install if the program is missing.
     package init(_ name: String, package: String) throws {
+        path = try Self.path(of: name, package: package)
+    }
+
+    /// The path of a program on `PATH`.
+    /// - Parameter package: The package to install if the program is missing.
+    package static func path(of name: String, package: String) throws -> String {
         let directories = (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":")
         let candidates = directories.map { "\($0)/\(name)" }
         guard let path = candidates.first(where: { FileManager.default.isExecutableFile(atPath: $0) }) else {
             throw NotInstalled(description: "\(name) is not on PATH: install \(package)")
         }
-        self.path = path
+        return path
     }
 
     /// Runs the program until it exits, for at most 60 s.

@@ -30,7 +30,7 @@ valkey_users() {
     password=$(sha256sum <"$1" | cut -d ' ' -f 1)
     local -a commands=(
         +hello '+client|tracking' '+client|setname' +ping +role +evalsha +eval +exists +type +hset +hget +hmget +hgetall
-        +hexists +hincrby +pexpire +pttl +del +get +set +time +zadd +zrem +zrange +zscore +zremrangebyscore
+        +hexists +hincrby +pexpire +pttl +del +get +set +time +zadd +zrem +zrange +zscore +zremrangebyscore +wait
         '+cluster|slots' +asking
     )
     echo "user default off"

@@ -166,8 +166,8 @@ UPSTREAMS = [
         [(rate(CALLS + "_count", "upstream, http_response_status_code"), "{{upstream}} {{http_response_status_code}}")],
         stacked=True),
     panel("Response time", "How long the gateway waited for the upstream.", "s", quantiles(CALLS, "upstream")),
-    panel("Failed calls", "Calls without a response, by error type.", "reqps",
-        [(rate(CALLS + "_count", "upstream, error_type", ', error_type!=""'), "{{upstream}} {{error_type}}")]),
+    panel("Failed calls", "Calls without a response or with 5xx, by error type.", "reqps",
+        [(rate(CALLS + "_count", "upstream, error_type", ', error_type!~"(4..)?"'), "{{upstream}} {{error_type}}")]),
     panel("Circuits", "1: the target is used; 0: it is in back-off because it could not be reached.", "none",
         [("min by (upstream, target) (cloakroom_upstream_healthy{WHERE})", "{{upstream}} {{target}}")], max=1),
     panel("Circuits by state", "The number of targets in each state, over the chosen instances.", "none",
@@ -232,6 +232,20 @@ CERTIFICATES = [
         "max(time() - cloakroom_config_last_reload_success_timestamp_seconds{WHERE})", width=12),
 ]
 
+CONNECTIONS = [
+    panel("Connections by state", "`new`: TLS handshake, PROXY header or detection of the HTTP version.", "none",
+        [("sum by (state) (cloakroom_connections_by_state{WHERE})", "{{state}}")], stacked=True),
+    panel("Pauses of accepting", "New clients wait meanwhile. `limit`: `limits.connections`; `resources`: descriptors or memory.",
+        "none", [("sum by (instance, reason) (increase(cloakroom_accept_pauses_total{WHERE}[5m]))", "{{instance}} {{reason}}"),
+                 ("sum by (instance) (cloakroom_accept_paused_listeners{WHERE})", "{{instance}} paused now")], decimals=0),
+    panel("Event loop lag", "How long an event waits for its loop. An alert fires above 50 ms at p99.", "s",
+        quantiles("cloakroom_event_loop_lag_seconds")),
+    panel("TLS handshakes", "Completed handshakes by version.", "cps",
+        [(rate("cloakroom_tls_handshakes_total", "version", ', outcome="success"'), "TLS {{version}}")], stacked=True, width=12),
+    panel("Failed TLS handshakes", "`aborted`: closed by the client; `expired`: client certificate.", "cps",
+        [(rate("cloakroom_tls_handshakes_total", "outcome", ', outcome!="success"'), "{{outcome}}")], stacked=True, width=12),
+]
+
 PROCESS = [
     panel("CPU", "CPU cores in use.", "none",
         [("rate(process_cpu_seconds_total{WHERE}[$__rate_interval])", "{{instance}}")]),
@@ -260,5 +274,6 @@ ROWS = [
     ("Upstreams", UPSTREAMS),
     ("Targets, retries and slow clients", TARGETS),
     ("Certificates and configuration", CERTIFICATES),
+    ("Connections and event loops", CONNECTIONS),
     ("Process", PROCESS),
 ]

@@ -3,6 +3,7 @@ import Hummingbird
 import HummingbirdCore
 import Logging
 public import NIOCore
+import NIOHTTP1
 import Synchronization
 
 /// TLS of the admin listener, provided by the part that owns the certificates.
@@ -31,13 +32,13 @@ struct AdminChannel: ServerChildChannel {
     let base: HTTP1Channel
     let tls: AdminTLS?
     let connections: AdminConnectionLimit
-    /// Called with the address of a client whose connection exceeds a limit.
-    let onRejection: @Sendable (_ peer: String) -> Void
+    /// Called with the reason and the address of a client that is rejected before its request is served.
+    let onRejection: @Sendable (_ reason: RejectionLog.Reason, _ peer: String) -> Void
 
     func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<HTTP1Channel.Value> {
         let peer = channel.remoteAddress?.ipAddress ?? ""
         guard connections.open(peer) else {
-            onRejection(peer)
+            onRejection(.connections, peer)
             channel.close(promise: nil)
             return channel.eventLoop.makeFailedFuture(ChannelError.ioOnClosedChannel)
         }
@@ -45,7 +46,16 @@ struct AdminChannel: ServerChildChannel {
         return channel.eventLoop.makeCompletedFuture {
             if let tls { try channel.pipeline.syncOperations.addHandler(tls.makeHandler()) }
             try channel.pipeline.syncOperations.addHandler(AdminRequestLimits())
-        }.flatMap { base.setup(channel: channel, logger: logger) }
+        }.flatMap {
+            base.setup(channel: channel, logger: logger)
+        }.flatMapThrowing { [onRejection] value in
+            // The handlers that follow the decoder convert the head, and lose what is checked.
+            let pipeline = channel.pipeline.syncOperations
+            let decoder = try pipeline.handler(type: ByteToMessageHandler<HTTPRequestDecoder>.self)
+            let heads = AdminRequestHeads { onRejection(.host, peer) }
+            try pipeline.addHandler(heads, position: .after(decoder))
+            return value
+        }
     }
 
     func handle(value: HTTP1Channel.Value, logger: Logger) async {
@@ -87,6 +97,36 @@ final class AdminConnectionLimit: Sendable {
             let rest = state.addresses[key, default: 1] - 1
             state.addresses[key] = rest > 0 ? rest : nil
         }
+    }
+}
+
+/// Rejects a request whose host is ambiguous, with 400: several `Host` fields (RFC 9112 §3.2), or a request target that is
+/// not a path and can thereby name another host than `Host` does (§3.2.2).
+final class AdminRequestHeads: ChannelInboundHandler {
+    typealias InboundIn = HTTPServerRequestPart
+    typealias InboundOut = HTTPServerRequestPart
+
+    private let onRejection: () -> Void
+    private var isRejected = false
+
+    init(onRejection: @escaping () -> Void) {
+        self.onRejection = onRejection
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        guard !isRejected else { return }
+        if case .head(let head) = Self.unwrapInboundIn(data), let error = Self.error(of: head) {
+            isRejected = true
+            onRejection()
+            // Becomes a response with 400, after which the connection ends.
+            return context.fireErrorCaught(error)
+        }
+        context.fireChannelRead(data)
+    }
+
+    private static func error(of head: HTTPRequestHead) -> HTTPParserError? {
+        guard head.uri.utf8.first == UInt8(ascii: "/") else { return .invalidURL }
+        return head.headers["host"].count > 1 ? .invalidHeaderToken : nil
     }
 }
 

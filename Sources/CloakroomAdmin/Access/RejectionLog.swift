@@ -19,7 +19,7 @@ struct RejectionLog: Sendable {
             case .wrongToken: "admin request rejected: missing or wrong token"
             case .throttled: "admin request rejected: too many wrong tokens"
             case .page: "admin request rejected: browser request"
-            case .host: "admin request rejected: host name not in admin.allowedHosts"
+            case .host: "admin request rejected: host name not in admin.allowedHosts, or several"
             case .certificate: "admin request rejected: no client certificate"
             case .connections: "admin connection rejected: too many connections"
             }

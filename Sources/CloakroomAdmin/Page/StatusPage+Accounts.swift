@@ -132,9 +132,24 @@ extension StatusPage {
                     StatusCell(number: StatusFormatter.whole(operation.requests.total)),
                 ])
         }
+        let errors = store.errors.map { failure in
+            StatusRow(
+                StatusFormatter.words(failure.reason),
+                [
+                    StatusCell(prose: failure.hint),
+                    StatusCell(
+                        number: StatusFormatter.whole(failure.recent), level: failure.recent > 0 ? .bad : .plain),
+                    StatusCell(number: StatusFormatter.whole(failure.total)),
+                ])
+        }
+        // Without failures the table would only take space.
+        let failures = StatusTable(
+            "store-errors-caption", "Failures of the store by reason.",
+            [.words("Reason"), .words("What to do"), .number("Recent"), .number("Since start")], errors,
+            empty: "No failures.")
         return StatusSection(
             "store", "Session store", facts: [StatusField("Kind", store.kind), up],
-            tables: [
+            tables: (errors.isEmpty ? [] : [failures]) + [
                 StatusTable(
                     "store-caption", "Store operations.",
                     [

@@ -10,7 +10,7 @@ extension StatusPage {
                 StatusField(
                     "401", StatusFormatter.whole(unauthorized?.unauthorizedRecent ?? 0), note: "session needed")
             ],
-            charts: StatusTrendChart.all(details.trend),
+            charts: StatusTrendChart.all(details.trend), trendNote: Self.trendNote(details),
             sections: [
                 Self.failures(details),
                 StatusSection(
@@ -37,6 +37,7 @@ extension StatusPage {
         self.init(
             document, Self.heading("Target \(address)", details.requests, document, note: "Upstream \(upstream)."),
             alerts: [], figures: Self.figures(details.requests), charts: StatusTrendChart.all(details.trend),
+            trendNote: Self.trendNote(details),
             sections: [
                 Self.failures(details),
                 StatusSection(
@@ -130,6 +131,12 @@ extension StatusPage {
         let sentence = "\(condition) in the last \(window(document))."
         return State(
             word: name, meaning: note.map { "\($0) \(sentence)" } ?? sentence, level: level == .plain ? .good : level)
+    }
+
+    private static func trendNote(_ details: StatusDetails) -> String {
+        guard details.isTrendOmitted else { return "" }
+        return "Not kept: only \(StatusTrends.maxSubjects) routes and targets have trends."
+            + " Failures and figures are complete."
     }
 
     private static func home(_ refresh: Int?) -> String { StatusQuery().with { $0.refresh = refresh }.link() }

@@ -46,6 +46,7 @@ extension StatusPage {
         </section>
         <section id="trends" class="wide">
         <h2>Trends</h2>
+        {{#hasTrend}}
         <dl class="trends">
         {{#charts}}
         <div><dt>{{.name}} <b>{{.latest}}</b></dt>{{#.lines}}<dd>\
@@ -55,6 +56,10 @@ extension StatusPage {
         <small>{{.period}} · highest {{.highest}}</small></dd>{{/.lines}}</div>
         {{/charts}}
         </dl>
+        {{/hasTrend}}
+        {{^hasTrend}}
+        <p class="empty">{{trendNote}}</p>
+        {{/hasTrend}}
         </section>
         {{#sections}}
         <section id="{{.id}}" class="{{.style}}">

@@ -41,7 +41,8 @@ extension StatusPage {
             "routes", "Routes", isWide: true,
             tables: [
                 StatusTable(
-                    "routes-caption", "Rates, shares and percentiles of the last \(window(document)).",
+                    "routes-caption",
+                    "Rates, shares and percentiles of the last \(window(document)).\(omittedTrends(document))",
                     zip(columns, keys).map { column, key in
                         column.sorting(
                             query.with { $0.routeOrder = $0.routeOrder.selecting(key) }.link(to: "routes"),
@@ -49,6 +50,12 @@ extension StatusPage {
                     }, rows, filters: document.routes.isEmpty ? [] : filters,
                     empty: document.routes.isEmpty ? "No requests yet." : "No route matches.")
             ])
+    }
+
+    private static func omittedTrends(_ document: StatusDocument) -> String {
+        guard document.trendsNotKept > 0 else { return "" }
+        let count = StatusFormatter.count(Int64(document.trendsNotKept), "route or target", "routes and targets")
+        return " The trends of \(count) are not kept: at most \(StatusTrends.maxSubjects) have one."
     }
 
     private static func routeFilterText(_ filter: StatusQuery.RouteFilter) -> String {

@@ -29,6 +29,9 @@ struct StatusPage {
     let refreshLinks: [StatusLink]
     let figures: [StatusField]
     let charts: [StatusTrendChart]
+    /// Instead of charts: why there are none; empty if there are charts.
+    let trendNote: String
+    let hasTrend: Bool
     let sections: [StatusSection]
 
     struct Alert {
@@ -48,7 +51,8 @@ struct StatusPage {
             document, State(document), alerts: document.alerts, figures: Self.figures(document),
             charts: StatusTrendChart.all(trend),
             sections: [Self.routes(document, query), Self.upstreams(document, query)]
-                + (document.recentFailures.isEmpty ? [] : [Self.recentFailures(document, query)]) + identities + [
+                + (document.recentFailures.isEmpty ? [] : [Self.recentFailures(document, query)]) + identities
+                + (document.identityCallFailures.isEmpty ? [] : [Self.identityCalls(document)]) + [
                     Self.signIns(document), Self.sessions(document), Self.refreshes(document), Self.store(document),
                     Self.certificates(document), Self.config(document),
                     Self.readiness(document), Self.telemetry(document),
@@ -58,7 +62,8 @@ struct StatusPage {
 
     init(
         _ document: StatusDocument, _ state: State, alerts: [StatusAlert], figures: [StatusField],
-        charts: [StatusTrendChart], sections: [StatusSection], refresh: Int?, home: String, isDetail: Bool = true,
+        charts: [StatusTrendChart], trendNote: String = "", sections: [StatusSection], refresh: Int?, home: String,
+        isDetail: Bool = true,
         link: (_ refresh: Int?) -> String
     ) {
         title = "\(state.word) · Cloakroom"
@@ -87,6 +92,8 @@ struct StatusPage {
             + StatusQuery.intervals.map { StatusLink("\($0) s", link($0), isCurrent: $0 == refresh) }
         self.figures = figures
         self.charts = charts
+        self.trendNote = trendNote
+        hasTrend = trendNote.isEmpty
         self.sections = sections
     }
 

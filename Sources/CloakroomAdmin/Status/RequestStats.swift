@@ -6,12 +6,17 @@ struct DurationStats: Sendable, Equatable {
     private(set) var bounds: [Double] = []
     /// The cumulative counts per bound, followed by the total count.
     private(set) var cumulative: [UInt64] = []
+    /// The same durations in finer slots; `nil` if there is no such histogram.
+    var latencies: LatencyCounts?
 
     var count: UInt64 { cumulative.last ?? 0 }
 
     /// The percentile in seconds; `nil` if there are no values.
     func quantile(_ quantile: Double) -> HistogramQuantile? {
-        HistogramQuantile(quantile, bounds: bounds, cumulative: cumulative)
+        if let fine = latencies?.quantile(quantile) {
+            return fine.isLowerBound ? .aboveHighestBucket(fine.seconds) : .estimate(fine.seconds)
+        }
+        return HistogramQuantile(quantile, bounds: bounds, cumulative: cumulative)
     }
 
     mutating func add(_ histogram: MetricsSnapshot.Histogram) {
@@ -23,7 +28,9 @@ struct DurationStats: Sendable, Equatable {
         }
     }
 
+    /// The sum has no ``latencies``: one part may lack them.
     mutating func add(_ other: DurationStats) {
+        defer { latencies = nil }
         if cumulative.isEmpty {
             self = other
         } else if bounds == other.bounds {
@@ -38,6 +45,7 @@ struct DurationStats: Sendable, Equatable {
         for index in cumulative.indices {
             change.cumulative[index] = cumulative[index].countSince(earlier.cumulative[index])
         }
+        if let before = earlier.latencies { change.latencies = latencies?.subtracting(before) }
         return change
     }
 }

@@ -5,6 +5,8 @@ import CloakroomTelemetry
 struct StatusDetails: Sendable {
     var requests: StatusDocument.Requests
     var trend: StatusTrend
+    /// Whether the trend is not kept, because there are too many routes and targets.
+    var isTrendOmitted = false
     /// The latest first.
     var failures: [StatusFailure]
     /// Responses by status of a route; empty for a target.
@@ -36,8 +38,8 @@ extension StatusReporter {
         }
         return StatusDetails(
             requests: .init(total, window.change.routes[name] ?? RequestStats(), window),
-            trend: trends.trend(of: subject), failures: trends.failures(of: subject),
-            responses: Self.counts(responses, [:]))
+            trend: trends.trend(of: subject), isTrendOmitted: trends.isOmitted(subject),
+            failures: trends.failures(of: subject), responses: Self.counts(responses, [:]))
     }
 
     /// The details of a configured target.
@@ -56,7 +58,8 @@ extension StatusReporter {
         return StatusDetails(
             requests: .init(
                 sample.targets[key] ?? RequestStats(), window.change.targets[key] ?? RequestStats(), window),
-            trend: trends.trend(of: subject), failures: trends.failures(of: subject),
+            trend: trends.trend(of: subject), isTrendOmitted: trends.isOmitted(subject),
+            failures: trends.failures(of: subject),
             events: events("connect", "cloakroom_upstream_connects_total", by: "outcome")
                 + events("check", "cloakroom_upstream_checks_total", by: "outcome")
                 + events("ejection", "cloakroom_upstream_ejections_total", by: "reason"))

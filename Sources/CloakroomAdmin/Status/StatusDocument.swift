@@ -44,6 +44,10 @@ struct StatusDocument: Sendable, Encodable {
     var connections: Connections?
     /// The last failed identity calls, the newest first; at most 20.
     var identityCallFailures: [IdentityCallFailure] = []
+    /// The trend of the gateway, and with `?trends=all` those of routes and targets.
+    var trends: [StatusTrendDocument] = []
+    /// The number of routes and targets whose trend is not kept.
+    var trendsNotKept = 0
 
     enum CodingKeys: String, CodingKey {
         case state
@@ -51,7 +55,7 @@ struct StatusDocument: Sendable, Encodable {
         case alerts = "concerns"
         case generatedAt, windowSeconds, process, config, readiness, traffic, routes, upstreams, recentFailures
         case identities, signIns, sessions, refreshes, store, certificates, telemetryDrops, wireRejections
-        case connections, identityCallFailures
+        case connections, identityCallFailures, trends, trendsNotKept
     }
 
     struct Process: Sendable, Encodable {
@@ -256,6 +260,16 @@ struct StatusDocument: Sendable, Encodable {
         /// Whether the store is reachable; `nil` before the first attempt.
         var up: Bool?
         var operations: [Operation]
+        /// The reasons of failures since the start, the latest period's most frequent one first.
+        var errors: [Failure]
+
+        struct Failure: Sendable, Encodable {
+            var reason: String
+            /// What an operator can do.
+            var hint: String
+            var total: UInt64
+            var recent: UInt64
+        }
 
         struct Operation: Sendable, Encodable {
             var operation: String

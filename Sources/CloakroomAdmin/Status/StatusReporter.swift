@@ -53,7 +53,7 @@ struct StatusReporter: Sendable {
                 version: source.version, commit: source.commit, startedAt: StatusFormatter.time(startedAt),
                 uptimeSeconds: (instant - startedInstant).components.seconds),
             config: .init(source.config()), readiness: readiness.checks,
-            traffic: .init(sample.routes.total, window.change.routes.total, window),
+            traffic: .init(sample.total, window.change.total, window),
             routes: Self.routes(sample, window),
             upstreams: Self.upstreams(source.upstreams(), reading, sample, window, now: now),
             identities: Self.identities(source.identities(), reading, sample, window, now: now),
@@ -69,6 +69,7 @@ struct StatusReporter: Sendable {
         document.connections = Self.connections(reading, sample, window)
         document.identityCallFailures = source.identityCalls().map { .init($0, now: now) }
         document.recentFailures = trends.recentRouteFailures(limit: StatusTrends.maxFailures)
+        document.trendsNotKept = trends.omittedCount
         document.alerts = StatusAlert.all(in: document)
         return document
     }
@@ -165,9 +166,15 @@ extension StatusReporter {
                 operation: operation,
                 requests: .init(tally, window.change.storeOperations[operation] ?? RequestStats(), window))
         }
+        let errors = sample.storeErrors.filter { $0.value > 0 }.map { reason, total in
+            StatusDocument.Store.Failure(
+                reason: reason, hint: SessionStoreError.Reason(rawValue: reason)?.advice ?? "", total: total,
+                recent: window.change.storeErrors[reason] ?? 0)
+        }
         return StatusDocument.Store(
             kind: kind, up: isUp.isEmpty ? nil : isUp.total > 0,
-            operations: operations.sorted { ($1.requests.total, $0.operation) < ($0.requests.total, $1.operation) })
+            operations: operations.sorted { ($1.requests.total, $0.operation) < ($0.requests.total, $1.operation) },
+            errors: errors.sorted { ($1.recent, $1.total, $0.reason) < ($0.recent, $0.total, $1.reason) })
     }
 
     static func certificates(_ certificates: [CertificateStatus], now: Timestamp) -> [StatusDocument.Certificate] {

@@ -6,6 +6,8 @@ import Synchronization
 struct StatusSample: Sendable, Equatable {
     /// By route.
     var routes: [String: RequestStats] = [:]
+    /// The durations of all requests, of all routes.
+    var latencies = LatencyCounts()
     /// By upstream.
     var upstreams: [String: RequestStats] = [:]
     /// By target of an upstream.
@@ -24,6 +26,8 @@ struct StatusSample: Sendable, Equatable {
     var failedLogins: [String: UInt64] = [:]
     /// By operation.
     var storeOperations: [String: RequestStats] = [:]
+    /// Failures of the store, by reason.
+    var storeErrors: [String: UInt64] = [:]
     /// Dropped telemetry, by signal.
     var drops: [String: UInt64] = [:]
     /// Rejected messages and connections, by reason.
@@ -40,6 +44,8 @@ struct StatusSample: Sendable, Equatable {
         routes = Self.requests(served, by: "route") { labels in
             labels["http_response_status_code"]?.hasPrefix("5") == true
         }
+        for (name, counts) in reading.latencies.routes { routes[name]?.durations.latencies = counts }
+        latencies = reading.latencies.all
         // Identity calls are no requests of clients.
         let sent = reading["http_client_request_duration_seconds"].filter { $0.labels["call"] == nil }
         upstreams = Self.requests(sent, by: "upstream", isFailure: Self.isFailed)
@@ -49,6 +55,7 @@ struct StatusSample: Sendable, Equatable {
         storeOperations = Self.requests(
             reading["cloakroom_session_store_operation_duration_seconds"], by: "operation"
         ) { $0["outcome"] == "error" }
+        storeErrors = reading["cloakroom_session_store_errors_total"].counts(by: "reason")
         signIns = Self.durations(reading["cloakroom_sign_in_duration_seconds"], by: "outcome")
         refreshes = Self.durations(reading["cloakroom_token_refresh_duration_seconds"], by: "outcome")
         let ended = reading["cloakroom_logins_total"]
@@ -57,6 +64,13 @@ struct StatusSample: Sendable, Equatable {
         drops = reading["cloakroom_telemetry_dropped_total"].counts(by: "signal")
         rejections = reading["cloakroom_rejections_total"].counts(by: "reason")
         acceptPauses = reading["cloakroom_accept_pauses_total"].counts(by: "reason")
+    }
+
+    /// The sum of all routes.
+    var total: RequestStats {
+        var total = routes.total
+        total.durations.latencies = latencies
+        return total
     }
 
     /// The failures of one kind of a route or target.
@@ -72,6 +86,7 @@ struct StatusSample: Sendable, Equatable {
     func subtracting(_ earlier: StatusSample) -> StatusSample {
         var change = StatusSample()
         change.routes = routes.changes(since: earlier.routes) { $0.subtracting($1) }
+        change.latencies = latencies.subtracting(earlier.latencies)
         change.upstreams = upstreams.changes(since: earlier.upstreams) { $0.subtracting($1) }
         change.targets = targets.changes(since: earlier.targets) { $0.subtracting($1) }
         change.failures = failures.changes(since: earlier.failures) { $0.countSince($1) }
@@ -79,6 +94,7 @@ struct StatusSample: Sendable, Equatable {
         change.signIns = signIns.changes(since: earlier.signIns) { $0.subtracting($1) }
         change.refreshes = refreshes.changes(since: earlier.refreshes) { $0.subtracting($1) }
         change.storeOperations = storeOperations.changes(since: earlier.storeOperations) { $0.subtracting($1) }
+        change.storeErrors = storeErrors.changes(since: earlier.storeErrors) { $0.countSince($1) }
         change.logins = logins.changes(since: earlier.logins) { $0.countSince($1) }
         change.failedLogins = failedLogins.changes(since: earlier.failedLogins) { $0.countSince($1) }
         change.drops = drops.changes(since: earlier.drops) { $0.countSince($1) }
@@ -102,9 +118,11 @@ struct StatusSample: Sendable, Equatable {
         return tallies
     }
 
-    /// A failed request to an upstream.
+    /// A failed request to an upstream. A 4xx, which is also an `error_type`, is the fault of a client.
     private static func isFailed(_ labels: [String: String]) -> Bool {
-        labels["http_response_status_code"]?.hasPrefix("5") == true || labels["error_type"]?.isEmpty == false
+        let error = labels["error_type"] ?? ""
+        return labels["http_response_status_code"]?.hasPrefix("5") == true
+            || !error.isEmpty && !error.hasPrefix("4")
     }
 
     private static func targets(_ series: [MetricsSnapshot.Series]) -> [StatusTargetKey: RequestStats] {

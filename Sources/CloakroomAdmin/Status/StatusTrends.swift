@@ -107,6 +107,8 @@ final class StatusTrends: Sendable {
         var lastTime: Timestamp
         var dayStart: StatusSample
         var dayStartAt: ContinuousClock.Instant
+        /// Routes and targets of the last sample without a trend.
+        var omitted: Set<StatusSubject> = []
     }
 
     private let state: Mutex<State>
@@ -123,6 +125,15 @@ final class StatusTrends: Sendable {
 
     /// The trend of a subject; empty if there are no values.
     func trend(of subject: StatusSubject) -> StatusTrend { state.withLock { $0.trends[subject] ?? .init() } }
+
+    /// All trends.
+    func trends() -> [StatusSubject: StatusTrend] { state.withLock { $0.trends } }
+
+    /// The number of routes and targets whose trend is not kept, because there are too many.
+    var omittedCount: Int { state.withLock { $0.omitted.count } }
+
+    /// Whether the trend of a subject is not kept, because there are too many.
+    func isOmitted(_ subject: StatusSubject) -> Bool { state.withLock { $0.omitted.contains(subject) } }
 
     /// The recent failures of a subject, the latest first.
     func failures(of subject: StatusSubject) -> [StatusFailure] {
@@ -153,10 +164,14 @@ final class StatusTrends: Sendable {
             let names = Set(present)
             state.trends = state.trends.filter { names.contains($0.key) }
             state.failures = state.failures.filter { names.contains($0.key) }
+            state.omitted = []
             for subject in present {
                 guard
                     state.trends[subject] != nil || subject == .all || state.trends.count <= Self.maxSubjects
-                else { continue }
+                else {
+                    state.omitted.insert(subject)
+                    continue
+                }
                 let connections = subject == .all ? sample.connections : nil
                 var trend = state.trends.removeValue(forKey: subject) ?? StatusTrend()
                 trend.quarter.append(
@@ -217,7 +232,7 @@ extension StatusSample {
 
     fileprivate func stats(of subject: StatusSubject) -> RequestStats {
         switch subject {
-        case .all: routes.total
+        case .all: total
         case .route(let name): routes[name] ?? RequestStats()
         case .target(let key): targets[key] ?? RequestStats()
         }

@@ -105,3 +105,15 @@ enum ByteSize {
         return product
     }
 }
+
+/// The configuration's notation of durations, for options of commands.
+package enum DurationNotation {
+    /// Parses a duration with units, largest first: `15m`, `1h30m`.
+    /// - Returns: `nil` if the text is malformed or the duration not in the range.
+    package static func parse(_ text: String, in range: ClosedRange<Duration>) -> Duration? {
+        try? ValueFormat<Duration>.duration(range).parse(text)
+    }
+
+    /// The shortest notation of a duration: `8h`, `1m30s`.
+    package static func render(_ duration: Duration) -> String { ValueFormat<Duration>.rendered(duration) }
+}

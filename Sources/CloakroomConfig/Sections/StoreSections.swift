@@ -60,6 +60,8 @@ extension ValkeyConfiguration {
     /// - `tls`: ``UpstreamTLSConfiguration``, and `enabled`: whether TLS is used; default `true` if the section exists.
     /// - `prefix`: letters, digits, `:`, `-` and `_`; default `cloakroom`.
     /// - `timeout`: 10ms to 1m; default 500ms.
+    /// - `replicas`: 0 to 5; default 1.
+    /// - `replicationTimeout`: 10ms to 10s; default 200ms.
     /// - Parameter isUsed: Whether this store is selected.
     init(from scope: ConfigScope, isUsed: Bool) {
         let defaults = ValkeyConfiguration()
@@ -77,7 +79,11 @@ extension ValkeyConfiguration {
             tls: isTLSEnabled ? upstreamTLS : nil,
             prefix: scope.value("prefix", as: .keyPrefix, default: defaults.prefix),
             timeout: scope.value(
-                "timeout", as: .duration(.milliseconds(10) ... .seconds(60)), default: defaults.timeout))
+                "timeout", as: .duration(.milliseconds(10) ... .seconds(60)), default: defaults.timeout),
+            replicas: scope.value("replicas", as: .integer(0...5), default: defaults.replicas),
+            replicationTimeout: scope.value(
+                "replicationTimeout", as: .duration(.milliseconds(10) ... .seconds(10)),
+                default: defaults.replicationTimeout))
         checkAddresses(addresses, scope)
         checkTopology(scope)
         if isUsed, !scope.isSet("addresses") {

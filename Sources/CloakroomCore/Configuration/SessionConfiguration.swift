@@ -97,12 +97,18 @@ public struct ValkeyConfiguration: Sendable, Equatable {
     public var prefix: String
     /// The timeout of a command, 10 ms to 60 s.
     public var timeout: Duration
+    /// The number of the server's replicas that have to confirm that a session was created, refreshed or ended, 0 to 5;
+    /// 0 waits for none.
+    public var replicas: Int
+    /// The maximum time to wait for these confirmations, 10 ms to 10 s.
+    public var replicationTimeout: Duration
 
     /// Creates a configuration.
     public init(
         addresses: [HostAndPort] = [], topology: Topology = .auto, sentinelPrimary: String? = nil,
         user: String? = nil, password: Secret? = nil, sentinelPassword: Secret? = nil,
-        tls: UpstreamTLSConfiguration? = nil, prefix: String = "cloakroom", timeout: Duration = .milliseconds(500)
+        tls: UpstreamTLSConfiguration? = nil, prefix: String = "cloakroom", timeout: Duration = .milliseconds(500),
+        replicas: Int = 1, replicationTimeout: Duration = .milliseconds(200)
     ) {
         self.addresses = addresses
         self.topology = topology
@@ -113,6 +119,8 @@ public struct ValkeyConfiguration: Sendable, Equatable {
         self.tls = tls
         self.prefix = prefix
         self.timeout = timeout
+        self.replicas = replicas
+        self.replicationTimeout = replicationTimeout
     }
 }
 

@@ -237,6 +237,25 @@ extension AccountEndpoint {
         }
     }
 
+    /// The distinct paths of all endpoints below the accounts prefix.
+    private static let distinctPaths: [[PathPattern.Segment]] = allCases.flatMap(\.paths).reduce(into: []) {
+        if !$0.contains($1) { $0.append($1) }
+    }
+
+    /// The path templates of all endpoints, for metrics and traces: `/auth/sessions/{id}`.
+    /// - Parameter prefix: The accounts prefix.
+    public static func templates(under prefix: String) -> [String] {
+        guard let prefix = try? PathPattern(prefix) else { return distinctPaths.map { _ in "" } }
+        return distinctPaths.map { PathPattern(segments: prefix.segments + $0).description }
+    }
+
+    /// The index of the endpoint's template in ``templates(under:)``.
+    /// - Parameter hasName: Whether the path has a segment that names an identity or a session.
+    public func templateIndex(hasName: Bool) -> Int {
+        guard let path = hasName ? paths.last : paths.first else { return 0 }
+        return Self.distinctPaths.firstIndex(of: path) ?? 0
+    }
+
     /// Whether a configuration has the endpoint.
     func isPresent(_ accounts: AccountsConfiguration) -> Bool {
         switch self {

@@ -75,6 +75,14 @@ public final class Session: Sendable {
     /// The signed-in user.
     public var user: UserProfile { packed.user }
 
+    /// Whether the session is one of an account: cheaper than ``user``, which copies all data of the user.
+    public func belongs(to account: AccountName) -> Bool { packed.account.elementsEqual(account.canonicalBytes) }
+
+    /// Whether the session is one of an account, or this name was typed at its sign-in.
+    public func hasName(_ name: AccountName) -> Bool {
+        belongs(to: name) || packed.name.elementsEqual(name.canonicalBytes)
+    }
+
     /// The tokens that the upstream issued.
     public var tokens: TokenSet {
         TokenSet(
@@ -268,10 +276,15 @@ struct CompactSessionFields: Sendable, CustomStringConvertible, CustomReflectabl
         hasRefreshToken ? Secret(bytes: Array(bytes[Self.headerSize..<tokenEnd])) : nil
     }
 
+    /// The bytes of the account's name.
+    var account: ArraySlice<UInt8> { bytes[tokenEnd..<accountEnd] }
+    /// The bytes of the typed name.
+    var name: ArraySlice<UInt8> { nameEnd == accountEnd ? account : bytes[accountEnd..<nameEnd] }
+
     var user: UserProfile {
         UserProfile(
-            json: Array(bytes[peerEnd...]), account: AccountName(canonicalBytes: Array(bytes[tokenEnd..<accountEnd])),
-            name: nameEnd == accountEnd ? nil : AccountName(canonicalBytes: Array(bytes[accountEnd..<nameEnd])))
+            json: Array(bytes[peerEnd...]), account: AccountName(canonicalBytes: Array(account)),
+            name: nameEnd == accountEnd ? nil : AccountName(canonicalBytes: Array(name)))
     }
 
     var client: SessionClientInfo {

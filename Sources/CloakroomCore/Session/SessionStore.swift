@@ -109,16 +109,16 @@ public protocol RefreshLeaseStore: Sendable {
         -> RejectResult
     /// Releases a lease before it expires. If the store cannot be reached, the lease expires by itself.
     func release(_ lease: RefreshLease, of key: SessionKey) async
-    /// Whether new refreshes may start. For some seconds after an outage only refreshes may continue whose refresh
+    /// Whether a new refresh of a session may start. For some seconds after an outage only refreshes may continue whose refresh
     /// token was spent before it: if another replica spent the token again, the upstream would end the session.
-    var allowsNewRefreshes: Bool { get }
+    func allowsNewRefreshes(of key: SessionKey) -> Bool
     /// Loads a session from the store itself, bypassing the local cache.
     func reload(_ ticket: SessionTicket, now: Timestamp) async throws(SessionStoreError) -> SessionLookup
 }
 
 extension RefreshLeaseStore {
     /// Default for stores without outages.
-    public var allowsNewRefreshes: Bool { true }
+    public func allowsNewRefreshes(of key: SessionKey) -> Bool { true }
 }
 
 /// The exclusive right to refresh a session's tokens.
@@ -192,6 +192,13 @@ public enum RejectResult: Sendable, Equatable {
 public protocol AccountSessions: Sendable {
     /// Returns all active sessions, the latest first.
     func sessions(of account: AccountName, now: Timestamp) async throws(SessionStoreError) -> [SessionSummary]
+    /// Returns when the active sessions of an account were created: cheaper than ``sessions(of:now:)``, because nothing is
+    /// decrypted.
+    func creationTimes(of account: AccountName, now: Timestamp) async throws(SessionStoreError)
+        -> [SessionID: Timestamp]
+    /// Whether an account may have more than a number of sessions: cheaper than to list them. If it has many more, the
+    /// result is `true`.
+    func mayExceed(_ limit: Int, sessionsOf user: UserProfile, now: Timestamp) async throws(SessionStoreError) -> Bool
     /// Ends a session by its identifier.
     /// - Parameter account: The account that the session has to belong to; `nil` for operators, who may end any
     ///   session.
@@ -218,6 +225,19 @@ public protocol AccountSessions: Sendable {
 }
 
 extension AccountSessions {
+    /// Default for stores that list sessions at no cost.
+    public func creationTimes(
+        of account: AccountName, now: Timestamp
+    ) async throws(SessionStoreError) -> [SessionID: Timestamp] {
+        let all = try await sessions(of: account, now: now)
+        return Dictionary(all.map { ($0.id, $0.createdAt) }, uniquingKeysWith: max)
+    }
+
+    /// Default for stores that have to list the sessions.
+    public func mayExceed(
+        _ limit: Int, sessionsOf user: UserProfile, now: Timestamp
+    ) async throws(SessionStoreError) -> Bool { true }
+
     /// Ends a session by its identifier as ``take(_:of:reason:now:)`` does, for callers that do not use the tokens.
     /// - Returns: Whether there was one.
     public func end(
@@ -300,7 +320,7 @@ public enum SessionEndReason: String, Sendable, Hashable, CaseIterable {
     case unreadable
 }
 
-/// Why a store operation failed.
+/// Why a store operation failed. Errors of the same kind are equal, because callers act on the kind only.
 public struct SessionStoreError: Error, Sendable, Equatable {
     /// The kind of failure.
     public enum Kind: Sendable, Hashable {
@@ -312,9 +332,15 @@ public struct SessionStoreError: Error, Sendable, Equatable {
 
     /// The kind of failure.
     public let kind: Kind
+    /// The cause, for operators.
+    public let reason: Reason
 
-    /// Creates an error.
-    public init(_ kind: Kind) {
+    /// Creates an error. The default reason is that of the kind: `full`, or `failed`.
+    public init(_ kind: Kind, reason: Reason? = nil) {
         self.kind = kind
+        self.reason = reason ?? (kind == .full ? .full : .failed)
     }
+
+    /// Compares the kinds.
+    public static func == (left: Self, right: Self) -> Bool { left.kind == right.kind }
 }

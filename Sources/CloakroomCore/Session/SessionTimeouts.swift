@@ -6,11 +6,22 @@ import Synchronization
 public struct SessionTimeouts: Sendable, Equatable {
     private let idleMilliseconds: Int64
     private let absoluteMilliseconds: Int64
-    /// The minimum time between two recorded uses: the lesser of 60 seconds and a tenth of the idle timeout. A session
-    /// may therefore end up to this much early, and never late.
+    /// The minimum time between two recorded uses of a session.
+    ///
+    /// In one process: the lesser of 60 seconds and a tenth of the idle timeout. A session may end up to this much
+    /// early, and never late.
+    ///
+    /// In a store that processes share, where each recorded use is a write: an eighth of the idle timeout. A session
+    /// never ends early; it may end up to this much and ``touchWriteInterval`` late.
     public let touchGranularity: Duration
-    /// The maximum time without a use.
+    /// The maximum time until a recorded use is written to a shared store: one second, or an eighth of the idle timeout
+    /// if that is less. 0 in one process.
+    public let touchWriteInterval: Duration
+    /// The time after its last recorded use at which a session ends: the idle timeout, in a shared store plus
+    /// ``touchGranularity`` and ``touchWriteInterval``, because its last use may be later than recorded by this much.
     public var idle: Duration { .milliseconds(idleMilliseconds) }
+    /// The maximum lifetime of a session.
+    public var absolute: Duration { .milliseconds(absoluteMilliseconds) }
     /// ``touchGranularity``, for the hot path.
     private let granularityMilliseconds: Int64
 
@@ -18,16 +29,22 @@ public struct SessionTimeouts: Sendable, Equatable {
     /// - Parameters:
     ///   - idle: The maximum time without a use.
     ///   - absolute: The maximum lifetime.
-    public init(idle: Duration, absolute: Duration) {
-        idleMilliseconds = max(0, idle.wholeMilliseconds)
+    ///   - isShared: Whether the times of use are in a store that processes share.
+    public init(idle: Duration, absolute: Duration, isShared: Bool = false) {
+        let timeout = max(0, idle.wholeMilliseconds)
         absoluteMilliseconds = max(0, absolute.wholeMilliseconds)
-        granularityMilliseconds = min(60_000, idleMilliseconds / 10)
+        granularityMilliseconds = isShared ? timeout / 8 : min(60_000, timeout / 10)
         touchGranularity = .milliseconds(granularityMilliseconds)
+        let interval = isShared ? max(1, min(1_000, granularityMilliseconds)) : 0
+        touchWriteInterval = .milliseconds(interval)
+        let (end, overflow) = timeout.addingReportingOverflow(isShared ? granularityMilliseconds + interval : 0)
+        idleMilliseconds = overflow ? .max : end
     }
 
     /// Creates the timeouts of a configuration.
-    public init(_ configuration: SessionConfiguration) {
-        self.init(idle: configuration.idleTimeout, absolute: configuration.absoluteTimeout)
+    /// - Parameter isShared: Whether the times of use are in a store that processes share.
+    public init(_ configuration: SessionConfiguration, isShared: Bool = false) {
+        self.init(idle: configuration.idleTimeout, absolute: configuration.absoluteTimeout, isShared: isShared)
     }
 
     /// The latest end of a session that is created now.

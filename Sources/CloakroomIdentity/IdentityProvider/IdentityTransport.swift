@@ -97,20 +97,8 @@ struct IdentityTransport: Sendable {
         _ call: IdentityRequest, timeout: Duration
     ) async throws(IdentityTransportError) -> Response {
         do {
-            return try await withThrowingTaskGroup(of: Response?.self) { group in
-                defer { group.cancelAll() }
-                group.addTask { try await sendWithFailover(call, timeout: timeout) }
-                // The client's own deadline covers only the head; a body may arrive slowly.
-                group.addTask {
-                    try await Task.sleep(for: timeout)
-                    return nil
-                }
-                if case .some(.some(let response)) = try await group.next() { return response }
-                // Only the call itself knows whether it has been sent.
-                group.cancelAll()
-                if case .some(.some(let response)) = try await group.next() { return response }
-                throw IdentityTransportError(.timedOut)
-            }
+            // The client's own deadline covers only the head; a body may arrive slowly.
+            return try await TimeLimit.run(timeout) { try await sendWithFailover(call, timeout: timeout) }
         } catch {
             throw IdentityTransportError(error)
         }
@@ -312,18 +300,8 @@ struct IdentityTransport: Sendable {
     /// Reads the body of an error response. The status is known without it, so a body that is too large, truncated or
     /// late is `nil` and not a failure.
     private static func errorBody(_ response: HTTPClientResponse, within time: Duration) async -> [UInt8]? {
-        await withTaskGroup(of: [UInt8]?.self) { group in
-            group.addTask {
-                let body = try? await response.body.collect(upTo: errorBodyLimit)
-                return body.map { Array($0.readableBytesView) }
-            }
-            group.addTask {
-                try? await Task.sleep(for: time)
-                return nil
-            }
-            defer { group.cancelAll() }
-            return await group.next() ?? nil
-        }
+        let body = try? await TimeLimit.run(time) { try await response.body.collect(upTo: errorBodyLimit) }
+        return body.map { Array($0.readableBytesView) }
     }
 }
 

@@ -27,6 +27,7 @@ struct SpanFactory: Sendable {
         span.attributes["http.request.method"] = call.configuration.method
         span.attributes["server.address"] = target.serverAddress
         if let port = target.serverPort { span.attributes["server.port"] = Int64(port) }
+        span.attributes["network.protocol.version"] = "1.1"
         // The configured path, which contains no user data. The endpoint of a provider may have a query.
         span.attributes["url.path"] = call.loggablePath
         if let url = target.fullURL(call.loggablePath) { span.attributes["url.full"] = url }

@@ -82,8 +82,11 @@ package final class ExchangedTokens: TokenExchanging, Unprintable {
         for _ in 0..<Self.attempts {
             switch begin(key, session, ticket: ticket, traceparent: traceparent) {
             case .outcome(let outcome): return outcome
-            case .flight(let flight):
+            case .flight(let flight, let isJoined):
+                let wait = JoinedWait()
+                if isJoined { wait.begin() }
                 let result = await flight.value
+                wait.end()
                 outcome = result.outcome
                 // The exchange of a request with earlier tokens does not serve this one.
                 if case .token = outcome, result.version < session.version { continue }
@@ -121,7 +124,8 @@ extension ExchangedTokens {
 
     private enum Start {
         case outcome(ExchangeOutcome)
-        case flight(Task<Result, Never>)
+        /// An exchange, and whether another request started it.
+        case flight(Task<Result, Never>, isJoined: Bool)
     }
 
     private func begin(_ key: Key, _ session: Session, ticket: SessionTicket, traceparent: String?) -> Start {
@@ -129,7 +133,7 @@ extension ExchangedTokens {
         return shard(of: key).state.withLock { shard in
             if let entry = shard.entries[key] {
                 if let token = entry.usableToken(for: session, now: now) { return .outcome(.token(token)) }
-                if let flight = entry.flight { return .flight(flight) }
+                if let flight = entry.flight { return .flight(flight, isJoined: true) }
                 if let outcome = entry.backoff.result(at: now) { return .outcome(ExchangeOutcome(outcome)) }
             }
             shard.makeRoom(now: now)
@@ -139,7 +143,7 @@ extension ExchangedTokens {
                 return result
             }
             shard.entries[key, default: Entry()].flight = flight
-            return .flight(flight)
+            return .flight(flight, isJoined: false)
         }
     }
 

@@ -103,7 +103,7 @@ private struct RefreshTask: Sendable {
         switch action {
         case .lease:
             // A refresh whose new tokens are not saved yet has priority.
-            guard hasSpent || store.allowsNewRefreshes else { throw SessionStoreError(.unavailable) }
+            guard hasSpent || store.allowsNewRefreshes(of: key) else { throw SessionStoreError(.unavailable) }
             let attempt = try await store.lease(key, for: refresher.limits.lease, now: now)
             return activeRefresh.leased(attempt, now: now)
         case .read:

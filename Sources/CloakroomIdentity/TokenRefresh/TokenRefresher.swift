@@ -126,6 +126,8 @@ public final class TokenRefresher: TokenRefreshing, CustomStringConvertible, Cus
         traceparent: String?
     ) async -> RefreshCoordinator.WaitResult {
         let number = nextWaiter.wrappingAdd(1, ordering: .relaxed).newValue
+        let wait = JoinedWait()
+        defer { wait.end() }
         return await withTaskCancellationHandler {
             await withCheckedContinuation { waiter in
                 let now = clock()
@@ -135,7 +137,7 @@ public final class TokenRefresher: TokenRefreshing, CustomStringConvertible, Cus
                     return register.join(session, cause: cause, waiter: waiter, number: number, now: now)
                 }
                 switch admission {
-                case .joinedExisting: break
+                case .joinedExisting: wait.begin()
                 case .started(let activeRefresh):
                     start(activeRefresh, session, with: client, ticket: ticket, traceparent: traceparent)
                 case .result(let outcome): waiter.resume(returning: .immediate(outcome))

@@ -212,16 +212,16 @@ extension Exchange {
         downstream?.setDeadline(.max)
         let refresher = snapshot.config.refresher
         let traceparent = telemetry.traceContext?.traceparentText
+        let calls = IdentityCallTime()
         runOffLoop {
-            await refresher.refresh(session, ticket: ticket, cause: cause, traceparent: traceparent)
+            await IdentityCallTime.$current.withValue(calls) {
+                await refresher.refresh(session, ticket: ticket, cause: cause, traceparent: traceparent)
+            }
         } resume: { [self] outcome in
-            refreshCompleted(outcome, route: route, isReplay: cause == .rejected)
+            guard machine.resume() == .proceed else { return }
+            telemetry.tokensAwaited(nanoseconds: calls.nanoseconds)
+            refreshCompleted(outcome, route: route, isReplay: cause == .rejected, now: context.updateTime())
         }
-    }
-
-    private func refreshCompleted(_ outcome: RefreshOutcome, route index: Int, isReplay: Bool) {
-        guard machine.resume() == .proceed else { return }
-        refreshCompleted(outcome, route: index, isReplay: isReplay, now: context.updateTime())
     }
 
     private func refreshCompleted(_ outcome: RefreshOutcome, route index: Int, isReplay: Bool, now: UInt64) {
@@ -273,16 +273,20 @@ extension Exchange {
         downstream?.setDeadline(.max)
         let exchanger = snapshot.config.exchanger
         let traceparent = telemetry.traceContext?.traceparentText
+        let calls = IdentityCallTime()
         runOffLoop {
-            await exchanger.exchange(
-                pending.session, ticket: ticket, upstream: pending.upstream, traceparent: traceparent)
+            await IdentityCallTime.$current.withValue(calls) {
+                await exchanger.exchange(
+                    pending.session, ticket: ticket, upstream: pending.upstream, traceparent: traceparent)
+            }
         } resume: { [self] outcome in
+            guard machine.resume() == .proceed else { return }
+            telemetry.tokensAwaited(nanoseconds: calls.nanoseconds)
             exchangeCompleted(outcome, pending, isReplay: isReplay)
         }
     }
 
     private func exchangeCompleted(_ outcome: ExchangeOutcome, _ pending: PendingExchange, isReplay: Bool) {
-        guard machine.resume() == .proceed else { return }
         let now = context.updateTime()
         let failure: RefreshOutcome
         switch outcome {

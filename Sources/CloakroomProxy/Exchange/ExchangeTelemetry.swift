@@ -29,6 +29,8 @@ struct ExchangeTelemetry {
     private final class Spans {
         var server: (any Span)?
         var client: (any Span)?
+        /// A non-standard method as sent; `nil` for the others.
+        var originalMethod: String?
     }
 
     private var serverSpan: (any Span)? { spans?.server }
@@ -80,7 +82,8 @@ struct ExchangeTelemetry {
         let span = tracer.startAnySpan(
             Self.spanName(record.method, pattern: route?.pattern ?? ""), context: serviceContext, ofKind: .server)
         span.attributes["http.request.method"] = "\(record.method.label)"
-        if record.method == .other { span.attributes["http.request.method_original"] = request.loggableMethod }
+        let originalMethod = record.method == .other ? request.loggableMethod : nil
+        if let originalMethod { span.attributes["http.request.method_original"] = originalMethod }
         if let route, !route.pattern.isEmpty { span.attributes["http.route"] = route.pattern }
         span.attributes["cloakroom.route"] = route?.name ?? LoopTelemetry.unmatchedRoute
         span.attributes["url.path"] = request.loggablePath
@@ -95,6 +98,7 @@ struct ExchangeTelemetry {
         }
         let spans = Spans()
         spans.server = span
+        spans.originalMethod = originalMethod
         self.spans = spans
         propagate(span)
     }
@@ -167,6 +171,7 @@ struct ExchangeTelemetry {
             Self.spanName(record.method, pattern: ""), context: serverSpan.context, ofKind: .client)
         let configured = upstream.configuration.targets[target.index]
         span.attributes["http.request.method"] = "\(record.method.label)"
+        if let method = spans?.originalMethod { span.attributes["http.request.method_original"] = method }
         span.attributes["server.address"] = configured.serverAddress
         if let port = configured.serverPort { span.attributes["server.port"] = Int64(port) }
         // The URL of a socket has no host.
@@ -232,6 +237,14 @@ struct ExchangeTelemetry {
     /// - Parameter nanoseconds: The sum of their durations; 0 if there were none.
     mutating func identityCallsEnded(nanoseconds: UInt64) {
         if nanoseconds > 0 { record.upstreamDurationNanoseconds = nanoseconds }
+    }
+
+    /// The request waited for the tokens of its session before it is forwarded.
+    /// - Parameter nanoseconds: The time of the identity calls; 0 if there were none.
+    mutating func tokensAwaited(nanoseconds: UInt64) {
+        guard nanoseconds > 0 else { return }
+        record.identityNanoseconds &+= nanoseconds
+        if spans != nil { addEvent("token_wait", duration: nanoseconds) }
     }
 
     // MARK: - The response

@@ -97,7 +97,7 @@ struct RequestDecider {
         case .methodNotAllowed(let allow):
             return Self.problem(.methodNotAllowed, allow: allow)
         case .accountEndpoint(let endpoint):
-            request.routeIndex = config.routes.count
+            request.routeIndex = routeIndex(of: endpoint, request)
             // Servers of providers send no cookie, and none of the fields that pages of the gateway can add.
             guard endpoint == .backChannel || !isFromAnotherSite(&request, for: endpoint) else {
                 return .problem(ProblemDocument(Problem(.crossSite)), .csrfRejected, allow: nil)
@@ -319,7 +319,7 @@ extension RequestDecider {
         // A preflight is counted for the route it asks about.
         switch match(&request, method: span.extracting(asked.start..<asked.end), span) {
         case .route(let index): request.routeIndex = index
-        case .accountEndpoint: request.routeIndex = config.routes.count
+        case .accountEndpoint(let endpoint): request.routeIndex = routeIndex(of: endpoint, request)
         case .notFound, .methodNotAllowed: break
         }
         let lines = cors.preflightLines(request.originMatch, request.head, methods: methods)
@@ -327,6 +327,14 @@ extension RequestDecider {
         // The preflight lines are complete; no further CORS fields are added to the response.
         request.originMatch = .notEvaluated
         return .preflight(lines, decision)
+    }
+}
+
+extension RequestDecider {
+    /// The index of the labels of an account endpoint: they follow those of the routes, one per path template.
+    private func routeIndex(of endpoint: AccountEndpoint, _ request: borrowing InboundRequest) -> Int {
+        let hasName = request.lastSegment(after: config.accountsDepth + 1) != nil
+        return config.routes.count + endpoint.templateIndex(hasName: hasName)
     }
 }
 

@@ -33,7 +33,9 @@ final class LoopSnapshot {
         self.config = config
         telemetry = config.telemetry.makeLoopTelemetry(
             routes: config.configuration.routes.map { RouteLabels(name: $0.name, pattern: $0.pattern.description) }
-                + [RouteLabels(name: ConfigSnapshot.accountsRouteName)],
+                + AccountEndpoint.templates(under: config.configuration.accounts.prefix).map {
+                    RouteLabels(name: ConfigSnapshot.accountsRouteName, pattern: $0)
+                },
             upstreams: config.targets,
             accessLogRatios: config.configuration.routes.map(\.accessLogRatio))
         timeouts = TimeoutNanoseconds(config.configuration.timeouts)

@@ -41,6 +41,13 @@ final class AccountIndex: Sendable {
         }
     }
 
+    /// The number of an account's sessions.
+    func count(of account: UInt64) -> Int {
+        shard(of: account).contents.withLock { contents in
+            contents.first[account] == nil ? 0 : 1 + (contents.more[account]?.count ?? 0)
+        }
+    }
+
     func sessions(of account: UInt64) -> [SessionID] {
         shard(of: account).contents.withLock { contents in
             guard let first = contents.first[account] else { return [] }

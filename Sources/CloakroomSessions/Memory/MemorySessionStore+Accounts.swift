@@ -8,12 +8,27 @@ extension MemorySessionStore {
         liveSessions(of: account, now: now).map(\.summary).sorted { $0.createdAt > $1.createdAt }
     }
 
+    /// When the account's sessions were created; never throws.
+    public func creationTimes(
+        of account: AccountName, now: Timestamp
+    ) async throws(SessionStoreError) -> [SessionID: Timestamp] {
+        let live = liveSessions(of: account, now: now)
+        return Dictionary(live.map { ($0.id, $0.createdAt) }, uniquingKeysWith: max)
+    }
+
+    /// Whether an account may have more sessions; never throws.
+    public func mayExceed(
+        _ limit: Int, sessionsOf user: UserProfile, now: Timestamp
+    ) async throws(SessionStoreError) -> Bool {
+        hashes(of: user).contains { accounts.count(of: $0) > limit }
+    }
+
     /// Ends a session by its id; never throws.
     public func take(
         _ id: SessionID, of account: AccountName?, reason: SessionEndReason, now: Timestamp
     ) async throws(SessionStoreError) -> EndedSession? {
         let removal = end(id, reason: reason, now: now) { session, _ in
-            account == nil || session.user.account == account
+            account.map(session.belongs(to:)) ?? true
         }
         guard case .ended(let session) = removal else { return nil }
         return EndedSession(id: id, opened: session)
@@ -24,7 +39,7 @@ extension MemorySessionStore {
         of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: Timestamp
     ) async throws(SessionStoreError) -> [EndedSession] {
         end(accounts.sessions(of: accountHashes.hash(account)), reason: reason, now: now) { session in
-            session.id != kept && (session.user.account == account || session.user.name == account)
+            session.id != kept && session.hasName(account)
         }
     }
 
@@ -33,7 +48,7 @@ extension MemorySessionStore {
         of account: AccountName, createdBefore: Timestamp, isNameless: Bool, reason: SessionEndReason, now: Timestamp
     ) async throws(SessionStoreError) -> [EndedSession] {
         end(accounts.sessions(of: accountHashes.hash(account)), reason: reason, now: now) { session in
-            session.createdAt < createdBefore && (session.user.account == account || session.user.name == account)
+            session.createdAt < createdBefore && session.hasName(account)
                 && !(isNameless && session.provenance?.session != nil)
         }
     }
@@ -43,7 +58,7 @@ extension MemorySessionStore {
         of session: ProviderSession, account: AccountName?, reason: SessionEndReason, now: Timestamp
     ) async throws(SessionStoreError) -> [EndedSession] {
         end(providerSessions.sessions(of: accountHashes.hash(session)), reason: reason, now: now) { candidate in
-            candidate.provenance?.session == session && (account == nil || candidate.user.account == account)
+            candidate.provenance?.session == session && (account.map(candidate.belongs(to:)) ?? true)
         }
     }
 
@@ -61,7 +76,7 @@ extension MemorySessionStore {
     private func liveSessions(of account: AccountName, now: Timestamp) -> [Session] {
         accounts.sessions(of: accountHashes.hash(account)).compactMap { id in
             guard let session = shard(of: id).contents.withLock({ $0.session(named: id) }),
-                session.user.account == account,
+                session.belongs(to: account),
                 timeouts.expiry(of: session, now: now) == nil
             else { return nil }
             return session

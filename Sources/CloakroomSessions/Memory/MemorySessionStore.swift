@@ -206,7 +206,7 @@ public final class MemorySessionStore: SessionStore {
     }
 
     /// The hashes that index a user's sessions: the account's, and the typed name's if it differs.
-    private func hashes(of user: UserProfile) -> [UInt64] {
+    func hashes(of user: UserProfile) -> [UInt64] {
         let account = accountHashes.hash(user.account)
         return user.name == user.account ? [account] : [account, accountHashes.hash(user.name)]
     }

@@ -140,6 +140,12 @@ final class SQLiteRecordStore: SessionRecordStore {
         try await connector.read { db in try db.sessions(ofProviderSession: hash) }
     }
 
+    /// Signing out everywhere needs no cutoff here: the account is a column of the session, so no session can be missing
+    /// in a list.
+    func mayExceed(_ limit: Int, _ index: RecordIndex, now: Timestamp) async throws(SessionStoreError) -> Bool {
+        try await connector.read { db in try db.hasSessions(moreThan: limit, in: index) }
+    }
+
     func throttleStates(_ keys: [ThrottleKey], now: Timestamp) async throws(SessionStoreError) -> [ThrottleState?] {
         try await connector.read { db in try keys.map { try db.throttleState($0, now: now) } }
     }
@@ -187,10 +193,11 @@ extension SQLiteRecordStore {
     private static let maxWALPages = 16_384
 
     func run(_ changes: any RecordChangeDelegate, idleTimeout: Duration) async {
+        var wasUp = false
         while !Task.isCancelled {
             if let file = try? await connector.file() {
-                try? await follow(file, changes, idleTimeout: idleTimeout)
-                changes.connectionChanged(isUp: false)
+                try? await follow(file, changes, wasUp: &wasUp, idleTimeout: idleTimeout)
+                changes.partitionsChanged([0..<1], areTrusted: false, afterOutage: false)
             }
             try? await Task.sleep(for: SQLiteConnector.pause)
         }
@@ -198,13 +205,14 @@ extension SQLiteRecordStore {
 
     /// Follows the changes in a file until it fails.
     private func follow(
-        _ file: SQLiteFile, _ changes: any RecordChangeDelegate, idleTimeout: Duration
+        _ file: SQLiteFile, _ changes: any RecordChangeDelegate, wasUp: inout Bool, idleTimeout: Duration
     ) async throws(SessionStoreError) {
         let process = process
         forgetTally()
         var watch = try await connector.watch(file) { db in try ChangeFeed(db, process: process) }
         // No change is missed from here on, so data read after this may be trusted.
-        changes.connectionChanged(isUp: true)
+        changes.partitionsChanged([0..<1], areTrusted: true, afterOutage: wasUp)
+        wasUp = true
         var clearAt = ContinuousClock.now
         var hasWritten = false
         while !Task.isCancelled, connector.isCurrent(file) {

@@ -60,6 +60,17 @@ extension Database {
             .compactMap { SessionRow($0)?.record }
     }
 
+    func hasSessions(moreThan limit: Int, in index: RecordIndex) throws -> Bool {
+        let (condition, hash) =
+            switch index {
+            case .account(let hash): ("account = ?1 OR name = ?1", hash)
+            case .providerSession(let hash): ("provider = ?1", hash)
+            }
+        return try row(
+            "SELECT 1 FROM session WHERE \(condition) LIMIT 1 OFFSET ?2", [Int64(bitPattern: hash), max(0, limit)])
+            != nil
+    }
+
     /// - Returns: `false` if there is a row with that id.
     func insert(_ record: SessionRecord, keepUntil: Timestamp) throws -> Bool {
         try run(

@@ -2,7 +2,7 @@ import CloakroomCore
 import Synchronization
 
 /// Uses of sessions that are not written yet: the latest one per session. Bounded; a use beyond the limit is dropped,
-/// and the next one, a minute later, is recorded again.
+/// and the next one, an eighth of the idle timeout later, is recorded again.
 final class PendingTouches: Sendable {
     private let capacity: Int
     private let touches = Mutex<[UInt64: RecordTouch]>([:])
@@ -47,19 +47,30 @@ final class PostOutageGracePeriod: Sendable {
     /// attempts to save new tokens).
     static let length = Duration.seconds(7)
 
-    private let state = Mutex<(wasUp: Bool, endsAt: ContinuousClock.Instant?)>((false, nil))
+    private let count: Int
+    /// The end of the period of each partition; empty before the first outage.
+    private let ends = Mutex<[ContinuousClock.Instant?]>([])
 
-    /// The connection to the store was established or lost.
-    func connectionChanged(isUp: Bool) {
-        state.withLock { state in
-            // The first connection does not follow an outage that this process has seen.
-            if isUp, state.wasUp { state.endsAt = .now + Self.length }
-            if isUp { state.wasUp = true }
+    /// - Parameter count: The number of partitions of the store.
+    init(partitions count: Int = 1) {
+        self.count = max(1, count)
+    }
+
+    /// Partitions of the store are available again.
+    func begin(_ partitions: [Range<Int>], now: ContinuousClock.Instant = .now) {
+        ends.withLock { ends in
+            if ends.isEmpty { ends = Array(repeating: nil, count: count) }
+            for partition in partitions.lazy.map({ $0.clamped(to: 0..<self.count) }).joined() {
+                ends[partition] = now + Self.length
+            }
         }
     }
 
-    /// Whether no grace period is active.
-    var isOver: Bool {
-        state.withLock { state in state.endsAt.map { .now >= $0 } ?? true }
+    /// Whether no grace period of a partition is active.
+    func isOver(_ partition: Int, now: ContinuousClock.Instant = .now) -> Bool {
+        ends.withLock { ends in
+            guard ends.indices.contains(partition), let end = ends[partition] else { return true }
+            return now >= end
+        }
     }
 }

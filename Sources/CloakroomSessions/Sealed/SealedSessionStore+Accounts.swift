@@ -3,16 +3,30 @@ import CloakroomCore
 /// The sessions of accounts and of sessions at providers.
 extension SealedSessionStore {
     func sessions(of account: AccountName, now: Timestamp) async throws(SessionStoreError) -> [SessionSummary] {
-        let hashes = sealing.secrets.accountHashes.candidateHashes(account)
-        // A user with another account who typed this name is found by the name for an operator only.
-        let live = try await records(of: account, now: now).filter {
-            hashes.contains($0.account) && expiry(of: $0, now: now) == nil
-        }
-        return live.map { record in
+        try await liveRecords(of: account, now: now).map { record in
             SessionSummary(
                 id: record.key.id, createdAt: record.createdAt, lastUsedAt: lastUse(of: record, now: now),
                 expiresAt: record.expiresAt, client: sealing.openClient(of: record) ?? SessionClientInfo())
         }.sorted { $0.createdAt > $1.createdAt }
+    }
+
+    func creationTimes(
+        of account: AccountName, now: Timestamp
+    ) async throws(SessionStoreError) -> [SessionID: Timestamp] {
+        let live = try await liveRecords(of: account, now: now)
+        return Dictionary(live.map { ($0.key.id, $0.createdAt) }, uniquingKeysWith: max)
+    }
+
+    private func liveRecords(
+        of account: AccountName, now: Timestamp
+    ) async throws(SessionStoreError) -> [SessionRecord] {
+        let hashes = sealing.secrets.accountHashes.candidateHashes(account)
+        // A user with another account who typed this name is found by the name for an operator only.
+        let found = try await records(of: account, now: now).filter {
+            hashes.contains($0.account) && expiry(of: $0, now: now) == nil
+        }
+        let ended = try await cutOff(found, now: now)
+        return found.filter { !ended.contains($0.key.id) }
     }
 
     /// Ends a session by its id, without opening it: that requires its ticket.
@@ -28,17 +42,24 @@ extension SealedSessionStore {
     func takeAll(
         of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: Timestamp
     ) async throws(SessionStoreError) -> [EndedSession] {
-        let found = try await records(of: account, now: now).filter { $0.key.id != kept }
-        return try await end(found, reason: reason, now: now)
+        try await endAll(indexes(of: account), keeping: kept, now: now) { () async throws(SessionStoreError) in
+            let found = try await records(of: account, now: now).filter { $0.key.id != kept }
+            return try await end(found, reason: reason, now: now)
+        }
     }
 
     func takeAll(
         of account: AccountName, createdBefore: Timestamp, isNameless: Bool, reason: SessionEndReason, now: Timestamp
     ) async throws(SessionStoreError) -> [EndedSession] {
-        let found = try await records(of: account, now: now).filter {
-            $0.createdAt < createdBefore && !(isNameless && $0.provider != nil)
+        func endListed() async throws(SessionStoreError) -> [EndedSession] {
+            let found = try await records(of: account, now: now).filter {
+                $0.createdAt < createdBefore && !(isNameless && $0.provider != nil)
+            }
+            return try await end(found, reason: reason, now: now)
         }
-        return try await end(found, reason: reason, now: now)
+        // A cutoff ends all sessions of an index, and there is no index of those without a session at a provider.
+        guard !isNameless else { return try await endListed() }
+        return try await endAll(indexes(of: account), before: createdBefore, now: now, endListed)
     }
 
     func takeAll(
@@ -46,11 +67,29 @@ extension SealedSessionStore {
     ) async throws(SessionStoreError) -> [EndedSession] {
         let hasher = sealing.secrets.accountHashes
         let accounts = account.map(hasher.candidateHashes)
-        let found = try await records(hasher.candidateHashes(session)) { hash throws(SessionStoreError) in
-            try await records.records(ofProviderSession: hash, now: now)
+        let hashes = hasher.candidateHashes(session)
+        func endListed() async throws(SessionStoreError) -> [EndedSession] {
+            let found = try await records(hashes) { hash throws(SessionStoreError) in
+                try await records.records(ofProviderSession: hash, now: now)
+            }
+            return try await end(
+                found.filter { accounts?.contains($0.account) ?? true }, reason: reason, now: now)
         }
-        return try await end(
-            found.filter { accounts?.contains($0.account) ?? true }, reason: reason, now: now)
+        // A cutoff ends all sessions of an index: not if only those of one account are to be ended.
+        guard accounts == nil else { return try await endListed() }
+        return try await endAll(hashes.map(RecordIndex.providerSession), now: now, endListed)
+    }
+
+    private func indexes(of account: AccountName) -> [RecordIndex] {
+        sealing.secrets.accountHashes.candidateHashes(account).map(RecordIndex.account)
+    }
+
+    func mayExceed(_ limit: Int, sessionsOf user: UserProfile, now: Timestamp) async throws(SessionStoreError) -> Bool {
+        // One of these indexes has nearly all of a user's sessions. If they are spread, the limit is a multiple of it.
+        for name in user.name == user.account ? [user.account] : [user.account, user.name] {
+            for index in indexes(of: name) where try await records.mayExceed(limit, index, now: now) { return true }
+        }
+        return false
     }
 
     private func end(

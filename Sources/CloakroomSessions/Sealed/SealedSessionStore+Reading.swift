@@ -9,7 +9,7 @@ extension SealedSessionStore {
             if let use = table.consumeUse(of: key.id) { touch(session, at: use) }
             return .active(session)
         }
-        let flight = table.pendingRead(of: key) { read in
+        let flight = table.pendingRead(of: key, in: records.partition(of: key.id)) { read in
             Task { await self.read(ticket, key, read, now: now) }
         }
         return try await flight.value.get()
@@ -18,17 +18,20 @@ extension SealedSessionStore {
     /// Reads a session without joining a pending read, which may not include the latest writes.
     func reload(_ ticket: SessionTicket, now: Timestamp) async throws(SessionStoreError) -> SessionLookup {
         let key = SessionKey(ticket)
-        return try await read(ticket, key, table.begin(key), now: now).get()
+        return try await read(ticket, key, table.begin(key, in: records.partition(of: key.id)), now: now).get()
     }
 
     private func read(
         _ ticket: SessionTicket, _ key: SessionKey, _ read: SessionCache.ReadRegistration, now: Timestamp
     ) async -> Result<SessionLookup, SessionStoreError> {
         do throws(SessionStoreError) {
-            let judged = try await evaluate(ticket, key, now: now)
+            let judged = try await evaluate(ticket, key, for: .use(read), now: now)
             let use = table.consumeUse(of: key.id)
             if let use, case .active(let session) = judged.lookup { touch(session, at: use) }
-            table.finish(read, with: judged.kept)
+            let entry = judged.kept.flatMap { session in
+                judged.stamp.map { SessionCache.Entry(session: session, stamp: $0) }
+            }
+            table.finish(read, with: entry)
             return .success(judged.lookup)
         } catch {
             _ = table.consumeUse(of: key.id)
@@ -42,13 +45,24 @@ extension SealedSessionStore {
         var lookup: SessionLookup
         /// The session to cache, if the store will report changes to it.
         var kept: Session?
+        /// What the session was read from; `nil` if it may not be cached.
+        var stamp: TrustStamp?
         /// Whether the session has a secret or a format that is unknown here.
         var isForeign = false
     }
 
-    /// Reads a record, opens it, and checks whether the session is still valid; an expired one is removed.
+    /// Why a record is read.
+    enum Purpose {
+        /// To use the session, and to cache it.
+        case use(SessionCache.ReadRegistration)
+        /// To end the session.
+        case ending
+    }
+
+    /// Reads a record, opens it, and checks whether the session is still valid; an expired one is removed, and one that a
+    /// cutoff has ended.
     func evaluate(
-        _ ticket: SessionTicket, _ key: SessionKey, now: Timestamp
+        _ ticket: SessionTicket, _ key: SessionKey, for purpose: Purpose, now: Timestamp
     ) async throws(SessionStoreError) -> RecordEvaluation {
         switch try await records.read(key.id, now: now) {
         case .none:
@@ -66,9 +80,32 @@ extension SealedSessionStore {
                 _ = try? await remove(key.id, reason: expiry.endReason, now: now)
                 return RecordEvaluation(lookup: .missing(expiry.endReason.unauthorizedReason))
             }
+            var stamp: TrustStamp?
+            switch purpose {
+            case .use(let read):
+                // Before the cutoffs are read.
+                stamp = table.trust.stamp(
+                    record: read.partition, word: read.word, indexes: record.indexes.map(records.partition(ofIndex:)))
+                // If they cannot be read, the session is neither alive nor ended.
+                if try await isCutOff(record, now: now) { return await deleteCutOff(record, now: now) }
+            case .ending:
+                // A session that was ended already may be ended again if that is unknown.
+                if let isEnded = try? await isCutOff(record, now: now), isEnded {
+                    return await deleteCutOff(record, now: now)
+                }
+            }
             record.lastUsedAt = lastUse(of: record, now: now)
-            return await open(record, ticket: ticket, now: now)
+            var evaluation = await open(record, ticket: ticket, now: now)
+            evaluation.stamp = stamp
+            return evaluation
         }
+    }
+
+    /// Removes a record whose session a cutoff has ended. If the store cannot be reached, the record stays, and the next
+    /// load finds the same cutoff.
+    private func deleteCutOff(_ record: SessionRecord, now: Timestamp) async -> RecordEvaluation {
+        _ = try? await remove(record.key.id, reason: .revoked, now: now)
+        return RecordEvaluation(lookup: .missing(SessionEndReason.revoked.unauthorizedReason))
     }
 
     private func open(_ record: SessionRecord, ticket: SessionTicket, now: Timestamp) async -> RecordEvaluation {
@@ -87,17 +124,20 @@ extension SealedSessionStore {
             guard resealed.admit(session.id, now: now) else {
                 return RecordEvaluation(lookup: .active(session), kept: session)
             }
-            return await seal(session, ticket: ticket, now: now)
+            return await seal(session, born: record.birth, ticket: ticket, now: now)
         }
     }
 
     /// Reseals a session that is sealed under an older secret. A failure is harmless: a later read tries again, and a
     /// refresh reseals in any case.
-    private func seal(_ session: Session, ticket: SessionTicket, now: Timestamp) async -> RecordEvaluation {
+    private func seal(
+        _ session: Session, born birth: RecordBirth, ticket: SessionTicket, now: Timestamp
+    ) async -> RecordEvaluation {
         let next = session.refreshed(with: SessionUpdate())
-        guard let record = try? sealing.seal(next, ticket: ticket) else {
+        guard var record = try? sealing.seal(next, ticket: ticket) else {
             return RecordEvaluation(lookup: .active(session), kept: session)
         }
+        record.birth = birth
         // A reader must not block a refresh: without a fence the write yields to any lease.
         let change = try? await replace(record, fence: nil, now: now)
         switch change {

@@ -14,7 +14,8 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
     let touches: PendingTouches
     let timeouts: SessionTimeouts
     let events: SessionStoreCallbacks
-    let recovery = PostOutageGracePeriod()
+    let recovery: PostOutageGracePeriod
+    let withoutCutoff: KnownCutoffs
     private let maxSessions: Int
     /// The ids of unreadable records that stay in the store, so that each is reported once.
     let unreadable = ReportedRecordSet()
@@ -32,9 +33,11 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
         self.records = records
         sealing = SessionSealer(secrets: secrets, unsourced: unsourced)
         resealed = ResealTracker(capacity: configuration.cacheSize)
-        table = SessionCache(capacity: configuration.cacheSize)
+        table = SessionCache(capacity: configuration.cacheSize, partitions: records.partitionCount)
+        recovery = PostOutageGracePeriod(partitions: records.partitionCount)
+        withoutCutoff = KnownCutoffs(capacity: configuration.cacheSize)
         touches = PendingTouches(capacity: configuration.cacheSize)
-        timeouts = SessionTimeouts(configuration)
+        timeouts = SessionTimeouts(configuration, isShared: true)
         self.events = events
         maxSessions = configuration.maxSessions
     }
@@ -42,8 +45,8 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
     var count: Int { records.count }
     var changeCount: UInt64 { table.changeCount }
 
-    /// Whether the connection to the store is established, by its last report.
-    var isAvailable: Bool { table.isCoherent }
+    /// Whether any partition of the store is available, by its last report.
+    var isAvailable: Bool { table.isAvailable }
 
     func lookup(_ ticket: SessionTicket, now: Timestamp, slides: Bool) -> SessionLookup {
         var key: SessionKey?
@@ -107,7 +110,7 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
     ) async throws(SessionStoreError) -> Session? {
         let key = SessionKey(ticket)
         defer { table.recordChanged(key.id) }
-        let judged = try await evaluate(ticket, key, now: now)
+        let judged = try await evaluate(ticket, key, for: .ending, now: now)
         // The holder of the ticket may end the session, even if this gateway cannot open it.
         if judged.isForeign { _ = try await remove(key.id, reason: reason, now: now) }
         guard case .active(let session) = judged.lookup,
@@ -161,11 +164,13 @@ extension SealedSessionStore {
         defer { table.recordChanged(session.id) }
         let refreshed = session.refreshed(with: refresh, expiresAt: timeouts.end(of: session, refreshedWith: refresh))
         let record = try sealing.seal(refreshed, ticket: ticket)
-        return switch try await replace(record, fence: lease.fencingToken, now: now) {
-        case .done: .saved(refreshed)
-        case .changed: .versionConflict
-        case .fenced: .staleLease
-        case .notFound: .notFound
+        switch try await replace(record, fence: lease.fencingToken, now: now) {
+        case .done:
+            // Requests wait for this result, some of which began after the session may have ended by a cutoff.
+            return try await isCutOff(saved: record, now: now) ? .notFound : .saved(refreshed)
+        case .changed: return .versionConflict
+        case .fenced: return .staleLease
+        case .notFound: return .notFound
         }
     }
 
@@ -194,7 +199,7 @@ extension SealedSessionStore {
 private let touchBatch = 512
 
 extension SealedSessionStore {
-    /// Runs the record store and writes uses every second. When its task is cancelled, it writes the remaining uses,
+    /// Runs the record store and writes uses every ``SessionTimeouts/touchWriteInterval``. When its task is cancelled, it writes the remaining uses,
     /// and then stops the store.
     func run() async {
         // A task of its own: if it were cancelled with this one, the store would stop before the last uses are written.
@@ -203,7 +208,7 @@ extension SealedSessionStore {
             await writeTouches()
             await removeUncertain()
             // Only cancellation ends the sleep early, which is not a failure.
-            try? await Task.sleep(for: .seconds(1))
+            try? await Task.sleep(for: timeouts.touchWriteInterval)
         }
         // A task of its own, for the same reason: operations in a cancelled task may end early.
         await Task {
@@ -237,14 +242,16 @@ extension SealedSessionStore {
 }
 
 extension SealedSessionStore: RecordChangeDelegate {
-    func connectionChanged(isUp: Bool) {
-        recovery.connectionChanged(isUp: isUp)
-        table.connectionChanged(isUp: isUp)
+    func partitionsChanged(_ partitions: [Range<Int>], areTrusted: Bool, afterOutage: Bool) {
+        if areTrusted, afterOutage { recovery.begin(partitions) }
+        table.partitionsChanged(partitions, areTrusted: areTrusted)
     }
 
-    var allowsNewRefreshes: Bool { recovery.isOver }
+    func allowsNewRefreshes(of key: SessionKey) -> Bool { recovery.isOver(records.partition(of: key.id)) }
 
     func recordChanged(_ id: SessionID) { table.recordChanged(id) }
+
+    func cutoffChanged(_ index: RecordIndex) { table.cutoffChanged(in: records.partition(ofIndex: index)) }
 
     func allRecordsChanged() { table.allRecordsChanged() }
 

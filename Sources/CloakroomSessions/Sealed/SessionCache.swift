@@ -3,9 +3,9 @@ import Synchronization
 
 /// A bounded cache of opened sessions for event loops. The store holds the authoritative data.
 ///
-/// The cache is trusted only while the store reports changes. A change that arrives while a session is being read must
-/// not be lost: a reader registers first, a change deletes the registration, and only a reader that is still registered
-/// may insert its result.
+/// A session is trusted only while the store reports the changes of all partitions that it was read from; see
+/// ``SessionTrust``. A change that arrives while a session is being read must not be lost: a reader registers first, a
+/// change deletes the registration, and only a reader that is still registered may insert its result.
 final class SessionCache: Sendable {
     /// A read in progress, which other requests for the same session join.
     typealias PendingRead = Task<Result<SessionLookup, SessionStoreError>, Never>
@@ -13,6 +13,15 @@ final class SessionCache: Sendable {
     struct ReadRegistration: Sendable {
         fileprivate let id: UInt64
         fileprivate let number: UInt64
+        /// The session's partition, and its word at the registration.
+        let partition: Int
+        let word: UInt32
+    }
+
+    /// A session to cache, with the stamp of what it was read from.
+    struct Entry: Sendable {
+        let session: Session
+        let stamp: TrustStamp
     }
 
     private final class Shard: Sendable {
@@ -26,35 +35,40 @@ final class SessionCache: Sendable {
     private static let mostShards = 64
     private let shards: [Shard]
     private let mask: UInt64
-    private let trust = Atomic<Bool>(false)
+    let trust: SessionTrust
     private let changes = Atomic<UInt64>(0)
+    /// The number of changes of cutoffs: an earlier read is not joined, because it may have the cutoff from before.
+    private let cutoffChanges = Atomic<UInt64>(0)
 
-    /// - Parameter capacity: The maximum number of sessions.
-    init(capacity: Int) {
+    /// - Parameters:
+    ///   - capacity: The maximum number of sessions.
+    ///   - partitions: The number of partitions of the store.
+    init(capacity: Int, partitions: Int = 1) {
+        trust = SessionTrust(partitions: partitions)
         var count = 1
         while count < Self.mostShards, count * 2 <= capacity { count *= 2 }
         shards = (0..<count).map { _ in Shard(capacity: max(1, capacity / count)) }
         mask = UInt64(count - 1)
     }
 
-    /// Whether cached sessions may be used.
-    var isCoherent: Bool { trust.load(ordering: .acquiring) }
+    /// Whether any partition of the store is available.
+    var isAvailable: Bool { trust.isAvailable }
 
+    /// The number of sessions, including those that are not trusted any more and not replaced yet.
     var count: Int { shards.reduce(0) { $0 + $1.contents.withLock(\.count) } }
 
-    /// The number of calls of ``recordChanged(_:)``. Changes of unknown records do not count: after an outage, all
+    /// The number of changes of single records and of cutoffs. Changes of unknown records do not count: after an outage, all
     /// long-lived responses would read their sessions at the same time.
     var changeCount: UInt64 { changes.load(ordering: .acquiring) }
 
-    /// A cached session, if the cache is trusted. One short lock, no allocation.
+    /// A cached session, if it is trusted. One short lock, no allocation.
     func session(_ key: SessionKey) -> Session? {
-        guard isCoherent else { return nil }
-        return cachedSession(key)
+        shard(of: key.word0).contents.withLock { $0.find(key, trust) }
     }
 
     /// A cached session, trusted or not: for the time of its last use.
     func cachedSession(_ key: SessionKey) -> Session? {
-        shard(of: key.word0).contents.withLock { $0.find(key) }
+        shard(of: key.word0).contents.withLock { $0.findUntrusted(key) }
     }
 
     /// Records a use of a session that was not cached.
@@ -68,27 +82,36 @@ final class SessionCache: Sendable {
     }
 
     /// The pending read of the session, or a new one. A read that a change has invalidated is not joined.
-    func pendingRead(of key: SessionKey, _ start: (ReadRegistration) -> PendingRead) -> PendingRead {
-        shard(of: key.word0).contents.withLock { contents in
-            if let flight = contents.pendingRead(of: key) { return flight }
-            let number = contents.register(key)
-            let flight = start(ReadRegistration(id: key.word0, number: number))
+    func pendingRead(
+        of key: SessionKey, in partition: Int, _ start: (ReadRegistration) -> PendingRead
+    ) -> PendingRead {
+        let epoch = epoch(of: partition)
+        return shard(of: key.word0).contents.withLock { contents in
+            if let flight = contents.pendingRead(of: key, epoch) { return flight }
+            let number = contents.register(key, epoch)
+            let flight = start(
+                ReadRegistration(id: key.word0, number: number, partition: partition, word: epoch.word))
             contents.join(flight, to: key.word0, number)
             return flight
         }
     }
 
     /// Registers a read that no other request joins. Replaces a pending one.
-    func begin(_ key: SessionKey) -> ReadRegistration {
-        let number = shard(of: key.word0).contents.withLock { $0.register(key) }
-        return ReadRegistration(id: key.word0, number: number)
+    func begin(_ key: SessionKey, in partition: Int) -> ReadRegistration {
+        let epoch = epoch(of: partition)
+        let number = shard(of: key.word0).contents.withLock { $0.register(key, epoch) }
+        return ReadRegistration(id: key.word0, number: number, partition: partition, word: epoch.word)
     }
 
     /// Completes a read.
-    /// - Parameter session: The result, which is cached if no change arrived in between.
-    func finish(_ ticket: ReadRegistration, with session: Session?) {
-        let kept = isCoherent ? session : nil
+    /// - Parameter entry: The result, which is cached if no change arrived in between.
+    func finish(_ ticket: ReadRegistration, with entry: Entry?) {
+        let kept = entry.flatMap { trust.isCurrent($0.stamp) ? $0 : nil }
         shard(of: ticket.id).contents.withLock { $0.finish(ticket.id, ticket.number, with: kept) }
+    }
+
+    private func epoch(of partition: Int) -> ReadEpoch {
+        ReadEpoch(word: trust.word(partition), cutoffChanges: cutoffChanges.load(ordering: .acquiring))
     }
 
     func recordChanged(_ id: SessionID) {
@@ -96,19 +119,28 @@ final class SessionCache: Sendable {
         changes.wrappingAdd(1, ordering: .releasing)
     }
 
-    func allRecordsChanged() {
-        for shard in shards { shard.contents.withLock { $0.forgetAll() } }
+    /// The cutoff of an index in a partition has changed. Everything that was read from the partition is forgotten:
+    /// 1 of 16,384 parts of the sessions, so that no session has to hold a reference to its cutoffs.
+    func cutoffChanged(in partition: Int) {
+        trust.forget(partition)
+        cutoffChanges.wrappingAdd(1, ordering: .releasing)
+        changes.wrappingAdd(1, ordering: .releasing)
     }
 
-    /// Sets whether the store reports changes.
-    func connectionChanged(isUp: Bool) {
-        // Emptied on both transitions while the cache is not trusted: data read before may have missed changes.
-        trust.store(false, ordering: .releasing)
-        allRecordsChanged()
-        if isUp { trust.store(true, ordering: .releasing) }
+    func allRecordsChanged() { trust.forgetAll() }
+
+    /// Sets whether the store reports the changes of partitions.
+    func partitionsChanged(_ partitions: [Range<Int>], areTrusted: Bool) {
+        trust.partitionsChanged(partitions, areTrusted: areTrusted)
     }
 
     private func shard(of id: UInt64) -> Shard { shards[Int(truncatingIfNeeded: id & mask)] }
+}
+
+/// What a pending read may depend on: it is joined only while this is the same.
+struct ReadEpoch: Equatable {
+    var word: UInt32
+    var cutoffChanges: UInt64
 }
 
 /// One shard of a ``SessionCache``: sessions in a ring of slots. If the ring is full, the clock hand evicts the
@@ -116,12 +148,14 @@ final class SessionCache: Sendable {
 struct SessionCacheShard {
     private struct Slot {
         var session: Session?
+        var stamp = TrustStamp(record: 0, sum: 0)
         var wasUsed: Bool
     }
 
     private struct ReadState {
         let number: UInt64
         let key: SessionKey
+        let epoch: ReadEpoch
         var pendingRead: SessionCache.PendingRead?
     }
 
@@ -144,9 +178,17 @@ struct SessionCacheShard {
 
     var count: Int { places.count }
 
-    mutating func find(_ key: SessionKey) -> Session? {
-        guard let place = places[key.word0], let session = slots[place].session, session.key == key else { return nil }
+    mutating func find(_ key: SessionKey, _ trust: SessionTrust) -> Session? {
+        guard let place = places[key.word0], let session = slots[place].session, session.key == key,
+            trust.isCurrent(slots[place].stamp)
+        else { return nil }
         slots[place].wasUsed = true
+        return session
+    }
+
+    /// A session, trusted or not.
+    func findUntrusted(_ key: SessionKey) -> Session? {
+        guard let place = places[key.word0], let session = slots[place].session, session.key == key else { return nil }
         return session
     }
 
@@ -160,14 +202,14 @@ struct SessionCacheShard {
         uses.isEmpty ? nil : uses.removeValue(forKey: id)
     }
 
-    func pendingRead(of key: SessionKey) -> SessionCache.PendingRead? {
-        guard let read = reads[key.word0], read.key == key else { return nil }
+    func pendingRead(of key: SessionKey, _ epoch: ReadEpoch) -> SessionCache.PendingRead? {
+        guard let read = reads[key.word0], read.key == key, read.epoch == epoch else { return nil }
         return read.pendingRead
     }
 
-    mutating func register(_ key: SessionKey) -> UInt64 {
+    mutating func register(_ key: SessionKey, _ epoch: ReadEpoch) -> UInt64 {
         readCount += 1
-        reads[key.word0] = ReadState(number: readCount, key: key)
+        reads[key.word0] = ReadState(number: readCount, key: key, epoch: epoch)
         return readCount
     }
 
@@ -176,10 +218,10 @@ struct SessionCacheShard {
         reads[id]?.pendingRead = flight
     }
 
-    mutating func finish(_ id: UInt64, _ number: UInt64, with session: Session?) {
+    mutating func finish(_ id: UInt64, _ number: UInt64, with entry: SessionCache.Entry?) {
         guard reads[id]?.number == number else { return }
         reads[id] = nil
-        if let session { insert(session) }
+        if let entry { insert(entry) }
     }
 
     mutating func remove(_ id: UInt64) {
@@ -189,29 +231,22 @@ struct SessionCacheShard {
         free.append(place)
     }
 
-    mutating func forgetAll() {
-        reads.removeAll()
-        places.removeAll()
-        slots.removeAll()
-        free.removeAll()
-        hand = 0
-    }
-
-    private mutating func insert(_ session: Session) {
+    private mutating func insert(_ entry: SessionCache.Entry) {
+        let session = entry.session
         let id = session.key.word0
         if let place = places[id] {
             // A use that is not written yet is missing in the session that was read.
             if let old = slots[place].session, old.key == session.key {
                 session.touch(at: old.lastUsedAt, granularity: .zero)
             }
-            slots[place] = Slot(session: session, wasUsed: true)
+            slots[place] = Slot(session: session, stamp: entry.stamp, wasUsed: true)
             return
         }
         let place = free.popLast() ?? makeRoom()
         if place == slots.count {
-            slots.append(Slot(session: session, wasUsed: false))
+            slots.append(Slot(session: session, stamp: entry.stamp, wasUsed: false))
         } else {
-            slots[place] = Slot(session: session, wasUsed: false)
+            slots[place] = Slot(session: session, stamp: entry.stamp, wasUsed: false)
         }
         places[id] = place
     }

@@ -4,7 +4,7 @@ import CloakroomCore
 /// sealed.
 ///
 /// Stores interpret only the times, the counters and the account's hash.
-struct SessionRecord: Sendable, Equatable {
+struct SessionRecord: Sendable {
     /// SHA-256 of the ticket. Stores index the record by the first eight bytes, ``SessionKey/id``, and keep the
     /// remaining bytes with it.
     var key: SessionKey
@@ -17,7 +17,7 @@ struct SessionRecord: Sendable, Equatable {
     var provider: UInt64?
     var createdAt: Timestamp
     var expiresAt: Timestamp
-    /// Written at most once a minute; see ``SessionRecordStore/touch(_:)``.
+    /// Written at most once in an eighth of the idle timeout; see ``SessionRecordStore/touch(_:)``.
     var lastUsedAt: Timestamp
     /// Counts the changes of the sealed data, from 1.
     var version: UInt64
@@ -26,6 +26,8 @@ struct SessionRecord: Sendable, Equatable {
     var contents: [UInt8]
     /// The client of the sign-in, sealed under the gateway's secret alone: the user's other sessions may read it.
     var client: [UInt8]
+    /// When the record was entered into its indexes. The store sets it; for a changed record, `nil` keeps what it has.
+    var birth = RecordBirth()
 }
 
 extension SessionRecord {
@@ -84,17 +86,58 @@ protocol SessionRecordStore: ThrottleStore, MarkStore {
     func records(of account: UInt64, now: Timestamp) async throws(SessionStoreError) -> [SessionRecord]
     /// All records whose session at the provider has this hash, as ``records(of:now:)`` returns them.
     func records(ofProviderSession hash: UInt64, now: Timestamp) async throws(SessionStoreError) -> [SessionRecord]
+    /// Whether an index may have more than a number of records, including expired ones that are not deleted yet.
+    func mayExceed(_ limit: Int, _ index: RecordIndex, now: Timestamp) async throws(SessionStoreError) -> Bool
     /// The number of records, as far as it is known.
     var count: Int { get }
+    /// The number of partitions: the parts of the store whose connections fail independently, from 1 to
+    /// ``SessionTrust/maxPartitions``.
+    var partitionCount: Int { get }
+    /// The partition with the record of an id.
+    func partition(of id: SessionID) -> Int
+    /// The partition with an index and its cutoff.
+    func partition(ofIndex index: RecordIndex) -> Int
+    /// Reads the cutoffs of indexes. From then on ``RecordChangeDelegate`` reports changes to them.
+    ///
+    /// A store whose indexes are changed in one transaction with the records needs no cutoffs, and has none.
+    func cutoffs(_ indexes: [RecordIndex], now: Timestamp) async throws(SessionStoreError) -> [SessionCutoff?]
+    /// Ends all sessions of an index that the store has entered into it so far.
+    /// - Parameters:
+    ///   - kept: A session that is not ended.
+    ///   - before: If not `nil`, those that were created before this are ended instead.
+    ///   - lifetime: At least the remaining time of the longest session; the cutoff may be deleted after it.
+    func setCutoff(
+        _ index: RecordIndex, keeping kept: SessionID?, before: Timestamp?, lifetime: Duration, now: Timestamp
+    ) async throws(SessionStoreError)
     /// Stays connected, reports changes, and deletes expired records (calling ``RecordChangeDelegate/expired(_:)``), until its
     /// task is cancelled.
-    /// - Parameter idleTimeout: A record expires that long after its last use, if that is before its end.
+    /// - Parameter idleTimeout: A record expires that long after its last recorded use, if that is before its end.
     func run(_ changes: any RecordChangeDelegate, idleTimeout: Duration) async
 }
 
 extension SessionRecordStore {
     /// How long the reason for the end of a session is kept.
     static var tombstoneLifetime: Duration { .seconds(300) }
+
+    /// Default for stores in which counting costs as much as listing the records.
+    func mayExceed(_ limit: Int, _ index: RecordIndex, now: Timestamp) async throws(SessionStoreError) -> Bool { true }
+
+    /// Default for stores with one connection.
+    var partitionCount: Int { 1 }
+    /// Default for stores with one connection.
+    func partition(of id: SessionID) -> Int { 0 }
+    /// Default for stores with one connection.
+    func partition(ofIndex index: RecordIndex) -> Int { 0 }
+
+    /// Default for stores without cutoffs.
+    func cutoffs(_ indexes: [RecordIndex], now: Timestamp) async throws(SessionStoreError) -> [SessionCutoff?] {
+        indexes.map { _ in nil }
+    }
+
+    /// Default for stores without cutoffs.
+    func setCutoff(
+        _ index: RecordIndex, keeping kept: SessionID?, before: Timestamp?, lifetime: Duration, now: Timestamp
+    ) async throws(SessionStoreError) {}
 }
 
 enum RecordUpdateResult: Sendable, Equatable {
@@ -122,11 +165,14 @@ struct RecordTouch: Sendable, Equatable {
 
 /// Receives changes of other processes to records that were read here. Called from any thread; never waits.
 protocol RecordChangeDelegate: Sendable {
-    /// The connection that reports changes was established or lost. While it is lost, no data that was read earlier may
-    /// be trusted. When it is established again, all of that data is stale.
-    func connectionChanged(isUp: Bool)
+    /// The connection that reports the changes of some partitions was established or lost. While it is lost, no data
+    /// that was read from them may be trusted. When it is established again, all earlier data is stale.
+    /// - Parameter afterOutage: Whether the partitions were available before, and then not.
+    func partitionsChanged(_ partitions: [Range<Int>], areTrusted: Bool, afterOutage: Bool)
     /// Another process changed or ended a record.
     func recordChanged(_ id: SessionID)
+    /// Another process has set the cutoff of an index.
+    func cutoffChanged(_ index: RecordIndex)
     /// Any number of records changed; their ids are unknown.
     func allRecordsChanged()
     /// Expired records were deleted; reported for counting.

@@ -3,18 +3,25 @@ import NIOCore
 import Synchronization
 
 /// The encoding of a record as the fields of a hash; `n`, the hash of the typed name, and `p`, the hash of the
-/// session at the provider, are optional. Numbers are decimal;
+/// session at the provider, are optional. So are `b`, `bn` and `bp`, the microseconds of ``RecordBirth`` for the account,
+/// the name and the session at the provider. Numbers are decimal;
 /// `k` is 32 bytes, `d` and `o` are sealed. Fields that a later release adds are ignored and preserved.
 enum RecordEncoding {
     /// Fields and values of everything but the time of use and the fence.
     static func parts(_ record: SessionRecord) -> [ValkeyCommand.Part] {
         let name: [ValkeyCommand.Part] = record.name.map { ["n", .text(String($0))] } ?? []
         let provider: [ValkeyCommand.Part] = record.provider.map { ["p", .text(String($0))] } ?? []
-        return name + provider + [
+        return name + provider + birth(record.birth) + [
             "k", .bytes(record.key.bytes), "a", .text(String(record.account)),
             "c", .integer(record.createdAt.milliseconds), "e", .integer(record.expiresAt.milliseconds),
             "v", .text(String(record.version)), "d", .bytes(record.contents), "o", .bytes(record.client),
         ]
+    }
+
+    private static func birth(_ birth: RecordBirth) -> [ValkeyCommand.Part] {
+        [("b", birth.account), ("bn", birth.name), ("bp", birth.provider)].flatMap { field, time in
+            time.map { [.text(field), .integer($0)] } ?? []
+        }
     }
 
     /// Parses a record.
@@ -35,7 +42,10 @@ enum RecordEncoding {
             key: key, account: account, name: number(fields["n"], UInt64.self),
             provider: number(fields["p"], UInt64.self), createdAt: Timestamp(milliseconds: createdAt),
             expiresAt: Timestamp(milliseconds: expiresAt), lastUsedAt: Timestamp(milliseconds: lastUsedAt),
-            version: version, contents: Array(buffer: contents), client: Array(buffer: client))
+            version: version, contents: Array(buffer: contents), client: Array(buffer: client),
+            birth: RecordBirth(
+                account: number(fields["b"], Int64.self), name: number(fields["bn"], Int64.self),
+                provider: number(fields["bp"], Int64.self)))
     }
 
     private static func number<Number: FixedWidthInteger>(_ text: ByteBuffer?, _: Number.Type) -> Number? {
@@ -61,9 +71,22 @@ struct ValkeyKeys: Sendable {
     /// The index of the sessions of a session at a provider.
     func sessions(ofProviderSession hash: UInt64) -> String { "\(prefix):{p\(SessionID(hash))}:sessions" }
 
+    func sessions(in index: RecordIndex) -> String {
+        switch index {
+        case .account(let hash): sessions(of: hash)
+        case .providerSession(let hash): sessions(ofProviderSession: hash)
+        }
+    }
+
     /// The names of all indexes with a record.
-    func indexes(of record: SessionRecord) -> [String] {
-        record.indexHashes.map(sessions(of:)) + (record.provider.map { [sessions(ofProviderSession: $0)] } ?? [])
+    func indexes(of record: SessionRecord) -> [String] { record.indexes.map(sessions(in:)) }
+
+    /// The cutoff of an index, in the slot of the index.
+    func cutoff(_ index: RecordIndex) -> String {
+        switch index {
+        case .account(let hash): "\(prefix):{a\(SessionID(hash))}:cutoff"
+        case .providerSession(let hash): "\(prefix):{p\(SessionID(hash))}:cutoff"
+        }
     }
 
     func mark(_ key: MarkKey) -> String { "\(prefix):{m\(key.scope.rawValue)\(SessionID(key.hash))}:mark" }
@@ -75,10 +98,26 @@ struct ValkeyKeys: Sendable {
     /// Parses the name of a record's key.
     /// - Returns: `nil` for all other keys.
     func session(named key: ByteBuffer) -> SessionID? {
-        let text = String(buffer: key)
-        let (head, tail) = ("\(prefix):{", "}:session")
-        guard text.hasPrefix(head), text.hasSuffix(tail) else { return nil }
-        return SessionID(text.dropFirst(head.count).dropLast(tail.count))
+        tag(of: String(buffer: key), "}:session").flatMap { SessionID($0) }
+    }
+
+    /// Parses the name of a cutoff's key.
+    /// - Returns: `nil` for all other keys.
+    func cutoff(named key: ByteBuffer) -> RecordIndex? {
+        guard let tag = tag(of: String(buffer: key), "}:cutoff"), let hash = SessionID(tag.dropFirst())?.value else {
+            return nil
+        }
+        return switch tag.first {
+        case "a": .account(hash)
+        case "p": .providerSession(hash)
+        default: nil
+        }
+    }
+
+    private func tag(of name: String, _ tail: String) -> Substring? {
+        let head = "\(prefix):{"
+        guard name.hasPrefix(head), name.hasSuffix(tail) else { return nil }
+        return name.dropFirst(head.count).dropLast(tail.count)
     }
 }
 
@@ -89,15 +128,9 @@ struct ValkeyKeys: Sendable {
 struct InvalidationForwarder: ValkeyPushDelegate {
     let keys: ValkeyKeys
     let changes: any RecordChangeDelegate
-    private let trust = SlotTrust()
-
-    init(keys: ValkeyKeys, changes: any RecordChangeDelegate) {
-        self.keys = keys
-        self.changes = changes
-    }
 
     func slotsChanged(_ slots: [Range<Int>], areTrusted: Bool, afterOutage: Bool) {
-        if let isUp = trust.change(slots, areTrusted) { changes.connectionChanged(isUp: isUp) }
+        changes.partitionsChanged(slots, areTrusted: areTrusted, afterOutage: afterOutage)
     }
 
     func pushed(_ message: [RESPValue]) {
@@ -108,26 +141,11 @@ struct InvalidationForwarder: ValkeyPushDelegate {
             return
         }
         for name in names {
-            if let id = name.bytes.flatMap(keys.session(named:)) { changes.recordChanged(id) }
-        }
-    }
-}
-
-/// Whether all slots are trusted.
-private final class SlotTrust: Sendable {
-    private let state = Mutex<(areTrusted: [Bool], count: Int)>(([], 0))
-
-    /// - Returns: Whether all slots are trusted, if data that was read before is stale.
-    func change(_ slots: [Range<Int>], _ areTrusted: Bool) -> Bool? {
-        state.withLock { state in
-            if state.areTrusted.isEmpty { state.areTrusted = Array(repeating: false, count: HashSlot.count) }
-            let before = state.count
-            for slot in slots.joined() where state.areTrusted[slot] != areTrusted {
-                state.areTrusted[slot] = areTrusted
-                state.count += areTrusted ? 1 : -1
+            if let id = name.bytes.flatMap(keys.session(named:)) {
+                changes.recordChanged(id)
+            } else if let index = name.bytes.flatMap(keys.cutoff(named:)) {
+                changes.cutoffChanged(index)
             }
-            if !areTrusted { return before == HashSlot.count ? false : nil }
-            return state.count == HashSlot.count ? true : nil
         }
     }
 }

@@ -90,10 +90,14 @@ enum SessionScripts {
         """)
 
     /// KEYS: the index of an account or of a session at a provider: ids of its sessions, ordered by when the server will
-    /// have deleted them. ARGV: an id, milliseconds until then.
+    /// have deleted them; its cutoff. ARGV: an id, milliseconds until then, the microseconds of its ``RecordBirth`` or
+    /// empty for a new one.
+    /// - Returns: The microseconds of its birth: later than the cutoff if it is a new one.
     ///
     /// Times are by the server's clock, like the expiry of records. Expired ids are removed only here: an id without a
-    /// record may be one whose record is about to be written.
+    /// record may be one whose record is about to be written. The member `born` is no id, and earlier releases ignore it:
+    /// its score is the latest birth, so that a cutoff is not before it even if the clock went back. As a number of
+    /// microseconds it is never among the expired.
     static let index = ValkeyScript(
         """
         local time = redis.call('TIME')
@@ -103,8 +107,41 @@ enum SessionScripts {
         if (tonumber(redis.call('ZSCORE', KEYS[1], ARGV[1])) or 0) < ends then
           redis.call('ZADD', KEYS[1], string.format('%.0f', ends), ARGV[1])
         end
+        local born = tonumber(ARGV[3])
+        if not born then
+          local cutoff = tonumber(string.match(redis.call('GET', KEYS[2]) or '', '^%d+')) or 0
+          born = math.max(time[1] * 1000000 + time[2], cutoff + 1)
+        end
+        if (tonumber(redis.call('ZSCORE', KEYS[1], 'born')) or 0) < born then
+          redis.call('ZADD', KEYS[1], string.format('%.0f', born), 'born')
+        end
         if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
-        return 1
+        return string.format('%.0f', born)
+        """)
+
+    /// KEYS: a cutoff, its index. ARGV: the id of the session that is kept or `-`, the milliseconds before which sessions
+    /// were created or empty for all sessions so far, milliseconds to keep it.
+    /// - Returns: The cutoff: microseconds, id or `-`, milliseconds or `-`.
+    ///
+    /// Never earlier than the cutoff that it replaces, nor deleted earlier than that or than the index.
+    static let cutoff = ValkeyScript(
+        """
+        local at, id, before = string.match(redis.call('GET', KEYS[1]) or '', '^(%d+) ([%x-]+) ([%d-]+)')
+        at = tonumber(at) or 0
+        id = id or '-'
+        before = before or '-'
+        if ARGV[2] == '' then
+          local time = redis.call('TIME')
+          local born = tonumber(redis.call('ZSCORE', KEYS[2], 'born')) or 0
+          at = math.max(time[1] * 1000000 + time[2], at + 1, born)
+          id = ARGV[1]
+        elseif before == '-' or tonumber(before) < tonumber(ARGV[2]) then
+          before = ARGV[2]
+        end
+        local keep = math.max(tonumber(ARGV[3]), redis.call('PTTL', KEYS[1]), redis.call('PTTL', KEYS[2]))
+        local value = string.format('%.0f', at) .. ' ' .. id .. ' ' .. before
+        redis.call('SET', KEYS[1], value, 'PX', string.format('%.0f', keep))
+        return value
         """)
 
     /// KEYS: a mark. ARGV: its time, milliseconds to keep it.

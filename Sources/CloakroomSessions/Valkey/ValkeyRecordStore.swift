@@ -12,7 +12,7 @@ import NIOSSL
 ///
 ///     ACL SETUSER cloakroom on >password ~cloakroom:* resetchannels -@all +hello +client|tracking +client|setname
 ///         +ping +role +evalsha +eval +exists +type +hset +hget +hmget +hgetall +hexists +hincrby +pexpire +pttl
-///         +del +get +set +time +zadd +zrem +zrange +zscore +zremrangebyscore +cluster|slots +asking
+///         +del +get +set +time +zadd +zrem +zrange +zscore +zremrangebyscore +wait +cluster|slots +asking
 ///
 /// A single server and sentinels need neither `cluster|slots` nor `asking`. All keys of a command are in one hash slot,
 /// so the store works on a cluster.
@@ -29,22 +29,31 @@ struct ValkeyRecordStore: SessionRecordStore {
 
     let keys: ValkeyKeys
     let link: ValkeyClient
+    /// What was written recently, to repeat it after a failover.
+    let journal = WriteJournal()
+    private let reassertion: WriteReassertion
 
     /// Creates a store. It connects in ``run(_:idleTimeout:)``.
     /// - Parameters:
     ///   - configuration: With at least one address.
     ///   - tls: The TLS configuration, if TLS is configured; ALPN protocols are removed.
     ///   - group: One of its event loops runs the connection.
+    ///   - events: Called for writes that a failover may lose or has lost.
     /// - Throws: NIOSSL's error if the TLS configuration is invalid.
-    init(_ configuration: ValkeyConfiguration, tls: TLSConfiguration?, group: any EventLoopGroup, logger: Logger) throws
-    {
+    init(
+        _ configuration: ValkeyConfiguration, tls: TLSConfiguration?, group: any EventLoopGroup, logger: Logger,
+        events: SessionStoreCallbacks = SessionStoreCallbacks()
+    ) throws {
         keys = ValkeyKeys(prefix: configuration.prefix)
         let context: NIOSSLContext? = try tls.map { configuration in
             var configuration = configuration
             configuration.applicationProtocols = []
             return try NIOSSLContext(configuration: configuration)
         }
-        link = ValkeyClient(configuration, tls: context, eventLoop: group.next(), logger: logger)
+        let log = DurabilityLog(logger, events)
+        link = ValkeyClient(
+            configuration, tls: context, eventLoop: group.next(), logger: logger, durabilityLog: log)
+        reassertion = WriteReassertion(journal: journal, keys: keys, log: log)
     }
 
     /// Always 0, because counting would require scanning all keys of the server. The number of sessions is therefore
@@ -54,11 +63,20 @@ struct ValkeyRecordStore: SessionRecordStore {
     func insert(_ record: SessionRecord, keepUntil: Timestamp, now: Timestamp) async throws(SessionStoreError) -> Bool {
         // The index first. It is in another slot, so the two writes are not atomic. An id without a record is harmless;
         // a record without an id would be a session that signing out everywhere misses.
-        try await index(record, now: now, full: true)
+        var record = record
+        record.birth = try await index(record, now: now, full: true)
         var arguments: [ValkeyCommand.Part] = [.integer(Self.time(keepUntil - now + Self.tombstoneLifetime))]
         arguments += RecordEncoding.parts(record) + ["u", .integer(record.lastUsedAt.milliseconds)]
-        let response = try await run(SessionScripts.insert, [keys.session(record.key.id)], arguments, full: true)
-        if response == .integer(1) { return true }
+        let response = try await run(
+            SessionScripts.insert, [keys.session(record.key.id)], arguments, full: true, isDurable: true)
+        if response == .integer(1) {
+            journal.saved(
+                JournaledRecord(
+                    record, lifetime: keepUntil - now + Self.tombstoneLifetime, fields: RecordEncoding.parts(record),
+                    indexes: keys.indexes(of: record),
+                    indexLifetime: record.expiresAt - now + Self.tombstoneLifetime + Self.indexMargin))
+            return true
+        }
         // The id belongs to a session of another account, so it must not be in this account's index.
         for index in keys.indexes(of: record) {
             _ = try await ask(ValkeyCommand("ZREM", key: index, .text("\(record.key.id)")))
@@ -83,18 +101,24 @@ struct ValkeyRecordStore: SessionRecordStore {
     ) async throws(SessionStoreError) -> RecordUpdateResult {
         let id = record.key.id
         // The account's hash may be a new one, under a new secret. The index is again written first.
-        try await index(record, now: now)
+        _ = try await index(record, now: now)
         let arguments: [ValkeyCommand.Part] =
             [
                 .text(fence.map(String.init) ?? ""), .text(String(record.version &- 1)),
                 .bytes(record.key.bytes), .integer(record.lastUsedAt.milliseconds),
                 .integer(Self.time(keepUntil - now + Self.tombstoneLifetime)),
             ] + RecordEncoding.parts(record)
-        let response = try await run(SessionScripts.replace, [keys.session(id), keys.lease(id)], arguments)
+        let response = try await run(
+            SessionScripts.replace, [keys.session(id), keys.lease(id)], arguments, isDurable: true)
         switch response.text {
         // An id that stays in the index of the previous hash is harmless and expires. Removing it could happen after
         // another replica, whose secrets are in another order, has added it again.
-        case "done": return .done
+        case "done":
+            journal.saved(
+                JournaledRecord(
+                    record, fence: fence, lifetime: keepUntil - now + Self.tombstoneLifetime,
+                    fields: RecordEncoding.parts(record)))
+            return .done
         case "changed": return .changed
         case "fenced": return .fenced
         default: return .notFound
@@ -104,13 +128,18 @@ struct ValkeyRecordStore: SessionRecordStore {
     func remove(
         _ id: SessionID, reason: SessionEndReason, condition: (version: UInt64, fence: UInt64)?, now: Timestamp
     ) async throws(SessionStoreError) -> RecordRemovalResult {
-        let response = try await run(
-            SessionScripts.remove, [keys.session(id), keys.lease(id), keys.ended(id)],
-            [
+        let call = ScriptCall(
+            keys: [keys.session(id), keys.lease(id), keys.ended(id)],
+            arguments: [
                 .text(reason.rawValue), .integer(Self.time(Self.tombstoneLifetime)),
                 .text(condition.map { String($0.version) } ?? ""), .text(condition.map { String($0.fence) } ?? ""),
             ])
+        let reply = await run(SessionScripts.remove, [call], isDurable: true).first
+        // The caller wanted the end in any case, so it is also journaled if its result is unknown.
+        if case .failure(.disconnected) = reply, condition == nil { journal.ended(id, reason: reason) }
+        let response = try Self.value(reply)
         if response.text == "changed" { return .changed }
+        if response != .null { journal.ended(id, reason: reason) }
         guard let elements = response.elements, let record = RecordEncoding.record(elements, id: id) else {
             return .notFound
         }
@@ -137,12 +166,15 @@ struct ValkeyRecordStore: SessionRecordStore {
 
     func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseResult {
         let response = try await run(
-            SessionScripts.lease, [keys.session(id), keys.lease(id)], [.integer(Self.time(duration))])
+            SessionScripts.lease, [keys.session(id), keys.lease(id)], [.integer(Self.time(duration))], isDurable: true)
         guard let fence = response.text.flatMap({ UInt64($0) }) else { return .notFound }
-        return fence == 0 ? .heldByOther : .acquired(RefreshLease(fence: fence))
+        guard fence > 0 else { return .heldByOther }
+        journal.leased(id, fence: fence, for: duration)
+        return .acquired(RefreshLease(fence: fence))
     }
 
     func release(_ id: SessionID, fence: UInt64) async throws(SessionStoreError) {
+        journal.released(id, fence: fence)
         _ = try await run(SessionScripts.release, [keys.lease(id)], [.text(String(fence))])
     }
 
@@ -152,6 +184,13 @@ struct ValkeyRecordStore: SessionRecordStore {
 
     func records(ofProviderSession hash: UInt64, now: Timestamp) async throws(SessionStoreError) -> [SessionRecord] {
         try await records(in: keys.sessions(ofProviderSession: hash))
+    }
+
+    func mayExceed(_ limit: Int, _ index: RecordIndex, now: Timestamp) async throws(SessionStoreError) -> Bool {
+        // The member with this rank. The last one may be `born`, which is no id.
+        let rank = "\(max(0, limit))"
+        let members = try await ask(ValkeyCommand("ZRANGE", key: keys.sessions(in: index), .text(rank), .text(rank)))
+        return (members.elements ?? []).contains { $0.text.flatMap { SessionID($0) } != nil }
     }
 
     private func records(in index: String) async throws(SessionStoreError) -> [SessionRecord] {
@@ -173,15 +212,36 @@ struct ValkeyRecordStore: SessionRecordStore {
     }
 
     func run(_ changes: any RecordChangeDelegate, idleTimeout: Duration) async {
-        await link.run(InvalidationForwarder(keys: keys, changes: changes))
+        await link.run(InvalidationForwarder(keys: keys, changes: changes), failover: reassertion)
     }
 
-    private func index(_ record: SessionRecord, now: Timestamp, full: Bool = false) async throws(SessionStoreError) {
+    /// Enters a record into its indexes.
+    /// - Parameter full: Whether the record is a new one, and an out-of-memory error of the server is reported as `full`.
+    /// - Returns: The times at which a new record was entered. A changed record keeps its own, also in an index that it
+    ///   did not have before: it may have ended by a cutoff meanwhile.
+    private func index(
+        _ record: SessionRecord, now: Timestamp, full: Bool = false
+    ) async throws(SessionStoreError) -> RecordBirth {
         let time = Self.time(record.expiresAt - now + Self.tombstoneLifetime + Self.indexMargin)
-        for index in keys.indexes(of: record) {
-            _ = try await run(
-                SessionScripts.index, [index], [.text("\(record.key.id)"), .integer(time)], full: full)
+        let indexes = record.indexes
+        let calls = indexes.map { index in
+            let known = full ? "" : record.birth.time(in: index, of: record).map { String($0) } ?? "0"
+            return ScriptCall(
+                keys: [keys.sessions(in: index), keys.cutoff(index)],
+                arguments: [.text("\(record.key.id)"), .integer(time), .text(known)])
         }
+        var birth = RecordBirth()
+        for (index, reply) in zip(indexes, await run(SessionScripts.index, calls)) {
+            let response = try Self.value(reply, full: full)
+            guard full else { continue }
+            guard let time = response.text.flatMap({ Int64($0) }) else { throw SessionStoreError(.unavailable) }
+            switch index {
+            case .account(let hash) where hash == record.account: birth.account = time
+            case .account: birth.name = time
+            case .providerSession: birth.provider = time
+            }
+        }
+        return birth
     }
 
     /// The time to keep a value, in milliseconds: at least 1, and at most what the server accepts.
@@ -211,22 +271,30 @@ extension ValkeyRecordStore {
     }
 
     /// Runs a script.
-    /// - Parameter full: Whether an out-of-memory error of the server is reported as `full`.
+    /// - Parameters:
+    ///   - full: Whether an out-of-memory error of the server is reported as `full`.
+    ///   - isDurable: Whether replicas of the server have to confirm the write.
     func run(
-        _ script: ValkeyScript, _ keys: [String], _ arguments: [ValkeyCommand.Part], full: Bool = false
+        _ script: ValkeyScript, _ keys: [String], _ arguments: [ValkeyCommand.Part], full: Bool = false,
+        isDurable: Bool = false
     ) async throws(SessionStoreError) -> RESPValue {
-        try Self.value(await run(script, [ScriptCall(keys: keys, arguments: arguments)]).first, full: full)
+        let call = ScriptCall(keys: keys, arguments: arguments)
+        return try Self.value(await run(script, [call], isDurable: isDurable).first, full: full)
     }
 
     /// Runs a script several times.
     /// - Returns: The replies, in order.
-    func run(_ script: ValkeyScript, _ calls: [ScriptCall]) async -> [Result<RESPValue, ValkeyCommandError>] {
-        var replies = await link.send(calls.map { script.evalsha($0.keys, $0.arguments) })
+    func run(
+        _ script: ValkeyScript, _ calls: [ScriptCall], isDurable: Bool = false
+    ) async -> [Result<RESPValue, ValkeyCommandError>] {
+        var replies = await link.send(calls.map { script.evalsha($0.keys, $0.arguments) }, isDurable: isDurable)
         let unknown = replies.indices.filter { index in
             if case .failure(.rejected(let error)) = replies[index] { error.code == "NOSCRIPT" } else { false }
         }
         // The script is unknown after a restart, or on another primary. Those calls were not run.
-        let again = await link.send(unknown.map { script.eval(calls[$0].keys, calls[$0].arguments) })
+        guard !unknown.isEmpty else { return replies }
+        let again = await link.send(
+            unknown.map { script.eval(calls[$0].keys, calls[$0].arguments) }, isDurable: isDurable)
         for (index, reply) in zip(unknown, again) { replies[index] = reply }
         return replies
     }
@@ -239,7 +307,64 @@ extension ValkeyRecordStore {
         switch reply {
         case .success(let value): return value
         case .failure(.rejected(let error)) where full && error.code == "OOM": throw SessionStoreError(.full)
-        case .failure, nil: throw SessionStoreError(.unavailable)
+        case .failure(let error): throw SessionStoreError(.unavailable, reason: SessionStoreError.Reason(error))
+        case nil: throw SessionStoreError(.unavailable, reason: .protocolError)
+        }
+    }
+}
+
+/// Cutoffs, which have the slot of their index.
+extension ValkeyRecordStore {
+    var partitionCount: Int { HashSlot.count }
+    func partition(of id: SessionID) -> Int { Int(HashSlot.slot(of: keys.session(id))) }
+    func partition(ofIndex index: RecordIndex) -> Int { Int(HashSlot.slot(of: keys.cutoff(index))) }
+
+    func cutoffs(_ indexes: [RecordIndex], now: Timestamp) async throws(SessionStoreError) -> [SessionCutoff?] {
+        var cutoffs: [SessionCutoff?] = []
+        // One command each: they are in different slots.
+        for reply in await link.send(indexes.map { ValkeyCommand("GET", key: keys.cutoff($0)) }) {
+            let value = try Self.value(reply)
+            if value == .null {
+                cutoffs.append(nil)
+            } else if let cutoff = value.text.flatMap(SessionCutoff.init(stored:)) {
+                cutoffs.append(cutoff)
+            } else {
+                // It ends some sessions, and it is unknown which ones.
+                throw SessionStoreError(.unavailable)
+            }
+        }
+        return cutoffs
+    }
+
+    func setCutoff(
+        _ index: RecordIndex, keeping kept: SessionID?, before: Timestamp?, lifetime: Duration, now: Timestamp
+    ) async throws(SessionStoreError) {
+        let response = try await run(
+            SessionScripts.cutoff, [keys.cutoff(index), keys.sessions(in: index)],
+            [
+                .text(kept.map { "\($0)" } ?? "-"), .text(before.map { String($0.milliseconds) } ?? ""),
+                .integer(Self.time(lifetime)),
+            ], isDurable: true)
+        guard let stored = response.text, SessionCutoff(stored: stored) != nil,
+            let cutoff = JournaledCutoff(key: keys.cutoff(index), stored: stored, lifetime: lifetime)
+        else { throw SessionStoreError(.unavailable) }
+        journal.cutoffSet(cutoff)
+    }
+}
+
+extension SessionCutoff {
+    /// Fails for anything but a cutoff. Fields that a later release adds at the end are ignored.
+    init?(stored: String) {
+        let fields = stored.split(separator: " ", omittingEmptySubsequences: false)
+        guard fields.count >= 3, let time = Int64(fields[0]), time >= 0 else { return nil }
+        self.init(time: time)
+        if fields[1] != "-" {
+            guard let id = SessionID(fields[1]) else { return nil }
+            kept = id
+        }
+        if fields[2] != "-" {
+            guard let milliseconds = Int64(fields[2]) else { return nil }
+            createdBefore = Timestamp(milliseconds: milliseconds)
         }
     }
 }
@@ -269,8 +394,11 @@ extension ValkeyRecordStore {
         _ key: MarkKey, to time: Timestamp, lifetime: Duration, now: Timestamp
     ) async throws(SessionStoreError) -> Bool {
         let response = try await run(
-            SessionScripts.mark, [keys.mark(key)], [.integer(time.milliseconds), .integer(Self.time(lifetime))])
-        return response == .integer(1)
+            SessionScripts.mark, [keys.mark(key)], [.integer(time.milliseconds), .integer(Self.time(lifetime))],
+            isDurable: true)
+        guard response == .integer(1) else { return false }
+        journal.marked(key, at: time, lifetime: lifetime)
+        return true
     }
 
     func latestMark(_ names: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Timestamp? {

@@ -127,6 +127,10 @@ extension AccessLogFormatter {
             line.append(",\"body_wait_ms\":")
             line.append(milliseconds: record.bodyWaitNanoseconds)
         }
+        if record.identityNanoseconds > 0 {
+            line.append(",\"identity_ms\":")
+            line.append(milliseconds: record.identityNanoseconds)
+        }
         if let version = record.upstreamProtocol {
             line.append(",\"upstream_protocol\":\"")
             line.append(version.name)

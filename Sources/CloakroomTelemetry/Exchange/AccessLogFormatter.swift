@@ -8,7 +8,7 @@ struct AccessLogFormatter {
     static let methodLimit = 32
     /// The maximum length of a host in bytes: that of a host name with a port.
     static let hostLimit = 259
-    /// The maximum length of a user agent in bytes; longer ones are truncated.
+    /// The maximum length of a user agent in bytes; longer ones are truncated at the start of a character.
     static let userAgentLimit = 256
 
     private var timestamp = RFC3339Renderer()
@@ -43,7 +43,7 @@ struct AccessLogFormatter {
         let path = path.extracting(first: ExchangeRecord.loggablePathLength(ofPath: path))
         let method = method.extracting(first: Self.methodLimit)
         let host = host.extracting(first: Self.hostLimit)
-        let userAgent = userAgent.extracting(first: Self.userAgentLimit)
+        let userAgent = userAgent.extracting(first: Self.characterPrefix(of: userAgent, limit: Self.userAgentLimit))
         switch format {
         case .json:
             line.append("{\"time\":\"")
@@ -53,6 +53,15 @@ struct AccessLogFormatter {
             timestamp.append(record.startWallNanoseconds, to: &line)
             appendText(record, method: method, path: path, host: host, userAgent: userAgent, to: &line)
         }
+    }
+
+    /// The length of the longest prefix of at most `limit` bytes that does not end inside a UTF-8 character.
+    private static func characterPrefix(of text: Span<UInt8>, limit: Int) -> Int {
+        guard text.count > limit else { return text.count }
+        var end = limit
+        // A character has at most three continuation bytes; more are invalid, and each is replaced by itself.
+        while end > limit - 3, text[end] & 0xC0 == 0x80 { end -= 1 }
+        return text[end] & 0xC0 == 0x80 ? limit : end
     }
 
     /// The fragment of the route with this index.
@@ -72,7 +81,8 @@ struct AccessLogFormatter {
 
     /// Whether a record has values of ``ExchangeRecord`` that most requests do not have.
     static func hasAttemptFields(_ record: borrowing ExchangeRecord) -> Bool {
-        record.retryReason != nil || record.queueNanoseconds | record.bodyWaitNanoseconds != 0
+        record.retryReason != nil
+            || record.queueNanoseconds | record.bodyWaitNanoseconds | record.identityNanoseconds != 0
             || record.upstreamPeer != nil
             || record.upstreamProtocol != nil
     }

@@ -29,6 +29,9 @@ public struct ExchangeRecord: Sendable {
     /// The time for which the request waited for its body before it was forwarded, in nanoseconds; 0 if the body came
     /// with the head.
     public var bodyWaitNanoseconds: UInt64 = 0
+    /// The time for which the request waited for tokens before it was forwarded, in nanoseconds: identity calls of a
+    /// refresh or an exchange, or such a call for another request of the session.
+    public var identityNanoseconds: UInt64 = 0
     /// The status of the upstream, if it differs from ``status``: 0 if there was no response and the gateway sent a
     /// local one.
     public var upstreamStatus: UInt16?
@@ -77,9 +80,10 @@ public struct ExchangeRecord: Sendable {
         return end
     }
 
-    /// The time spent in the gateway: the total without the upstream's part and without the wait for the client's body.
+    /// The time spent in the gateway: the total without the part of the upstream and of identity calls, and without the
+    /// wait for the client's body.
     var overheadNanoseconds: UInt64 {
-        let others = (upstreamDurationNanoseconds ?? 0) &+ bodyWaitNanoseconds
+        let others = (upstreamDurationNanoseconds ?? 0) &+ bodyWaitNanoseconds &+ identityNanoseconds
         return durationNanoseconds > others ? durationNanoseconds - others : 0
     }
 }

@@ -21,6 +21,8 @@ public final class LoopTelemetry {
 
     private let metrics: GatewayMetrics
     private let isMetricsEnabled: Bool
+    /// One per route, then that of unmatched requests; empty without metrics.
+    private let latencies: [LatencyHistogram]
     /// `nil` if the access log is disabled.
     private let writer: LogWriter?
     private let sampling: AccessLogSampling
@@ -45,6 +47,8 @@ public final class LoopTelemetry {
     ) {
         self.metrics = metrics
         self.isMetricsEnabled = isMetricsEnabled
+        let names = isMetricsEnabled ? routes.map(\.name) + [Self.unmatchedRoute] : []
+        latencies = names.map { metrics.registry.latencies.histogram(ofRoute: $0) }
         self.writer = writer
         self.routes = routes
         self.upstreams = upstreams
@@ -76,6 +80,8 @@ public final class LoopTelemetry {
     ) {
         if isMetricsEnabled {
             activeRequests(record.method, record.scheme).add(-1)
+            latencies[routes.indices.contains(record.routeIndex) ? record.routeIndex : routes.count]
+                .record(nanoseconds: record.durationNanoseconds)
             if let key = Self.forwardedKey(record) {
                 forwarded(record, key).record(record)
             } else {

@@ -224,8 +224,13 @@ extension GatewayMetrics {
     /// - Parameters:
     ///   - backend: The kind of store.
     ///   - operations: The names of its operations, a bounded set.
-    public func sessionStore(backend: String, operations: [String]) -> SessionStoreMetrics {
-        SessionStoreMetrics(registry: registry, backend: backend, operations: operations)
+    ///   - reassertedKinds: The kinds of writes that are repeated after a failover, a bounded set; empty for a store
+    ///     without replicas of its own.
+    public func sessionStore(
+        backend: String, operations: [String], reassertedKinds: [String] = []
+    ) -> SessionStoreMetrics {
+        SessionStoreMetrics(
+            registry: registry, backend: backend, operations: operations, reassertedKinds: reassertedKinds)
     }
 
     /// `cloakroom_rejections_total`: malformed messages and connections that were rejected. The reason is a source
@@ -281,7 +286,8 @@ extension GatewayMetrics {
                 ("http_response_status_code", Self.statusLabel(status)),
                 ("server_address", target.address),
                 ("server_port", target.port == 0 ? "" : String(target.port)),
-                ("error_type", Self.errorLabel(record.errorType, status: status)),
+                // For a client, 4xx is an error too.
+                ("error_type", Self.errorLabel(record.errorType, status: status, errors: 400...599)),
                 ("upstream", target.upstream),
             ])
     }
@@ -307,10 +313,12 @@ extension GatewayMetrics {
         (100...999).contains(status) ? String(status) : ""
     }
 
-    /// The error type of the gateway, otherwise the status if it is 500 to 599, as in the OpenTelemetry conventions.
-    private static func errorLabel(_ error: ExchangeErrorType?, status: UInt16) -> String {
+    /// The error type of the gateway, otherwise the status if it is an error, as in the OpenTelemetry conventions.
+    private static func errorLabel(
+        _ error: ExchangeErrorType?, status: UInt16, errors: ClosedRange<UInt16> = 500...599
+    ) -> String {
         if let error { return error.label.description }
-        return (500...599).contains(status) ? String(status) : ""
+        return errors.contains(status) ? String(status) : ""
     }
 }
 

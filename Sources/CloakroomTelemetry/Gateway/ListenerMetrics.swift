@@ -70,7 +70,7 @@ public final class ListenerMetrics: Sendable {
 public enum ClientConnectionState: String, Sendable, CaseIterable {
     /// It has no protocol yet: TLS handshake, PROXY header, or detection of the HTTP version.
     case new
-    /// A request or a tunnel is in progress.
+    /// A request or a tunnel is in progress, or a request has arrived in part.
     case active
     /// It waits for the next request.
     case idle

@@ -49,13 +49,16 @@ public struct SessionStoreMetrics: Sendable {
     public let up: GaugeHandle
 
     private let durations: [Call: HistogramHandle]
+    private let unconfirmed: CounterHandle?
+    private let reasserted: [String: CounterHandle]
+    private let errors: [SessionStoreError.Reason: CounterHandle]
 
     private struct Call: Hashable {
         let operation: String
         let isSuccess: Bool
     }
 
-    init(registry: PrometheusRegistry, backend: String, operations: [String]) {
+    init(registry: PrometheusRegistry, backend: String, operations: [String], reassertedKinds: [String]) {
         up = registry.gauge(
             "cloakroom_session_store_up", help: "Whether the session store is reachable.",
             labels: [("backend", backend)])
@@ -71,6 +74,46 @@ public struct SessionStoreMetrics: Sendable {
             }
         }
         self.durations = durations
+        // The memory store has no operations that are measured, and none that fails.
+        let reasons = operations.isEmpty ? [] : SessionStoreError.Reason.allCases
+        errors = Dictionary(
+            uniqueKeysWithValues: reasons.map { reason in
+                let labels = [("backend", backend), ("reason", reason.rawValue)]
+                let counter = registry.counter(
+                    "cloakroom_session_store_errors_total", help: "Failed session store operations, by reason.",
+                    labels: labels)
+                return (reason, counter)
+            })
+        unconfirmed =
+            reassertedKinds.isEmpty
+            ? nil
+            : registry.counter(
+                "cloakroom_session_store_unconfirmed_writes_total",
+                help: "Session store writes that fewer replicas of the server have confirmed than configured.",
+                labels: [("backend", backend)])
+        var reasserted: [String: CounterHandle] = [:]
+        for kind in reassertedKinds {
+            reasserted[kind] = registry.counter(
+                "cloakroom_session_store_reasserted_total",
+                help: "Session store writes that a server had lost, and that were repeated.",
+                labels: [("backend", backend), ("kind", kind)])
+        }
+        self.reasserted = reasserted
+    }
+
+    /// Counts writes that fewer replicas of the server have confirmed than configured.
+    public func recordUnconfirmed(_ count: Int) {
+        unconfirmed?.increment(by: Int64(count))
+    }
+
+    /// Counts repeated writes. Kinds that were not registered are ignored.
+    public func recordReasserted(kind: String, count: Int) {
+        reasserted[kind]?.increment(by: Int64(count))
+    }
+
+    /// Counts a failed operation.
+    public func recordFailure(_ reason: SessionStoreError.Reason) {
+        errors[reason]?.increment()
     }
 
     /// Records the result of an operation. Operations that were not registered are ignored.

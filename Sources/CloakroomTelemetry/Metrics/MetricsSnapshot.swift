@@ -31,6 +31,9 @@ public struct MetricsSnapshot: Sendable {
     }
 
     let families: [String: [(labels: LabelSet, value: Value)]]
+    /// The durations of requests by route, for routes with a histogram of their own and requests, and of all routes. More
+    /// precise than the families.
+    public let latencies: (routes: [String: LatencyCounts], all: LatencyCounts)
 
     /// The series of a family, ordered by labels; empty if there is no such family. The family is converted on each
     /// call: store the result if it is used more than once.
@@ -44,16 +47,16 @@ public struct MetricsSnapshot: Sendable {
 
 extension PrometheusRegistry {
     /// A snapshot of all metrics. Values are read one after the other while other threads record, as at any scrape.
-    public func snapshot() -> MetricsSnapshot { Self.snapshot(of: collected()) }
+    public func snapshot() -> MetricsSnapshot { snapshot(of: collected()) }
 
     /// The same without running the collection callbacks, such as those of the process metrics, which keep their values
     /// of the last scrape. For frequent callers that do not need them.
-    public func recordedReading() -> MetricsSnapshot { Self.snapshot(of: recorded()) }
+    public func recordedReading() -> MetricsSnapshot { snapshot(of: recorded()) }
 
-    private static func snapshot(of families: [String: MetricFamily]) -> MetricsSnapshot {
+    private func snapshot(of families: [String: MetricFamily]) -> MetricsSnapshot {
         MetricsSnapshot(
             families: families.mapValues { family in
                 family.series.map { (labels: $0.labels, value: $0.handle.snapshot) }
-            })
+            }, latencies: latencies.reading())
     }
 }

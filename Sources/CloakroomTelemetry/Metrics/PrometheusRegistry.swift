@@ -20,6 +20,8 @@ public final class PrometheusRegistry: Sendable {
     static let droppedName = "cloakroom_telemetry_dropped_total"
     static let droppedHelp = "Dropped telemetry, by signal."
 
+    /// The durations of requests for the status page; not exposed to scrapers.
+    let latencies = RouteLatencies()
     let state = Mutex(State())
     /// Counts the handles that are not exposed.
     let dropped: CounterHandle

@@ -56,6 +56,7 @@ enum HealthCheck {
 
     /// The maximum size of the response body; the admin listener's responses are smaller.
     private static let maximumBytes = 65_536
+    private static let timeLimit: Duration = .seconds(2)
 
     /// Sends the request and waits at most 2 seconds for the response.
     /// - Parameter caFile: The authority of the listener's certificate; `nil` sends clear text.
@@ -73,8 +74,8 @@ enum HealthCheck {
         let client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
         let result: HealthResponse
         do {
-            let (status, body) = try await AdminExchange.within(.seconds(2)) {
-                let response = try await client.execute(request, timeout: .seconds(2))
+            let (status, body) = try await TimeLimit.run(timeLimit) {
+                let response = try await client.execute(request, timeout: TimeAmount(timeLimit))
                 return (response.status, try await response.body.collect(upTo: maximumBytes))
             }
             // Another program on that port may respond to any request with 200, so the body is checked too.
@@ -82,9 +83,10 @@ enum HealthCheck {
             let text = String(buffer: body).trimmingCharacters(in: .whitespacesAndNewlines)
             result = HealthResponse(
                 isReady: readiness?.ready == true,
-                text: readiness == nil ? "\(address) is not an admin listener: \(status)" : TopFrame.clean(text))
+                text: readiness == nil ? "\(address) is not an admin listener: \(status)" : TerminalText.clean(text))
         } catch {
-            result = HealthResponse(isReady: false, text: "\(address) does not respond: \(error)")
+            let failure = AdminExchange.failure(error, at: "\(address)", limit: timeLimit)
+            result = HealthResponse(isReady: false, text: failure)
         }
         try? await client.shutdown()
         return result

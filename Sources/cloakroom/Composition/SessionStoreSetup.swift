@@ -31,7 +31,12 @@ struct SessionStoreSetup {
         let backend = metrics.sessionStore(
             backend: configuration.store.rawValue,
             // Durations of the memory store's operations are negligible and not measured.
-            operations: configuration.store == .memory ? [] : SessionStoreOperation.allCases.map(\.rawValue))
+            operations: configuration.store == .memory ? [] : SessionStoreOperation.allCases.map(\.rawValue),
+            reassertedKinds: configuration.store == .valkey ? ReassertedWrite.allCases.map(\.rawValue) : [])
+        var events = events
+        events.onUnconfirmedWrites = { backend.recordUnconfirmed($0) }
+        events.onReassertedWrites = { backend.recordReasserted(kind: $0.rawValue, count: $1) }
+        events.onFailure = { backend.recordFailure($0) }
         let made = try SessionStoreFactory.make(
             configuration, tls: try Self.tls(configuration), group: MultiThreadedEventLoopGroup.singleton,
             logger: logger,

@@ -86,7 +86,7 @@ struct ConnectionProbe {
 
     private static func cause(_ error: any Error) -> String {
         switch error {
-        case let error as IOError: String(cString: strerror(error.errnoCode)).lowercased()
+        case let error as IOError: SystemError.text(error.errnoCode)
         case ChannelError.connectTimeout: "the time limit passed (timeouts.connect)"
         default: "the connection was lost"
         }

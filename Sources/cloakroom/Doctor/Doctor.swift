@@ -12,7 +12,8 @@ struct Doctor: AsyncParsableCommand {
         discussion: """
             Resolves and connects to each target, verifies its certificate, signs a user in, fetches the user, refreshes \
             and revokes the tokens. Prints what was sent, what was received, and which key of the configuration to change. \
-            At OpenID Providers it checks metadata and keys. Passwords and tokens are never printed. Exits with 0 if every \
+            At OpenID Providers it checks metadata and keys, at a Valkey session store the servers' kind and the user's \
+            permissions. Passwords and tokens are never printed. Exits with 0 if every \
             step passed, with 1 otherwise.
             """)
 
@@ -42,7 +43,8 @@ struct Doctor: AsyncParsableCommand {
         let upstream = configuration.accounts.upstream.map { configuration.upstreams[$0] }
             .flatMap { isChosen($0.name) ? $0 : nil }
         let providers = configuration.providers.filter { isChosen($0.name) }
-        guard upstream != nil || !providers.isEmpty else {
+        let checksStore = identity == nil && configuration.session.store == .valkey
+        guard upstream != nil || !providers.isEmpty || checksStore else {
             throw ValidationError(
                 identity == nil
                     ? "the configuration signs no users in (write upstreams.NAME.signIn, or identities)"
@@ -55,6 +57,10 @@ struct Doctor: AsyncParsableCommand {
                 let steps = try await SignInDiagnosis(upstream: upstream, timeouts: configuration.timeouts)
                     .run(credentials)
                 report.sections.append(.init(identity: upstream.name, kind: "upstream", steps: steps))
+            }
+            if checksStore {
+                let steps = try await StoreDiagnosis(configuration: configuration.session).run()
+                report.sections.append(.init(identity: "session", kind: "store", steps: steps))
             }
             for provider in providers {
                 let steps = try await ProviderDiagnosis(

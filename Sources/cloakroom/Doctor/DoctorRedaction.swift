@@ -14,12 +14,14 @@ struct DoctorRedaction {
     private static let shortestFragment = 6
     /// The texts of responses that are treated as secrets, by their length in bytes.
     private static let shortestText = 8
-    private static let maxSecrets = 2_000
+    static let maxSecrets = 2_000
     private static let maxNameLength = 40
     private static let maxNames = 24
     private static let maxDepth = 3
 
     private var secrets: Set<String> = []
+    /// Whether the responses had more texts than are compared. Then nothing of a response is printed.
+    private(set) var isIncomplete = false
     /// The secrets of this exchange in lower case, without texts of responses: a text may be a sentence about keys.
     private var wholes: Set<String> = []
 
@@ -46,15 +48,18 @@ struct DoctorRedaction {
     mutating func addTexts(of document: JSONValue) {
         switch document {
         case .string(let text):
-            if text.utf8.count >= Self.shortestText, secrets.count < Self.maxSecrets { secrets.insert(text) }
+            guard text.utf8.count >= Self.shortestText, !secrets.contains(text) else { return }
+            guard secrets.count < Self.maxSecrets else { return isIncomplete = true }
+            secrets.insert(text)
         case .array(let items): for item in items { addTexts(of: item) }
         case .object(let members): for value in members.values { addTexts(of: value) }
         case .null, .bool, .number: break
         }
     }
 
-    /// The paths of the members of an object, in order, at most 24 and three levels deep.
+    /// The paths of the members of an object, in order, at most 24 and three levels deep; none if ``isIncomplete``.
     func names(in document: JSONValue) -> [String] {
+        guard !isIncomplete else { return [] }
         var result: [String] = []
         var omitted = 0
         collect(document, prefix: "", depth: 1, into: &result, omitted: &omitted)
@@ -117,8 +122,9 @@ struct DoctorRedaction {
                 }))
     }
 
-    /// Whether a text has a secret in it, or is a longer part of one.
+    /// Whether a text has a secret in it, or is a longer part of one, or may be, because not all of them are known.
     private func containsSecret(_ text: String) -> Bool {
+        if isIncomplete { return true }
         let folded = text.lowercased()
         if folded.utf8.count >= Self.shortestFragment, wholes.contains(where: { $0.contains(folded) }) { return true }
         return secrets.contains { secret in

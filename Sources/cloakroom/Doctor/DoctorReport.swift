@@ -4,9 +4,9 @@ import Foundation
 struct DoctorReport: Encodable {
     /// The steps at one identity.
     struct Section: Encodable {
-        /// The name of the upstream or the identity.
+        /// The name of the upstream or the identity; `session` for the session store.
         var identity: String
-        /// `upstream` or `provider`.
+        /// `upstream`, `provider` or `store`.
         var kind: String
         var steps: [DoctorStep]
     }

@@ -19,6 +19,14 @@ struct SignInAdvice {
         switch error.kind {
         case .rejected where error.call == .signIn: rejectedSignIn(status, section, in: &step)
         case .rejected:
+            if let members = section.configuration?.members, section.hasMembers {
+                step.changes.append(
+                    .init(
+                        key: section.key + ".members.refreshToken",
+                        advice:
+                            "write the key under which the API expects the token; \(members.refreshToken) is configured"
+                    ))
+            }
             step.fail(
                 "the upstream rejects the refresh token that it issued",
                 .init(
@@ -77,11 +85,11 @@ struct SignInAdvice {
         switch status {
         case 403:
             step.fail(
-                "status 403: a wrong password, or a wrong API token. 403 is among the default rejectedStatuses of signIn, so"
-                    + " the gateway reports both as a wrong password", apiToken,
+                "status 403: a wrong password, a locked account, or a wrong or missing API token. 403 is among the default"
+                    + " rejectedStatuses of signIn, so the gateway reports each as a wrong password", apiToken,
                 .init(
                     key: section.key + ".rejectedStatuses",
-                    advice: "write [400, 401, 422], if the API never rejects a password with 403"))
+                    advice: "write [400, 401, 422], if the API never rejects a password with 403: then 403 is 502"))
         case 401:
             step.fail("status 401: the name or the password is wrong, or sent in another format than expected", format)
         case 400, 422:
@@ -190,6 +198,8 @@ private struct Section {
     var method: String { configuration?.method ?? "" }
     var path: String { configuration?.path ?? "" }
     var format: String { configuration?.credentials.rawValue ?? "" }
+    /// Whether the names of keys in the request are configured.
+    var hasMembers: Bool { configuration?.credentials == .json || configuration?.credentials == .form }
 }
 
 /// Finds keys that usually hold an access token.

@@ -145,10 +145,22 @@ struct StarterConfiguration: Equatable {
         return ["      accessToken: \(Self.scalar(access))", "      refreshToken: \(Self.scalar(refresh))"]
     }
 
+    /// The key of the refresh token in a request: an API that returns the token under another name than the default
+    /// usually expects it under that name.
+    private var tokenMemberLines: [String] {
+        guard credentials == "json" || credentials == "form", let name = refreshToken?.split(separator: ".").last,
+            name != "refreshToken"
+        else { return [] }
+        return [
+            "      # The key under which the API expects the refresh token.", "      members:",
+            "        refreshToken: \(Self.scalar(String(name)))",
+        ]
+    }
+
     /// A call with the refresh token.
     private func tokenCallLines(_ name: String, _ call: Call) -> [String] {
         let format = credentials == "basic" ? "bearer" : credentials
-        return callLines(name, call, method: "POST") + ["      credentials: \(Self.scalar(format))"]
+        return callLines(name, call, method: "POST") + ["      credentials: \(Self.scalar(format))"] + tokenMemberLines
     }
 
     private func callLines(_ name: String, _ call: Call, method: String) -> [String] {

@@ -31,10 +31,36 @@ struct StarterFile {
         try handle.synchronize()
         let report = try check(draft, starter)
         guard !isStandardOutput else { return try FileHandle.standardOutput.write(contentsOf: text) }
-        // A link fails if the file exists; a rename replaces it.
-        let isMoved = replaces ? rename(draft, path) == 0 : link(draft, path) == 0
-        guard isMoved else { throw errno == EEXIST ? Self.exists(path) : Self.failure("cannot write \(path)") }
+        if replaces {
+            guard rename(draft, path) == 0 else { throw Self.failure("cannot write \(path)") }
+        } else {
+            try Self.publish(draft, text, as: path)
+        }
         try FileHandle.standardOutput.write(contentsOf: Data(report.utf8))
+    }
+
+    /// Gives the draft its name, unless the file exists. A file system without hard links, such as FAT, gets a second file
+    /// with the same text.
+    /// - Parameter makeLink: Replaces `link` in tests; the result is that of the system call, with `errno`.
+    static func publish(
+        _ draft: String, _ text: Data, as path: String,
+        makeLink: (_ draft: String, _ path: String) -> Int32 = { link($0, $1) }
+    ) throws {
+        // Fails if the file exists, in contrast to a rename.
+        if makeLink(draft, path) == 0 { return }
+        guard [EPERM, EOPNOTSUPP, ENOSYS].contains(errno) else {
+            throw errno == EEXIST ? exists(path) : failure("cannot write \(path)")
+        }
+        let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL, 0o600)
+        guard descriptor >= 0 else { throw errno == EEXIST ? exists(path) : failure("cannot write \(path)") }
+        let handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+        do {
+            try handle.write(contentsOf: text)
+            try handle.synchronize()
+        } catch {
+            unlink(path)
+            throw error
+        }
     }
 
     /// Loads the draft as the gateway would. Files with secrets need not exist yet.
@@ -79,7 +105,7 @@ struct StarterFile {
 
     /// Prints an error, with the cause in `errno`.
     private static func failure(_ text: String, explains: Bool = true) -> ExitCode {
-        let cause = explains ? ": \(String(cString: strerror(errno)))" : ""
+        let cause = explains ? ": \(SystemError.text(errno))" : ""
         try? FileHandle.standardError.write(contentsOf: Data("cloakroom: \(text)\(cause)\n".utf8))
         return ExitCode(1)
     }

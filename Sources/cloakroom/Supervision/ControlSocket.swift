@@ -46,10 +46,12 @@ enum ControlSocket {
             trim()
         }
 
-        /// Keeps the first 50 problems and warnings, of at most 500 characters each.
-        private mutating func trim() {
-            problems = problems.prefix(50).map { String($0.prefix(500)) }
-            warnings = warnings.prefix(50).map { String($0.prefix(500)) }
+        /// Keeps the first 50 problems and warnings, of at most 500 characters each, and makes them harmless for a
+        /// terminal: at the client the process on the socket may be another program.
+        fileprivate mutating func trim() {
+            problems = problems.prefix(50).map { TerminalText.clean($0, limit: 500) }
+            warnings = warnings.prefix(50).map { TerminalText.clean($0, limit: 500) }
+            hash = TerminalText.clean(hash, limit: 64)
         }
     }
 }
@@ -150,27 +152,48 @@ enum ControlSocketClient {
                 }
         } catch {
             throw ControlSocketError(
-                description:
-                    "no gateway of this user listens on \(path) (start it with --control-socket \(path)): \(error)")
+                description: "no gateway of this user listens on \(path): \(reason(error))"
+                    + " (start it with --control-socket \(path))")
         }
         let expiry = connection.channel.eventLoop.scheduleTask(
             in: .nanoseconds(Int64(clamping: timeout.wholeNanoseconds))
         ) { connection.channel.close(promise: nil) }
         defer { expiry.cancel() }
-        var response = ByteBuffer()
-        try await connection.executeThenClose { inbound, outbound in
-            try await outbound.write(ByteBuffer(string: ControlSocket.reloadRequest))
-            for try await var bytes in inbound where response.readableBytes < ControlSocket.maximumResponseBytes {
-                response.writeBuffer(&bytes)
-            }
-        }
+        var bytes = ByteBuffer()
         do {
-            return try JSONDecoder().decode(ControlSocket.Response.self, from: Data(response.readableBytesView))
+            try await connection.executeThenClose { inbound, outbound in
+                try await outbound.write(ByteBuffer(string: ControlSocket.reloadRequest))
+                for try await var part in inbound {
+                    bytes.writeBuffer(&part)
+                    guard bytes.readableBytes <= ControlSocket.maximumResponseBytes else { break }
+                }
+            }
         } catch {
+            // The connection was lost: what has arrived may be complete.
+        }
+        guard bytes.readableBytes > 0 else {
             throw ControlSocketError(
-                description: response.readableBytes == 0
-                    ? "the gateway on \(path) closed the connection or did not respond within \(timeout)"
-                    : "\(path) is not the control socket of a gateway")
+                description: "the gateway on \(path) closed the connection or did not respond within"
+                    + " \(Int(timeout / .seconds(1))) s (see its log, or write a longer --timeout)")
+        }
+        guard bytes.readableBytes <= ControlSocket.maximumResponseBytes,
+            var response = try? JSONDecoder().decode(ControlSocket.Response.self, from: Data(bytes.readableBytesView))
+        else {
+            throw ControlSocketError(
+                description: "\(path) is not the control socket of a gateway"
+                    + " (write the path that its --control-socket has)")
+        }
+        response.trim()
+        return response
+    }
+
+    private static func reason(_ error: any Error) -> String {
+        switch (error as? IOError)?.errnoCode {
+        case ENOENT: "there is no such file"
+        case ECONNREFUSED: "no process accepts connections on it"
+        case EACCES: "it belongs to another user"
+        case let number?: SystemError.text(number)
+        case nil: "the connection failed"
         }
     }
 }

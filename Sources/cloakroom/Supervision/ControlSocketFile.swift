@@ -34,10 +34,16 @@ struct ControlSocketFile: Sendable {
         do {
             // On Linux the file gets the mode of the socket, so that no other user can connect in between.
             try Self.succeed(fchmod(descriptor, 0o600), "fchmod")
+            // A symbolic link or another file stays, and binding fails.
             if Self.status(path).map({ $0.st_mode & S_IFMT == S_IFSOCK }) ?? false { unlink(path) }
             try Self.succeed(Self.call(bind, descriptor, address), "bind")
-            try Self.succeed(chmod(path, 0o600), "chmod")
             guard let status = Self.status(path) else { throw IOError(errnoCode: errno, reason: "lstat") }
+            // Also fails if another process has put its own file there.
+            guard status.st_mode & S_IFMT == S_IFSOCK, status.st_mode & 0o077 == 0, status.st_uid == geteuid() else {
+                throw ControlSocketError(
+                    description:
+                        "other users could use it (write a path in a folder of this user, on a local file system)")
+            }
             identity = Self.identity(status)
         } catch {
             close(descriptor)

@@ -160,32 +160,20 @@ extension TopFrame {
         static func plain(_ text: String) -> Line { Line(text, .plain) }
 
         func rendered(width: Int?, inColor: Bool) -> String {
-            let clean = TopFrame.clean(text)
+            let clean = TerminalText.clean(text)
             let cut = width.map { clean.unicodeScalars.count > $0 ? String(clean.prefix(max($0 - 1, 0))) + "…" : clean }
             guard inColor, let code = style.code else { return cut ?? clean }
             return "\u{1B}[\(code)m\(cut ?? clean)\u{1B}[0m"
         }
     }
 
-    /// Replaces control characters, which could change the terminal, and bidirectional controls, which could disguise a
-    /// line.
-    static func clean(_ text: String) -> String {
-        var result = ""
-        for scalar in text.unicodeScalars {
-            switch scalar.value {
-            case 0..<0x20, 0x7F..<0xA0, 0x200E...0x200F, 0x2028...0x202E, 0x2066...0x2069:
-                result.unicodeScalars.append("\u{FFFD}")
-            default: result.unicodeScalars.append(scalar)
-            }
-        }
-        return result
-    }
-
     /// Columns of equal width; the first is text, the others are numbers unless listed.
     private static func table(
         _ names: [String], _ rows: [([String], Line.Style)], text: Set<Int> = []
     ) -> [Line] {
-        let shown = rows.prefix(maxRows).map { (cells: $0.0.map { String(clean($0).prefix(120)) }, style: $0.1) }
+        let shown = rows.prefix(maxRows).map {
+            (cells: $0.0.map { TerminalText.clean($0, limit: 120) }, style: $0.1)
+        }
         let widths = names.indices.map { column in
             ([names[column]] + shown.map { $0.cells[column] }).map(\.count).max() ?? 0
         }

@@ -53,7 +53,7 @@ struct TopSource {
         }
         let data: Data
         do {
-            data = try await AdminExchange.within(Self.timeLimit) { [client, address, request] in
+            data = try await TimeLimit.run(Self.timeLimit) { [client, address, request] in
                 let response = try await client.execute(request, timeout: TimeAmount(Self.timeLimit))
                 try Self.check(response.status, of: address)
                 return Data(try await response.body.collect(upTo: Self.maximumBytes).readableBytesView)
@@ -61,7 +61,7 @@ struct TopSource {
         } catch let error as TopError {
             throw error
         } catch {
-            throw TopError("\(address) does not respond: \(error)")
+            throw TopError(AdminExchange.failure(error, at: address, limit: Self.timeLimit))
         }
         guard let document = TopDocument(json: data) else {
             throw TopError("\(address) is not an admin listener of this version: /status.json is not a status document")

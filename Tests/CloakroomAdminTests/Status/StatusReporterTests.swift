@@ -194,6 +194,16 @@ struct StatusReporterTests {
         #expect(draining.document([failing]).state == .draining)
     }
 
+    @Test("A 4xx of an upstream is no failure of the upstream, a lost connection is one")
+    func clientErrors() throws {
+        made.sent(7, status: "404", error: "404")
+        made.sent(2, status: "", error: "upstream_reset")
+        made.sent(1, status: "503", error: "503")
+        let requests = try #require(made.document().upstreams.first?.requests)
+        #expect(requests.total == 10)
+        #expect(requests.errorsTotal == 3)
+    }
+
     @Test("Failed identity calls are listed; calls are not requests of clients to the upstream")
     func identityCalls() throws {
         var made = made
@@ -235,6 +245,7 @@ struct StatusReporterTests {
                 "state", "concerns", "generated_at", "window_seconds", "process", "config", "readiness", "traffic",
                 "routes", "upstreams", "identities", "sign_ins", "sessions", "refreshes", "store", "certificates",
                 "telemetry_drops", "wire_rejections", "identity_call_failures", "recent_failures",
+                "trends", "trends_not_kept",
             ])
         let process = try #require(document["process"] as? [String: Any])
         #expect(Set(process.keys) == ["version", "commit", "started_at", "uptime_seconds"])

@@ -176,6 +176,7 @@ import Testing
         "maxSessions": "7", "maxSessionsPerAccount": "7", "secrets": "fedcba9876543210fedcba9876543210",
         "cacheSize": "7", "sqlite.path": "b.sqlite", "addresses": "two:2", "topology": "sentinel",
         "sentinelPrimary": "other",
+        "replicas": "2", "replicationTimeout": "50ms",
         "user": "other", "user.id": "other", "sessionSource": "other", "password": "other", "sentinelPassword": "other",
         "timeout": "7s", "secure": "false",
         "cookie.name": "__Host-other", "sameSite": "Lax", "persistent": "always", "trustedOrigins": "https://a.test",

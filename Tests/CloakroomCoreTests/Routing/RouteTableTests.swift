@@ -116,6 +116,24 @@ struct RouteTableTests {
         #expect(match(table, "POST", prefix + "/refresh") == "404")
     }
 
+    @Test("Each own endpoint has one of the path templates below the prefix")
+    func templates() {
+        let templates = AccountEndpoint.templates(under: "/api/auth")
+        #expect(
+            templates == [
+                "/api/auth", "/api/auth/sessions", "/api/auth/sessions/{id}", "/api/auth/page", "/api/auth/login",
+                "/api/auth/callback", "/api/auth/callback/{identity}", "/api/auth/logout", "/api/auth/backchannel",
+                "/api/auth/backchannel/{identity}",
+            ])
+        for (endpoint, hasName, template) in [
+            (AccountEndpoint.signIn, false, "/api/auth"), (.signOut, false, "/api/auth"),
+            (.endSession, true, "/api/auth/sessions/{id}"), (.endOtherSessions, false, "/api/auth/sessions"),
+            (.callback, false, "/api/auth/callback"), (.callback, true, "/api/auth/callback/{identity}"),
+        ] {
+            #expect(templates[endpoint.templateIndex(hasName: hasName)] == template, "\(endpoint)")
+        }
+    }
+
     @Test(
         "The session endpoints are below the prefix, and no path is below them",
         arguments: ["/auth", "/api/v1/session"])

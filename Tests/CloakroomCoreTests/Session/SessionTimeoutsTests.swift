@@ -108,9 +108,28 @@ struct SessionTimeoutsTests {
         #expect(!timeouts.isTouchDue(lastUsedAt: start, now: start - .seconds(86_400)))
     }
 
-    @Test("do not overflow at the ends of time")
-    func extremes() {
-        let timeouts = SessionTimeouts(idle: .seconds(Int64.max), absolute: .seconds(Int64.max))
+    @Test(
+        "of a shared store record at most one use per eighth of the idle timeout, and end no session early",
+        arguments: [
+            (900, 112_500, 1_000), (30 * 86_400, 324_000_000, 1_000), (8, 1_000, 1_000), (1, 125, 125),
+        ] as [(Int64, Int64, Int64)])
+    func shared(idleSeconds: Int64, granularity: Int64, interval: Int64) {
+        let timeouts = SessionTimeouts(
+            idle: .seconds(idleSeconds), absolute: .seconds(86_400 * 365), isShared: true)
+        #expect(timeouts.touchGranularity == .milliseconds(granularity))
+        #expect(timeouts.touchWriteInterval == .milliseconds(interval))
+        #expect(!timeouts.isTouchDue(lastUsedAt: start, now: start + .milliseconds(granularity - 1)))
+        #expect(timeouts.isTouchDue(lastUsedAt: start, now: start + .milliseconds(granularity)))
+        let end = start + .milliseconds(idleSeconds * 1_000 + granularity + interval)
+        let far = start + .seconds(86_400 * 365)
+        #expect(timeouts.expiry(expiresAt: far, lastUsedAt: start, now: end - .milliseconds(1)) == nil)
+        #expect(timeouts.expiry(expiresAt: far, lastUsedAt: start, now: end) == .idle)
+    }
+
+    @Test("do not overflow at the ends of time", arguments: [false, true])
+    func extremes(isShared: Bool) {
+        let timeouts = SessionTimeouts(
+            idle: .seconds(Int64.max), absolute: .seconds(Int64.max), isShared: isShared)
         let last = Timestamp(milliseconds: .max)
         let first = Timestamp(milliseconds: .min)
         #expect(timeouts.end(ofSessionMadeAt: start).milliseconds == .max)

@@ -51,6 +51,20 @@ struct SignInTests {
         #expect(await subject.whoAmI(strangers).status == 200)
     }
 
+    @Test("does not list the sessions of an account that has few")
+    func listsNothing() async throws {
+        let subject = AccountControllerFixture(maxSessionsPerAccount: 3)
+        // A listing would fail: then nothing is evicted.
+        subject.store.fail(.list, .unavailable)
+        for minute in 0..<3 {
+            let now = AccountControllerFixture.now + .seconds(60 * Int64(minute))
+            #expect(await subject.signIn(at: now).status == 200)
+        }
+        #expect(subject.store.listCount == 0)
+        #expect(await subject.signIn(at: AccountControllerFixture.now + .seconds(600)).status == 200)
+        #expect(subject.store.listCount == 1)
+    }
+
     @Test("Rule 9: signing in again creates a session first, then ends the presented one and revokes its tokens")
     func replaces() async throws {
         let subject = AccountControllerFixture()

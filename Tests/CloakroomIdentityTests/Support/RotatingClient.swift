@@ -61,6 +61,7 @@ final class RotatingClient: TokenClient {
     func refresh(
         _ session: Session, traceparent: String?, now: Timestamp
     ) async throws(TokenClientError) -> SessionUpdate {
+        IdentityCallTime.current?.add(nanoseconds: 1)
         await withCheckedContinuation { continuation in
             let goesOn = state.withLock { state in
                 state.refreshed.append(session.tokens.refreshToken)

@@ -15,6 +15,7 @@ final class ScriptedStore: SessionStore {
         var fences: [SessionKey: UInt64] = [:]
         var throttle: [ThrottleKey: ThrottleState] = [:]
         var lifetimes: [Duration] = []
+        var listCount = 0
         var marks: [MarkKey: (time: Timestamp, end: Timestamp)] = [:]
         var failures: [Operation: SessionStoreError.Kind] = [:]
         var isRemote = false
@@ -29,6 +30,8 @@ final class ScriptedStore: SessionStore {
 
     init(_ journal: CallRecorder) { self.journal = journal }
 
+    /// The number of times that sessions were listed.
+    var listCount: Int { state.withLock { $0.listCount } }
     var count: Int { state.withLock { $0.sessions.count } }
     var isAvailable: Bool { state.withLock { $0.failures.isEmpty } }
 
@@ -104,10 +107,19 @@ final class ScriptedStore: SessionStore {
     // MARK: - The sessions of an account
 
     func sessions(of account: AccountName, now: Timestamp) async throws(SessionStoreError) -> [SessionSummary] {
+        state.withLock { $0.listCount += 1 }
         try check(.list)
         return state.withLock { state in
             state.sessions.values.filter { $0.user.account == account && $0.expiresAt > now }
                 .sorted { ($0.createdAt, $0.id.value) > ($1.createdAt, $1.id.value) }.map(\.summary)
+        }
+    }
+
+    func mayExceed(
+        _ limit: Int, sessionsOf user: UserProfile, now: Timestamp
+    ) async throws(SessionStoreError) -> Bool {
+        state.withLock { state in
+            state.sessions.values.count { $0.hasName(user.account) || $0.hasName(user.name) } > limit
         }
     }
 

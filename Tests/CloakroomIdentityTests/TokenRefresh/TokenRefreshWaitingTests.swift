@@ -25,6 +25,30 @@ struct TokenRefreshWaitingTests {
         #expect(test.results == [.success])
     }
 
+    @Test("The request that starts a refresh has the time of its call, one that joins has the time of its wait")
+    func identityTime() async throws {
+        let test = RefresherFixture()
+        let (ticket, session) = try await test.session()
+        test.client.hold()
+        let times = [IdentityCallTime(), IdentityCallTime()]
+        let tasks = try await withThrowingTaskGroup(of: Void.self, returning: [UInt64].self) { group in
+            for (index, time) in times.enumerated() {
+                group.addTask {
+                    _ = await IdentityCallTime.$current.withValue(time) { await test.refresh(session, ticket) }
+                }
+                await until { test.refresher.waiterCount == index + 1 && test.client.refreshed.count == 1 }
+            }
+            // The joined request waits for at least this long.
+            try await Task.sleep(for: .milliseconds(5))
+            test.client.letGo()
+            try await group.waitForAll()
+            return times.map(\.nanoseconds)
+        }
+        #expect(tasks[0] == 1)
+        #expect(tasks[1] >= 5_000_000)
+        await test.settle()
+    }
+
     @Test("all waiting requests get a definite rejection")
     func rejected() async throws {
         let test = RefresherFixture()

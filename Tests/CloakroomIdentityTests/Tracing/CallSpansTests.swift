@@ -42,7 +42,7 @@ struct CallSpansTests {
                 span.texts == [
                     "http.request.method": "POST", "server.address": "127.0.0.1", "server.port": "\(port)",
                     "url.path": "/auth", "url.full": "http://127.0.0.1:\(port)/auth",
-                    "http.response.status_code": "200",
+                    "http.response.status_code": "200", "network.protocol.version": "1.1",
                 ])
             let request = try #require(upstream.requests.first)
             #expect(request.contains("\(InMemoryTracer.spanIDKey): \(span.spanID)\r\n"))

@@ -167,6 +167,20 @@ struct ExchangeTelemetryTests {
         #expect(telemetry.record.retries == 2)
     }
 
+    @Test("Both spans of a request with a non-standard method have it as sent")
+    func originalMethod() throws {
+        var telemetry = try started("BREW /public/a HTTP/1.1\r\nHost: a\r\n\r\n")
+        attempt(&telemetry, now: 1_100)
+        telemetry.responseStarted(status: 200)
+        telemetry.finish(errorType: nil, now: 2_000, eventTime: 1_900)
+        #expect(tracer.finishedSpans.count == 2)
+        for span in tracer.finishedSpans {
+            #expect(Self.text(span, "http.request.method") == "_OTHER")
+            #expect(Self.text(span, "http.request.method_original") == "BREW")
+        }
+        #expect(tracer.finishedSpans.map(\.operationName).sorted() == ["HTTP", "HTTP /public/*"])
+    }
+
     @Test("Waits for the body and for a connection are events of the server span")
     func waits() throws {
         var telemetry = try started()
@@ -183,6 +197,23 @@ struct ExchangeTelemetryTests {
             if case .double(let time)? = event.attributes.get("cloakroom.duration_ms") { time } else { nil }
         }
         #expect(durations == [2.5, 1])
+    }
+
+    @Test("The wait for tokens is time of the identity calls, and an event of the server span")
+    func tokenWait() throws {
+        var telemetry = try started()
+        telemetry.tokensAwaited(nanoseconds: 0)
+        telemetry.tokensAwaited(nanoseconds: 200)
+        telemetry.tokensAwaited(nanoseconds: 100)
+        attempt(&telemetry, now: 1_500)
+        telemetry.responseStarted(status: 200)
+        telemetry.finish(errorType: nil, now: 2_000, eventTime: 1_900)
+        #expect(telemetry.record.identityNanoseconds == 300)
+        #expect(telemetry.record.upstreamDurationNanoseconds == 400)
+        let server = try #require(tracer.finishedSpans.first { $0.kind == .server })
+        #expect(server.events.map(\.name) == ["token_wait", "token_wait"])
+        telemetry.start(.get, version: .http2, from: peer, id: ID128(high: 0, low: 3), wallNanoseconds: 6, now: 3_000)
+        #expect(telemetry.record.identityNanoseconds == 0)
     }
 
     @Test("An attempt whose token was rejected ends with an error, the exchange without one")

@@ -22,7 +22,7 @@ struct MetricsAndLogTests {
             try await gateway.metric("http_server_active_requests{http_request_method=\"GET\",url_scheme=\"http\"} 0")
             for (route, pattern, status, count) in [
                 ("public", "/public/*", 200, 3), ("private", "/private/*", 200, 1), ("private", "/private/*", 401, 1),
-                ("(unmatched)", "", 404, 1), ("(accounts)", "", 200, 1),
+                ("(unmatched)", "", 404, 1), ("(accounts)", "/auth", 200, 1),
             ] {
                 try await eventually("the count of \(route) \(status)") {
                     gateway.metrics.split(separator: "\n").contains {

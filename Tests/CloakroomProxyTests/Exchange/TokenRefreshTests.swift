@@ -48,6 +48,25 @@ struct TokenRefreshTests {
         }
     }
 
+    @Test("The calls of a refresh are no overhead of the gateway: they are logged as identity_ms")
+    func identityTime() async throws {
+        let pair = Self.pair()
+        let sessions = FakeSessions()
+        sessions.add((pair.ticket, pair.stale))
+        let refresher = FakeRefresher { _, _ in
+            // Longer than the request takes, so nothing remains for the gateway.
+            IdentityCallTime.current?.add(nanoseconds: 1_000_000_000_000)
+            return .active(pair.fresh)
+        }
+        var setup = GatewaySetup().with(\.sessions, sessions).with(\.refresher, refresher)
+        setup.scripts = [[.request, .send(Self.rejected)], [.request, .send(Reply.ok)]]
+        try await setup.run { gateway in
+            let response = try await gateway.client().exchange(Ask.get("/private/a", FakeSessions.cookie(pair.ticket)))
+            #expect(response.text == "ok")
+            try await gateway.metric(#"cloakroom_overhead_seconds_bucket{route="private",le="0.0001"} 1"#)
+        }
+    }
+
     @Test(
         "Identity rule 25: a 401 that demands another authentication is passed to the client (RFC 9470 §4)")
     func stepUpOfUpstreamIsNoRefresh() async throws {

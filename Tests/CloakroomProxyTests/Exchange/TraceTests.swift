@@ -137,6 +137,25 @@ struct TraceTests {
         #expect(spans.map { Self.text($0, "cloakroom.route") } == ["(unmatched)", "(unmatched)"])
     }
 
+    @Test("The spans of own endpoints have the template of the endpoint, without the name in the path")
+    func ownEndpoints() async throws {
+        let spans = try await Self.spans(4, GatewaySetup()) { gateway in
+            let client = try await gateway.client()
+            for line in ["POST /auth", "GET /auth", "GET /auth/sessions", "DELETE /auth/sessions/0123456789abcdef"] {
+                _ = try await client.exchange("\(line) HTTP/1.1\r\nHost: a.test\r\nContent-Length: 0\r\n\r\n")
+            }
+        }
+        #expect(
+            spans.map(\.operationName) == [
+                "POST /auth", "GET /auth", "GET /auth/sessions", "DELETE /auth/sessions/{id}",
+            ])
+        #expect(
+            spans.map { Self.text($0, "http.route") } == [
+                "/auth", "/auth", "/auth/sessions", "/auth/sessions/{id}",
+            ])
+        #expect(spans.allSatisfy { Self.text($0, "cloakroom.route") == "(accounts)" })
+    }
+
     @Test("A 5xx is an error in both spans, a 4xx of the upstream only in the client span")
     func status() async throws {
         for (status, serverFails) in [(503, true), (404, false)] {

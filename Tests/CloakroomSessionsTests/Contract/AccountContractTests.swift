@@ -19,6 +19,8 @@ struct AccountContractTests {
             let listed = try await store.sessions(of: Sample.account(1), now: start + .seconds(10))
             #expect(listed == mine.reversed().map(\.summary))
             #expect(listed.allSatisfy { $0.client == Sample.client })
+            let times = try await store.creationTimes(of: Sample.account(1), now: start + .seconds(10))
+            #expect(times == Dictionary(uniqueKeysWithValues: mine.map { ($0.id, $0.createdAt) }))
             #expect(try await store.sessions(of: Sample.account(3), now: start).isEmpty)
         }
     }
@@ -31,7 +33,7 @@ struct AccountContractTests {
             let young = try await store.create(Sample.new(1), now: start + .seconds(600)).1
             _ = try await store.end(ended, reason: .signedOut, now: start)
             #expect(try await store.sessions(of: Sample.account(1), now: start + .seconds(600)).count == 2)
-            let later = try await store.sessions(of: Sample.account(1), now: start + .seconds(900))
+            let later = try await store.sessions(of: Sample.account(1), now: start + kind.idle)
             #expect(later.map(\.id) == [young.id])
         }
     }
@@ -136,7 +138,7 @@ struct AccountContractTests {
     func endsExpired(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let (ticket, session) = try await store.create(Sample.new(1), now: start)
-            let later = start + .seconds(900)
+            let later = start + kind.idle
             #expect(try await !store.end(session.id, of: nil, reason: .revoked, now: later))
             #expect(try await store.lookup(ticket, at: later).reason == .expiredIdle)
             _ = try await store.create(Sample.new(2), now: start)

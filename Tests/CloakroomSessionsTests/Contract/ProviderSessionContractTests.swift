@@ -166,7 +166,7 @@ struct ProviderSessionContractTests {
     func endsExpired(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let made = try await create(store, Sample.provenance(1))
-            let later = start + .seconds(900)
+            let later = start + kind.idle
             let session = ProviderSession(issuer: Sample.issuer, id: "sid-1")
             #expect(try await store.takeAll(of: session, account: nil, reason: .revoked, now: later).isEmpty)
             #expect(try await store.lookup(made.ticket, at: later).reason == .expiredIdle)

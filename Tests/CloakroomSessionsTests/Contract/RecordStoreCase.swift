@@ -18,8 +18,17 @@ struct RecordStoreCase: Sendable, CustomTestStringConvertible {
     static let all = [
         RecordStoreCase(name: "in memory") { InMemoryRecordFixture() },
         RecordStoreCase(name: "sqlite") { try SQLiteRecordFixture() },
-        RecordStoreCase(name: "valkey", followsGivenTime: false, counts: false) { try await ValkeyFixture() },
+        valkey("redis 7.0") { try await ValkeyFixture() },
+        valkey("valkey 9.1") { try await ValkeyFixture(.single) },
+        valkey("sentinel") { try await ValkeyFixture(.sentinel) },
+        valkey("cluster") { try await ValkeyFixture(.cluster) },
     ]
+
+    private static func valkey(
+        _ name: String, _ make: @escaping @Sendable () async throws -> any RecordStoreFixture
+    ) -> RecordStoreCase {
+        RecordStoreCase(name: name, followsGivenTime: false, counts: false, make: make)
+    }
 
     /// The kinds whose deadlines can be tested.
     static let followingGivenTime = all.filter(\.followsGivenTime)

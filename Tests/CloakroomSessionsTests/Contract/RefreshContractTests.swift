@@ -236,7 +236,7 @@ struct RefreshContractTests {
             let now = start + .seconds(20)
             _ = try await save(newTokens(1, at: now), leased, in: store, at: now)
             #expect(try await store.lookup(leased.ticket, at: now, slides: false).session?.lastUsedAt == start)
-            #expect(try await store.lookup(leased.ticket, at: start + .seconds(900)).reason == .expiredIdle)
+            #expect(try await store.lookup(leased.ticket, at: start + kind.idle).reason == .expiredIdle)
         }
     }
 }

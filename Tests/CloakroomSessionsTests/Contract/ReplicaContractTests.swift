@@ -81,7 +81,24 @@ struct ReplicaContractTests {
             try await eventually("the use is written") {
                 (try? await other.sessions(of: Sample.account(), now: used).first?.lastUsedAt) == used
             }
-            #expect(try await other.lookup(ticket, at: start + .seconds(1_000)).session != nil)
+            #expect(try await other.lookup(ticket, at: used + .seconds(899)).session != nil)
+        }
+    }
+
+    @Test(
+        "keeps a session on each replica for the idle timeout after its last use, though that use was not recorded",
+        arguments: SessionStoreCase.shared)
+    func neverEndsEarly(kind: SessionStoreCase) async throws {
+        try await kind.runTwo { one, other in
+            let (ticket, _) = try await one.create(Sample.new(), now: start)
+            _ = try await one.load(ticket, now: start)
+            let used = start + kind.timeouts.touchGranularity - .milliseconds(1)
+            #expect(try await one.lookup(ticket, at: used).session?.lastUsedAt == start)
+            let last = used + Sample.configuration.idleTimeout - .milliseconds(1)
+            #expect(try await other.lookup(ticket, at: last, slides: false).session != nil)
+            // An eighth of the idle timeout and a second later at most.
+            let end = start + .milliseconds(900_000 + 112_500 + 1_000)
+            #expect(try await other.lookup(ticket, at: end).reason == .expiredIdle)
         }
     }
 

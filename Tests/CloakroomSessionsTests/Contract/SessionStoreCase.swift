@@ -18,6 +18,11 @@ struct SessionStoreCase: Sendable, CustomTestStringConvertible {
 
     var testDescription: String { name }
 
+    /// The timeouts of its stores, with the configuration of ``Sample``.
+    var timeouts: SessionTimeouts { SessionTimeouts(Sample.configuration, isShared: isShared) }
+    /// How long after its last recorded use a session ends.
+    var idle: Duration { timeouts.idle }
+
     static let all =
         [
             SessionStoreCase(name: "memory", isShared: false) { MemoryStoreFixture(configuration: $0) }

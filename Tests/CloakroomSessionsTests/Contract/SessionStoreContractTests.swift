@@ -69,9 +69,10 @@ struct SessionStoreContractTests {
     func idle(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let (ticket, _) = try await store.create(Sample.new(), now: start)
-            #expect(try await store.lookup(ticket, at: start + .seconds(899), slides: false).session != nil)
-            #expect(try await store.lookup(ticket, at: start + .seconds(900)).reason == .expiredIdle)
-            #expect(try await store.load(ticket, now: start + .seconds(900)).reason == .expiredIdle)
+            let end = start + kind.idle
+            #expect(try await store.lookup(ticket, at: end - .milliseconds(1), slides: false).session != nil)
+            #expect(try await store.lookup(ticket, at: end).reason == .expiredIdle)
+            #expect(try await store.load(ticket, now: end).reason == .expiredIdle)
         }
     }
 
@@ -94,18 +95,23 @@ struct SessionStoreContractTests {
             #expect(
                 try await store.lookup(ticket, at: start + .seconds(800), slides: false).session?.lastUsedAt == start)
             #expect(try await store.load(ticket, now: start + .seconds(800)).session?.lastUsedAt == start)
-            #expect(try await store.lookup(ticket, at: start + .seconds(901)).reason == .expiredIdle)
+            #expect(try await store.lookup(ticket, at: start + kind.idle).reason == .expiredIdle)
         }
     }
 
-    @Test("records a use at most once a minute", arguments: SessionStoreCase.all)
+    @Test(
+        "records a use at most once a minute, in a shared store once in an eighth of the idle timeout",
+        arguments: SessionStoreCase.all)
     func touchesSeldom(kind: SessionStoreCase) async throws {
         try await kind.run { store in
+            let granularity = kind.timeouts.touchGranularity
+            #expect(granularity == (kind.isShared ? .milliseconds(112_500) : .seconds(60)))
             let (ticket, _) = try await store.create(Sample.new(), now: start)
-            #expect(try await store.lookup(ticket, at: start + .seconds(59)).session?.lastUsedAt == start)
-            let touched = start + .seconds(60)
+            let touched = start + granularity
+            let before = touched - .milliseconds(1)
+            #expect(try await store.lookup(ticket, at: before).session?.lastUsedAt == start)
             #expect(try await store.lookup(ticket, at: touched).session?.lastUsedAt == touched)
-            #expect(try await store.lookup(ticket, at: start + .seconds(119)).session?.lastUsedAt == touched)
+            #expect(try await store.lookup(ticket, at: before + granularity).session?.lastUsedAt == touched)
         }
     }
 
@@ -115,7 +121,7 @@ struct SessionStoreContractTests {
     func staysRejected(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let (ticket, _) = try await store.create(Sample.new(), now: start)
-            #expect(try await store.lookup(ticket, at: start + .seconds(900)).reason == .expiredIdle)
+            #expect(try await store.lookup(ticket, at: start + kind.idle).reason == .expiredIdle)
             #expect(try await store.lookup(ticket, at: start + .seconds(10)).session == nil)
         }
     }
@@ -151,8 +157,8 @@ struct SessionStoreContractTests {
     func endExpired(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let (ticket, _) = try await store.create(Sample.new(), now: start)
-            #expect(try await store.end(ticket, reason: .signedOut, now: start + .seconds(900)) == nil)
-            #expect(try await store.lookup(ticket, at: start + .seconds(901)).reason == .expiredIdle)
+            #expect(try await store.end(ticket, reason: .signedOut, now: start + kind.idle) == nil)
+            #expect(try await store.lookup(ticket, at: start + kind.idle + .seconds(1)).reason == .expiredIdle)
         }
     }
 

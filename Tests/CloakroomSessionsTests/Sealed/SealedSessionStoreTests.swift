@@ -123,7 +123,7 @@ struct SealedSessionStoreTests: SealedStoreSuite {
         _ = try await store.end(tickets[0], reason: .signedOut, now: start)
         _ = try await store.end(tickets[0], reason: .signedOut, now: start)
         _ = try await store.endAll(of: Sample.account(1), but: nil, reason: .revoked, now: start)
-        for _ in 0..<2 { _ = try await store.lookup(tickets[2], at: start + .seconds(900)) }
+        for _ in 0..<2 { _ = try await store.lookup(tickets[2], at: start + store.timeouts.idle) }
         store.expired(idle: 1, absolute: 0)
         #expect(told.created == 4)
         #expect(told.ended == [.signedOut, .revoked, .expiredIdle, .expiredIdle])

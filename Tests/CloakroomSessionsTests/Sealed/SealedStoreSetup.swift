@@ -30,6 +30,13 @@ struct SealedStoreSetup {
     }
 }
 
+extension RecordChangeDelegate {
+    /// Establishes or loses the connection to all partitions.
+    func connectionChanged(isUp: Bool, partitions: Int = 1) {
+        partitionsChanged([0..<partitions], areTrusted: isUp, afterOutage: false)
+    }
+}
+
 /// Tests of one store of sealed sessions, or several as replicas.
 protocol SealedStoreSuite {
     var setup: SealedStoreSetup { get }
@@ -48,7 +55,7 @@ extension SealedStoreSuite {
     ) -> SealedSessionStore<InMemoryRecords> {
         let store = SealedSessionStore(
             records ?? self.records, configuration: configuration, secrets: secrets, events: told.events)
-        store.connectionChanged(isUp: true)
+        store.connectionChanged(isUp: true, partitions: store.records.partitionCount)
         return store
     }
 

@@ -3,6 +3,12 @@ import Testing
 
 @testable import CloakroomSessions
 
+extension SessionCache {
+    fileprivate func connectionChanged(isUp: Bool, partitions: Int = 1) {
+        partitionsChanged([0..<partitions], areTrusted: isUp)
+    }
+}
+
 @Suite("The cache of opened sessions")
 struct SessionCacheTests {
     private func session(_ number: UInt64, last: UInt64 = 0) -> Session {
@@ -19,8 +25,16 @@ struct SessionCacheTests {
         return table
     }
 
-    private func put(_ session: Session, _ table: SessionCache) {
-        table.finish(table.begin(session.key), with: session)
+    private func put(_ session: Session, _ table: SessionCache, in partition: Int = 0, cutoffs: [Int] = []) {
+        finish(table.begin(session.key, in: partition), session, table, cutoffs: cutoffs)
+    }
+
+    /// Ends a read whose cutoffs are read now.
+    private func finish(
+        _ read: SessionCache.ReadRegistration, _ session: Session, _ table: SessionCache, cutoffs: [Int] = []
+    ) {
+        let stamp = table.trust.stamp(record: read.partition, word: read.word, indexes: cutoffs)
+        table.finish(read, with: stamp.map { SessionCache.Entry(session: session, stamp: $0) })
     }
 
     @Test("Rule 17: returns a session for its complete key only")
@@ -64,15 +78,15 @@ struct SessionCacheTests {
         #expect(table.session(session.key) == nil)
         table.connectionChanged(isUp: true)
         put(session, table)
+        #expect(table.session(session.key) === session)
         table.connectionChanged(isUp: false)
-        #expect(table.count == 0)
-        put(session, table)
-        #expect(table.count == 0)
-        #expect(table.cachedSession(session.key) == nil)
+        #expect(table.session(session.key) == nil)
+        put(self.session(2), table)
+        #expect(table.count == 1)
         // A read from before the connection came back has missed changes.
-        let read = table.begin(session.key)
+        let read = table.begin(session.key, in: 0)
         table.connectionChanged(isUp: true)
-        table.finish(read, with: session)
+        finish(read, session, table)
         #expect(table.session(session.key) == nil)
     }
 
@@ -82,36 +96,124 @@ struct SessionCacheTests {
         let session = session(1)
         for change in [
             { table.recordChanged(session.id) }, { table.allRecordsChanged() }, { table.connectionChanged(isUp: true) },
-            { _ = table.begin(session.key) },
+            { table.cutoffChanged(in: 0) }, { _ = table.begin(session.key, in: 0) },
         ] as [() -> Void] {
-            let read = table.begin(session.key)
+            let read = table.begin(session.key, in: 0)
             change()
-            table.finish(read, with: session)
+            finish(read, session, table)
             #expect(table.session(session.key) == nil)
         }
-        let read = table.begin(session.key)
+        let read = table.begin(session.key, in: 0)
         table.recordChanged(self.session(2).id)
-        table.finish(read, with: session)
+        finish(read, session, table)
         #expect(table.session(session.key) === session)
     }
 
-    @Test("is not trusted while disconnected, and is empty after the reconnect")
+    @Test("is not trusted while disconnected, nor is what was read before trusted after the reconnect")
     func trust() {
         let table = SessionCache(capacity: 10)
         let session = session(1)
         put(session, table)
-        #expect(!table.isCoherent)
+        #expect(!table.isAvailable)
         #expect(table.session(session.key) == nil)
         table.connectionChanged(isUp: true)
+        #expect(table.isAvailable)
         #expect(table.session(session.key) == nil)
         put(session, table)
         #expect(table.session(session.key) != nil)
-        let read = table.begin(self.session(2).key)
+        let read = table.begin(self.session(2).key, in: 0)
         table.connectionChanged(isUp: false)
         #expect(table.session(session.key) == nil)
         table.connectionChanged(isUp: true)
-        table.finish(read, with: self.session(2))
-        #expect(table.count == 0)
+        #expect(table.session(session.key) == nil)
+        finish(read, self.session(2), table)
+        #expect(table.session(self.session(2).key) == nil)
+        // The time of the last use may be read from it nevertheless.
+        #expect(table.cachedSession(session.key) === session)
+        put(session, table)
+        #expect(table.session(session.key) === session)
+        #expect(table.count == 1)
+    }
+
+    @Test("Rule 72: a partition without a connection loses its own sessions and those with a cutoff in it, no others")
+    func partitions() {
+        let table = SessionCache(capacity: 100, partitions: 16)
+        table.connectionChanged(isUp: true, partitions: 16)
+        let (first, second, third) = (session(1), session(2), session(3))
+        func putAll() {
+            put(first, table, in: 3, cutoffs: [9])
+            put(second, table, in: 4, cutoffs: [3, 4])
+            put(third, table, in: 5, cutoffs: [6, 7, 8])
+        }
+        func found() -> [Bool] {
+            [first, second, third].map { (session: Session) in table.session(session.key) === session }
+        }
+        putAll()
+        #expect(found() == [true, true, true])
+        for (partitions, expected) in [
+            ([3..<4], [false, false, true]), ([9..<10], [false, true, true]), ([4..<5], [true, false, true]),
+            ([5..<6], [true, true, false]), ([6..<7], [true, true, false]), ([8..<9], [true, true, false]),
+            ([0..<3, 10..<99], [true, true, true]), ([0..<16], [false, false, false]),
+        ] {
+            table.partitionsChanged(partitions, areTrusted: false)
+            #expect(found() == expected)
+            #expect(table.isAvailable == (partitions != [0..<16]))
+            // What is read without a connection is not kept.
+            putAll()
+            #expect(found() == expected)
+            table.partitionsChanged(partitions, areTrusted: true)
+            #expect(found() == expected)
+            putAll()
+            #expect(found() == [true, true, true])
+        }
+        table.cutoffChanged(in: 7)
+        #expect(found() == [true, true, false])
+        table.allRecordsChanged()
+        #expect(found() == [false, false, false])
+    }
+
+    @Test("A partition that leaves and returns while a session is read makes the result useless, in any order")
+    func partitionRace() {
+        let table = SessionCache(capacity: 100, partitions: 4)
+        table.connectionChanged(isUp: true, partitions: 4)
+        for partition in 0..<4 {
+            let session = session(UInt64(partition))
+            let read = table.begin(session.key, in: 0)
+            let stamp = table.trust.stamp(record: read.partition, word: read.word, indexes: [1, 2, 3])
+            table.partitionsChanged([partition..<partition + 1], areTrusted: false)
+            table.partitionsChanged([partition..<partition + 1], areTrusted: true)
+            table.finish(read, with: stamp.map { SessionCache.Entry(session: session, stamp: $0) })
+            #expect(table.session(session.key) == nil)
+        }
+    }
+
+    @Test("A pending read is joined until its session, any cutoff or its partition changes")
+    func joined() async {
+        let table = SessionCache(capacity: 100, partitions: 4)
+        table.connectionChanged(isUp: true, partitions: 4)
+        let key = session(1).key
+        var started = 0
+        func read() {
+            _ = table.pendingRead(of: key, in: 1) { _ in
+                started += 1
+                return Task { .success(.notCached) }
+            }
+        }
+        read()
+        read()
+        #expect(started == 1)
+        table.recordChanged(key.id)
+        read()
+        #expect(started == 2)
+        table.cutoffChanged(in: 3)
+        read()
+        #expect(started == 3)
+        table.partitionsChanged([1..<2], areTrusted: true)
+        read()
+        #expect(started == 4)
+        table.partitionsChanged([2..<3], areTrusted: false)
+        read()
+        #expect(started == 4)
     }
 
     @Test("removes a changed session, and reuses its slot")

@@ -8,18 +8,19 @@ import Testing
 struct SessionUseTests: SealedStoreSuite {
     let setup = SealedStoreSetup()
 
-    @Test("writes a use once a minute, and the last ones before it stops")
+    @Test("writes a use once in an eighth of the idle timeout, and the last ones before it stops")
     func touches() async throws {
         let (ticket, session) = try await store().create(Sample.new(), now: start)
         let store = SealedSessionStore(records, configuration: Sample.configuration, secrets: Sample.secrets)
         let running = Task { await store.run() }
         try await eventually("the store is available") { store.isAvailable }
-        for second in 0..<180 as Range<Int64> { _ = try await store.lookup(ticket, at: start + .seconds(second)) }
+        for second in 0..<300 as Range<Int64> { _ = try await store.lookup(ticket, at: start + .seconds(second)) }
         running.cancel()
         await running.value
-        #expect(server.record(session.id)?.lastUsedAt == start + .seconds(120))
+        // 112.5 s after the sign-in, and after that use.
+        #expect(server.record(session.id)?.lastUsedAt == start + .seconds(226))
         #expect(server.touched.count <= 2)
-        #expect(server.touched.last?.keepUntil == start + .seconds(120 + 900 + 300))
+        #expect(server.touched.last?.keepUntil == start + .milliseconds(226_000 + 1_013_500 + 300_000))
         #expect(store.touches.isEmpty)
     }
 
@@ -55,9 +56,27 @@ struct SessionUseTests: SealedStoreSuite {
         _ = try await one.load(ticket, now: start)
         _ = try await other.lookup(ticket, at: start + .seconds(800))
         await other.writeTouches()
-        #expect(isUnknown(one.lookup(ticket, now: start + .seconds(950), slides: true)))
-        #expect(try await one.load(ticket, now: start + .seconds(950)).session != nil)
-        #expect(one.lookup(ticket, now: start + .seconds(950), slides: true).session != nil)
+        let later = start + one.timeouts.idle + .seconds(50)
+        #expect(isUnknown(one.lookup(ticket, now: later, slides: true)))
+        #expect(try await one.load(ticket, now: later).session != nil)
+        #expect(one.lookup(ticket, now: later, slides: true).session != nil)
+    }
+
+    @Test("a session that pauses for less than its idle timeout ends nowhere, also before its use is written")
+    func usedJustInTime() async throws {
+        let (one, other) = (store(), store(InMemoryRecords(server)))
+        let (ticket, session) = try await one.create(Sample.new(), now: start)
+        _ = try await one.load(ticket, now: start)
+        // Not recorded, because it is too early.
+        let first = start + one.timeouts.touchGranularity - .milliseconds(1)
+        _ = try await one.lookup(ticket, at: first)
+        // Recorded, and not written yet.
+        let second = first + .seconds(900) - .milliseconds(1)
+        #expect(try await one.lookup(ticket, at: second).session?.lastUsedAt == second)
+        #expect(server.record(session.id)?.lastUsedAt == start)
+        #expect(try await other.load(ticket, now: second + one.timeouts.touchWriteInterval).session != nil)
+        await one.writeTouches()
+        #expect(try await other.load(ticket, now: second + .seconds(900)).session != nil)
     }
 
     @Test("a clock that jumps back extends no session, and rejected sessions stay rejected")
@@ -72,6 +91,8 @@ struct SessionUseTests: SealedStoreSuite {
         let (other, _) = try await store.create(Sample.new(), now: start)
         store.allRecordsChanged()
         #expect(try await store.load(other, now: past).session?.lastUsedAt == past)
-        #expect(store.lookup(other, now: past + .seconds(899), slides: false).session != nil)
+        let end = past + store.timeouts.idle
+        #expect(store.lookup(other, now: end - .milliseconds(1), slides: false).session != nil)
+        #expect(isUnknown(store.lookup(other, now: end, slides: false)))
     }
 }

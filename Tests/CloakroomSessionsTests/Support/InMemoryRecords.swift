@@ -17,8 +17,15 @@ final class RecordServer: Sendable {
         var ended: [SessionID: (reason: SessionEndReason, at: Timestamp)] = [:]
         var throttle: [ThrottleKey: (state: ThrottleState, forgetAt: Timestamp)] = [:]
         var marks: [MarkKey: (time: Timestamp, end: Timestamp)] = [:]
+        var cutoffs: [RecordIndex: SessionCutoff] = [:]
+        /// The latest birth in each index.
+        var births: [RecordIndex: Int64] = [:]
+        /// The records that the indexes do not list.
+        var unlisted: Set<SessionID> = []
         var listeners: [ObjectIdentifier: any RecordChangeDelegate] = [:]
         var readCount = 0
+        var cutoffReadCount = 0
+        var listCount = 0
         var replaceCount = 0
         var touched: [RecordTouch] = []
     }
@@ -29,6 +36,10 @@ final class RecordServer: Sendable {
     var count: Int { contents.withLock { $0.kept.count } }
     /// The number of reads of a record.
     var readCount: Int { contents.withLock { $0.readCount } }
+    /// The number of indexes whose cutoffs were read.
+    var cutoffReadCount: Int { contents.withLock { $0.cutoffReadCount } }
+    /// The number of times that the records of an index were listed.
+    var listCount: Int { contents.withLock { $0.listCount } }
     /// The number of replacements of a record.
     var replaceCount: Int { contents.withLock { $0.replaceCount } }
     /// All touches that were written.
@@ -43,6 +54,11 @@ final class RecordServer: Sendable {
             change(&kept.record)
             contents.kept[id] = kept
         }
+    }
+
+    /// Loses the entries of a record in its indexes.
+    func loseIndexEntries(of id: SessionID) {
+        contents.withLock { _ = $0.unlisted.insert(id) }
     }
 
     /// Stores a value that is no record.
@@ -67,14 +83,38 @@ final class RecordServer: Sendable {
         _ id: SessionID, by changer: InMemoryRecords,
         _ body: (inout Contents) -> (result: Result, isChanged: Bool)
     ) -> Result {
+        change(by: changer, { $0.recordChanged(id) }, body)
+    }
+
+    private func change<Result: Sendable>(
+        by changer: InMemoryRecords, _ notify: (any RecordChangeDelegate) -> Void,
+        _ body: (inout Contents) -> (result: Result, isChanged: Bool)
+    ) -> Result {
         // The listeners are copied under the lock and called outside it, because they may call back.
         let (result, listeners) = contents.withLock { contents -> (Result, [any RecordChangeDelegate]) in
             let (result, isChanged) = body(&contents)
             guard isChanged else { return (result, []) }
             return (result, contents.listeners.filter { $0.key != ObjectIdentifier(changer) }.map(\.value))
         }
-        for listener in listeners { listener.recordChanged(id) }
+        for listener in listeners { notify(listener) }
         return result
+    }
+
+    /// Sets a cutoff and notifies all stores except the one that set it.
+    func setCutoff(
+        _ index: RecordIndex, by changer: InMemoryRecords, keeping kept: SessionID?, before: Timestamp?, now: Timestamp
+    ) {
+        change(by: changer, { $0.cutoffChanged(index) }) { contents -> (result: Void, isChanged: Bool) in
+            var cutoff = contents.cutoffs[index] ?? SessionCutoff()
+            if let before {
+                cutoff.createdBefore = max(cutoff.createdBefore ?? before, before)
+            } else {
+                cutoff.time = max(now.milliseconds * 1_000, cutoff.time + 1, contents.births[index] ?? 0)
+                cutoff.kept = kept
+            }
+            contents.cutoffs[index] = cutoff
+            return ((), true)
+        }
     }
 }
 
@@ -87,14 +127,35 @@ final class InMemoryRecords: SessionRecordStore {
         var losesResponses = false
         /// Awaited by each read, after the record was fetched and before it is returned.
         var duringRead: (@Sendable () async -> Void)?
+        /// Awaited by each read of cutoffs, after they were fetched and before they are returned.
+        var duringCutoffRead: (@Sendable () async -> Void)?
+        /// Awaited by each insertion, after the record was entered into its indexes and before it is stored.
+        var duringInsert: (@Sendable () async -> Void)?
+        /// Reads and writes of cutoffs throw.
+        var cutoffsAreUnavailable = false
+        /// The next write of a cutoff throws, as on a full server.
+        var rejectsNextCutoff = false
     }
 
     let server: RecordServer
     private let switches = Mutex(Switches())
     private let changes = Mutex<(any RecordChangeDelegate)?>(nil)
+    private let wasUp = Atomic<Bool>(false)
 
-    init(_ server: RecordServer = RecordServer()) {
+    let partitionCount: Int
+
+    /// - Parameter partitions: Their numbers are the low bits of ids, and of the hashes of indexes.
+    init(_ server: RecordServer = RecordServer(), partitions: Int = 1) {
         self.server = server
+        partitionCount = partitions
+    }
+
+    func partition(of id: SessionID) -> Int { Int(id.value % UInt64(partitionCount)) }
+
+    func partition(ofIndex index: RecordIndex) -> Int {
+        switch index {
+        case .account(let hash), .providerSession(let hash): Int(hash % UInt64(partitionCount))
+        }
     }
 
     func set(_ body: @Sendable (inout Switches) -> Void) {
@@ -105,7 +166,8 @@ final class InMemoryRecords: SessionRecordStore {
     func setLink(isUp: Bool) {
         let changes = changes.withLock { $0 }
         server.contents.withLock { $0.listeners[ObjectIdentifier(self)] = isUp ? changes : nil }
-        changes?.connectionChanged(isUp: isUp)
+        let afterOutage = isUp && wasUp.exchange(true, ordering: .relaxed)
+        changes?.partitionsChanged([0..<partitionCount], areTrusted: isUp, afterOutage: afterOutage)
     }
 
     var count: Int { server.contents.withLock { $0.kept.count } }
@@ -120,7 +182,22 @@ final class InMemoryRecords: SessionRecordStore {
 
     func insert(_ record: SessionRecord, keepUntil: Timestamp, now: Timestamp) async throws(SessionStoreError) -> Bool {
         try ask()
-        let isNew = server.contents.withLock { contents in
+        var record = record
+        record.birth = server.contents.withLock { contents in
+            var birth = RecordBirth()
+            for index in record.indexes {
+                let time = max(now.milliseconds * 1_000, (contents.cutoffs[index]?.time ?? 0) + 1)
+                contents.births[index] = max(contents.births[index] ?? 0, time)
+                switch index {
+                case .account(let hash) where hash == record.account: birth.account = time
+                case .account: birth.name = time
+                case .providerSession: birth.provider = time
+                }
+            }
+            return birth
+        }
+        await switches.withLock { $0.duringInsert }?()
+        let isNew = server.contents.withLock { [record] contents in
             guard contents.kept[record.key.id] == nil else { return false }
             contents.kept[record.key.id] = RecordServer.StoredRecord(record: record)
             contents.ended[record.key.id] = nil
@@ -157,7 +234,9 @@ final class InMemoryRecords: SessionRecordStore {
             guard kept.record.version + 1 == record.version else { return (.changed, false) }
             let lastUsedAt = max(record.lastUsedAt, kept.record.lastUsedAt)
             contents.replaceCount += 1
+            let birth = kept.record.birth
             kept.record = record
+            kept.record.birth = birth
             kept.record.lastUsedAt = lastUsedAt
             contents.kept[record.key.id] = kept
             return (.done, true)
@@ -220,12 +299,54 @@ final class InMemoryRecords: SessionRecordStore {
 
     func records(of account: UInt64, now: Timestamp) async throws(SessionStoreError) -> [SessionRecord] {
         try ask()
-        return server.contents.withLock { $0.kept.values.map(\.record).filter { $0.indexHashes.contains(account) } }
+        return list { $0.indexHashes.contains(account) }
     }
 
     func records(ofProviderSession hash: UInt64, now: Timestamp) async throws(SessionStoreError) -> [SessionRecord] {
         try ask()
-        return server.contents.withLock { $0.kept.values.map(\.record).filter { $0.provider == hash } }
+        return list { $0.provider == hash }
+    }
+
+    private func list(_ isIncluded: (SessionRecord) -> Bool) -> [SessionRecord] {
+        server.contents.withLock { contents in
+            contents.listCount += 1
+            return contents.kept.values.map(\.record).filter {
+                isIncluded($0) && !contents.unlisted.contains($0.key.id)
+            }
+        }
+    }
+
+    func mayExceed(_ limit: Int, _ index: RecordIndex, now: Timestamp) async throws(SessionStoreError) -> Bool {
+        try ask()
+        return server.contents.withLock { contents in
+            contents.kept.values.count {
+                $0.record.indexes.contains(index) && !contents.unlisted.contains($0.record.key.id)
+            } > limit
+        }
+    }
+
+    func cutoffs(_ indexes: [RecordIndex], now: Timestamp) async throws(SessionStoreError) -> [SessionCutoff?] {
+        try ask()
+        if switches.withLock({ $0.cutoffsAreUnavailable }) { throw SessionStoreError(.unavailable) }
+        let cutoffs = server.contents.withLock { contents in
+            contents.cutoffReadCount += indexes.count
+            return indexes.map { contents.cutoffs[$0] }
+        }
+        await switches.withLock { $0.duringCutoffRead }?()
+        return cutoffs
+    }
+
+    func setCutoff(
+        _ index: RecordIndex, keeping kept: SessionID?, before: Timestamp?, lifetime: Duration, now: Timestamp
+    ) async throws(SessionStoreError) {
+        try ask()
+        let isRejected = switches.withLock { switches in
+            defer { switches.rejectsNextCutoff = false }
+            return switches.cutoffsAreUnavailable || switches.rejectsNextCutoff
+        }
+        if isRejected { throw SessionStoreError(.unavailable) }
+        server.setCutoff(index, by: self, keeping: kept, before: before, now: now)
+        try response()
     }
 
     func throttleStates(_ keys: [ThrottleKey], now: Timestamp) async throws(SessionStoreError) -> [ThrottleState?] {

@@ -10,6 +10,7 @@ final class RecordingChangeDelegate: RecordChangeDelegate {
         case up
         case down
         case changed(SessionID)
+        case cutoff(RecordIndex)
         case allChanged
         case expired(idle: Int, absolute: Int)
     }
@@ -45,12 +46,18 @@ final class RecordingChangeDelegate: RecordChangeDelegate {
     /// Forwards the notifications to another receiver from now on.
     func forward(to other: any RecordChangeDelegate) { listener.withLock { $0 = other } }
 
-    func connectionChanged(isUp: Bool) {
-        add(isUp ? .up : .down) { $0.connectionChanged(isUp: isUp) }
+    func partitionsChanged(_ partitions: [Range<Int>], areTrusted: Bool, afterOutage: Bool) {
+        add(areTrusted ? .up : .down) {
+            $0.partitionsChanged(partitions, areTrusted: areTrusted, afterOutage: afterOutage)
+        }
     }
 
     func recordChanged(_ id: SessionID) {
         add(.changed(id)) { $0.recordChanged(id) }
+    }
+
+    func cutoffChanged(_ index: RecordIndex) {
+        add(.cutoff(index)) { $0.cutoffChanged(index) }
     }
 
     func allRecordsChanged() {

@@ -12,7 +12,7 @@ struct ValkeyAccessTests {
     static let permissions =
         "~cloakroom:* resetchannels -@all +hello +client|tracking +client|setname +ping +role +evalsha +eval"
         + " +exists +type +hset +hget +hmget +hgetall +hexists +hincrby +pexpire +pttl +del +get +set +time"
-        + " +zadd +zrem +zrange +zscore +zremrangebyscore +cluster|slots +asking"
+        + " +zadd +zrem +zrange +zscore +zremrangebyscore +wait +cluster|slots +asking"
 
     @Test("The tested permissions are the documented ones, on one line")
     func documentedUser() throws {

@@ -302,6 +302,18 @@ struct ValkeyRecordStoreTests {
         #expect(keys.ended(SessionID(255)) == "app:x:{00000000000000ff}:ended")
         #expect(keys.sessions(of: 255) == "app:x:{a00000000000000ff}:sessions")
         #expect(keys.sessions(ofProviderSession: 255) == "app:x:{p00000000000000ff}:sessions")
+        #expect(keys.cutoff(.account(255)) == "app:x:{a00000000000000ff}:cutoff")
+        #expect(keys.cutoff(.providerSession(255)) == "app:x:{p00000000000000ff}:cutoff")
+        for index in [RecordIndex.account(.max), .providerSession(0)] {
+            #expect(keys.cutoff(named: ByteBuffer(string: keys.cutoff(index))) == index)
+            #expect(HashSlot.slot(of: keys.cutoff(index)) == HashSlot.slot(of: keys.sessions(in: index)))
+        }
+        for other in [
+            "app:x:{m00000000000000ff}:cutoff", "app:x:{}:cutoff", "app:x:{a}:cutoff", "app:x:{a0ff}:cutoff",
+            "app:x:{a00000000000000fF}:cutoff", "app:{a00000000000000ff}:cutoff", keys.sessions(of: 255), "}:cutoff",
+        ] {
+            #expect(keys.cutoff(named: ByteBuffer(string: other)) == nil)
+        }
         #expect(keys.mark(MarkKey(.logoutToken, hash: 255)) == "app:x:{m200000000000000ff}:mark")
         #expect(keys.throttle(ThrottleKey(.address, hash: 255)) == "app:x:{t200000000000000ff}:throttle")
         #expect(keys.session(named: ByteBuffer(string: keys.session(SessionID(255)))) == SessionID(255))

@@ -42,12 +42,13 @@ struct AccessLogTextTests {
         record.retryReason = .attemptTimeout
         record.queueNanoseconds = 1_500_000
         record.bodyWaitNanoseconds = 2_000
+        record.identityNanoseconds = 4_000
         record.upstreamProtocol = .http2
         record.upstreamPeer = UpstreamPeer(ipv4: 0x0a00_00fe, port: 8_080)
         #expect(
             lines([(record, "GET", "/")])[0].contains(
                 " upstream_target=127.0.0.1:9000 upstream_peer=10.0.0.254:8080 retry_reason=attempt_timeout"
-                    + " queue_ms=1.500 body_wait_ms=0.002 upstream_protocol=2 upstream_ms="))
+                    + " queue_ms=1.500 body_wait_ms=0.002 identity_ms=0.004 upstream_protocol=2 upstream_ms="))
         record = self.record
         #expect(!lines([(record, "GET", "/")])[0].contains("retry_reason="))
         record.queueNanoseconds = 1_000_000

@@ -99,6 +99,21 @@ struct LoopTelemetryTests {
         #expect(agent.hasPrefix("a\",\"status\":500,\"x\":\"\u{1b}[2J\n"))
     }
 
+    @Test("A truncated user agent does not end inside a character", arguments: ["é", "漢", "😀"])
+    func truncatedCharacter(character: String) async throws {
+        let size = character.utf8.count
+        let agents = (0..<size).map { String(repeating: "u", count: 252 + $0) + character + character }
+        let outcome = try await run { loop in
+            for agent in agents { finish(loop, Self.record, path: [0x2f], userAgent: agent) }
+        }
+        let logged = outcome.objects.compactMap { $0["user_agent"] as? String }
+        #expect(logged.count == agents.count)
+        for (agent, logged) in zip(agents, logged) {
+            #expect(agent.hasPrefix(logged))
+            #expect(logged.utf8.count <= 256 && logged.utf8.count > 256 - size)
+        }
+    }
+
     @Test("The reason of a 401 of the gateway is logged and counted")
     func unauthorizedReason() async throws {
         var record = Self.record
@@ -129,12 +144,25 @@ struct LoopTelemetryTests {
         #expect(outcome.objects.compactMap { $0["path"] as? String } == paths.map(\.1))
     }
 
+    @Test("The overhead is the total without upstream, identity calls and the wait for the body, and never negative")
+    func overhead() {
+        var record = Self.record
+        record.durationNanoseconds = 10_000
+        record.upstreamDurationNanoseconds = 4_000
+        record.identityNanoseconds = 3_000
+        record.bodyWaitNanoseconds = 2_000
+        #expect(record.overheadNanoseconds == 1_000)
+        record.identityNanoseconds = 9_000
+        #expect(record.overheadNanoseconds == 0)
+    }
+
     @Test("Values of attempts and waits are members of the line only if there are some")
     func attempts() async throws {
         var record = Self.record
         record.retryReason = .reset
         record.queueNanoseconds = 2_500_000
         record.bodyWaitNanoseconds = 1_000_000
+        record.identityNanoseconds = 3_000_000
         record.upstreamProtocol = .http2
         record.upstreamPeer = UpstreamPeer(ipv6High: 0x2001_0db8_0000_0000, low: 1, port: 443)
         let full = record
@@ -147,11 +175,27 @@ struct LoopTelemetryTests {
         #expect(line["retry_reason"] as? String == "reset")
         #expect(line["queue_ms"] as? Double == 2.5)
         #expect(line["body_wait_ms"] as? Double == 1)
+        #expect(line["identity_ms"] as? Double == 3)
         #expect(line["upstream_protocol"] as? String == "2")
         let plain = try #require(outcome.objects.last)
-        for key in ["upstream_peer", "retry_reason", "queue_ms", "body_wait_ms", "upstream_protocol"] {
+        for key in [
+            "upstream_peer", "retry_reason", "queue_ms", "body_wait_ms", "identity_ms", "upstream_protocol",
+        ] {
             #expect(plain[key] == nil, "\(key)")
         }
+    }
+
+    @Test("A 4xx of the upstream is an error of the client request, and none of the server request")
+    func clientErrors() async throws {
+        var record = Self.record
+        record.status = 404
+        let missing = record
+        let outcome = try await run { finish($0, missing, path: [0x2f]) }
+        let counts = outcome.exposition.split(separator: "\n").filter {
+            $0.contains("_request_duration_seconds_count{")
+        }
+        #expect(counts.contains { $0.hasPrefix(#"http_client_request_duration_seconds_count{error_type="404","#) })
+        #expect(counts.contains { $0.hasPrefix(#"http_server_request_duration_seconds_count{error_type="","#) })
     }
 
     @Test("A long path is truncated at 1 KiB")

@@ -44,10 +44,15 @@ struct GatewayMetricsTests {
         metrics.upstreamRetries(upstream: "api", reason: "reset").increment()
         metrics.rejections(reason: "bad_host").increment()
         metrics.recordRefresh(.leaseTimeout, durationNanoseconds: 2_000_000_000)
-        let store = metrics.sessionStore(backend: "valkey", operations: ["read", "insert"])
+        let store = metrics.sessionStore(
+            backend: "valkey", operations: ["read", "insert"], reassertedKinds: ["end", "mark"])
+        store.recordUnconfirmed(3)
+        store.recordReasserted(kind: "end", count: 2)
+        store.recordReasserted(kind: "unheard of", count: 1)
         store.up.set(1)
         store.record(operation: "read", isSuccess: true, nanoseconds: 400_000)
         store.record(operation: "read", isSuccess: false, nanoseconds: 500_000_000)
+        store.recordFailure(.noAuth)
         store.record(operation: "unheard of", isSuccess: true, nanoseconds: 1)
         metrics.setBuildInfo(version: "1.2.3", commit: "abc")
         let text = String(decoding: metrics.registry.exposition(), as: UTF8.self)
@@ -72,6 +77,11 @@ struct GatewayMetricsTests {
                 + #"{backend="valkey",operation="read",outcome="error"} 1"#,
             "cloakroom_session_store_operation_duration_seconds_count"
                 + #"{backend="valkey",operation="insert",outcome="success"} 0"#,
+            #"cloakroom_session_store_unconfirmed_writes_total{backend="valkey"} 3"#,
+            #"cloakroom_session_store_reasserted_total{backend="valkey",kind="end"} 2"#,
+            #"cloakroom_session_store_reasserted_total{backend="valkey",kind="mark"} 0"#,
+            #"cloakroom_session_store_errors_total{backend="valkey",reason="no_auth"} 1"#,
+            #"cloakroom_session_store_errors_total{backend="valkey",reason="wrong_topology"} 0"#,
             #"cloakroom_build_info{commit="abc",version="1.2.3"} 1"#,
         ] {
             #expect(text.contains(line + "\n"), "\(line)")

@@ -51,6 +51,27 @@ struct DoctorRedactionTests {
         #expect(redaction.names(in: document) == ["a"])
     }
 
+    @Test("If a response has more texts than are compared, nothing of it is printed")
+    func tooManyTexts() throws {
+        func document(_ count: Int) throws -> JSONValue {
+            let texts = (0..<count).map { "\"text-number-\($0)\"" }.joined(separator: ",")
+            return try #require(JSONValue(document: Array("{\"accessToken\":[\(texts)]}".utf8)))
+        }
+        var redaction = DoctorRedaction([])
+        let complete = try document(DoctorRedaction.maxSecrets)
+        redaction.addTexts(of: complete)
+        redaction.addTexts(of: complete)
+        #expect(!redaction.isIncomplete)
+        #expect(redaction.names(in: complete) == ["accessToken"])
+        let more = try document(DoctorRedaction.maxSecrets + 1)
+        redaction.addTexts(of: more)
+        #expect(redaction.isIncomplete)
+        #expect(redaction.names(in: more) == [])
+        #expect(redaction.name("accessToken") == "<redacted>")
+        #expect(redaction.code("invalid_grant") == "<redacted>")
+        #expect(redaction.mediaType("application/json") == "<redacted>")
+    }
+
     @Test("Names are ordered paths, at most three levels and 24 of them")
     func bounds() throws {
         let deep = try #require(JSONValue(document: Array(#"{"b":1,"a":{"c":{"d":{"e":1}}}}"#.utf8)))

@@ -33,7 +33,7 @@ struct ControlSocketTests {
             hash: "0123456789ab")
     }
 
-    @Test("A client gets the outcome, and only the user of the gateway may connect")
+    @Test("Rule 74: a client gets the outcome, and only the user of the gateway may connect")
     func success() async throws {
         let expected = ControlSocket.Response(outcome(warnings: ["expires"]))
         try await serving(outcome(warnings: ["expires"])) { path in
@@ -62,7 +62,8 @@ struct ControlSocketTests {
         }
     }
 
-    @Test("A socket of a running gateway is replaced only by one that takes over, and the earlier one leaves it")
+    @Test(
+        "Rule 74: a socket of a running gateway is replaced only by one that takes over, and the earlier one leaves it")
     func replaced() async throws {
         try await serving(outcome()) { path in
             let other = ControlSocketService(path: path, replacesOther: false, reload: { nil }, onListening: {})
@@ -83,7 +84,7 @@ struct ControlSocketTests {
         close(second.descriptor)
     }
 
-    @Test("A socket that a process left is replaced; another file is not")
+    @Test("Rule 74: a socket that a process left is replaced; another file and a symbolic link are not")
     func leftBehind() throws {
         let directory = try TemporaryDirectory()
         let path = directory.path(of: "control.sock")
@@ -95,9 +96,19 @@ struct ControlSocketTests {
         try directory.write("text", to: "control.sock")
         #expect(throws: IOError.self) { try ControlSocketFile(path, replacesOther: true) }
         #expect(try String(contentsOfFile: path, encoding: .utf8) == "text")
+        // Neither the link nor what it leads to changes.
+        let link = directory.path(of: "link.sock")
+        try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: path)
+        #expect(throws: IOError.self) { try ControlSocketFile(link, replacesOther: true) }
+        #expect(try FileManager.default.destinationOfSymbolicLink(atPath: link) == path)
+        let dangling = directory.path(of: "dangling.sock")
+        let target = directory.path(of: "target.sock")
+        try FileManager.default.createSymbolicLink(atPath: dangling, withDestinationPath: target)
+        #expect(throws: IOError.self) { try ControlSocketFile(dangling, replacesOther: true) }
+        #expect(!FileManager.default.fileExists(atPath: target))
     }
 
-    @Test("Connections without the request get no response, and do not block the next one for long")
+    @Test("Rule 74: connections without the request get no response, and do not block the next one for long")
     func otherRequests() async throws {
         try await serving(outcome()) { path in
             let wrong = try await Self.exchange("restart\n", with: path)
@@ -118,7 +129,74 @@ struct ControlSocketTests {
         let missing = await #expect(throws: ControlSocketError.self) {
             try await ControlSocketClient.reload(path, timeout: .seconds(5))
         }
-        #expect(missing?.description.hasPrefix("no gateway of this user listens on \(path)") == true)
+        #expect(
+            missing?.description
+                == "no gateway of this user listens on \(path): there is no such file (start it with --control-socket \(path))"
+        )
+    }
+
+    @Test("What another program on the socket sends cannot control the terminal, and is bounded")
+    func otherProgram() async throws {
+        let text = "\u{1B}[2J\u{202E}" + String(repeating: "x", count: 2_000)
+        let sent: [String: Any] = [
+            "reloaded": false, "hash": text, "problems": Array(repeating: text, count: 99), "warnings": [text],
+        ]
+        let json = try JSONSerialization.data(withJSONObject: sent)
+        let response = try await Self.responding(Array(json)) { path in
+            try await ControlSocketClient.reload(path, timeout: .seconds(10))
+        }
+        #expect(response.problems.count == 50)
+        for line in response.problems + response.warnings + [response.hash] {
+            #expect(line.hasPrefix("\u{FFFD}[2J\u{FFFD}xxx"))
+            #expect(line.unicodeScalars.count <= 500)
+        }
+        #expect(response.hash.unicodeScalars.count == 64)
+    }
+
+    @Test("A response that is no JSON, or larger than 1 MiB, is not that of a gateway")
+    func noGatewayResponse() async throws {
+        for bytes in [Array("\u{1B}[2J".utf8), Array(repeating: UInt8(ascii: " "), count: 1 << 21)] {
+            let error = await #expect(throws: ControlSocketError.self) {
+                try await Self.responding(bytes) { try await ControlSocketClient.reload($0, timeout: .seconds(10)) }
+            }
+            #expect(error?.description.contains("is not the control socket of a gateway (write ") == true)
+        }
+    }
+
+    /// Runs a program on a Unix socket that sends `bytes` to each connection and closes it.
+    private static func responding<R>(_ bytes: [UInt8], body: (_ path: String) async throws -> R) async throws -> R {
+        let directory = try TemporaryDirectory()
+        let path = directory.path(of: "other.sock")
+        let listener = try await ServerBootstrap(group: .singletonMultiThreadedEventLoopGroup)
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(SendingHandler(bytes: bytes))
+                }
+            }
+            .bind(unixDomainSocketPath: path).get()
+        do {
+            let result = try await body(path)
+            try await listener.close()
+            return result
+        } catch {
+            try await listener.close()
+            throw error
+        }
+    }
+
+    /// Responds to the first bytes.
+    private final class SendingHandler: ChannelInboundHandler {
+        typealias InboundIn = ByteBuffer
+        typealias OutboundOut = ByteBuffer
+
+        private let bytes: [UInt8]
+
+        init(bytes: [UInt8]) { self.bytes = bytes }
+
+        func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+            let channel = context.channel
+            channel.writeAndFlush(ByteBuffer(bytes: bytes)).whenComplete { _ in channel.close(promise: nil) }
+        }
     }
 
     @Test(

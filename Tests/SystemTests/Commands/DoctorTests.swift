@@ -176,7 +176,8 @@ struct DoctorTests {
             #expect(run.ending.status == 1)
             let step = try run.step("sign-in")
             #expect(step.calls.last?.status == 403)
-            #expect(step.problem?.contains("wrong API token") == true)
+            #expect(step.problem?.contains("a locked account, or a wrong or missing API token") == true)
+            #expect(step.problem?.contains("the gateway reports each as a wrong password") == true)
             #expect(
                 step.changes.map(\.key) == ["upstreams.api.apiToken", "upstreams.api.signIn.rejectedStatuses"])
             #expect(!run.output.contains("canary"))

@@ -1,4 +1,5 @@
 import ArgumentParser
+import AsyncHTTPClient
 import CloakroomConfig
 import CloakroomCore
 import Foundation
@@ -35,7 +36,7 @@ struct HealthTests {
         }
         let gone = try await health(["--address", address])
         #expect(gone.ending == ChildProgram.Ending(status: 1))
-        #expect(gone.output.hasPrefix("\(address) does not respond: "), "\(gone.output)")
+        #expect(gone.output.hasPrefix("\(address) does not respond: no process listens on "), "\(gone.output)")
     }
 
     @Test("A port of another service is not accepted as an admin listener")
@@ -54,6 +55,44 @@ struct HealthTests {
             let response = await HealthCheck.ask(HostAndPort(host: "127.0.0.1", port: port))
             #expect(!response.isReady)
             #expect(response.text.contains("does not respond: "), "\(response.text)")
+        }
+    }
+
+    @Test(
+        "Another program on the port is described without what it sent",
+        arguments: [
+            ("\u{1B}[31mhello\r\n\r\n", "the response is not HTTP (check the port"),
+            ("", "the connection was closed without a response (check the port"),
+            (
+                "HTTP/1.1 200 OK\r\n\r\n" + String(repeating: "x", count: 100_000),
+                "the response is too large (check the port"
+            ),
+        ])
+    func otherProgram(bytes: String, reason: String) async throws {
+        try await ScriptedServer.run([.bytesThenClose(bytes)]) { port, _ in
+            let address = HostAndPort(host: "127.0.0.1", port: port)
+            let response = await HealthCheck.ask(address)
+            #expect(!response.isReady)
+            #expect(response.text.hasPrefix("\(address) does not respond: \(reason)"), "\(response.text)")
+        }
+    }
+
+    @Test("Errors of the system and the end of the time limit are described with what to check")
+    func reasons() {
+        let unreachable = IOError(errnoCode: EHOSTUNREACH, reason: "connect")
+        let late = HTTPClientError.deadlineExceeded
+        for (error, reason) in [
+            (
+                unreachable as any Error,
+                "no route to host (check that the gateway runs, and that its address can be reached)"
+            ),
+            (
+                late,
+                "no complete response within 2 s (check that the gateway runs, the port, and firewalls between)"
+            ),
+        ] {
+            let text = AdminExchange.failure(error, at: "192.0.2.1:1", limit: .seconds(2))
+            #expect(text == "192.0.2.1:1 does not respond: \(reason)")
         }
     }
 

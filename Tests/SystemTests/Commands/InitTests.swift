@@ -53,6 +53,13 @@ struct InitTests {
         }
         let text = try String(contentsOfFile: directory.path(of: "my.yaml"), encoding: .utf8)
         #expect(!text.contains("canary"))
+        // The API that returns the refresh token under this name is expected to take it under this name.
+        let hasMembers = format == "json" || format == "form"
+        for call in ["refresh", "revoke"] {
+            let key = "upstreams.api.\(call).members.refreshToken "
+            let line = values.output.split(separator: "\n").first { $0.hasPrefix(key) }
+            #expect((line?.split(separator: " ").dropFirst().first == "refresh") == hasMembers, "\(call)")
+        }
     }
 
     @Test("With --api-token-environment the file refers to a variable")

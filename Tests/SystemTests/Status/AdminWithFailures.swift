@@ -64,6 +64,7 @@ enum AdminWithFailures {
                         ]),
                 ]
             },
+            identityCalls: { identityCalls(now) },
             certificates: {
                 [
                     CertificateStatus(
@@ -74,6 +75,28 @@ enum AdminWithFailures {
                         notAfter: now - .seconds(7_200)),
                 ]
             }, store: "valkey", version: "0.1.0", commit: "4f2c91a")
+    }
+
+    /// The widest texts that a failed call may have.
+    private static func identityCalls(_ now: Timestamp) -> [IdentityCallStatus] {
+        let members = (1...IdentityCallFailure.Defect.maxNames).map { "a_member_with_a_name_of_forty_characters\($0)" }
+        return [
+            IdentityCallStatus(
+                time: now - .seconds(31),
+                failure: IdentityCallFailure(
+                    call: .signIn, source: .upstream("api"), method: "POST",
+                    server: "accounts-of-a-service.internal.example.com:8443", path: "/v2/sessions/of/users",
+                    status: 200,
+                    defect: .init(
+                        "member_missing", key: "signIn.accessToken", expected: "access_token", found: members),
+                    nanoseconds: 48_000_000)),
+            IdentityCallStatus(
+                time: now - .seconds(3_700),
+                failure: IdentityCallFailure(
+                    call: .discovery, source: .identity("company"), method: "GET", server: "",
+                    path: "/.well-known/openid-configuration", defect: .init("unreachable"), nanoseconds: 5_000_000_000)
+            ),
+        ]
     }
 
     /// Metrics with at least one sample of every family.

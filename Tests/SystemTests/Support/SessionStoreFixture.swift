@@ -7,6 +7,11 @@ import TestSupport
 struct SessionStoreFixture {
     enum Kind: String, Sendable, CaseIterable {
         case memory, sqlite, valkey
+        /// Six nodes of Valkey 9.
+        case cluster
+
+        /// The value of `session.store`.
+        fileprivate var setting: String { self == .cluster ? "valkey" : rawValue }
     }
 
     static let secret = "a secret of the gateway's for tests and long enough"
@@ -15,16 +20,19 @@ struct SessionStoreFixture {
     let directory: TemporaryDirectory
     /// The port of the Redis server, if there is one.
     let port: Int
+    /// The nodes, if there is a cluster.
+    var cluster: ValkeyCluster?
 
     /// The overrides of the configuration.
     /// - Parameter secrets: Gateway secrets instead of the default; none of them may contain a comma.
     func settings(secrets: [String] = []) -> [String] {
         let known = secrets.isEmpty ? [Self.secret] : secrets
-        var settings = ["session.store=\(kind.rawValue)", "session.secrets=\(known.joined(separator: ","))"]
+        var settings = ["session.store=\(kind.setting)", "session.secrets=\(known.joined(separator: ","))"]
         switch kind {
         case .memory: break
         case .sqlite: settings.append("session.sqlite.path=\(directory.path(of: "sessions.sqlite"))")
         case .valkey: settings.append("session.valkey.addresses=127.0.0.1:\(port)")
+        case .cluster: settings.append("session.valkey.addresses=\(cluster?.addresses ?? "")")
         }
         return settings
     }
@@ -43,6 +51,13 @@ struct SessionStoreFixture {
     /// Provides a store of a kind while `body` runs.
     static func with<R>(_ kind: Kind, body: (SessionStoreFixture) async throws -> R) async throws -> R {
         let directory = try TemporaryDirectory()
+        if kind == .cluster {
+            // Every write is in a file at once, for tests that search the files.
+            let persistent = ["--appendonly", "yes", "--appendfsync", "always"]
+            return try await ValkeyCluster.with(in: directory.url, arguments: persistent) { cluster in
+                try await body(SessionStoreFixture(kind: kind, directory: directory, port: 0, cluster: cluster))
+            }
+        }
         guard kind == .valkey else {
             return try await body(SessionStoreFixture(kind: kind, directory: directory, port: 0))
         }

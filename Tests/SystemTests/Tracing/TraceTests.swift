@@ -123,8 +123,9 @@ struct TraceTests {
             let names = batches.names
             #expect(names.filter { $0 == "sign_in" }.count == 1)
             #expect(names.filter { $0 == "GET /videos/{id}" }.count == 1)
-            // The request for the session, which has no route, and the call at the API.
-            #expect(names.filter { $0 == "POST" }.count == 2)
+            // The request for the session, and the call at the API.
+            #expect(names.filter { $0 == "POST /auth" }.count == 1)
+            #expect(names.filter { $0 == "POST" }.count == 1)
             #expect(names.filter { $0 == "GET" }.count == 2)
         }
     }

@@ -33,7 +33,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     private var drainCredit: DrainCredit?
     private var hasBegun = false
     var isDownstream: Bool { true }
-    var connectionState: ClientConnectionState { isActive ? .active : .idle }
+    var connectionState: ClientConnectionState { isActive || state.isReceivingHead ? .active : .idle }
 
     init(_ client: DownstreamConnectionInfo) {
         self.client = client

@@ -29,6 +29,9 @@ struct HTTP2Deadlines {
     /// Of an incomplete header block, counted from its first frame.
     private var block = UInt64.max
 
+    /// Whether a frame or a header block has arrived in part.
+    var hasIncompleteFrame: Bool { frame != .max || block != .max }
+
     /// Time without a request after which memory is freed, in nanoseconds.
     static let quietTime: UInt64 = 2_000_000_000
 

@@ -36,7 +36,9 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     var deadlines = HTTP2Deadlines()
     var deadline: UInt64 { deadlines.next }
     var isDownstream: Bool { true }
-    var connectionState: ClientConnectionState { streams.contains { $0 != nil } ? .active : .idle }
+    var connectionState: ClientConnectionState {
+        deadlines.hasIncompleteFrame || streams.contains { $0 != nil } ? .active : .idle
+    }
     var usesTLS: Bool { client.isTLS }
 
     enum Phase: Comparable {

@@ -16,6 +16,7 @@ final class ClusterCoordinator {
     private let routes: SlotRoutes
     private let listener: any ValkeyPushDelegate
     private let failover: (any ValkeyFailoverDelegate)?
+    private let durability: LinkDurability?
     private let log: ValkeyLog
     private let jobs: AsyncStream<Job>.Continuation
     private var topology: ClusterTopology
@@ -28,14 +29,15 @@ final class ClusterCoordinator {
     /// Must be called on the event loop.
     init(
         _ connector: ValkeyConnector, seeds: [HostAndPort], eventLoop: any EventLoop, routes: SlotRoutes,
-        listener: any ValkeyPushDelegate, failover: (any ValkeyFailoverDelegate)?, log: ValkeyLog,
-        jobs: AsyncStream<Job>.Continuation
+        listener: any ValkeyPushDelegate, failover: (any ValkeyFailoverDelegate)?,
+        durability: LinkDurability? = nil, log: ValkeyLog, jobs: AsyncStream<Job>.Continuation
     ) {
         self.connector = connector
         self.eventLoop = eventLoop
         self.routes = routes
         self.listener = listener
         self.failover = failover
+        self.durability = durability
         self.log = log
         self.jobs = jobs
         topology = ClusterTopology(
@@ -130,7 +132,7 @@ final class ClusterCoordinator {
     private func use(_ connection: ValkeyConnection, _ node: ClusterNode) {
         guard !isStopped else { return connection.close(.closed) }
         let (address, connector, log) = (node.address, connector, log)
-        let link = ValkeyLink(address: address, connection: connection) {
+        let link = ValkeyLink(address: address, connection: connection, durability: durability) {
             () async throws(ValkeyDisconnectReason) in try await connector.connectUntracked(to: node)
         }
         links[address] = link

@@ -19,14 +19,25 @@ final class ValkeyClient: Sendable {
     private let routes = SlotRoutes()
     private let cluster = Mutex<NIOLoopBound<ClusterCoordinator>?>(nil)
     private let redirected: RedirectedCommands
+    private let durability: LinkDurability?
 
-    init(_ configuration: ValkeyConfiguration, tls: NIOSSLContext?, eventLoop: any EventLoop, logger: Logger) {
+    /// - Parameter durabilityLog: Counts and logs unconfirmed writes; `nil` if no write waits for replicas of the server.
+    init(
+        _ configuration: ValkeyConfiguration, tls: NIOSSLContext?, eventLoop: any EventLoop, logger: Logger,
+        durabilityLog: DurabilityLog? = nil
+    ) {
         self.configuration = configuration
         self.eventLoop = eventLoop
         connector = ValkeyConnector(configuration, tls: tls, eventLoop: eventLoop)
         log = ValkeyLog(configuration, logger)
         redirected = RedirectedCommands(timeout: configuration.timeout)
+        durability = durabilityLog.flatMap { log in
+            DurableWriter.Options(configuration).map { LinkDurability(options: $0, log: log) }
+        }
     }
+
+    /// Why a connection is missing, if one was lost or could not be established since the last success.
+    var outage: SessionStoreError.Reason? { log.outage }
 
     /// Sends commands immediately, each to the server of its slot, and waits for all replies.
     /// - Parameter isDurable: Whether the commands change data that a failover should not lose.
@@ -90,7 +101,7 @@ final class ValkeyClient: Sendable {
     ) async -> ValkeyDisconnectReason {
         await withTaskCancellationHandler {
             let (connector, address) = (connector, connection.server)
-            let link = ValkeyLink(address: address, connection: connection) {
+            let link = ValkeyLink(address: address, connection: connection, durability: durability) {
                 () async throws(ValkeyDisconnectReason) in
                 try await connector.connectUntracked(to: ClusterNode(address: address))
             }
@@ -112,11 +123,12 @@ final class ValkeyClient: Sendable {
     private func runCluster(_ listener: any ValkeyPushDelegate, _ failover: (any ValkeyFailoverDelegate)?) async {
         let (jobs, continuation) = AsyncStream<ClusterCoordinator.Job>.makeStream()
         let (connector, routes, log, eventLoop) = (connector, routes, log, eventLoop)
+        let durability = durability
         let seeds = configuration.addresses
         let started = try? await eventLoop.submit {
             let coordinator = ClusterCoordinator(
                 connector, seeds: seeds, eventLoop: eventLoop, routes: routes, listener: listener,
-                failover: failover, log: log, jobs: continuation)
+                failover: failover, durability: durability, log: log, jobs: continuation)
             coordinator.start()
             return NIOLoopBound(coordinator, eventLoop: eventLoop)
         }.get()

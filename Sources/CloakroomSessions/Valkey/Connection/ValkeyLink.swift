@@ -6,23 +6,38 @@ final class ValkeyLink: Sendable {
     let address: HostAndPort
     /// Where all keys are read, so that the server reports their changes.
     let connection: ValkeyConnection
-    /// Opens a further connection to the same primary, without tracking.
-    let openUntracked: @Sendable () async throws(ValkeyDisconnectReason) -> ValkeyConnection
+    /// Writes what replicas of the server have to confirm; `nil` if none has to.
+    private let writer: DurableWriter?
 
+    /// - Parameters:
+    ///   - durability: How writes are confirmed; `nil` if they are not.
+    ///   - openUntracked: Opens a further connection to the same primary, without tracking.
     init(
-        address: HostAndPort, connection: ValkeyConnection,
+        address: HostAndPort, connection: ValkeyConnection, durability: LinkDurability? = nil,
         openUntracked: @escaping @Sendable () async throws(ValkeyDisconnectReason) -> ValkeyConnection
     ) {
         self.address = address
         self.connection = connection
-        self.openUntracked = openUntracked
+        writer = durability.map {
+            DurableWriter($0.options, link: connection, log: $0.log, connect: openUntracked)
+        }
+        guard let writer else { return }
+        let writing = Task { await writer.run() }
+        connection.closed.whenComplete { _ in writing.cancel() }
     }
 
     /// Sends commands immediately, pipelined, and waits for all replies.
     /// - Parameter isDurable: Whether the commands change data that a failover should not lose.
     func send(_ commands: [ValkeyCommand], isDurable: Bool = false) async -> [Result<RESPValue, ValkeyCommandError>] {
-        await connection.send(commands)
+        if isDurable, let writer { return await writer.send(commands) }
+        return await connection.send(commands)
     }
+}
+
+/// How the writes of a link are confirmed.
+struct LinkDurability: Sendable {
+    let options: DurableWriter.Options
+    let log: DurabilityLog
 }
 
 /// Receives what a server reports about keys that were read. Called on any event loop; never waits.

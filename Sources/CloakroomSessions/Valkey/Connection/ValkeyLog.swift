@@ -12,6 +12,8 @@ final class ValkeyLog: Sendable {
     private let loggedReasons = Mutex<[String: Set<String>]>([:])
     /// The maximum number of servers in ``loggedReasons``.
     private static let mostServers = 1_000
+    /// The reason of the last loss; `nil` since a connection was established, and before the first attempt.
+    private let latestLoss = Mutex<SessionStoreError.Reason?>(nil)
 
     init(_ configuration: ValkeyConfiguration, _ logger: Logger) {
         self.logger = logger
@@ -19,8 +21,12 @@ final class ValkeyLog: Sendable {
         user = configuration.user ?? "default"
     }
 
+    /// Why a connection is missing, if one was lost or could not be established since the last success.
+    var outage: SessionStoreError.Reason? { latestLoss.withLock { $0 } }
+
     /// - Parameter server: The address, in a cluster; empty otherwise.
     func connected(_ address: String, server: String = "") {
+        latestLoss.withLock { $0 = nil }
         loggedReasons.withLock { $0[server] = nil }
         logger.notice("connected to the session store", metadata: ["address": "\(address)"])
     }
@@ -32,6 +38,7 @@ final class ValkeyLog: Sendable {
 
     /// Logs that there is no connection, once for each reason, so that an outage does not fill the log.
     func disconnected(_ loss: ValkeyDisconnectReason, _ address: String?, server: String = "") {
+        latestLoss.withLock { $0 = SessionStoreError.Reason(loss) }
         guard isFirst(loss.kind, server) else { return }
         var metadata: Logger.Metadata = ["address": "\(address ?? addresses)", "reason": "\(loss.kind)"]
         switch loss {

@@ -51,6 +51,20 @@ struct HTTP2DeadlinesTests {
         #expect(deadlines.expire(now: 100) == .incompleteFrame)
     }
 
+    @Test("A part of a frame or of a header block is known until the last byte")
+    func hasIncompleteFrame() {
+        for isInHeaderBlock in [true, false] {
+            var deadlines = HTTP2Deadlines()
+            #expect(!deadlines.hasIncompleteFrame)
+            deadlines.received(
+                isFramePartial: !isInHeaderBlock, isFrameComplete: isInHeaderBlock, isInHeaderBlock: isInHeaderBlock,
+                expiry: 100)
+            #expect(deadlines.hasIncompleteFrame)
+            Self.complete(&deadlines, expiry: 150)
+            #expect(!deadlines.hasIncompleteFrame)
+        }
+    }
+
     @Test("A frame that begins after a complete one has a deadline of its own")
     func nextFrame() {
         var deadlines = HTTP2Deadlines()

@@ -44,6 +44,19 @@ struct HandshakeMetricsTests {
         }
     }
 
+    @Test(
+        "A connection with a part of a request is not idle",
+        arguments: ["GET /public", "GET /public/a HTTP/1.1\r\nHost: a"])
+    func partOfRequest(bytes: String) async throws {
+        try await GatewaySetup([]).run { gateway in
+            let client = try await gateway.client()
+            client.send(bytes)
+            try await gateway.metric(#"cloakroom_connections_by_state{state="active"} 1"#)
+            try await gateway.metric(#"cloakroom_connections_by_state{state="idle"} 0"#)
+            try await client.close()
+        }
+    }
+
     @Test("Connections are counted by state, with the limit, and the lag of event loops is recorded")
     func connections() async throws {
         let gate = Gate()

@@ -13,6 +13,8 @@ final class RedisServer: Sendable {
     /// Options of a server.
     struct Options: Sendable {
         var program = "redis-server"
+        static let valkey = "valkey-server"
+        static let sentinel = "redis-sentinel"
         /// Whether the data survives the process.
         var isPersistent = false
         var arguments: [String] = []
@@ -37,20 +39,25 @@ final class RedisServer: Sendable {
     }
 
     var address: HostAndPort { HostAndPort(host: "127.0.0.1", port: port) }
+    /// The path of its folder.
+    var folder: String { directory.path }
+    /// The process identifier while the server runs.
+    var processIdentifier: Int32? { process.withLock { $0?.processIdentifier } }
 
     /// Starts the server with the same port and folder.
     func start() async throws {
         let file = directory.url.appending(path: "redis.conf")
         var lines = ["dir \(directory.path)", "bind 127.0.0.1"] + options.configuration
         lines.append(options.tls == nil ? "port \(port)" : "port 0\ntls-port \(port)")
-        if options.program == "redis-server" {
+        if options.program != Options.sentinel {
             lines += ["save \"\"", "appendonly \(options.isPersistent ? "yes" : "no")", "appendfsync always"]
         }
         // A sentinel stores its state in this file, so the file is written once.
         if !FileManager.default.fileExists(atPath: file.path) {
             try lines.joined(separator: "\n").appending("\n").write(to: file, atomically: true, encoding: .utf8)
         }
-        let process = try ChildProcess(options.program, [file.path] + options.arguments)
+        let program = try ExternalProgram.path(of: options.program, package: "it with deploy/test.sh")
+        let process = try ChildProcess(program, [file.path] + options.arguments)
         self.process.withLock { $0 = process }
         try await eventually("the server responds") {
             guard process.isRunning else { throw TimeoutError("\(self.options.program) did not start") }

@@ -3,24 +3,36 @@ import Synchronization
 
 @testable import CloakroomSessions
 
-/// A separate server for each test of the contract.
+/// A place for the records of one test of the contract: a server of its own, or a prefix of its own at shared servers.
 struct ValkeyFixture: RecordStoreFixture {
-    private let server: RedisServer
+    private let configuration: ValkeyConfiguration
+    private let server: RedisServer?
     private let replicas = Replicas()
 
+    /// A separate server, Redis 7.0.
     init() async throws {
-        server = try await RedisServer()
+        let server = try await RedisServer()
+        self.server = server
+        configuration = ValkeyConfiguration(addresses: [server.address])
+    }
+
+    /// A prefix of its own at shared servers.
+    init(_ topology: SharedServers.Topology) async throws {
+        server = nil
+        var configuration = try await SharedServers.instance.configuration(topology)
+        configuration.prefix = "test\(UInt64.random(in: 0...(.max)))"
+        self.configuration = configuration
     }
 
     func store() async throws -> any SessionRecordStore {
-        let replica = try await Replica.up(server)
+        let replica = try await Replica.up(configuration)
         replicas.list.withLock { $0.append(replica) }
         return RunningRecords(replica: replica)
     }
 
     func tearDown() async {
         for replica in replicas.list.withLock({ $0 }) { await replica.stop() }
-        await server.kill()
+        await server?.kill()
     }
 
     private final class Replicas: Sendable {
@@ -49,7 +61,7 @@ struct RunningRecords: SessionRecordStore {
     var count: Int { records.count }
 
     func run(_ changes: any RecordChangeDelegate, idleTimeout: Duration) async {
-        changes.connectionChanged(isUp: true)
+        changes.partitionsChanged([0..<partitionCount], areTrusted: true, afterOutage: false)
         replica.changes.forward(to: changes)
         // Ends only with its task, like the store itself.
         let (waiting, end) = AsyncStream<Never>.makeStream()
@@ -58,6 +70,24 @@ struct RunningRecords: SessionRecordStore {
         } onCancel: {
             end.finish()
         }
+    }
+
+    var partitionCount: Int { records.partitionCount }
+    func partition(of id: SessionID) -> Int { records.partition(of: id) }
+    func partition(ofIndex index: RecordIndex) -> Int { records.partition(ofIndex: index) }
+
+    func mayExceed(_ limit: Int, _ index: RecordIndex, now: Timestamp) async throws(SessionStoreError) -> Bool {
+        try await records.mayExceed(limit, index, now: now)
+    }
+
+    func cutoffs(_ indexes: [RecordIndex], now: Timestamp) async throws(SessionStoreError) -> [SessionCutoff?] {
+        try await records.cutoffs(indexes, now: now)
+    }
+
+    func setCutoff(
+        _ index: RecordIndex, keeping kept: SessionID?, before: Timestamp?, lifetime: Duration, now: Timestamp
+    ) async throws(SessionStoreError) {
+        try await records.setCutoff(index, keeping: kept, before: before, lifetime: lifetime, now: now)
     }
 
     func insert(_ record: SessionRecord, keepUntil: Timestamp, now: Timestamp) async throws(SessionStoreError) -> Bool {

@@ -1,0 +1,125 @@
+"""Two gateways with one server under a mixed load, compared with what `cloakroom capacity` predicts."""
+
+import json
+import random
+import subprocess
+import time
+
+from harness.command import Failure
+from sizing.clients import Load, api_request, cookie_of, sign_in_request, sign_out_request
+from sizing.costs import Meter, sign_in_all, start_gateway, start_origin
+from sizing.memory import templates
+from sizing.records import load
+from sizing.servers import Shards
+
+USERS = 600
+REQUESTS_PER_SECOND = 600
+SESSION_SECONDS = 300
+# Uses are recorded after an eighth of this.
+IDLE_SECONDS = 32
+# The least time between two refreshes of a session.
+TOKEN_SECONDS = 30
+# Sessions of the server's memory.
+STORED = 100_000
+TOLERANCE = 0.15
+
+
+def predict(binary, file, users, requests_per_second, session_seconds):
+    """What the command predicts, from the figures in a file."""
+    command = [binary, "capacity", "--users", users, "--requests-per-second", f"{requests_per_second:.3f}"]
+    command += ["--session-length", f"{session_seconds * 1000:.0f}ms", "--idle-timeout", f"{IDLE_SECONDS}s"]
+    command += ["--token-lifetime", f"{TOKEN_SECONDS}s", "--figures", file, "--json"]
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=30)
+    if done.returncode != 0:
+        raise Failure(f"{' '.join(map(str, command))}: {done.stderr.strip()}")
+    return json.loads(done.stdout)
+
+
+class Users:
+    """Users that send requests and rarely sign out and in again, each time at a random gateway."""
+
+    def __init__(self, gateways):
+        self.load, self.count = Load(gateways), len(gateways)
+        self.cookies, _ = sign_in_all(gateways[0], 1, USERS)
+        self.next_user = USERS + 1
+        self.waiting = []
+        self.requests = self.sign_outs = 0
+
+    def run(self, seconds):
+        """Sends requests at random times for some seconds."""
+        self.requests = self.sign_outs = 0
+        at = time.monotonic()
+        self.load.run(self.jobs(at, at + seconds))
+
+    def jobs(self, at, end):
+        share = USERS / SESSION_SECONDS / REQUESTS_PER_SECOND
+        while at < end:
+            at += random.expovariate(REQUESTS_PER_SECOND)
+            if at > time.monotonic():
+                self.load.pause(at)
+            if self.waiting:
+                self.waiting.pop()
+                yield self.gateway(), sign_in_request(self.next_user), lambda head: self.cookies.append(cookie_of(head))
+                self.next_user += 1
+            elif random.random() < share:
+                index = random.randrange(len(self.cookies))
+                self.cookies[index], self.cookies[-1] = self.cookies[-1], self.cookies[index]
+                self.sign_outs += 1
+                yield self.gateway(), sign_out_request(self.cookies.pop()), self.waiting.append
+            else:
+                self.requests += 1
+                yield self.gateway(), api_request(random.choice(self.cookies)), None
+
+    def gateway(self):
+        return random.randrange(self.count)
+
+
+def check(environment, binary, options, figures):
+    """Prints measured and predicted figures. Returns 1 if they differ by more than the tolerance."""
+    file = environment.folder / "figures.json"
+    file.write_text(json.dumps(figures))
+    shards = Shards(environment, binary, 1)
+    origin = start_origin(environment, TOKEN_SECONDS)
+    gateways = [start_gateway(environment, shards, origin, idleTimeout=f"{IDLE_SECONDS}s") for _ in range(2)]
+    users = Users(gateways)
+    users.run(TOKEN_SECONDS)
+    meter = Meter(gateways, shards)
+    reads = shards.servers[0].calls("hgetall")
+    with meter:
+        users.run(options.seconds)
+    reads = shards.servers[0].calls("hgetall") - reads
+    requests_per_second = users.requests / meter.seconds
+    predicted = predict(
+        environment.binary, file, USERS, requests_per_second, USERS * meter.seconds / max(1, users.sign_outs)
+    )
+    stored = stored_bytes(environment, binary)
+    shards.stop()
+    larger = predict(environment.binary, file, STORED, 0, SESSION_SECONDS)
+    total = meter.total
+    rows = [
+        ("cores of both gateways", total.gateway / meter.seconds, predicted["gateway"]["cores"] * 2),
+        ("cores of the server", total.server / meter.seconds, predicted["shard"]["cores"]),
+        ("bytes/s to the server", total.received / meter.seconds, predicted["shard"]["bytesToServers"]),
+        ("bytes/s from the server", total.sent / meter.seconds, predicted["shard"]["bytesFromServers"]),
+        ("look-ups/s", reads / meter.seconds, predicted["rates"]["lookUps"]),
+        (f"bytes of {STORED:,} sessions", stored, larger["shard"]["memoryBytes"]),
+    ]
+    print(f"{USERS:,} users, {requests_per_second:,.0f} requests/s, {meter.seconds:.0f} s")
+    worst = 0
+    for name, measured, expected in rows:
+        difference = expected / measured - 1
+        worst = max(worst, abs(difference))
+        print(f"  {name:26} measured {measured:14,.3f}   predicted {expected:14,.3f}   {difference:+.1%}", flush=True)
+    is_close = worst <= TOLERANCE
+    print(f"{'PASS' if is_close else 'FAIL'}  the model is within {TOLERANCE:.0%}: at most {worst:.1%}")
+    return 0 if is_close else 1
+
+
+def stored_bytes(environment, binary):
+    """Resident memory of a server with many sessions."""
+    template = templates(environment, binary)["password"]
+    shards = Shards(environment, binary, 1)
+    load(template, shards, 0, STORED)
+    resident = shards.resident()
+    shards.stop()
+    return resident

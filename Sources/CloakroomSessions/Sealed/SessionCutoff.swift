@@ -1,0 +1,71 @@
+import CloakroomCore
+
+/// An index of records: the sessions of an account or of a session at a provider.
+enum RecordIndex: Sendable, Hashable {
+    /// The records whose account or typed name has this hash.
+    case account(UInt64)
+    /// The records whose session at the provider has this hash.
+    case providerSession(UInt64)
+}
+
+/// When a record was entered into its indexes, in microseconds since the epoch.
+///
+/// Each time is by the clock of the server that has the index, and that server alone compares it: with the cutoff of the
+/// same index. So the clocks of the servers need not agree with each other or with those of the gateways.
+struct RecordBirth: Sendable, Equatable {
+    var account: Int64?
+    /// `nil` if the typed name is the account.
+    var name: Int64?
+    var provider: Int64?
+
+    /// The time in one of the record's indexes.
+    /// - Returns: `nil` if a release without cutoffs has written the record.
+    func time(in index: RecordIndex, of record: SessionRecord) -> Int64? {
+        switch index {
+        // A record that got this index later has the time of its first one.
+        case .account(let hash): hash == record.account ? account : name ?? account
+        case .providerSession: provider ?? account
+        }
+    }
+}
+
+/// The end of all sessions of an index that began before a time, whether the index still lists them or not.
+///
+/// Ending the sessions that an index lists is not enough: a server that fails over may lose an entry, and the session
+/// would survive. Each load therefore compares a record with the cutoffs of its indexes.
+struct SessionCutoff: Sendable, Equatable {
+    /// Records that were entered into the index at this time or earlier have ended: ``RecordBirth``. 0 for none.
+    var time: Int64 = 0
+    /// The session that ``time`` does not end.
+    var kept: SessionID?
+    /// Sessions with an earlier ``SessionRecord/createdAt`` have ended; by the clock of the gateways.
+    var createdBefore: Timestamp?
+
+    /// Whether it ends a session.
+    /// - Parameter index: The index of the cutoff, which has the record.
+    func ends(_ record: SessionRecord, in index: RecordIndex) -> Bool {
+        if let createdBefore, record.createdAt < createdBefore { return true }
+        let (createdAt, isTooLate) = record.createdAt.milliseconds.multipliedReportingOverflow(by: 1_000)
+        let birth = record.birth.time(in: index, of: record) ?? (isTooLate ? .max : createdAt)
+        return birth <= time && record.key.id != kept
+    }
+}
+
+extension SessionRecord {
+    /// All indexes that have the record.
+    var indexes: [RecordIndex] {
+        var indexes = indexHashes.map(RecordIndex.account)
+        if let provider { indexes.append(.providerSession(provider)) }
+        return indexes
+    }
+}
+
+extension SessionRecord: Equatable {
+    /// Whether two records have the same contents. Their ``birth`` is not compared: stores with cutoffs set it.
+    static func == (left: SessionRecord, right: SessionRecord) -> Bool {
+        left.key == right.key && left.account == right.account && left.name == right.name
+            && left.provider == right.provider && left.createdAt == right.createdAt
+            && left.expiresAt == right.expiresAt && left.lastUsedAt == right.lastUsedAt
+            && left.version == right.version && left.contents == right.contents && left.client == right.client
+    }
+}

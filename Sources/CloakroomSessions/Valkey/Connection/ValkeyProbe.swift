@@ -1,0 +1,186 @@
+public import CloakroomCore
+import NIOCore
+import NIOPosix
+public import NIOSSL
+
+/// Connects once to each configured server of the session store and describes what it found, for an operator.
+///
+/// It changes no session. To find missing permissions it sends each command that the store needs to a key of its own,
+/// which it deletes.
+public struct ValkeyProbe: Sendable {
+    /// What was found at one address.
+    public struct Finding: Sendable {
+        /// The server that was tried.
+        public let address: HostAndPort
+        /// What is known about it, such as its version and mode. Contains no secret.
+        public var facts: [String] = []
+        /// Why the store cannot use it; `nil` if it can.
+        public var problem: String?
+        /// The reason that metrics and logs would state; `nil` if there is no problem.
+        public var reason: SessionStoreError.Reason?
+        /// What to do, if there is a problem.
+        public var advice: String?
+    }
+
+    private static let mostAddresses = 16
+
+    private let configuration: ValkeyConfiguration
+    private let tls: NIOSSLContext?
+
+    /// Creates a probe.
+    /// - Throws: NIOSSL's error if the TLS configuration is invalid.
+    public init(_ configuration: ValkeyConfiguration, tls: TLSConfiguration?) throws {
+        self.configuration = configuration
+        self.tls = try tls.map { try NIOSSLContext(configuration: $0) }
+    }
+
+    /// Tries each address, at most 16, each within some seconds.
+    public func run() async -> [Finding] {
+        var findings: [Finding] = []
+        for address in configuration.addresses.prefix(Self.mostAddresses) {
+            findings.append(await probe(address))
+        }
+        return findings
+    }
+
+    private func probe(_ address: HostAndPort) async -> Finding {
+        var finding = Finding(address: address)
+        do throws(ValkeyDisconnectReason) {
+            let options = ValkeyConnection.Options(
+                timeout: TimeAmount(configuration.timeout), tls: tls, serverName: configuration.tls?.serverName,
+                disconnectCodes: [])
+            let connection = try await ValkeyConnection.connect(
+                host: address.host, port: address.port, options: options,
+                on: MultiThreadedEventLoopGroup.singleton.any())
+            defer { connection.close(.closed) }
+            try await describe(connection, in: &finding)
+        } catch {
+            let reason = SessionStoreError.Reason(error)
+            finding.problem = "\(Self.problem(error))"
+            finding.reason = reason
+            finding.advice = error.advice ?? reason.advice
+        }
+        return finding
+    }
+
+    private static func problem(_ loss: ValkeyDisconnectReason) -> String {
+        switch loss {
+        case .unauthorized(let code, let command): "the server rejects \(command) with \(code)"
+        case .notPrimary(let code): "the server is not a primary that accepts writes (\(code))"
+        case .wrongTopology: "the server does not fit session.valkey.topology"
+        case .noPrimary: "the sentinel does not know the primary"
+        default: "no usable connection: \(loss.kind)"
+        }
+    }
+
+    private func describe(
+        _ connection: ValkeyConnection, in finding: inout Finding
+    ) async throws(ValkeyDisconnectReason) {
+        let expectsSentinel = configuration.sentinelPrimary != nil
+        var hello: [ValkeyCommand.Part] = ["3"]
+        if expectsSentinel {
+            if let password = configuration.sentinelPassword { hello += ["AUTH", "default", .bytes(password.bytes)] }
+        } else if let password = configuration.password {
+            hello += ["AUTH", .text(configuration.user ?? "default"), .bytes(password.bytes)]
+        }
+        let reply = try await ask(ValkeyCommand("HELLO", hello), connection)
+        let mode = ValkeyServerMode(hello: reply)
+        let name = Self.field("server", in: reply) ?? "server"
+        let version = Self.field("version", in: reply) ?? "of unknown version"
+        finding.facts.append(
+            "\(name) \(version), mode \(mode.rawValue), role \(Self.field("role", in: reply) ?? "unknown")")
+        if let primary = configuration.sentinelPrimary {
+            if mode != .sentinel, mode != .unknown { throw .wrongTopology(.serverForSentinel) }
+            try await describeSentinel(connection, primary, in: &finding)
+            return
+        }
+        switch (mode, configuration.topology) {
+        case (.sentinel, _): throw .wrongTopology(.sentinelForServer)
+        case (.cluster, .single): throw .wrongTopology(.clusterForSingle)
+        case (.standalone, .cluster): throw .wrongTopology(.singleForCluster)
+        default: break
+        }
+        if mode == .cluster {
+            let slots = try await ask(ValkeyConnector.clusterSlots, connection)
+            guard let slots = try? ClusterSlots(slots, asked: finding.address.host) else { throw .protocolError }
+            if slots.primaries.isEmpty { throw .wrongTopology(.clusterWithoutSlots) }
+            finding.facts.append("a cluster with \(slots.primaries.count) primaries")
+        } else if Self.field("role", in: reply) == "replica" || Self.field("role", in: reply) == "slave" {
+            throw .notPrimary(code: "READONLY")
+        }
+        let missing = await missingPermissions(connection, isCluster: mode == .cluster)
+        guard !missing.isEmpty else { return }
+        let user = configuration.user ?? "default"
+        finding.problem = "the user \(user) lacks permissions: \(missing.joined(separator: " "))"
+        finding.reason = .noPermission
+        finding.advice = SessionStoreError.Reason.noPermission.advice
+    }
+
+    private func describeSentinel(
+        _ connection: ValkeyConnection, _ primary: String, in finding: inout Finding
+    ) async throws(ValkeyDisconnectReason) {
+        let reply = try await ask(ValkeyCommand("SENTINEL", "GET-MASTER-ADDR-BY-NAME", .text(primary)), connection)
+        guard let parts = reply.elements, parts.count == 2, let host = parts[0].text, let port = parts[1].text else {
+            throw .noPrimary
+        }
+        finding.facts.append("its primary \(primary) is \(host):\(port)")
+    }
+
+    /// The permissions whose commands the server rejects. Servers check permissions before slots and types, so any node
+    /// of a cluster can be asked.
+    private func missingPermissions(_ connection: ValkeyConnection, isCluster: Bool) async -> [String] {
+        let key = ValkeyCommand.Part.text("\(configuration.prefix):{doctor}:probe")
+        var commands = [
+            ValkeyCommand("CLIENT", "TRACKING", "ON", "NOLOOP"), ValkeyCommand("CLIENT", "SETNAME", "cloakroom"),
+            ValkeyCommand("PING"), ValkeyCommand("ROLE"), ValkeyCommand("TIME"),
+            ValkeyCommand("EVAL", "return 1", "1", key),
+            ValkeyCommand("EVALSHA", "0000000000000000000000000000000000000000", "1", key),
+            ValkeyCommand("EXISTS", key), ValkeyCommand("TYPE", key), ValkeyCommand("HGET", key, "f"),
+            ValkeyCommand("HMGET", key, "f"), ValkeyCommand("HGETALL", key), ValkeyCommand("HEXISTS", key, "f"),
+            ValkeyCommand("PTTL", key), ValkeyCommand("GET", key), ValkeyCommand("ZRANGE", key, "0", "-1"),
+            ValkeyCommand("ZSCORE", key, "m"), ValkeyCommand("ZREM", key, "m"),
+            ValkeyCommand("ZREMRANGEBYSCORE", key, "1", "0"), ValkeyCommand("ZADD", key, "XX", "1", "m"),
+            ValkeyCommand("SET", key, "", "XX"), ValkeyCommand("HSET", key, "f", "1"),
+            ValkeyCommand("HINCRBY", key, "f", "1"), ValkeyCommand("PEXPIRE", key, "1000"), ValkeyCommand("DEL", key),
+        ]
+        var names = commands.map { "+" + $0.name.lowercased() }
+        (names[0], names[1]) = ("+client|tracking", "+client|setname")
+        if isCluster {
+            commands.append(ValkeyCommand("ASKING"))
+            names.append("+asking")
+        }
+        let replies = await connection.send(
+            commands, timeout: ValkeyConnection.patience(TimeAmount(configuration.timeout)))
+        return zip(names, replies).compactMap { name, reply in
+            if case .failure(.rejected(let error)) = reply, error.code == "NOPERM" { name } else { nil }
+        }
+    }
+
+    private func ask(
+        _ command: ValkeyCommand, _ connection: ValkeyConnection
+    ) async throws(ValkeyDisconnectReason) -> RESPValue {
+        let timeout = ValkeyConnection.patience(TimeAmount(configuration.timeout))
+        switch await connection.send([command], timeout: timeout).first {
+        case .success(let value): return value
+        case .failure(.rejected(let error)):
+            switch error.code {
+            case "NOAUTH", "WRONGPASS", "NOPERM": throw .unauthorized(code: error.code, command: command.name)
+            case "ERR", "NOPROTO": throw .unsupportedServer(code: error.code)
+            default: throw .notPrimary(code: error.code)
+            }
+        case .failure, nil:
+            // The connection has the reason.
+            connection.close(.unreachable)
+            throw (try? await connection.closed.get()) ?? .unreachable
+        }
+    }
+
+    private static func field(_ name: String, in hello: RESPValue) -> String? {
+        let elements = hello.elements ?? []
+        for index in stride(from: 0, to: elements.count - 1, by: 2) where elements[index].text == name {
+            // A server's text: bounded, and without control characters.
+            return elements[index + 1].text.map { String($0.filter { $0.isASCII && !$0.isWhitespace }.prefix(40)) }
+        }
+        return nil
+    }
+}

@@ -1,0 +1,116 @@
+import CloakroomCore
+import Logging
+import Synchronization
+
+/// A kind of write that was repeated after a failover, as metrics name it.
+public enum ReassertedWrite: String, Sendable, Hashable, CaseIterable {
+    /// The end of a session.
+    case end
+    /// A new session that the server did not have.
+    case insert
+    /// The refreshed tokens of a session.
+    case update
+    /// The lease of a refresh that is in progress.
+    case lease
+    /// The entry of a session in the list of its account.
+    case index
+    /// The time before which all sessions of an account have ended.
+    case cutoff
+    /// A timed mark.
+    case mark
+}
+
+/// Counts and logs what concerns writes that a failover may lose. Keys and values are not available here.
+final class DurabilityLog: Sendable {
+    private let logger: Logger
+    private let events: SessionStoreCallbacks
+    /// The servers that were reported to have no replica, until they have one.
+    private let lonely = Mutex<Set<String>>([])
+    private let timeouts = LogRateLimiter(interval: .seconds(60))
+    private let failures = LogRateLimiter(interval: .seconds(60))
+    private let rejections = LogRateLimiter(interval: .seconds(600))
+
+    init(_ logger: Logger, _ events: SessionStoreCallbacks) {
+        self.logger = logger
+        self.events = events
+    }
+
+    /// Counts the writes among these replies that were executed.
+    func unconfirmed(_ replies: [Result<RESPValue, ValkeyCommandError>]) {
+        let count = replies.count { reply in if case .success = reply { true } else { false } }
+        if count > 0 { events.onUnconfirmedWrites(count) }
+    }
+
+    /// Logs once for each server that it has no replica.
+    func noReplica(_ address: String) {
+        let isNew = lonely.withLock { lonely in
+            if lonely.count >= 256 { lonely.removeAll() }
+            return lonely.insert(address).inserted
+        }
+        guard isNew else { return }
+        logger.notice(
+            "session store has no connected replica",
+            metadata: [
+                "address": "\(address)",
+                "hint": "add a replica, or set session.valkey.replicas to 0 if the server has none on purpose",
+            ])
+    }
+
+    func replicaConnected(_ address: String) {
+        guard lonely.withLock({ $0.remove(address) }) != nil else { return }
+        logger.notice("session store has a connected replica again", metadata: ["address": "\(address)"])
+    }
+
+    func timedOut(_ address: String, required: Int, confirmed: Int) {
+        guard let suppressed = timeouts.allow(at: Self.now) else { return }
+        logger.warning(
+            "session store replicas did not confirm a write in time",
+            metadata: [
+                "address": "\(address)", "required": "\(required)", "confirmed": "\(confirmed)",
+                "suppressed": "\(suppressed)",
+            ])
+    }
+
+    /// Logs that the server rejected `WAIT`.
+    func rejected(_ address: String, code: String) {
+        guard rejections.allow(at: Self.now) != nil else { return }
+        logger.warning(
+            "session store rejected a command",
+            metadata: [
+                "address": "\(address)", "reason": "\(code.lowercased())", "command": "WAIT",
+                "hint": "grant the user the command wait (ACL SETUSER), or set session.valkey.replicas to 0",
+            ])
+    }
+
+    /// Logs that the connection for confirmed writes could not be established.
+    func notConnected(_ address: String, _ reason: ValkeyDisconnectReason) {
+        guard let suppressed = failures.allow(at: Self.now) else { return }
+        logger.warning(
+            "session store accepts no second connection",
+            metadata: [
+                "address": "\(address)", "reason": "\(reason.kind)", "suppressed": "\(suppressed)",
+                "hint": "writes are not confirmed by replicas; check the server's maxclients",
+            ])
+    }
+
+    /// Counts and logs the writes that a new server did not have.
+    /// - Parameter unwritten: The number of journaled writes that were not sent, or have no reply.
+    func reasserted(_ counts: [ReassertedWrite: Int], unwritten: Int) {
+        for (kind, count) in counts where count > 0 { events.onReassertedWrites(kind, count) }
+        let total = counts.values.reduce(0, +)
+        guard total > 0 || unwritten > 0 else { return }
+        var metadata: Logger.Metadata = ["unwritten": "\(unwritten)"]
+        for kind in ReassertedWrite.allCases { metadata[kind.rawValue] = "\(counts[kind] ?? 0)" }
+        if unwritten == 0 {
+            logger.notice("session store lost writes, which were repeated", metadata: metadata)
+        } else {
+            logger.warning("session store may have lost writes, and not all were repeated", metadata: metadata)
+        }
+    }
+
+    private static var now: UInt64 {
+        UInt64(clamping: (ContinuousClock.now - origin).wholeNanoseconds)
+    }
+
+    private static let origin = ContinuousClock.now
+}

@@ -1,0 +1,85 @@
+import NIOCore
+
+/// The latest value of each key, bounded in number, size and age: at a limit the oldest values are removed.
+struct JournalTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
+    struct Limits: Sendable {
+        /// The maximum number of values.
+        var count: Int
+        /// The maximum size of all values in bytes.
+        var size: Int
+        /// How long a value is kept.
+        var lifetime: Duration
+    }
+
+    struct Entry: Sendable {
+        let value: Value
+        /// The size of the value in bytes.
+        let size: Int
+        let writtenAt: ContinuousClock.Instant
+        fileprivate let number: UInt64
+    }
+
+    private struct Place: Sendable {
+        let key: Key
+        let number: UInt64
+    }
+
+    private let limits: Limits
+    private var entries: [Key: Entry] = [:]
+    /// The keys in the order of their writes, with the places of values that were replaced or removed since.
+    private var order = CircularBuffer<Place>()
+    private var nextNumber: UInt64 = 0
+    private(set) var size = 0
+
+    init(_ limits: Limits) {
+        self.limits = limits
+    }
+
+    var count: Int { entries.count }
+    /// The number of places, including stale ones.
+    var placeCount: Int { order.count }
+
+    subscript(key: Key) -> Value? { entries[key]?.value }
+
+    /// Sets a value, which is the newest then.
+    mutating func set(_ key: Key, _ value: Value, size: Int, now: ContinuousClock.Instant) {
+        remove(key)
+        entries[key] = Entry(value: value, size: size, writtenAt: now, number: nextNumber)
+        order.append(Place(key: key, number: nextNumber))
+        nextNumber += 1
+        self.size += size
+        removeExcess(now: now)
+        // Values that are replaced again and again leave a place each.
+        if order.count > 2 * entries.count + 64 { dropStalePlaces() }
+    }
+
+    mutating func remove(_ key: Key) {
+        guard let entry = entries.removeValue(forKey: key) else { return }
+        size -= entry.size
+    }
+
+    /// The entries that are not too old, the newest first.
+    func newestFirst(now: ContinuousClock.Instant) -> [Entry] {
+        entries.values.filter { now - $0.writtenAt < limits.lifetime }.sorted { $0.number > $1.number }
+    }
+
+    private mutating func removeExcess(now: ContinuousClock.Instant) {
+        while let first = order.first {
+            guard let entry = entries[first.key], entry.number == first.number else {
+                order.removeFirst()
+                continue
+            }
+            guard
+                entries.count > limits.count || size > limits.size || now - entry.writtenAt >= limits.lifetime
+            else { return }
+            order.removeFirst()
+            remove(first.key)
+        }
+    }
+
+    private mutating func dropStalePlaces() {
+        var current = CircularBuffer<Place>(initialCapacity: entries.count)
+        for place in order where entries[place.key]?.number == place.number { current.append(place) }
+        order = current
+    }
+}

@@ -1,0 +1,218 @@
+import CloakroomCore
+import NIOCore
+import Synchronization
+
+/// The recent writes of this process, to repeat those that a failover has lost: ``WriteReassertion``.
+///
+/// Bounded in number, size and age. Of each session, cutoff and mark only the newest write is kept, and the end of a
+/// session is its last write: it replaces its record, and no record replaces it. Records, which are large, have limits of
+/// their own, so that sign-ins do not displace the ends of sessions.
+final class WriteJournal: Sendable {
+    /// How long a write is kept: longer than it takes, with usual settings, until a server is given up and its replica is
+    /// promoted.
+    ///
+    /// It is well below ``SessionRecordStore/tombstoneLifetime``, for which the server keeps the reason for the end of a
+    /// session: as long as a lost record may be inserted again, the server knows of an end by another gateway.
+    static let lifetime: Duration = .seconds(120)
+
+    /// The maximum number of records, and of other writes.
+    static let maximumCount = 100_000
+    /// The maximum size of the records in bytes, and of the other writes.
+    static let maximumSize = 16 << 20
+
+    private static let limits = JournalTable<JournalKey, JournaledWrite>.Limits(
+        count: maximumCount, size: maximumSize, lifetime: lifetime)
+
+    private struct State: Sendable {
+        /// Ends of sessions, cutoffs and marks.
+        var ends: JournalTable<JournalKey, JournaledWrite>
+        var records: JournalTable<JournalKey, JournaledWrite>
+        var leases: JournalTable<JournalKey, JournaledWrite>
+    }
+
+    private let state: Mutex<State>
+
+    init(
+        ends: JournalTable<JournalKey, JournaledWrite>.Limits = WriteJournal.limits,
+        records: JournalTable<JournalKey, JournaledWrite>.Limits = WriteJournal.limits
+    ) {
+        state = Mutex(State(ends: JournalTable(ends), records: JournalTable(records), leases: JournalTable(ends)))
+    }
+
+    /// A write and its age.
+    struct Entry: Sendable {
+        let write: JournaledWrite
+        let age: Duration
+    }
+
+    /// All writes in the order in which they are repeated: first what ends sessions, then records, then leases, which
+    /// need the record; of each the newest first.
+    func entries(now: ContinuousClock.Instant = .now) -> [Entry] {
+        // A copy: sorting takes too long for the lock.
+        let state = state.withLock { $0 }
+        let tables = [state.ends, state.records, state.leases]
+        return tables.flatMap { $0.newestFirst(now: now) }.map { Entry(write: $0.value, age: now - $0.writtenAt) }
+    }
+
+    /// A session has ended.
+    func ended(_ id: SessionID, reason: SessionEndReason, now: ContinuousClock.Instant = .now) {
+        state.withLock { state in
+            state.records.remove(.session(id))
+            state.leases.remove(.lease(id))
+            state.ends.set(.session(id), .end(id, reason), size: 64, now: now)
+        }
+    }
+
+    /// A record was inserted or replaced.
+    func saved(_ record: JournaledRecord, now: ContinuousClock.Instant = .now) {
+        state.withLock { state in
+            guard state.ends[.session(record.id)] == nil else { return }
+            var record = record
+            if case .record(let older)? = state.records[.session(record.id)] {
+                guard older.version < record.version else { return }
+                record.keepFields(of: older)
+            }
+            state.records.set(.session(record.id), .record(record), size: record.size, now: now)
+        }
+    }
+
+    /// The lease on a session was acquired.
+    func leased(_ id: SessionID, fence: UInt64, for duration: Duration, now: ContinuousClock.Instant = .now) {
+        state.withLock { state in
+            guard state.ends[.session(id)] == nil else { return }
+            state.leases.set(.lease(id), .lease(id, fence: fence, duration), size: 64, now: now)
+        }
+    }
+
+    /// The lease on a session was released.
+    func released(_ id: SessionID, fence: UInt64) {
+        state.withLock { state in
+            guard case .lease(_, fence: fence, _)? = state.leases[.lease(id)] else { return }
+            state.leases.remove(.lease(id))
+        }
+    }
+
+    /// A cutoff was set.
+    func cutoffSet(_ cutoff: JournaledCutoff, now: ContinuousClock.Instant = .now) {
+        state.withLock { state in
+            var cutoff = cutoff
+            if case .cutoff(let older)? = state.ends[.cutoff(cutoff.key)] { cutoff.merge(older) }
+            state.ends.set(.cutoff(cutoff.key), .cutoff(cutoff), size: 128 + cutoff.key.utf8.count, now: now)
+        }
+    }
+
+    /// A mark was set.
+    func marked(_ key: MarkKey, at time: Timestamp, lifetime: Duration, now: ContinuousClock.Instant = .now) {
+        state.withLock { state in
+            if case .mark(_, let older, _)? = state.ends[.mark(key)], older > time { return }
+            state.ends.set(.mark(key), .mark(key, time, lifetime: lifetime), size: 64, now: now)
+        }
+    }
+}
+
+/// What a journaled write is about.
+enum JournalKey: Hashable, Sendable {
+    case session(SessionID)
+    case lease(SessionID)
+    case cutoff(String)
+    case mark(MarkKey)
+}
+
+/// A write that the server has executed.
+enum JournaledWrite: Sendable {
+    case end(SessionID, SessionEndReason)
+    case record(JournaledRecord)
+    case lease(SessionID, fence: UInt64, Duration)
+    case cutoff(JournaledCutoff)
+    case mark(MarkKey, Timestamp, lifetime: Duration)
+}
+
+/// A record as it was written.
+struct JournaledRecord: Sendable {
+    let id: SessionID
+    let key: [UInt8]
+    let version: UInt64
+    /// The fence of the lease under which it was saved; 0 for none.
+    let fence: UInt64
+    let lastUsedAt: Timestamp
+    /// How long the server keeps the record.
+    let lifetime: Duration
+    /// Fields and values in turn, except the time of use and the fence.
+    let fields: [ValkeyCommand.Part]
+    /// Fields that only the insertion has written.
+    private(set) var insertedFields: [ValkeyCommand.Part] = []
+    /// The keys of the indexes that list the session, and how long; empty unless it was inserted by this process.
+    private(set) var indexes: [String]
+    private(set) var indexLifetime: Duration
+
+    init(
+        _ record: SessionRecord, fence: UInt64? = nil, lifetime: Duration, fields: [ValkeyCommand.Part],
+        indexes: [String] = [], indexLifetime: Duration = .zero
+    ) {
+        id = record.key.id
+        key = record.key.bytes
+        version = record.version
+        self.fence = fence ?? 0
+        lastUsedAt = record.lastUsedAt
+        self.lifetime = lifetime
+        self.fields = fields
+        self.indexes = indexes
+        self.indexLifetime = indexLifetime
+    }
+
+    /// The approximate size in memory, in bytes.
+    var size: Int {
+        (fields + insertedFields).reduce(256 + indexes.reduce(0) { $0 + $1.utf8.count }) { sum, part in
+            switch part {
+            case .text(let text): sum + 16 + text.utf8.count
+            case .bytes(let bytes): sum + 48 + bytes.count
+            case .integer: sum + 16
+            }
+        }
+    }
+
+    /// Takes over from an older version what this one does not contain.
+    mutating func keepFields(of older: JournaledRecord) {
+        var names: Set<String> = []
+        for index in stride(from: 0, to: fields.count, by: 2) {
+            if case .text(let name) = fields[index] { names.insert(name) }
+        }
+        let others = older.fields + older.insertedFields
+        for index in stride(from: 0, to: others.count - 1, by: 2) {
+            guard case .text(let name) = others[index], names.insert(name).inserted else { continue }
+            insertedFields += others[index...(index + 1)]
+        }
+        if indexes.isEmpty { (indexes, indexLifetime) = (older.indexes, older.indexLifetime) }
+    }
+}
+
+/// A cutoff as it was written: the time before which all sessions of an index have ended.
+struct JournaledCutoff: Sendable, Equatable {
+    let key: String
+    /// Microseconds by the server's clock; 0 for none.
+    private(set) var time: Int64
+    /// The id of the session that is kept; `-` for none.
+    private(set) var kept: String
+    /// Sessions created before this have ended, in milliseconds; `nil` for none.
+    private(set) var createdBefore: Int64?
+    /// How long the server keeps it.
+    private(set) var lifetime: Duration
+
+    /// Parses the value in the server: microseconds, the id or `-`, and milliseconds or `-`.
+    init?(key: String, stored: String, lifetime: Duration) {
+        let fields = stored.split(separator: " ", omittingEmptySubsequences: false)
+        guard fields.count >= 3, let time = Int64(fields[0]) else { return nil }
+        self.key = key
+        self.time = time
+        kept = String(fields[1])
+        createdBefore = Int64(fields[2])
+        self.lifetime = lifetime
+    }
+
+    /// Takes over what is later in another one: replies to concurrent writes may be processed in any order.
+    mutating func merge(_ other: JournaledCutoff) {
+        if other.time > time { (time, kept) = (other.time, other.kept) }
+        if let before = other.createdBefore, before > createdBefore ?? .min { createdBefore = before }
+        lifetime = max(lifetime, other.lifetime)
+    }
+}

@@ -1,0 +1,174 @@
+import CloakroomCore
+
+/// Repeats the recent writes of this process on a server that may have lost them.
+///
+/// Replication is asynchronous: a new primary lacks the writes that had not reached it. The server has acknowledged them,
+/// so without this a session that was ended would be valid again, a refreshed one would have the spent refresh token,
+/// and a new one would be missing.
+struct WriteReassertion: ValkeyFailoverDelegate {
+    /// The number of commands in a batch.
+    static let commandsAtOnce = 256
+
+    let journal: WriteJournal
+    let keys: ValkeyKeys
+    let log: DurabilityLog
+
+    func serverReplaced(
+        _ slots: [Range<Int>],
+        send: @escaping @Sendable ([ValkeyCommand]) async -> [Result<RESPValue, ValkeyCommandError>]
+    ) async {
+        let start = ContinuousClock.now
+        let entries = journal.entries(now: start)
+        var calls = ReassertionCalls(entries, keys: keys, slots: slots)
+        var counts: [ReassertedWrite: Int] = [:]
+        var unwritten = 0
+        while !Task.isCancelled, ContinuousClock.now - start < Self.limit {
+            let batch = calls.next(Self.commandsAtOnce)
+            guard !batch.isEmpty else { break }
+            let replies = await Self.run(batch, send)
+            for (call, reply) in zip(batch, replies) {
+                switch reply {
+                case .success(.integer(let change)) where change > 0:
+                    counts[call.kind(change), default: 0] += 1
+                case .success: break
+                case .failure: unwritten += 1
+                }
+            }
+            // The connection has ended: the writes are repeated on the next one.
+            if case .failure(let error)? = replies.last, error == .disconnected || error == .notConnected { break }
+        }
+        while case let batch = calls.next(Self.commandsAtOnce), !batch.isEmpty { unwritten += batch.count }
+        log.reasserted(counts, unwritten: unwritten)
+    }
+
+    private static func run(
+        _ calls: [ReassertionCall], _ send: @Sendable ([ValkeyCommand]) async -> [Result<RESPValue, ValkeyCommandError>]
+    ) async -> [Result<RESPValue, ValkeyCommandError>] {
+        var replies = await send(calls.map { $0.script.evalsha($0.keys, $0.arguments) })
+        // Scripts are not replicated: a new primary knows none. Those calls were not run.
+        let unknown = replies.indices.filter { index in
+            if case .failure(.rejected(let error)) = replies[index] { error.code == "NOSCRIPT" } else { false }
+        }
+        guard !unknown.isEmpty else { return replies }
+        let again = await send(unknown.map { calls[$0].script.eval(calls[$0].keys, calls[$0].arguments) })
+        for (index, reply) in zip(unknown, again) { replies[index] = reply }
+        return replies
+    }
+}
+
+/// A call of a script that repeats a write.
+struct ReassertionCall: Sendable {
+    let script: ValkeyScript
+    let keys: [String]
+    let arguments: [ValkeyCommand.Part]
+    private let write: ReassertedWrite
+
+    init(
+        _ write: ReassertedWrite, _ script: ValkeyScript, _ keys: [String], _ arguments: [ValkeyCommand.Part]
+    ) {
+        self.write = write
+        self.script = script
+        self.keys = keys
+        self.arguments = arguments
+    }
+
+    /// What was repeated.
+    /// - Parameter change: The result of the script.
+    func kind(_ change: Int64) -> ReassertedWrite {
+        write == .update && change == 2 ? .insert : write
+    }
+}
+
+/// The calls for journaled writes, made in batches: all at once would need the memory of the journal again.
+struct ReassertionCalls {
+    private var rest: ArraySlice<WriteJournal.Entry>
+    /// Calls of an entry that did not fit into the last batch.
+    private var pending: [ReassertionCall] = []
+    private let keys: ValkeyKeys
+    private let slots: [Range<Int>]
+    private let hasAllSlots: Bool
+
+    init(_ entries: [WriteJournal.Entry], keys: ValkeyKeys, slots: [Range<Int>]) {
+        rest = entries[...]
+        self.keys = keys
+        self.slots = slots
+        hasAllSlots = slots.contains(HashSlot.all)
+    }
+
+    /// The next calls, at most a number; empty at the end.
+    mutating func next(_ limit: Int) -> [ReassertionCall] {
+        var calls = pending
+        pending = []
+        while calls.count < limit, let entry = rest.popFirst() {
+            calls += self.calls(entry).filter { hasSlot(of: $0.keys[0]) }
+        }
+        if calls.count > limit {
+            pending = Array(calls[limit...])
+            calls.removeSubrange(limit...)
+        }
+        return calls
+    }
+
+    private func hasSlot(of key: String) -> Bool {
+        guard !hasAllSlots else { return true }
+        let slot = Int(HashSlot.slot(of: key))
+        return slots.contains { $0.contains(slot) }
+    }
+
+    private func calls(_ entry: WriteJournal.Entry) -> [ReassertionCall] {
+        switch entry.write {
+        case .end(let id, let reason):
+            let lifetime = ValkeyRecordStore.time(ValkeyRecordStore.tombstoneLifetime)
+            return [
+                ReassertionCall(
+                    .end, ReassertionScripts.end, [keys.session(id), keys.lease(id), keys.ended(id)],
+                    [.text(reason.rawValue), .integer(lifetime)])
+            ]
+        case .lease(let id, let fence, let duration):
+            guard duration > entry.age else { return [] }
+            return [
+                ReassertionCall(
+                    .lease, ReassertionScripts.lease, [keys.session(id), keys.lease(id)],
+                    [.text(String(fence)), .integer(ValkeyRecordStore.time(duration - entry.age))])
+            ]
+        case .mark(let key, let time, let lifetime):
+            guard lifetime > entry.age else { return [] }
+            return [
+                ReassertionCall(
+                    .mark, SessionScripts.mark, [keys.mark(key)],
+                    [.integer(time.milliseconds), .integer(ValkeyRecordStore.time(lifetime - entry.age))])
+            ]
+        case .cutoff(let cutoff):
+            guard cutoff.lifetime > entry.age else { return [] }
+            return [
+                ReassertionCall(
+                    .cutoff, ReassertionScripts.cutoff, [cutoff.key],
+                    [
+                        .text(String(cutoff.time)), .text(cutoff.kept),
+                        .text(cutoff.createdBefore.map(String.init) ?? "-"),
+                        .integer(ValkeyRecordStore.time(cutoff.lifetime - entry.age)),
+                    ])
+            ]
+        case .record(let record):
+            return calls(record, age: entry.age)
+        }
+    }
+
+    private func calls(_ record: JournaledRecord, age: Duration) -> [ReassertionCall] {
+        guard record.lifetime > age else { return [] }
+        let arguments: [ValkeyCommand.Part] =
+            [
+                .bytes(record.key), .text(String(record.version)), .text(String(record.fence)),
+                .integer(record.lastUsedAt.milliseconds), .integer(ValkeyRecordStore.time(record.lifetime - age)),
+                .integer(Int64(record.fields.count)),
+            ] + record.fields + record.insertedFields
+        let update = ReassertionCall(
+            .update, ReassertionScripts.record, [keys.session(record.id), keys.ended(record.id)], arguments)
+        // In other slots than the record, and maybe at another server.
+        let lifetime = ValkeyRecordStore.time(record.indexLifetime - age)
+        let indexes = record.indexes.map {
+            ReassertionCall(.index, ReassertionScripts.index, [$0], [.text("\(record.id)"), .integer(lifetime)])
+        }
+        return indexes + [update]
+    }
+}

@@ -1,0 +1,86 @@
+import Foundation
+
+/// What one operation costs.
+struct OperationCost: Equatable, Sendable, Codable {
+    /// Microseconds of CPU time of the gateway.
+    var gatewayMicroseconds: Double
+    /// Microseconds of CPU time of the server.
+    var serverMicroseconds: Double
+    /// Bytes that the server receives.
+    var bytesToServer: Double
+    /// Bytes that the server sends.
+    var bytesFromServer: Double
+}
+
+/// The measured figures that ``CapacityModel`` uses: those of `Benchmarks/capacity.json`, written by
+/// `Benchmarks/capacity.py`, or of another file that it wrote.
+struct CapacityFigures: Equatable, Sendable, Codable {
+    /// A request whose session is cached, forwarded over HTTP/1.1 without TLS, with small bodies.
+    var request: OperationCost
+    /// What a request costs more if its session is not cached.
+    var lookUp: OperationCost
+    /// The same for a session of a provider, whose record is larger.
+    var providerLookUp: OperationCost
+    /// A use that is written.
+    var touch: OperationCost
+    /// What a request costs more if it refreshes the tokens.
+    var refresh: OperationCost
+    /// A sign-in with a password, with two calls to the API.
+    var signIn: OperationCost
+    /// A sign-out.
+    var signOut: OperationCost
+    /// A login at a provider.
+    var login: OperationCost
+    /// Resident memory of a gateway without sessions.
+    var gatewayBytes: Double
+    /// Memory of a gateway per cached session that was signed in to with a password.
+    var gatewayBytesPerPasswordSession: Double
+    /// The same for a session of a provider, with its ID token and claims.
+    var gatewayBytesPerProviderSession: Double
+    /// Memory of a server without sessions.
+    var serverBytes: Double
+    /// Resident memory of a server per session, that was signed in to with a password.
+    var serverBytesPerPasswordSession: Double
+    /// The same for a session of a provider.
+    var serverBytesPerProviderSession: Double
+    /// Memory of a server per session that is in the cache of a gateway.
+    var serverBytesPerTrackedSession: Double
+    /// Memory of a server per further gateway that has it in its cache.
+    var serverBytesPerFurtherGateway: Double
+
+    func gatewayBytesPerSession(_ signIn: CapacitySignIn) -> Double {
+        signIn == .password ? gatewayBytesPerPasswordSession : gatewayBytesPerProviderSession
+    }
+
+    func serverBytesPerSession(_ signIn: CapacitySignIn) -> Double {
+        signIn == .password ? serverBytesPerPasswordSession : serverBytesPerProviderSession
+    }
+}
+
+extension CapacityFigures {
+    private struct File: Decodable {
+        var model: CapacityFigures
+    }
+
+    /// Reads a file that `Benchmarks/capacity.py` wrote.
+    /// - Returns: `nil` if it is not one, or a figure is negative.
+    init?(file: Data) {
+        guard let decoded = try? JSONDecoder().decode(File.self, from: file), decoded.model.isPlausible else {
+            return nil
+        }
+        self = decoded.model
+    }
+
+    private var isPlausible: Bool {
+        let costs = [request, lookUp, providerLookUp, touch, refresh, signIn, signOut, login]
+        let sizes = [
+            gatewayBytes, gatewayBytesPerPasswordSession, gatewayBytesPerProviderSession, serverBytes,
+            serverBytesPerPasswordSession, serverBytesPerProviderSession, serverBytesPerTrackedSession,
+            serverBytesPerFurtherGateway,
+        ]
+        let figures = costs.flatMap {
+            [$0.gatewayMicroseconds, $0.serverMicroseconds, $0.bytesToServer, $0.bytesFromServer]
+        }
+        return (sizes + figures).allSatisfy { $0.isFinite && $0 >= 0 }
+    }
+}

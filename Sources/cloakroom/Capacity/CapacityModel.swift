@@ -1,0 +1,159 @@
+import CloakroomCore
+import Foundation
+
+/// What users do, and with how many gateways and shards.
+struct CapacityDemand: Equatable, Sendable {
+    /// The number of users that are signed in at the same time.
+    var users: Double
+    /// Requests per second of all users together that need their session.
+    var requestsPerSecond: Double
+    /// Seconds from a sign-in to the end of the session, on average.
+    var sessionLength: Double = 28_800
+    /// Seconds of `session.idleTimeout`.
+    var idleTimeout: Double = 900
+    /// Seconds that an access token is valid; 0 if tokens are not refreshed.
+    var tokenLifetime: Double = 300
+    /// The number of gateways.
+    var gateways = 2
+    /// The number of primaries of the Valkey cluster; 1 is a single server.
+    var shards = 1
+    /// `session.cacheSize` of each gateway.
+    var cacheSize = 100_000
+    /// How users sign in.
+    var signIn = CapacitySignIn.password
+    /// Whether a load balancer sends all requests of a session to the same gateway.
+    var isSticky = false
+}
+
+/// How users sign in.
+enum CapacitySignIn: String, CaseIterable, Sendable, Codable {
+    case password
+    case provider
+}
+
+/// Operations per second of all users together.
+struct CapacityRates: Equatable, Sendable, Codable {
+    var requests: Double
+    /// Sign-ins, and as many sign-outs.
+    var signIns: Double
+    /// Requests whose session is not cached at the gateway, so that it is read from the server.
+    var lookUps: Double
+    /// Uses that are written to the server.
+    var touches: Double
+    /// Refreshes of tokens.
+    var refreshes: Double
+}
+
+/// What one process needs.
+struct CapacityNeed: Equatable, Sendable, Codable {
+    /// Cores that are busy, on average.
+    var cores: Double
+    /// Bytes of memory, at most.
+    var memoryBytes: Double
+    /// Bytes per second from gateways to servers.
+    var bytesToServers: Double
+    /// Bytes per second from servers to gateways.
+    var bytesFromServers: Double
+}
+
+/// Predicts operations, CPU time, memory and network of gateways and Valkey servers.
+///
+/// Requests of a session arrive independently of each other (a Poisson process), and reach a random gateway unless
+/// sessions are sticky. A gateway caches a session from its first request until another gateway writes a use, or
+/// any gateway refreshes or ends it.
+///
+/// Folder `Capacity/`: the command `capacity`: the model, the measured figures that it uses, and its output.
+struct CapacityModel: Sendable {
+    let demand: CapacityDemand
+    let figures: CapacityFigures
+
+    /// Requests per second of one session.
+    private var requestRate: Double { demand.requestsPerSecond / demand.users }
+
+    /// The number of gateways that the requests of one session reach.
+    private var gatewaysPerSession: Double { demand.isSticky ? 1 : Double(demand.gateways) }
+
+    /// The share of all sessions that a gateway sees.
+    private var shareOfSessions: Double { demand.isSticky ? 1 / Double(demand.gateways) : 1 }
+
+    /// How often a session has something that a request triggers as soon as a time has passed since the last one, or
+    /// since the sign-in.
+    private func rate(after seconds: Double) -> Double {
+        guard requestRate > 0 else { return 0 }
+        let length = demand.sessionLength
+        // That the session lasts until then. Lengths of sessions are distributed exponentially.
+        let again = exp(-seconds / length) * requestRate / (requestRate + 1 / length)
+        return again / ((1 - again) * length)
+    }
+
+    private var touchRate: Double {
+        let timeouts = SessionTimeouts(
+            idle: .seconds(demand.idleTimeout), absolute: .seconds(demand.sessionLength), isShared: true)
+        return rate(after: timeouts.touchGranularity / .seconds(1))
+    }
+
+    /// As ``RefreshSchedule`` spreads them: in the last fifth of the lifetime, at most 60 seconds, after a tenth of that
+    /// on average.
+    private var refreshRate: Double {
+        guard demand.tokenLifetime > 0 else { return 0 }
+        let window = min(60, demand.tokenLifetime / 5)
+        return rate(after: max(demand.tokenLifetime - window * 1.1, RefreshSchedule.minimumInterval / .seconds(1)))
+    }
+
+    /// The probability that a request finds its session in the cache.
+    var hitRatio: Double {
+        guard requestRate > 0 else { return 0 }
+        let arrivals = requestRate / gatewaysPerSession
+        let byOthers = (gatewaysPerSession - 1) / gatewaysPerSession
+        let changes = refreshRate + 1 / demand.sessionLength + touchRate * byOthers
+        let roomFor = Double(demand.cacheSize) / (demand.users * shareOfSessions)
+        return min(arrivals / (arrivals + changes), roomFor)
+    }
+
+    var rates: CapacityRates {
+        CapacityRates(
+            requests: demand.requestsPerSecond, signIns: demand.users / demand.sessionLength,
+            lookUps: demand.requestsPerSecond * (1 - hitRatio), touches: demand.users * touchRate,
+            refreshes: demand.users * refreshRate)
+    }
+
+    /// The sum of a figure over all operations of a second.
+    private func total(_ figure: KeyPath<OperationCost, Double>) -> Double {
+        let rates = rates
+        let isProvider = demand.signIn == .provider
+        let signIn = isProvider ? figures.login : figures.signIn
+        let lookUp = isProvider ? figures.providerLookUp : figures.lookUp
+        return rates.requests * figures.request[keyPath: figure] + rates.lookUps * lookUp[keyPath: figure]
+            + rates.touches * figures.touch[keyPath: figure] + rates.refreshes * figures.refresh[keyPath: figure]
+            + rates.signIns * (signIn[keyPath: figure] + figures.signOut[keyPath: figure])
+    }
+
+    /// Sessions at one gateway, at most.
+    var cachedSessions: Double { min(Double(demand.cacheSize), demand.users * shareOfSessions) }
+
+    /// Sessions of one shard that the server reports changes of, at most.
+    var trackedPerShard: Double { min(demand.users, cachedSessions * Double(demand.gateways)) / Double(demand.shards) }
+
+    /// What each gateway needs.
+    var gateway: CapacityNeed {
+        let count = Double(demand.gateways)
+        return CapacityNeed(
+            cores: total(\.gatewayMicroseconds) / 1e6 / count,
+            memoryBytes: figures.gatewayBytes + cachedSessions * figures.gatewayBytesPerSession(demand.signIn),
+            bytesToServers: total(\.bytesToServer) / count, bytesFromServers: total(\.bytesFromServer) / count)
+    }
+
+    /// What each primary needs.
+    var shard: CapacityNeed {
+        let count = Double(demand.shards)
+        let readers = cachedSessions * Double(demand.gateways) / count
+        let tracking =
+            trackedPerShard * figures.serverBytesPerTrackedSession
+            + max(0, readers - trackedPerShard) * figures.serverBytesPerFurtherGateway
+        return CapacityNeed(
+            cores: total(\.serverMicroseconds) / 1e6 / count,
+            memoryBytes: figures.serverBytes + demand.users / count * figures.serverBytesPerSession(demand.signIn)
+                + tracking,
+            bytesToServers: total(\.bytesToServer) / count, bytesFromServers: total(\.bytesFromServer) / count)
+    }
+}

@@ -1,0 +1,211 @@
+import CloakroomCore
+import TestSupport
+import Testing
+
+@testable import CloakroomSessions
+
+/// The contract of every session store for ending all sessions of an account.
+@Suite("Every session store, for ending all sessions", .timeLimit(.minutes(3)))
+struct CutoffContractTests {
+    private let start = Sample.start
+    private let account = Sample.account(1)
+
+    @Test("ends those that there are, and none that begins after", arguments: SessionStoreCase.all)
+    func before(kind: SessionStoreCase) async throws {
+        try await kind.run { store in
+            for _ in 0..<3 {
+                let (old, _) = try await store.create(Sample.new(1), now: start)
+                #expect(try await store.lookup(old, at: start).session != nil)
+                #expect(try await store.endAll(of: account, but: nil, reason: .revoked, now: start).count == 1)
+                let (next, session) = try await store.create(Sample.new(1), now: start)
+                #expect(try await store.lookup(old, at: start).reason == .revoked)
+                #expect(try await store.lookup(next, at: start).session != nil)
+                #expect(try await store.sessions(of: account, now: start).map(\.id) == [session.id])
+                _ = try await store.end(next, reason: .signedOut, now: start)
+                #expect(try await store.lookup(next, at: start).session == nil)
+            }
+        }
+    }
+
+    @Test("keeps the session that it is to keep, until the next time", arguments: SessionStoreCase.all)
+    func keeps(kind: SessionStoreCase) async throws {
+        try await kind.run { store in
+            let (kept, first) = try await store.create(Sample.new(1), now: start)
+            let (other, second) = try await store.create(Sample.new(1), now: start)
+            #expect(
+                try await store.endAll(of: account, but: first.id, reason: .revoked, now: start) == [second.id])
+            #expect(try await store.lookup(kept, at: start).session != nil)
+            #expect(try await store.lookup(other, at: start).reason == .revoked)
+            let (late, third) = try await store.create(Sample.new(1), now: start)
+            #expect(try await store.endAll(of: account, but: third.id, reason: .revoked, now: start) == [first.id])
+            #expect(try await store.lookup(kept, at: start).reason == .revoked)
+            #expect(try await store.lookup(late, at: start).session != nil)
+            #expect(try await store.endAll(of: account, but: nil, reason: .revoked, now: start) == [third.id])
+            #expect(try await store.lookup(late, at: start).reason == .revoked)
+        }
+    }
+
+    @Test("keeps a session that is refreshed after that, and its new tokens", arguments: SessionStoreCase.all)
+    func refreshes(kind: SessionStoreCase) async throws {
+        try await kind.run { store in
+            let (ticket, session) = try await store.create(Sample.new(1), now: start)
+            _ = try await store.endAll(of: account, but: session.id, reason: .revoked, now: start)
+            let lease = try #require(try await store.lease(session.key, for: .seconds(30), now: start).lease)
+            let update = SessionUpdate(tokens: Sample.tokens(2))
+            let saved = try await store.save(update, ticket: ticket, over: session, under: lease, now: start)
+            #expect(saved.session?.tokens == Sample.tokens(2))
+            #expect(try await store.reload(ticket, now: start).session?.tokens == Sample.tokens(2))
+        }
+    }
+
+    @Test("affects no other account, and no session of a provider by mistake", arguments: SessionStoreCase.all)
+    func others(kind: SessionStoreCase) async throws {
+        try await kind.run { store in
+            let (mine, _) = try await store.create(Sample.new(Sample.provenance(1)), now: start)
+            let (other, _) = try await store.create(Sample.new(2), now: start)
+            #expect(try await store.endAll(of: account, but: nil, reason: .revoked, now: start).isEmpty)
+            let session = ProviderSession(issuer: Sample.issuer, id: "another")
+            #expect(try await store.takeAll(of: session, account: nil, reason: .revoked, now: start).isEmpty)
+            for ticket in [mine, other] { #expect(try await store.lookup(ticket, at: start).session != nil) }
+        }
+    }
+
+    @Test(
+        "Rule 24: reaches every replica, also a session that one of them is using", arguments: SessionStoreCase.shared)
+    func replicas(kind: SessionStoreCase) async throws {
+        try await kind.runTwo { one, other in
+            let (ticket, _) = try await one.create(Sample.new(1), now: start)
+            #expect(try await other.lookup(ticket, at: start).session != nil)
+            let changes = other.changeCount
+            #expect(try await one.endAll(of: account, but: nil, reason: .revoked, now: start).count == 1)
+            try await eventually("it is forgotten") { other.lookup(ticket, now: start, slides: false).session == nil }
+            #expect(other.changeCount > changes)
+            #expect(try await other.lookup(ticket, at: start).reason == .revoked)
+            let (next, _) = try await other.create(Sample.new(1), now: start)
+            #expect(try await one.lookup(next, at: start).session != nil)
+        }
+    }
+
+    @Test("does not rule out that an account has more sessions than a limit if it has", arguments: SessionStoreCase.all)
+    func counts(kind: SessionStoreCase) async throws {
+        try await kind.run { store in
+            let user = Sample.new(1).user
+            for number in 1...3 {
+                _ = try await store.create(Sample.new(1), now: start)
+                #expect(try await store.mayExceed(number - 1, sessionsOf: user, now: start))
+                #expect(try await !store.mayExceed(number, sessionsOf: user, now: start))
+            }
+            #expect(try await !store.mayExceed(0, sessionsOf: Sample.new(2).user, now: start))
+            _ = try await store.endAll(of: account, but: nil, reason: .revoked, now: start)
+            #expect(try await !store.mayExceed(0, sessionsOf: user, now: start))
+        }
+    }
+}
+
+/// The contract of record stores with cutoffs.
+@Suite("Every record store with cutoffs", .timeLimit(.minutes(3)))
+struct CutoffRecordContractTests: RecordContract {
+    static let kinds = RecordStoreCase.all.filter { $0.name != "sqlite" }
+
+    private func stored(_ id: SessionID, _ store: any SessionRecordStore) async throws -> SessionRecord {
+        guard case .record(let record) = try await store.read(id, now: now) else { throw NoRecord() }
+        return record
+    }
+
+    private struct NoRecord: Error {}
+
+    private func cutoff(_ index: RecordIndex, _ store: any SessionRecordStore) async throws -> SessionCutoff? {
+        try await store.cutoffs([index], now: now).first ?? nil
+    }
+
+    private func set(
+        _ index: RecordIndex, keeping kept: SessionID? = nil, before: Timestamp? = nil, _ store: any SessionRecordStore
+    ) async throws {
+        try await store.setCutoff(index, keeping: kept, before: before, lifetime: .seconds(3_600), now: now)
+    }
+
+    @Test("orders the births of records and the cutoffs of an index", arguments: kinds)
+    func order(kind: RecordStoreCase) async throws {
+        try await kind.run { store in
+            let index = RecordIndex.account(1)
+            #expect(try await store.cutoffs([index, .account(2)], now: now) == [nil, nil])
+            var latest: Int64 = 0
+            for number in UInt64(1)...5 {
+                try await insert(record(number), store)
+                let made = try await stored(record(number).key.id, store)
+                #expect(try #require(made.birth.account) > latest)
+                try await set(index, store)
+                let cutoff = try #require(try await cutoff(index, store))
+                #expect(cutoff.ends(made, in: index))
+                #expect(cutoff.time > latest)
+                latest = cutoff.time
+            }
+            #expect(try await cutoff(.account(2), store) == nil)
+            #expect(try await cutoff(.providerSession(1), store) == nil)
+        }
+    }
+
+    @Test("has a birth for each index of a record, and keeps them in all changes", arguments: kinds)
+    func births(kind: RecordStoreCase) async throws {
+        try await kind.run { store in
+            var record = record(1)
+            (record.name, record.provider) = (5, 6)
+            try await insert(record, store)
+            let made = try await stored(record.key.id, store)
+            #expect(made.birth.account != nil && made.birth.name != nil && made.birth.provider != nil)
+            for index in [RecordIndex.account(1), .account(5), .providerSession(6)] { try await set(index, store) }
+            var next = record
+            (next.version, next.account, next.provider) = (2, 9, 8)
+            #expect(try await store.replace(next, fence: nil, now: now) == .done)
+            let changed = try await stored(record.key.id, store)
+            #expect(changed.birth == made.birth)
+            for index in changed.indexes {
+                try await set(index, store)
+                #expect(try #require(try await cutoff(index, store)).ends(changed, in: index))
+            }
+            (next.version, next.birth) = (3, changed.birth)
+            #expect(try await store.replace(next, fence: nil, now: now) == .done)
+            #expect(try await stored(record.key.id, store).birth == made.birth)
+        }
+    }
+
+    @Test("keeps the later one of two times before which sessions were created, and the kept session", arguments: kinds)
+    func createdBefore(kind: RecordStoreCase) async throws {
+        try await kind.run { store in
+            let index = RecordIndex.providerSession(4)
+            try await set(index, before: now, store)
+            try await set(index, before: now - .seconds(1), store)
+            #expect(try await cutoff(index, store) == SessionCutoff(time: 0, kept: nil, createdBefore: now))
+            try await set(index, keeping: SessionID(7), store)
+            let both = try #require(try await cutoff(index, store))
+            #expect(both.time > 0 && both.kept == SessionID(7) && both.createdBefore == now)
+            try await set(index, before: now + .seconds(1), store)
+            #expect(
+                try await cutoff(index, store)
+                    == SessionCutoff(time: both.time, kept: SessionID(7), createdBefore: now + .seconds(1)))
+            try await set(index, store)
+            #expect(try #require(try await cutoff(index, store)).kept == nil)
+        }
+    }
+
+    @Test("reports a cutoff to the stores that have read it, and not to the one that sets it", arguments: kinds)
+    func reports(kind: RecordStoreCase) async throws {
+        try await kind.runTwo { one, other in
+            try await one.whileRunning { mine in
+                try await other.whileRunning { changes in
+                    for index in [RecordIndex.account(1), .providerSession(1)] {
+                        #expect(try await self.cutoff(index, other) == nil)
+                        #expect(try await self.cutoff(index, one) == nil)
+                        try await self.set(index, one)
+                        try await changes.time(of: .cutoff(index))
+                        // A change is reported once after each read.
+                        #expect(try await self.cutoff(index, other) != nil)
+                        try await self.set(index, one)
+                        try await changes.time(of: .cutoff(index), count: 2)
+                        #expect(mine.count(.cutoff(index)) == 0)
+                    }
+                }
+            }
+        }
+    }
+}

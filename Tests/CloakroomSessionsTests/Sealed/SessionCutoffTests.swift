@@ -1,0 +1,303 @@
+import CloakroomCore
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import CloakroomSessions
+
+@Suite("The store of sealed sessions, for cutoffs", .timeLimit(.minutes(1)))
+struct SessionCutoffTests: SealedStoreSuite {
+    let setup = SealedStoreSetup()
+    private let account = Sample.account(1)
+
+    /// The same server, seen by another gateway.
+    private func replica(_ secrets: SealingKeyring = Sample.secrets) -> SealedSessionStore<InMemoryRecords> {
+        store(InMemoryRecords(server), secrets: secrets)
+    }
+
+    @Test("Rule 71: a session whose index entry was lost ends with signing out everywhere, on all gateways")
+    func lostEntry() async throws {
+        let (store, other) = (store(), replica())
+        let running = Task { await other.run() }
+        try await eventually("the changes are reported") { !server.contents.withLock { $0.listeners.isEmpty } }
+        let (ticket, session) = try await store.create(Sample.new(1), now: start)
+        let (listed, _) = try await store.create(Sample.new(1), now: start)
+        server.loseIndexEntries(of: session.id)
+        for store in [store, other] { #expect(try await store.lookup(ticket, at: start).session != nil) }
+        #expect(try await store.endAll(of: account, but: nil, reason: .revoked, now: start).count == 1)
+        #expect(server.record(session.id) != nil)
+        for store in [store, other] {
+            #expect(isUnknown(store.lookup(ticket, now: start, slides: false)))
+            #expect(try await store.load(ticket, now: start).reason == .revoked)
+            #expect(try await store.lookup(listed, at: start).reason == .revoked)
+        }
+        // The first load has removed the record.
+        #expect(server.record(session.id) == nil)
+        #expect(told.ended == [.revoked, .revoked])
+        running.cancel()
+        await running.value
+    }
+
+    @Test("Rule 71: the same holds for a session at a provider, and for a time before which sessions were created")
+    func lostEntryOfProvider() async throws {
+        let store = store()
+        let (first, one) = try await store.create(Sample.new(Sample.provenance(1)), now: start)
+        let (second, two) = try await store.create(Sample.new(Sample.provenance(2)), now: start)
+        let (third, three) = try await store.create(Sample.new(Sample.provenance(2)), now: start + .seconds(1))
+        for session in [one, two, three] { server.loseIndexEntries(of: session.id) }
+        let session = ProviderSession(issuer: Sample.issuer, id: "sid-1")
+        let now = start + .seconds(2)
+        _ = try await store.takeAll(
+            of: Sample.provenance(2).account, createdBefore: start + .seconds(1), isNameless: false, reason: .revoked,
+            now: now)
+        #expect(try await store.lookup(first, at: now).session != nil)
+        #expect(try await store.lookup(second, at: now).reason == .revoked)
+        #expect(try await store.lookup(third, at: now).session != nil)
+        _ = try await store.takeAll(of: session, account: nil, reason: .revoked, now: now)
+        for ticket in [first, third] { #expect(try await store.lookup(ticket, at: now).reason == .revoked) }
+    }
+
+    @Test("Rule 73: a cutoff that cannot be read makes the store unavailable; the session is neither alive nor ended")
+    func unreadable() async throws {
+        let store = store()
+        let (ticket, session) = try await store.create(Sample.new(1), now: start)
+        records.set { $0.cutoffsAreUnavailable = true }
+        await #expect(throws: SessionStoreError(.unavailable)) { try await store.load(ticket, now: start) }
+        await #expect(throws: SessionStoreError(.unavailable)) { try await store.reload(ticket, now: start) }
+        await #expect(throws: SessionStoreError(.unavailable)) { try await store.sessions(of: account, now: start) }
+        await #expect(throws: SessionStoreError(.unavailable)) {
+            try await store.endAll(of: account, but: session.id, reason: .revoked, now: start)
+        }
+        #expect(isUnknown(store.lookup(ticket, now: start, slides: false)))
+        #expect(server.record(session.id) != nil)
+        records.set { $0.cutoffsAreUnavailable = false }
+        #expect(try await store.load(ticket, now: start).session != nil)
+        // The holder of the ticket can sign out nevertheless.
+        records.set { $0.cutoffsAreUnavailable = true }
+        store.allRecordsChanged()
+        #expect(try await store.end(ticket, reason: .signedOut, now: start)?.id == session.id)
+        #expect(server.record(session.id) == nil)
+    }
+
+    @Test("A full server that rejects the cutoff at first accepts it after sessions were removed")
+    func full() async throws {
+        let store = store()
+        let (ticket, session) = try await store.create(Sample.new(1), now: start)
+        let (lost, unlisted) = try await store.create(Sample.new(1), now: start)
+        server.loseIndexEntries(of: unlisted.id)
+        records.set { $0.rejectsNextCutoff = true }
+        #expect(try await store.endAll(of: account, but: nil, reason: .revoked, now: start) == [session.id])
+        for ticket in [ticket, lost] { #expect(try await store.lookup(ticket, at: start).reason == .revoked) }
+    }
+
+    @Test("A cutoff that is set while a session is read is found by all requests that begin after it")
+    func duringRead() async throws {
+        let (store, other) = (store(), replica())
+        let (ticket, session) = try await store.create(Sample.new(1), now: start)
+        server.loseIndexEntries(of: session.id)
+        let gate = Gate()
+        records.set { $0.duringCutoffRead = { await gate.passed() } }
+        let start = start
+        let slow = Task { try await store.load(ticket, now: start) }
+        await gate.waitForArrival()
+        records.set { $0.duringCutoffRead = nil }
+        _ = try await other.endAll(of: account, but: nil, reason: .revoked, now: start)
+        // The report of the change.
+        store.cutoffChanged(.account(Sample.secrets.accountHashes.hash(account)))
+        #expect(try await store.load(ticket, now: start).reason == .revoked)
+        gate.open()
+        // Its read was before the cutoff.
+        #expect(try await slow.value.session != nil)
+        #expect(isUnknown(store.lookup(ticket, now: start, slides: false)))
+        #expect(try await store.load(ticket, now: start).reason == .revoked)
+    }
+
+    @Test("An own cutoff whose result is unknown counts from then on: what was read meanwhile is not used")
+    func uncertain() async throws {
+        let store = store()
+        let (ticket, session) = try await store.create(Sample.new(1), now: start)
+        server.loseIndexEntries(of: session.id)
+        #expect(try await store.lookup(ticket, at: start).session != nil)
+        records.set { $0.losesResponses = true }
+        await #expect(throws: SessionStoreError(.unavailable)) {
+            try await store.endAll(of: account, but: nil, reason: .revoked, now: start)
+        }
+        records.set { $0.losesResponses = false }
+        #expect(isUnknown(store.lookup(ticket, now: start, slides: false)))
+        #expect(try await store.load(ticket, now: start).reason == .revoked)
+    }
+
+    @Test("A sign-in whose session is not stored yet ends with the others; one that begins after the cutoff does not")
+    func duringSignIn() async throws {
+        let store = store()
+        let gate = Gate()
+        records.set { $0.duringInsert = { await gate.passed() } }
+        let start = start
+        let slow = Task { try await store.create(Sample.new(1), now: start) }
+        await gate.waitForArrival()
+        records.set { $0.duringInsert = nil }
+        _ = try await store.endAll(of: account, but: nil, reason: .revoked, now: start)
+        let (later, _) = try await store.create(Sample.new(1), now: start)
+        gate.open()
+        let (ticket, _) = try await slow.value
+        #expect(try await store.lookup(ticket, at: start).reason == .revoked)
+        #expect(try await store.lookup(later, at: start).session != nil)
+    }
+
+    @Test("A refresh that saves new tokens after a cutoff does not bring the session back")
+    func duringRefresh() async throws {
+        let store = store()
+        let (ticket, session) = try await store.create(Sample.new(1), now: start)
+        server.loseIndexEntries(of: session.id)
+        #expect(try await store.lookup(ticket, at: start).session != nil)
+        let lease = try #require(try await store.lease(session.key, for: .seconds(30), now: start).lease)
+        _ = try await store.endAll(of: account, but: nil, reason: .revoked, now: start)
+        let update = SessionUpdate(tokens: Sample.tokens(2))
+        let result = try await store.save(update, ticket: ticket, over: session, under: lease, now: start)
+        #expect(result.isNotFound)
+        #expect(try await store.reload(ticket, now: start).reason == .revoked)
+    }
+
+    @Test("A cutoff holds for a session that another secret reseals, before and after that")
+    func resealed() async throws {
+        let both = SealingKeyring(Sample.secret, older: [Sample.olderSecret])
+        let old = store(secrets: SealingKeyring(Sample.olderSecret))
+        let (before, one) = try await old.create(Sample.new(1), now: start)
+        let (after, two) = try await old.create(Sample.new(1), now: start)
+        for session in [one, two] { server.loseIndexEntries(of: session.id) }
+        let store = replica(both)
+        #expect(try await store.lookup(before, at: start).session != nil)
+        #expect(server.record(one.id)?.version == 2)
+        _ = try await store.endAll(of: account, but: nil, reason: .revoked, now: start)
+        // Only a gateway with both secrets can open the second one, which was not resealed.
+        #expect(server.record(two.id)?.version == 1)
+        for ticket in [before, after] { #expect(try await store.lookup(ticket, at: start).reason == .revoked) }
+    }
+
+    @Test("A cutoff of the typed name ends sessions of the account, for an operator; one of the account ends all")
+    func typedName() async throws {
+        let store = store()
+        func signIn(_ name: String) async throws -> SessionTicket {
+            var new = Sample.new(1)
+            new.user = UserProfile(
+                json: new.user.json, account: AccountName(userID: "17", source: Sample.source),
+                name: AccountName(email: name))
+            let (ticket, session) = try await store.create(new, now: start)
+            server.loseIndexEntries(of: session.id)
+            return ticket
+        }
+        let (one, other) = (try await signIn("jo@example.com"), try await signIn("mia@example.com"))
+        _ = try await store.endAll(of: AccountName(email: "jo@example.com"), but: nil, reason: .revoked, now: start)
+        #expect(try await store.lookup(one, at: start).reason == .revoked)
+        #expect(try await store.lookup(other, at: start).session != nil)
+        let account = AccountName(userID: "17", source: Sample.source)
+        _ = try await store.endAll(of: account, but: nil, reason: .revoked, now: start)
+        #expect(try await store.lookup(other, at: start).reason == .revoked)
+    }
+
+    @Test("A record of a release without cutoffs is compared by the time of its creation")
+    func withoutBirth() async throws {
+        let store = store()
+        let (old, session) = try await store.create(Sample.new(1), now: start)
+        let (late, next) = try await store.create(Sample.new(1), now: start + .milliseconds(1))
+        for id in [session.id, next.id] {
+            server.damage(id) { $0.birth = RecordBirth() }
+            server.loseIndexEntries(of: id)
+        }
+        server.contents.withLock { $0.births = [:] }
+        _ = try await store.endAll(of: account, but: nil, reason: .revoked, now: start)
+        #expect(try await store.lookup(old, at: start).reason == .revoked)
+        #expect(try await store.lookup(late, at: start).session != nil)
+    }
+
+    @Test("Rule 72: a lost partition forgets only what was read from it, the record or a cutoff")
+    func lostPartition() async throws {
+        let records = InMemoryRecords(server, partitions: 1_024)
+        let store = store(records)
+        var made: [(ticket: SessionTicket, partitions: Set<Int>)] = []
+        for number in 0..<20 {
+            let (ticket, session) = try await store.create(Sample.new(number), now: start)
+            let index = RecordIndex.account(Sample.secrets.accountHashes.hash(Sample.account(number)))
+            made.append((ticket, [records.partition(of: session.id), records.partition(ofIndex: index)]))
+            #expect(try await store.lookup(ticket, at: start).session != nil)
+        }
+        for lost in made.flatMap({ Array($0.partitions) }) {
+            store.partitionsChanged([lost..<lost + 1], areTrusted: false, afterOutage: false)
+            for (ticket, partitions) in made {
+                #expect(isUnknown(store.lookup(ticket, now: start, slides: false)) == partitions.contains(lost))
+                #expect(try await store.load(ticket, now: start).session != nil)
+            }
+            #expect(store.isAvailable)
+            store.partitionsChanged([lost..<lost + 1], areTrusted: true, afterOutage: true)
+            for (ticket, _) in made {
+                #expect(try await store.load(ticket, now: start).session != nil)
+                #expect(store.lookup(ticket, now: start, slides: false).session != nil)
+            }
+        }
+        let key = SessionKey(made[0].ticket)
+        #expect(!store.allowsNewRefreshes(of: key))
+        store.partitionsChanged([0..<1_024], areTrusted: false, afterOutage: false)
+        #expect(!store.isAvailable)
+    }
+
+    @Test("asks once for the cutoff of an account, and again after a change of it or of its partition")
+    func remembers() async throws {
+        let store = store()
+        let (ticket, session) = try await store.create(Sample.new(1), now: start)
+        _ = try await store.load(ticket, now: start)
+        let count = server.cutoffReadCount
+        for _ in 0..<3 { _ = try await store.reload(ticket, now: start) }
+        #expect(server.cutoffReadCount == count)
+        store.cutoffChanged(.account(Sample.secrets.accountHashes.hash(account)))
+        _ = try await store.reload(ticket, now: start)
+        #expect(server.cutoffReadCount == count + 1)
+        store.connectionChanged(isUp: false)
+        for _ in 0..<2 { _ = try await store.reload(ticket, now: start) }
+        #expect(server.cutoffReadCount == count + 3)
+        // What is read without a connection for changes is not remembered.
+        store.connectionChanged(isUp: true)
+        _ = try await store.endAll(of: account, but: session.id, reason: .revoked, now: start)
+        let set = server.cutoffReadCount
+        for number in 1...3 {
+            #expect(try await store.reload(ticket, now: start).session != nil)
+            #expect(server.cutoffReadCount == set + number)
+        }
+    }
+
+    @Test("does not list the sessions of an account at a sign-in, but counts them")
+    func counts() async throws {
+        let store = store()
+        let user = Sample.new(1).user
+        for _ in 0..<3 { _ = try await store.create(Sample.new(1), now: start) }
+        #expect(try await !store.mayExceed(3, sessionsOf: user, now: start))
+        #expect(try await store.mayExceed(2, sessionsOf: user, now: start))
+        #expect(server.listCount == 0)
+    }
+}
+
+@Suite("The indexes that are known to have no cutoff")
+struct KnownCutoffsTests {
+    @Test("are known only while their partition is trusted and unchanged")
+    func words() {
+        let known = KnownCutoffs(capacity: 100)
+        known.noteAbsent(.account(1), word: 3)
+        #expect(known.isAbsent(.account(1), word: 3))
+        #expect(!known.isAbsent(.account(1), word: 5))
+        #expect(!known.isAbsent(.account(2), word: 3))
+        #expect(!known.isAbsent(.providerSession(1), word: 3))
+        known.noteAbsent(.account(4), word: 4)
+        #expect(!known.isAbsent(.account(4), word: 4))
+    }
+
+    @Test("are bounded, and the latest ones are kept")
+    func bounded() {
+        let known = KnownCutoffs(capacity: 160)
+        for hash in 0..<100_000 as Range<UInt64> {
+            known.noteAbsent(.account(hash), word: 1)
+            #expect(known.isAbsent(.account(hash), word: 1))
+        }
+        #expect(known.count <= 320)
+        #expect(known.isAbsent(.account(99_900), word: 1))
+        #expect(!known.isAbsent(.account(0), word: 1))
+    }
+}

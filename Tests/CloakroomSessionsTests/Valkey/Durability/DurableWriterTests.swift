@@ -1,0 +1,249 @@
+import CloakroomCore
+import NIOCore
+import NIOPosix
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import CloakroomSessions
+
+@Suite("Writes that replicas of the server confirm", .serialized, .timeLimit(.minutes(3)))
+struct DurableWriterTests {
+    /// A writer that is running, with its counts and its log.
+    private struct Running: Sendable {
+        let writer: DurableWriter
+        let link: ValkeyConnection
+        let log: RecordedLog
+        let unconfirmed: Counter
+
+        func set(_ key: String) async -> Bool {
+            await writer.send([ValkeyCommand("SET", .text(key), "1")]) == [.success(.simple("OK"))]
+        }
+
+        func logged(_ message: String) async throws {
+            try await eventually(message) { !log.lines("message", message).isEmpty }
+        }
+    }
+
+    private final class Counter: Sendable {
+        private let value = Mutex(0)
+        var count: Int { value.withLock { $0 } }
+        func add(_ count: Int) { value.withLock { $0 += count } }
+    }
+
+    private static func connection(to server: RedisServer) async throws(ValkeyDisconnectReason) -> ValkeyConnection {
+        try await ValkeyConnection.connect(
+            host: "127.0.0.1", port: server.port,
+            options: ValkeyConnection.Options(
+                timeout: .seconds(10), tls: nil, serverName: nil, disconnectCodes: ["READONLY"]),
+            on: MultiThreadedEventLoopGroup.singleton.any())
+    }
+
+    private func withWriter(
+        _ server: RedisServer, replicationTimeout: Duration = .seconds(10),
+        reportInterval: Duration = .milliseconds(50), isConnecting: Bool = true,
+        _ body: (Running) async throws -> Void
+    ) async throws {
+        let (log, counter) = (RecordedLog(), Counter())
+        let link = try await Self.connection(to: server)
+        let writer = DurableWriter(
+            DurableWriter.Options(
+                replicas: 1, replicationTimeout: replicationTimeout, timeout: .seconds(10),
+                reportInterval: reportInterval),
+            link: link,
+            log: DurabilityLog(log.logger, SessionStoreCallbacks(onUnconfirmedWrites: { counter.add($0) }))
+        ) { () async throws(ValkeyDisconnectReason) in
+            guard isConnecting else { throw .unreachable }
+            return try await Self.connection(to: server)
+        }
+        let running = Task { await writer.run() }
+        defer {
+            running.cancel()
+            link.close(.closed)
+        }
+        try await body(Running(writer: writer, link: link, log: log, unconfirmed: counter))
+    }
+
+    private func withReplica(_ body: (RedisServer, RedisServer) async throws -> Void) async throws {
+        try await withRedis { primary in
+            try await withRedis(RedisServer.Options(configuration: ["replicaof 127.0.0.1 \(primary.port)"])) {
+                try await body(primary, $0)
+            }
+        }
+    }
+
+    @Test("A write is acknowledged when the replica has it")
+    func confirmed() async throws {
+        try await withReplica { primary, replica in
+            try await withWriter(primary) { running in
+                try await eventually("the replica is connected") { running.writer.awaitedReplicas == 1 }
+                for number in 1...50 {
+                    #expect(await running.set("key\(number)"))
+                    let value = try await replica.ask("GET", .text("key\(number)"))
+                    #expect(value.text == "1")
+                }
+                #expect(running.unconfirmed.count == 0)
+            }
+        }
+    }
+
+    @Test("Concurrent writers get their own replies, and share the waits")
+    func batches() async throws {
+        try await withReplica { primary, _ in
+            try await withWriter(primary) { running in
+                try await eventually("the replica is connected") { running.writer.awaitedReplicas == 1 }
+                let right = await withTaskGroup(of: Bool.self) { group in
+                    for number in 1...2_000 {
+                        group.addTask {
+                            let command = ValkeyCommand("INCRBY", "key\(number)", .integer(Int64(number)))
+                            return await running.writer.send([command]) == [.success(.integer(Int64(number)))]
+                        }
+                    }
+                    return await group.reduce(0) { $0 + ($1 ? 1 : 0) }
+                }
+                #expect(right == 2_000)
+                #expect(running.unconfirmed.count == 0)
+                let statistics = try await primary.ask("INFO", "commandstats").text ?? ""
+                let waits = statistics.split(separator: "cmdstat_wait:calls=").dropFirst().first.flatMap {
+                    Int($0.prefix { $0.isNumber })
+                }
+                #expect(try #require(waits) < 2_000)
+            }
+        }
+    }
+
+    @Test("A replica that hangs delays a write by the time limit, three times; then no write waits")
+    func frozenReplica() async throws {
+        try await withReplica { primary, replica in
+            try await withWriter(
+                primary, replicationTimeout: .milliseconds(200), reportInterval: .seconds(60)
+            ) { running in
+                try await eventually("the replica is connected") { running.writer.awaitedReplicas == 1 }
+                replica.freeze()
+                for number in 1...3 {
+                    #expect(running.writer.awaitedReplicas == 1)
+                    let began = ContinuousClock.now
+                    #expect(await running.set("key\(number)"))
+                    #expect(ContinuousClock.now - began >= .milliseconds(200))
+                    #expect(running.unconfirmed.count == number)
+                }
+                #expect(running.writer.awaitedReplicas == 0)
+                #expect(await running.set("key4"))
+                #expect(running.unconfirmed.count == 4)
+                let lines = running.log.lines("message", "session store replicas did not confirm a write in time")
+                #expect(lines.count == 1)
+                #expect(lines.first?["confirmed"] == "0")
+                replica.thaw()
+            }
+        }
+    }
+
+    @Test("Without a replica no write waits; each is counted, until a replica is connected")
+    func noReplica() async throws {
+        try await withRedis { primary in
+            try await withWriter(primary) { running in
+                try await running.logged("session store has no connected replica")
+                #expect(running.writer.awaitedReplicas == 0)
+                for number in 1...3 { #expect(await running.set("key\(number)")) }
+                #expect(running.unconfirmed.count == 3)
+                let options = RedisServer.Options(configuration: ["replicaof 127.0.0.1 \(primary.port)"])
+                try await withRedis(options) { replica in
+                    try await running.logged("session store has a connected replica again")
+                    #expect(running.writer.awaitedReplicas == 1)
+                    #expect(await running.set("key4"))
+                    #expect(try await replica.ask("EXISTS", "key4") == .integer(1))
+                    #expect(running.unconfirmed.count == 3)
+                }
+                #expect(running.log.lines("message", "session store has no connected replica").count == 1)
+            }
+        }
+    }
+
+    @Test("A server that rejects the wait is reported with a remedy, and its writes succeed")
+    func rejectedWait() async throws {
+        let options = RedisServer.Options(configuration: ["user default on nopass ~* &* +@all -wait -role"])
+        try await withRedis(options) { server in
+            try await withWriter(server, reportInterval: .seconds(60)) { running in
+                try await eventually("the writer is connected") { running.writer.awaitedReplicas == 1 }
+                #expect(await running.set("key1"))
+                #expect(running.writer.awaitedReplicas == 0)
+                #expect(await running.set("key2"))
+                #expect(running.unconfirmed.count == 2)
+                let lines = running.log.lines("command", "WAIT")
+                #expect(lines.count == 1)
+                #expect(lines.first?["reason"] == "noperm")
+                #expect(lines.first?["hint"]?.contains("wait") == true)
+            }
+        }
+    }
+
+    @Test("Without a second connection, writes go over the first")
+    func noSecondConnection() async throws {
+        try await withRedis { server in
+            try await withWriter(server, isConnecting: false) { running in
+                try await running.logged("session store accepts no second connection")
+                #expect(await running.set("key1"))
+                #expect(running.unconfirmed.count == 1)
+            }
+        }
+    }
+
+    @Test("A write in flight when the server dies has failed, and is not sent again")
+    func dyingServer() async throws {
+        try await withReplica { primary, _ in
+            try await withWriter(primary, reportInterval: .seconds(60)) { running in
+                try await eventually("the replica is connected") { running.writer.awaitedReplicas == 1 }
+                primary.freeze()
+                let write = Task { await running.writer.send([ValkeyCommand("INCR", "key")]) }
+                try await Task.sleep(for: .milliseconds(50))
+                await primary.kill()
+                let reply = await write.value.first
+                // Sent with unknown result; or, if the loss was noticed before, not sent.
+                #expect(reply == .failure(.disconnected) || reply == .failure(.notConnected))
+            }
+        }
+    }
+
+    @Test("A primary that became a replica is noticed without a write, and loses the first connection too")
+    func demoted() async throws {
+        try await withRedis { server in
+            try await withWriter(server) { running in
+                try await running.logged("session store has no connected replica")
+                try await server.ask("REPLICAOF", "127.0.0.1", "1")
+                let reason = try await running.link.closed.get()
+                #expect(reason == .notPrimary(code: "READONLY"))
+            }
+        }
+    }
+
+    @Test("Rule 24: what a store has acknowledged, a replica of the server has")
+    func store() async throws {
+        try await withReplica { primary, replica in
+            let configuration = ValkeyConfiguration(
+                addresses: [primary.address], replicationTimeout: .seconds(10))
+            let gateway = try await Replica.up(configuration)
+            let (store, start) = (gateway.records, SessionRecord.start)
+            var number: UInt64 = 0
+            try await eventually("the store waits for the replica") {
+                number += 1
+                _ = try await store.insert(.sample(number))
+                return try await primary.ask("INFO", "commandstats").text?.contains("cmdstat_wait") == true
+            }
+            for number in UInt64(100_000)...100_020 {
+                let id = SessionID(number)
+                #expect(try await store.insert(.sample(number)))
+                #expect(try await replica.ask("HGET", .text(store.keys.session(id)), "v").text == "1")
+                _ = try await store.lease(id, for: .seconds(30), now: start)
+                #expect(try await replica.ask("GET", .text(store.keys.lease(id))).text == "1")
+                #expect(try await store.replace(.sample(number, version: 2), fence: 1, now: start) == .done)
+                #expect(try await replica.ask("HGET", .text(store.keys.session(id)), "v").text == "2")
+                _ = try await store.remove(id, reason: .revoked, condition: nil, now: start)
+                #expect(try await replica.ask("GET", .text(store.keys.ended(id))).text == "revoked")
+                let mark = MarkKey(.usedLogin, hash: number)
+                #expect(try await store.setMark(mark, to: start, lifetime: .seconds(60), now: start))
+                #expect(try await replica.ask("EXISTS", .text(store.keys.mark(mark))) == .integer(1))
+            }
+            await gateway.stop()
+        }
+    }
+}

@@ -1,0 +1,161 @@
+import CloakroomCore
+import Testing
+
+@testable import CloakroomSessions
+
+@Suite("The journal of recent writes")
+struct WriteJournalTests {
+    private let start = ContinuousClock.now
+
+    private func record(_ number: UInt64, version: UInt64 = 1, size: Int = 10, isNew: Bool = false) -> JournaledRecord {
+        var record = SessionRecord.sample(number, version: version)
+        record.contents = Array(repeating: 1, count: size)
+        return JournaledRecord(
+            record, fence: version, lifetime: .seconds(900),
+            fields: RecordEncoding.parts(record) + (isNew ? ["b", "7"] : []),
+            indexes: isNew ? ["index"] : [], indexLifetime: .seconds(1_000))
+    }
+
+    /// What a journal has, in its order: the kind and the id.
+    private func contents(_ journal: WriteJournal, at now: ContinuousClock.Instant? = nil) -> [String] {
+        journal.entries(now: now ?? start).map { entry in
+            switch entry.write {
+            case .end(let id, let reason): "end \(id.value) \(reason.rawValue)"
+            case .record(let record): "record \(record.id.value) \(record.version)"
+            case .lease(let id, let fence, _): "lease \(id.value) \(fence)"
+            case .cutoff(let cutoff): "cutoff \(cutoff.key) \(cutoff.time) \(cutoff.kept)"
+            case .mark(let key, let time, _): "mark \(key.hash) \(time.milliseconds)"
+            }
+        }
+    }
+
+    @Test("The end of a session replaces its record and its lease, and no later record replaces it")
+    func endsAreFinal() {
+        let journal = WriteJournal()
+        journal.saved(record(1), now: start)
+        journal.leased(SessionID(1), fence: 3, for: .seconds(9), now: start)
+        journal.ended(SessionID(1), reason: .signedOut, now: start)
+        journal.saved(record(1, version: 2), now: start)
+        journal.leased(SessionID(1), fence: 4, for: .seconds(9), now: start)
+        #expect(contents(journal) == ["end 1 signed_out"])
+    }
+
+    @Test("The newest version of a record is kept, with the fields and indexes of its insertion")
+    func newestVersion() throws {
+        let journal = WriteJournal()
+        journal.saved(record(1, isNew: true), now: start)
+        journal.saved(record(1, version: 3), now: start)
+        journal.saved(record(1, version: 2), now: start)
+        #expect(contents(journal) == ["record 1 3"])
+        guard case .record(let kept)? = journal.entries(now: start).first?.write else {
+            Issue.record("no record")
+            return
+        }
+        #expect(kept.fence == 3)
+        #expect(kept.indexes == ["index"])
+        #expect(kept.indexLifetime == .seconds(1_000))
+        #expect("\(kept.insertedFields)" == "\(["b", "7"] as [ValkeyCommand.Part])")
+        // Again: what only the insertion has written is not lost.
+        journal.saved(record(1, version: 4), now: start)
+        guard case .record(let later)? = journal.entries(now: start).first?.write else {
+            Issue.record("no record")
+            return
+        }
+        #expect("\(later.insertedFields)" == "\(kept.insertedFields)")
+    }
+
+    @Test("Ends come first and leases last, each with the newest first")
+    func order() {
+        let journal = WriteJournal()
+        journal.leased(SessionID(1), fence: 3, for: .seconds(9), now: start)
+        journal.ended(SessionID(5), reason: .revoked, now: start)
+        journal.saved(record(1), now: start)
+        journal.saved(record(2), now: start)
+        journal.ended(SessionID(4), reason: .revoked, now: start)
+        journal.marked(MarkKey(.usedLogin, hash: 9), at: Timestamp(milliseconds: 0), lifetime: .seconds(9), now: start)
+        #expect(
+            contents(journal) == [
+                "mark 9 0", "end 4 revoked", "end 5 revoked", "record 2 1", "record 1 1", "lease 1 3",
+            ])
+    }
+
+    @Test("A lease is forgotten when it is released, and not by the release of an earlier one")
+    func leases() {
+        let journal = WriteJournal()
+        journal.leased(SessionID(1), fence: 3, for: .seconds(9), now: start)
+        journal.released(SessionID(1), fence: 2)
+        #expect(contents(journal) == ["lease 1 3"])
+        journal.released(SessionID(1), fence: 3)
+        #expect(contents(journal).isEmpty)
+    }
+
+    @Test("Cutoffs and marks only grow")
+    func growing() throws {
+        let journal = WriteJournal()
+        for stored in ["20 00ff 5", "10 - 7", "20 - -"] {
+            journal.cutoffSet(
+                try #require(JournaledCutoff(key: "c", stored: stored, lifetime: .seconds(9))), now: start)
+        }
+        for time in [5, 9, 7] {
+            journal.marked(
+                MarkKey(.endedAtProvider, hash: 1), at: Timestamp(milliseconds: Int64(time)), lifetime: .seconds(9),
+                now: start)
+        }
+        #expect(contents(journal).first == "mark 1 9")
+        guard case .cutoff(let cutoff)? = journal.entries(now: start).last?.write else {
+            Issue.record("no cutoff")
+            return
+        }
+        #expect(cutoff.time == 20)
+        #expect(cutoff.createdBefore == 7)
+        #expect(JournaledCutoff(key: "c", stored: "x - -", lifetime: .seconds(9)) == nil)
+        #expect(JournaledCutoff(key: "c", stored: "1", lifetime: .seconds(9)) == nil)
+    }
+
+    @Test("Writes are forgotten after 120 s, long before the server forgets the reasons of ends")
+    func age() {
+        #expect(WriteJournal.lifetime == .seconds(120))
+        #expect(WriteJournal.lifetime * 2 < ValkeyRecordStore.tombstoneLifetime)
+        let journal = WriteJournal()
+        journal.ended(SessionID(1), reason: .revoked, now: start)
+        journal.saved(record(2), now: start)
+        journal.leased(SessionID(2), fence: 1, for: .seconds(9), now: start)
+        #expect(contents(journal, at: start + .seconds(119)).count == 3)
+        #expect(contents(journal, at: start + .seconds(120)).isEmpty)
+    }
+
+    @Test("Records do not displace ends, and the oldest writes are displaced first")
+    func bounds() {
+        let limits = JournalTable<JournalKey, JournaledWrite>.Limits(
+            count: 3, size: 100_000, lifetime: .seconds(60))
+        let journal = WriteJournal(ends: limits, records: limits)
+        for number in UInt64(1)...5 { journal.ended(SessionID(number), reason: .revoked, now: start) }
+        for number in UInt64(11)...15 { journal.saved(record(number), now: start) }
+        #expect(
+            contents(journal) == [
+                "end 5 revoked", "end 4 revoked", "end 3 revoked", "record 15 1", "record 14 1", "record 13 1",
+            ])
+        journal.saved(record(16, size: 99_000), now: start)
+        #expect(contents(journal).last == "record 16 1")
+        #expect(contents(journal).count == 4)
+        // A record above the limit is not kept, and removes the others.
+        journal.saved(record(17, size: 200_000), now: start)
+        #expect(contents(journal).count == 3)
+    }
+
+    @Test("A table keeps its size when values are replaced and removed again and again")
+    func table() {
+        var table = JournalTable<Int, Int>(.init(count: 10, size: 1_000, lifetime: .seconds(60)))
+        for round in 0..<10_000 {
+            table.set(round % 7, round, size: 3, now: start)
+            if round % 3 == 0 { table.remove(round % 7) }
+        }
+        #expect(table.count <= 7)
+        #expect(table.size == 3 * table.count)
+        #expect(table.placeCount <= 2 * 7 + 65)
+        let newest = table.newestFirst(now: start).map(\.value)
+        #expect(newest == newest.sorted(by: >))
+        table.set(100, 1, size: 1, now: start + .seconds(60))
+        #expect(table.count == 1)
+    }
+}

@@ -1,0 +1,295 @@
+import CloakroomCore
+import NIOCore
+import NIOPosix
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import CloakroomSessions
+
+/// A failover is simulated by restoring the state that a replica without the last writes would have.
+@Suite("Writes repeated after a failover", .serialized, .timeLimit(.minutes(3)))
+struct WriteReassertionTests {
+    private static let start = SessionRecord.start
+    private let id = SessionID(1)
+
+    private final class Counts: Sendable {
+        private let values = Mutex<[ReassertedWrite: Int]>([:])
+        subscript(kind: ReassertedWrite) -> Int { values.withLock { $0[kind] ?? 0 } }
+        func add(_ kind: ReassertedWrite, _ count: Int) { values.withLock { $0[kind, default: 0] += count } }
+    }
+
+    /// Repeats what a store has written, as after a failover.
+    /// - Returns: The numbers of writes that the server did not have.
+    @discardableResult
+    private func reassert(
+        _ store: ValkeyRecordStore, on server: RedisServer, slots: [Range<Int>] = [HashSlot.all],
+        log: RecordedLog = RecordedLog()
+    ) async throws -> Counts {
+        let counts = Counts()
+        let connection = try await ValkeyConnection.connect(
+            host: "127.0.0.1", port: server.port,
+            options: ValkeyConnection.Options(timeout: .seconds(10), tls: nil, serverName: nil, disconnectCodes: []),
+            on: MultiThreadedEventLoopGroup.singleton.any())
+        defer { connection.close(.closed) }
+        let events = SessionStoreCallbacks(onReassertedWrites: { counts.add($0, $1) })
+        await WriteReassertion(journal: store.journal, keys: store.keys, log: DurabilityLog(log.logger, events))
+            .serverReplaced(slots) { await connection.send($0) }
+        return counts
+    }
+
+    @Test("Rule 24: a session whose end was lost ends again, with its reason")
+    func lostEnd() async throws {
+        try await withValkeyStore { store, server in
+            let key = store.keys.session(id)
+            _ = try await store.insert(.sample())
+            try await server.ask("COPY", .text(key), "backup")
+            _ = try await store.remove(id, reason: .signedOut, condition: nil, now: Self.start)
+            try await server.ask("DEL", .text(store.keys.ended(id)))
+            try await server.ask("RENAME", "backup", .text(key))
+            #expect(try await store.read(id) == .record(.sample()))
+            let log = RecordedLog()
+            let counts = try await reassert(store, on: server, log: log)
+            #expect(try await store.read(id) == .ended(.signedOut))
+            #expect(counts[.end] == 1)
+            #expect(log.lines("end", "1").first?["message"] == "session store lost writes, which were repeated")
+            // The server has them now.
+            #expect(try await reassert(store, on: server)[.end] == 0)
+        }
+    }
+
+    @Test("A saved record replaces an older version only")
+    func lostUpdate() async throws {
+        try await withValkeyStore { store, server in
+            let key = store.keys.session(id)
+            _ = try await store.insert(.sample())
+            try await server.ask("COPY", .text(key), "backup")
+            _ = try await store.lease(id, for: .seconds(30), now: Self.start)
+            #expect(try await store.replace(.sample(version: 2), fence: 1, now: Self.start) == .done)
+            try await store.release(id, fence: 1)
+            try await server.ask("RENAME", "backup", .text(key))
+            #expect(try await store.read(id) == .record(.sample()))
+            let counts = try await reassert(store, on: server)
+            #expect(try await store.read(id) == .record(.sample(version: 2)))
+            #expect(counts[.update] == 1)
+            #expect(try await server.ask("HGET", .text(key), "f").text == "1")
+            #expect(try await reassert(store, on: server)[.update] == 0)
+            // Another gateway has saved a later version meanwhile.
+            try await server.ask("HSET", .text(key), "v", "3", "d", "later")
+            #expect(try await reassert(store, on: server)[.update] == 0)
+            #expect(try await server.ask("HGET", .text(key), "d").text == "later")
+            // The record of another session is not touched.
+            try await server.ask("HSET", .text(key), "v", "1", "k", "other")
+            #expect(try await reassert(store, on: server)[.update] == 0)
+        }
+    }
+
+    @Test("A session whose record was lost is there again, and is listed")
+    func lostInsertion() async throws {
+        try await withValkeyStore { store, server in
+            var record = SessionRecord.sample()
+            record.provider = 5
+            _ = try await store.insert(record)
+            try await server.ask("FLUSHALL")
+            let counts = try await reassert(store, on: server)
+            #expect(try await store.read(id) == .record(record))
+            #expect(try await store.records(of: 7, now: Self.start) == [record])
+            #expect(try await store.records(ofProviderSession: 5, now: Self.start) == [record])
+            #expect(counts[.insert] == 1)
+            #expect(counts[.index] == 2)
+            #expect(counts[.update] == 0)
+            guard case .integer(let life) = try await server.ask("PTTL", .text(store.keys.session(id))) else {
+                Issue.record("no time to live")
+                return
+            }
+            #expect((1_100_000...1_200_000).contains(life))
+        }
+    }
+
+    @Test("Rule 24: the end of a session wins over its insertion by another gateway, in any order")
+    func endWins() async throws {
+        try await withRedis { server in
+            let (a, b) = (try await Replica.up(server), try await Replica.up(server))
+            _ = try await a.records.insert(.sample())
+            _ = try await b.records.remove(id, reason: .revoked, condition: nil, now: Self.start)
+            for order in [[a, b], [b, a]] {
+                try await server.ask("FLUSHALL")
+                for gateway in order { try await reassert(gateway.records, on: server) }
+                #expect(try await a.records.read(id) == .ended(.revoked))
+                #expect(try await server.ask("EXISTS", .text(a.records.keys.session(id))) == .integer(0))
+            }
+            await a.stop()
+            await b.stop()
+        }
+    }
+
+    @Test("The holder of a lease that was lost has it again, and can save")
+    func lostLease() async throws {
+        try await withRedis { server in
+            let (a, b) = (try await Replica.up(server), try await Replica.up(server))
+            _ = try await a.records.insert(.sample())
+            let lease = try await a.records.lease(id, for: .seconds(30), now: Self.start)
+            #expect(lease == .acquired(RefreshLease(fence: 1)))
+            try await server.ask("FLUSHALL")
+            let counts = try await reassert(a.records, on: server)
+            #expect(counts[.lease] == 1)
+            #expect(try await b.records.lease(id, for: .seconds(30), now: Self.start) == .heldByOther)
+            #expect(try await a.records.replace(.sample(version: 2), fence: 1, now: Self.start) == .done)
+            #expect(try await reassert(a.records, on: server)[.lease] == 0)
+            // A later lease of another gateway stays.
+            try await server.ask("DEL", .text(a.records.keys.lease(id)))
+            #expect(
+                try await b.records.lease(id, for: .seconds(30), now: Self.start)
+                    == .acquired(RefreshLease(fence: 2)))
+            #expect(try await reassert(a.records, on: server)[.lease] == 0)
+            #expect(try await server.ask("GET", .text(a.records.keys.lease(id))).text == "2")
+            await a.stop()
+            await b.stop()
+        }
+    }
+
+    @Test("Lost marks and cutoffs are set again, and later ones stay")
+    func lostMarksAndCutoffs() async throws {
+        try await withValkeyStore { store, server in
+            let mark = MarkKey(.endedAtProvider, hash: 1)
+            let time = Timestamp(milliseconds: 1_000)
+            #expect(try await store.setMark(mark, to: time, lifetime: .seconds(600), now: Self.start))
+            let cutoff = try #require(
+                JournaledCutoff(key: "cloakroom:{a1}:cutoff", stored: "70 00ff -", lifetime: .seconds(600)))
+            store.journal.cutoffSet(cutoff)
+            let counts = try await reassert(store, on: server)
+            #expect(counts[.mark] == 0)
+            #expect(counts[.cutoff] == 1)
+            #expect(try await server.ask("GET", .text(cutoff.key)).text == "70 00ff -")
+            try await server.ask("DEL", .text(store.keys.mark(mark)))
+            try await server.ask("SET", .text(cutoff.key), "80 - 5")
+            let again = try await reassert(store, on: server)
+            #expect(again[.mark] == 1)
+            #expect(again[.cutoff] == 0)
+            #expect(try await store.latestMark([mark], now: Self.start) == time)
+            #expect(try await server.ask("GET", .text(cutoff.key)).text == "80 - 5")
+            try await server.ask("SET", .text(store.keys.mark(mark)), "2000")
+            #expect(try await reassert(store, on: server)[.mark] == 0)
+        }
+    }
+
+    @Test("Rule 24: a cutoff that was lost ends the same sessions again, and no later one")
+    func lostCutoff() async throws {
+        try await withValkeyStore { store, server in
+            let index = RecordIndex.account(7)
+            _ = try await store.insert(.sample())
+            try await store.setCutoff(
+                index, keeping: SessionID(9), before: nil, lifetime: .seconds(600), now: Self.start)
+            let cutoff = try #require(try await store.cutoffs([index], now: Self.start).first ?? nil)
+            _ = try await store.insert(.sample(2))
+            try await server.ask("FLUSHALL")
+            let counts = try await reassert(store, on: server)
+            #expect(counts[.cutoff] == 1)
+            #expect(try await store.cutoffs([index], now: Self.start) == [cutoff])
+            for (number, isEnded) in [(UInt64(1), true), (2, false)] {
+                guard case .record(let record) = try await store.read(SessionID(number)) else {
+                    Issue.record("no record \(number)")
+                    continue
+                }
+                #expect(cutoff.ends(record, in: index) == isEnded)
+            }
+        }
+    }
+
+    @Test("Only the writes of the given slots are repeated")
+    func slots() async throws {
+        try await withValkeyStore { store, server in
+            for number in UInt64(1)...3 { _ = try await store.insert(.sample(number)) }
+            try await server.ask("FLUSHALL")
+            let slot = Int(HashSlot.slot(of: store.keys.session(SessionID(2))))
+            let counts = try await reassert(store, on: server, slots: [0..<1, slot..<(slot + 1)])
+            #expect(counts[.insert] == 1)
+            #expect(try await store.read(SessionID(2)) == .record(.sample(2)))
+            #expect(try await store.read(SessionID(1)) == .none)
+        }
+    }
+
+    @Test("More writes than fit into a batch are repeated, also those with scripts that the server does not know")
+    func batches() async throws {
+        try await withValkeyStore { store, server in
+            for number in UInt64(1)...700 {
+                store.journal.ended(SessionID(number), reason: .revoked)
+            }
+            try await server.ask("SCRIPT", "FLUSH")
+            let counts = try await reassert(store, on: server)
+            #expect(counts[.end] == 700)
+            #expect(try await store.read(SessionID(1)) == .ended(.revoked))
+            #expect(try await store.read(SessionID(700)) == .ended(.revoked))
+        }
+    }
+
+    @Test("A server that is lost again ends the repetition, and the log has the number of missing writes")
+    func lostAgain() async {
+        let journal = WriteJournal()
+        for number in UInt64(1)...700 { journal.ended(SessionID(number), reason: .revoked) }
+        let log = RecordedLog()
+        let calls = Mutex(0)
+        let reassertion = WriteReassertion(
+            journal: journal, keys: ValkeyKeys(prefix: "p"), log: DurabilityLog(log.logger, SessionStoreCallbacks()))
+        await reassertion.serverReplaced([HashSlot.all]) { commands in
+            calls.withLock { $0 += 1 }
+            return commands.map { _ in .failure(.disconnected) }
+        }
+        #expect(calls.withLock { $0 } == 1)
+        #expect(log.lines("unwritten", "700").first?["level"] == "warning")
+        #expect(journal.entries().count == 700)
+    }
+
+    @Test("A gateway repeats its writes by itself when the server restarts without its data")
+    func restart() async throws {
+        try await withRedis { server in
+            let gateway = try await Replica.up(server)
+            for number in UInt64(1)...3 { _ = try await gateway.records.insert(.sample(number)) }
+            _ = try await gateway.records.remove(id, reason: .signedOut, condition: nil, now: Self.start)
+            await server.kill()
+            try await gateway.isDown()
+            try await server.start()
+            try await gateway.isUp()
+            #expect(try await gateway.records.read(id) == .ended(.signedOut))
+            #expect(try await gateway.records.read(SessionID(2)) == .record(.sample(2)))
+            #expect(try await gateway.records.records(of: 7, now: Self.start).count == 2)
+            let line = gateway.log.lines("message", "session store lost writes, which were repeated").first
+            #expect(line?["insert"] == "2")
+            await gateway.stop()
+        }
+    }
+
+    @Test("Rule 24: a session that was revoked before its replica had it stays ended after the failover")
+    func failover() async throws {
+        try await withRedis { primary in
+            let options = RedisServer.Options(configuration: ["replicaof 127.0.0.1 \(primary.port)"])
+            try await withRedis(options) { replica in
+                var configuration = ValkeyConfiguration(addresses: [primary.address])
+                configuration.replicas = 0
+                let gateway = try await Replica.up(configuration)
+                for number in UInt64(1)...2 { _ = try await gateway.records.insert(.sample(number)) }
+                try await eventually("the replica has the sessions") {
+                    try await replica.ask("EXISTS", .text(gateway.records.keys.session(SessionID(2)))) == .integer(1)
+                }
+                // From now on the replica gets no more writes.
+                try await replica.ask("REPLICAOF", "NO", "ONE")
+                _ = try await gateway.records.remove(id, reason: .revoked, condition: nil, now: Self.start)
+                #expect(
+                    try await gateway.records.replace(.sample(2, version: 2), fence: nil, now: Self.start) == .done)
+                _ = try await gateway.records.insert(.sample(3))
+                await primary.kill()
+                let promoted = try await Replica.up(replica)
+                #expect(try await promoted.records.read(id) == .record(.sample()))
+                let counts = try await reassert(gateway.records, on: replica)
+                #expect(counts[.end] == 1)
+                #expect(counts[.update] == 1)
+                #expect(counts[.insert] == 1)
+                #expect(try await promoted.records.read(id) == .ended(.revoked))
+                #expect(try await promoted.records.read(SessionID(2)) == .record(.sample(2, version: 2)))
+                #expect(try await promoted.records.read(SessionID(3)) == .record(.sample(3)))
+                await gateway.stop()
+                await promoted.stop()
+            }
+        }
+    }
+}

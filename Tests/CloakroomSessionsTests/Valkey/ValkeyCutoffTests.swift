@@ -1,0 +1,141 @@
+import CloakroomCore
+import NIOCore
+import TestSupport
+import Testing
+
+@testable import CloakroomSessions
+
+@Suite("Cutoffs on a real server", .timeLimit(.minutes(3)))
+struct ValkeyCutoffTests {
+    private static let start = SessionRecord.start
+    private let account = RecordIndex.account(7)
+
+    private func cutoff(_ store: ValkeyRecordStore) async throws -> SessionCutoff? {
+        try await store.cutoffs([account], now: Self.start).first ?? nil
+    }
+
+    private func setCutoff(_ store: ValkeyRecordStore, lifetime: Duration = .seconds(60)) async throws {
+        try await store.setCutoff(account, keeping: nil, before: nil, lifetime: lifetime, now: Self.start)
+    }
+
+    private func stored(_ store: ValkeyRecordStore) async throws -> SessionRecord? {
+        guard case .record(let record) = try await store.read(SessionID(1)) else { return nil }
+        return record
+    }
+
+    @Test("Rule 71: a session whose index entry was deleted ends with signing out everywhere")
+    func lostEntry() async throws {
+        try await withRedis { server in
+            let replica = try await Replica.up(server)
+            let records = RunningRecords(replica: replica)
+            let store = SealedSessionStore(records, configuration: Sample.configuration, secrets: Sample.secrets)
+            try await RunningStore.with(store) { store in
+                let (ticket, session) = try await store.create(Sample.new(1), now: Sample.start)
+                #expect(try await store.lookup(ticket, at: Sample.start).session != nil)
+                let index = replica.records.keys.sessions(of: Sample.secrets.accountHashes.hash(Sample.account(1)))
+                #expect(try await server.ask("ZREM", .text(index), .text("\(session.id)")) == .integer(1))
+                let ended = try await store.endAll(of: Sample.account(1), but: nil, reason: .revoked, now: Sample.start)
+                #expect(ended.isEmpty)
+                #expect(try await store.lookup(ticket, at: Sample.start).reason == .revoked)
+                #expect(try await replica.records.read(session.id) == .ended(.revoked))
+            }
+            await replica.stop()
+        }
+    }
+
+    @Test("A cutoff is kept as long as the index, and no shorter than before")
+    func lifetime() async throws {
+        try await withValkeyStore { store, server in
+            func remaining() async throws -> Int64 {
+                guard case .integer(let time) = try await server.ask("PTTL", .text(store.keys.cutoff(account))) else {
+                    return 0
+                }
+                return time
+            }
+            try await setCutoff(store)
+            #expect(try await (50_000...60_000).contains(remaining()))
+            try await setCutoff(store, lifetime: .seconds(10))
+            #expect(try await remaining() > 50_000)
+            // The record's end is an hour away.
+            _ = try await store.insert(.sample())
+            try await setCutoff(store, lifetime: .seconds(10))
+            #expect(try await remaining() > 3_600_000)
+        }
+    }
+
+    @Test("A cutoff is not before the births of its index, even if the server's clock went back")
+    func clock() async throws {
+        try await withValkeyStore { store, server in
+            _ = try await store.insert(.sample())
+            let made = try #require(try await stored(store))
+            let future = try #require(made.birth.account) + 10_000_000
+            try await server.ask("HSET", .text(store.keys.session(made.id)), "b", .integer(future))
+            try await server.ask("ZADD", .text(store.keys.sessions(in: account)), .integer(future), "born")
+            try await setCutoff(store)
+            let cutoff = try #require(try await cutoff(store))
+            #expect(cutoff.time == future)
+            #expect(cutoff.ends(try #require(try await stored(store)), in: account))
+            // A session that begins after that is later, whatever the clock shows.
+            _ = try await store.insert(.sample(2))
+            guard case .record(let next) = try await store.read(SessionID(2)) else { throw NoRecord() }
+            #expect(next.birth.account == future + 1)
+            #expect(!cutoff.ends(next, in: account))
+        }
+    }
+
+    private struct NoRecord: Error {}
+
+    @Test("The earlier release keeps the births, ignores the member of the index, and its records have none")
+    func compatibility() async throws {
+        try await withValkeyStore { store, server in
+            let earlier = """
+                local time = redis.call('TIME')
+                local now = time[1] * 1000 + math.floor(time[2] / 1000)
+                redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', now))
+                redis.call('ZADD', KEYS[1], string.format('%.0f', now + ARGV[2]), ARGV[1])
+                return 1
+                """
+            let index = store.keys.sessions(in: account)
+            _ = try await store.insert(.sample())
+            let birth = try #require(try await stored(store)).birth
+            let other = SessionRecord.sample(2)
+            try await server.ask("EVAL", .text(earlier), "1", .text(index), .text("\(other.id)"), "60000")
+            #expect(try await server.ask("ZSCORE", .text(index), "born").text != nil)
+            let fields = RecordEncoding.parts(other) + ["u", .integer(other.lastUsedAt.milliseconds)]
+            _ = await store.link.send([ValkeyCommand("HSET", [.text(store.keys.session(other.id))] + fields)])
+            #expect(try await stored(store)?.birth == birth)
+            let listed = try await store.records(of: 7, now: Self.start)
+            #expect(Set(listed.map(\.id)) == [SessionID(1), SessionID(2)])
+            #expect(listed.first { $0.id == other.id }?.birth == RecordBirth())
+            try await setCutoff(store)
+            let cutoff = try #require(try await cutoff(store))
+            #expect(listed.allSatisfy { cutoff.ends($0, in: account) })
+            #expect(try await store.mayExceed(1, account, now: Self.start))
+            #expect(try await !store.mayExceed(2, account, now: Self.start))
+        }
+    }
+
+    @Test(
+        "Rule 73: a value that is no cutoff makes the store unavailable",
+        arguments: ["", "x", "-1 - -", "1", "1 -", "1 - x", "1 00 -", "99999999999999999999 - -"])
+    func invalid(value: String) async throws {
+        try await withValkeyStore { store, server in
+            try await server.ask("SET", .text(store.keys.cutoff(account)), .text(value))
+            await #expect(throws: SessionStoreError(.unavailable)) { try await cutoff(store) }
+        }
+    }
+
+    @Test("Rule 73: a key of another type makes the store unavailable; a later release may add fields")
+    func foreign() async throws {
+        try await withValkeyStore { store, server in
+            try await server.ask("RPUSH", .text(store.keys.cutoff(account)), "1 - -")
+            await #expect(throws: SessionStoreError(.unavailable)) { try await cutoff(store) }
+            await #expect(throws: SessionStoreError(.unavailable)) { try await setCutoff(store) }
+            try await server.ask("DEL", .text(store.keys.cutoff(account)))
+            try await server.ask("SET", .text(store.keys.cutoff(account)), "5 00000000000000ff -7 more")
+            #expect(
+                try await cutoff(store)
+                    == SessionCutoff(time: 5, kept: SessionID(255), createdBefore: Timestamp(milliseconds: -7)))
+        }
+    }
+}

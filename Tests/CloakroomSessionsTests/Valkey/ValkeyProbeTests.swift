@@ -1,0 +1,85 @@
+import CloakroomCore
+import TestSupport
+import Testing
+
+@testable import CloakroomSessions
+
+@Suite("The probe of the store's servers", .serialized, .timeLimit(.minutes(3)))
+struct ValkeyProbeTests {
+    private func finding(_ configuration: ValkeyConfiguration) async throws -> ValkeyProbe.Finding {
+        try #require(try await ValkeyProbe(configuration, tls: nil).run().first)
+    }
+
+    @Test("A usable server is described, and the probe leaves no key")
+    func usable() async throws {
+        let user = "user gate on >canary-password \(ValkeyAccessTests.permissions)"
+        let options = RedisServer.Options(program: RedisServer.Options.valkey, configuration: [user])
+        try await withRedis(options) { server in
+            let found = try await finding(
+                ValkeyConfiguration(addresses: [server.address], user: "gate", password: Secret("canary-password")))
+            #expect(found.problem == nil && found.reason == nil)
+            let fact = try #require(found.facts.first)
+            #expect(fact.contains("mode standalone") && fact.contains("role master"), "\(fact)")
+            #expect(try await server.ask("DBSIZE") == .integer(0))
+        }
+    }
+
+    @Test("Missing permissions are named, and so is a wrong password, which is not printed")
+    func access() async throws {
+        let permissions = ValkeyAccessTests.permissions.replacing(" +hgetall", with: "").replacing(" +zadd", with: "")
+        let options = RedisServer.Options(configuration: ["user gate on >canary-password \(permissions)"])
+        try await withRedis(options) { server in
+            var configuration = ValkeyConfiguration(
+                addresses: [server.address], user: "gate", password: Secret("canary-password"))
+            let lacking = try await finding(configuration)
+            #expect(lacking.reason == .noPermission)
+            #expect(lacking.problem == "the user gate lacks permissions: +hgetall +zadd")
+            configuration.password = Secret("another-canary")
+            let rejected = try await finding(configuration)
+            #expect(rejected.reason == .noAuth)
+            #expect(rejected.problem == "the server rejects HELLO with WRONGPASS")
+            #expect(!"\(rejected)".contains("canary"))
+        }
+    }
+
+    @Test("A server of another kind than the configured one is a wrong topology, in words")
+    func topology() async throws {
+        try await withRedis { server in
+            let asCluster = try await finding(ValkeyConfiguration(addresses: [server.address], topology: .cluster))
+            #expect(asCluster.reason == .wrongTopology)
+            #expect(asCluster.advice?.contains("session.valkey.topology") == true)
+            let asSentinel = try await finding(
+                ValkeyConfiguration(addresses: [server.address], sentinelPrimary: "main"))
+            #expect(asSentinel.reason == .wrongTopology)
+            #expect(asSentinel.advice?.contains("sentinelPrimary") == true)
+            try await server.ask("REPLICAOF", "127.0.0.1", "1")
+            #expect(try await finding(ValkeyConfiguration(addresses: [server.address])).reason == .readonly)
+        }
+        let absent = HostAndPort(host: "127.0.0.1", port: try await RedisServer.freePort())
+        #expect(try await finding(ValkeyConfiguration(addresses: [absent])).reason == .unreachable)
+    }
+
+    @Test("Each node of a cluster is tried, and a cluster for a single server is a wrong topology")
+    func cluster() async throws {
+        var configuration = try await SharedServers.instance.configuration(.cluster)
+        let findings = try await ValkeyProbe(configuration, tls: nil).run()
+        #expect(findings.count == 6)
+        for finding in findings {
+            #expect(finding.problem == nil)
+            #expect(finding.facts.contains("a cluster with 3 primaries"))
+        }
+        configuration.topology = .single
+        #expect(try await finding(configuration).reason == .wrongTopology)
+    }
+
+    @Test("A sentinel reports its primary")
+    func sentinel() async throws {
+        let configuration = try await SharedServers.instance.configuration(.sentinel)
+        let found = try await finding(configuration)
+        #expect(found.problem == nil)
+        #expect(found.facts.contains { $0.hasPrefix("its primary main is 127.0.0.1:") })
+        var other = configuration
+        other.sentinelPrimary = "other"
+        #expect(try await finding(other).problem == "the sentinel does not know the primary")
+    }
+}

@@ -1,0 +1,94 @@
+import Foundation
+import Glibc
+import NIOCore
+import TestSupport
+import Testing
+
+/// The password of `cloakroom doctor`, from a terminal and from a pipe.
+@Suite("The password of doctor", .serialized, .timeLimit(.minutes(2)))
+struct PasswordInputTests {
+    private static let arguments = ["doctor", "--config", "cloakroom.yaml", "--user", "jo@example.com"]
+
+    private func configured() throws -> TemporaryDirectory {
+        let directory = try TemporaryDirectory()
+        try directory.write(GatewayYAML(upstream: "http://127.0.0.1:9").yaml, to: "cloakroom.yaml")
+        return directory
+    }
+
+    /// The side of a new pseudo terminal that a program uses. Both sides must be closed.
+    private func makeTerminal() throws -> (controller: Int32, terminal: Int32) {
+        let controller = open("/dev/ptmx", O_RDWR | O_NOCTTY)
+        var number: Int32 = 0
+        // TIOCSPTLCK permits to open the terminal, and TIOCGPTN returns its number (tty_ioctl(4), pts(4)).
+        guard controller >= 0, ioctl(controller, 0x4004_5431, &number) == 0,
+            ioctl(controller, 0x8004_5430, &number) == 0
+        else {
+            throw IOError(errnoCode: errno, reason: "ptmx")
+        }
+        let terminal = open("/dev/pts/\(number)", O_RDWR | O_NOCTTY)
+        guard terminal >= 0 else { throw IOError(errnoCode: errno, reason: "open") }
+        return (controller, terminal)
+    }
+
+    private func hasEcho(_ terminal: Int32) -> Bool {
+        var attributes = termios()
+        return tcgetattr(terminal, &attributes) == 0 && attributes.c_lflag & tcflag_t(ECHO) != 0
+    }
+
+    @Test("A signal at the prompt ends the command, and the terminal shows input again", arguments: [SIGINT, SIGTERM])
+    func interrupted(number: Int32) async throws {
+        let directory = try configured()
+        let (controller, terminal) = try makeTerminal()
+        defer {
+            close(terminal)
+            close(controller)
+        }
+        #expect(hasEcho(terminal))
+        let process = try ChildProcess(
+            try Executables.cloakroom().path, Self.arguments, directory: directory.url.path,
+            input: .descriptor(terminal))
+        while process.isRunning, hasEcho(terminal) { try await Task.sleep(for: .milliseconds(10)) }
+        #expect(process.isRunning)
+        process.signal(number)
+        while process.isRunning { try await Task.sleep(for: .milliseconds(10)) }
+        #expect(process.ending == ChildProcess.Ending(status: number, wasKilled: true))
+        #expect(hasEcho(terminal))
+    }
+
+    @Test("A password from a terminal is one line, and the terminal shows input again")
+    func typed() async throws {
+        let directory = try configured()
+        let (controller, terminal) = try makeTerminal()
+        defer {
+            close(terminal)
+            close(controller)
+        }
+        let process = try ChildProcess(
+            try Executables.cloakroom().path, Self.arguments, directory: directory.url.path,
+            input: .descriptor(terminal), output: .file(directory.path(of: "output")))
+        while process.isRunning, hasEcho(terminal) { try await Task.sleep(for: .milliseconds(10)) }
+        let typed = Array("secret\n".utf8)
+        #expect(write(controller, typed, typed.count) == typed.count)
+        while process.isRunning { try await Task.sleep(for: .milliseconds(10)) }
+        // The upstream is not running.
+        #expect(process.ending == ChildProcess.Ending(status: 1))
+        #expect(directory.text(of: "output").contains("no connection"))
+        #expect(hasEcho(terminal))
+    }
+
+    @Test(
+        "A password of more than 4096 bytes is rejected, from a pipe and from a file, and not printed",
+        arguments: [4_096, 4_097, 1_000_000])
+    func length(bytes: Int) async throws {
+        let directory = try configured()
+        let password = String(repeating: "p", count: bytes) + "\n"
+        try directory.write(password, to: "password")
+        for more in [[], ["--password-file", "-"], ["--password-file", "password"]] {
+            let run = try await ChildProgram.run(
+                try Executables.cloakroom(), Self.arguments + more, directory: directory.url, input: password)
+            #expect(run.ending.status == (bytes > 4_096 ? 64 : 1), "\(more)")
+            #expect(run.errors.contains("the password is longer than 4096 bytes (write it ") == (bytes > 4_096))
+            #expect(!(run.output + run.errors).contains("pppp"))
+        }
+    }
+}
