@@ -192,6 +192,13 @@ let package = Package(
         .testTarget(
             name: "RefreshSimulationTests", dependencies: ["CloakroomCore", "RefreshSimulation", "TestSupport"],
             path: "Tests/Simulation/RefreshSimulationTests", swiftSettings: settings),
+        // Simulation of a sharded store: servers that fail over and lose writes, and the gateways on it.
+        .target(
+            name: "ShardSimulation", dependencies: ["CloakroomCore", "TestSupport"],
+            path: "Tests/Simulation/ShardSimulation", swiftSettings: settings),
+        .testTarget(
+            name: "ShardSimulationTests", dependencies: ["CloakroomCore", "ShardSimulation", "TestSupport"],
+            path: "Tests/Simulation/ShardSimulationTests", swiftSettings: settings),
         // Simulation of upstreams: event loops of a gateway, and targets that are slow, fail or hang.
         .target(
             name: "UpstreamSimulation",

@@ -1,0 +1,142 @@
+import CloakroomCore
+
+/// A command to a server, with its state. Includes global knowledge that gateways do not have.
+struct Call {
+    enum Owner {
+        case request(Int)
+        case refresh(Int)
+        case signIn(Int)
+        case signOut(Int)
+        case topology
+        /// Writes the journal again for a slot.
+        case assertion(slot: Int)
+        case none
+    }
+
+    enum Body {
+        case read(Int)
+        case readCutoff(Int)
+        case lease(Int, Duration)
+        case save(Int, SessionUpdate, over: UInt64, fence: UInt64, pair: Int)
+        case reject(Int, version: UInt64, fence: UInt64)
+        case release(Int, fence: UInt64)
+        case remove(Int)
+        /// Lists a new session in the account's index. The reply is the time at which the session is born.
+        case index(account: Int, session: Int)
+        case insert(Int, Session, born: Int64)
+        /// Ends the sessions of an account, except one with the time at which it was born.
+        case setCutoff(Int, keeping: Int, born: Int64, at: Int64?)
+        case list(Int)
+        case assertEnd(Int, SessionEndReason)
+        case assertRecord(Int, JournaledRecord)
+        case assertLease(Int, fence: UInt64, remaining: Int64)
+        case assertCutoff(Int, Cutoff)
+        /// `CLUSTER SLOTS`.
+        case topology
+    }
+
+    let gateway: Int
+    /// The process of the gateway that sent the command: each start of a gateway is another process.
+    let process: Int
+    let owner: Owner
+    let body: Body
+    let slot: Int
+    let isDurable: Bool
+    let sentAt: Int64
+    let deadline: Int64
+    var node = -1
+    /// The link that the command was sent on, by its number.
+    var link = 0
+    /// The state of trust of the slot when the command was sent.
+    var word = 0
+    var isAsking = false
+    var redirects = 0
+    var isClosed = false
+    /// How often servers have executed the command.
+    var executions = 0
+    /// The reply that waits for the confirmation of a replica, and whether there was one.
+    var heldReply: Reply?
+    var isConfirmed = false
+}
+
+/// A reply of a server.
+enum Reply {
+    case record(Session, born: Int64)
+    case ended
+    case missing
+    case cutoff(Cutoff)
+    case lease(LeaseResult)
+    case save(SaveResult)
+    case reject(RejectResult)
+    case born(Int64)
+    case list([Int])
+    case done
+    case moved(to: Int)
+    case ask(to: Int)
+    case clusterDown
+    /// The owners of the slots in the view of a server, and whether it is a primary there.
+    case topology([Int], isPrimary: Bool)
+    /// No reply in time, or none that can be believed.
+    case unavailable
+}
+
+/// The time before which all sessions of an account have ended, and the one that is kept; -1 for none.
+struct Cutoff {
+    var time: Int64 = 0
+    var keeps = -1
+}
+
+/// A record as a gateway has written it.
+struct JournaledRecord {
+    var session: Session
+    var born: Int64
+    var at: Int64
+}
+
+/// A client's request at a gateway.
+struct Request {
+    enum State { case going, served, unavailable, unauthorized, lost }
+
+    let session: Int
+    let gateway: Int
+    let process: Int
+    let isProbe: Bool
+    let startedAt: Int64
+    var current: Session?
+    var born: Int64 = 0
+    var state = State.going
+}
+
+/// A token refresh in progress, `f` in traces.
+struct Refresh {
+    let session: Int
+    let gateway: Int
+    let process: Int
+    let startedAt: Int64
+    /// Whether the process does not know of a failure shortly before.
+    let isFresh: Bool
+    var machine: TokenRefreshStateMachine
+    var waiters: [Int] = []
+    var action: TokenRefreshStateMachine.Action = .lease
+    /// The session that was read and is not compared with the cutoff yet.
+    var read: (session: Session, born: Int64)?
+    var fence: UInt64 = 0
+    var hasSpent = false
+    var isFinished = false
+    /// Whether the refresh ended without saving the tokens that it received.
+    var hasGivenUp = false
+}
+
+/// A sign-out of one session or of all sessions of an account.
+struct SignOut {
+    let gateway: Int
+    let process: Int
+    let requestedAt: Int64
+    /// The sessions that were signed in when it was requested, and that have ended when it is acknowledged.
+    var sessions: [Int]
+    let account: Int?
+    let keeps: Int
+    var pending = 0
+    var isConfirmed = true
+    var hasFailed = false
+}

@@ -1,0 +1,173 @@
+import CloakroomCore
+import TestSupport
+
+/// The parameters of one run, drawn from its seed. All times are in milliseconds. They have the proportions of the real
+/// ones, and most are shorter.
+struct Settings {
+    /// Shards, each with a primary and a replica. A majority of three primaries elects a new one.
+    static let shards = 3
+    static let nodes = 6
+    /// How long an unconfirmed link is trusted.
+    static let topologyTrust: Int64 = 3_000
+    /// The interval of the questions for the topology, before jitter.
+    static let heartbeat: Int64 = 1_000
+    /// The pause between attempts to connect.
+    static let reconnect: Int64 = 500
+    /// The bound of `WAIT`.
+    static let waitBound: Int64 = 200
+    /// The period after an outage of a partition without new refreshes, and in which a missing record proves nothing.
+    static let grace: Int64 = 4_000
+    /// How long servers keep the note of an ended session, and gateways keep their journal.
+    static let tombstoneLife: Int64 = 10_000
+    static let journalLife: Int64 = 8_000
+    /// The most that a primary loses that restarts with its own data: appended to its file once a second.
+    static let unsynced: Int64 = 1_000
+
+    /// A kind of writes.
+    enum Trigger { case lease, save, insert, remove, cutoff }
+
+    let gateways: Int
+    /// The sessions that exist at the start.
+    let sessions: Int
+    let accounts: Int
+    let logins: [(at: Int64, account: Int)]
+    let nodeTimeout: Int64
+    let commandTimeout: Int64
+    let limits: RefreshTimeouts
+    let accessLife: Int64
+    let calmAt: Int64
+    let requestInterval: Int64
+    /// The usual delay of replication, at most.
+    let replicationDelay: Int64
+    /// Probabilities in thousandths.
+    var slow, slowToken: Int
+    /// The writes after which the primary may fail before it has replicated them; `nil` for none.
+    var failsAfter: Trigger?
+    let faults: [(at: Int64, what: Fault)]
+    /// The errors of the clocks of gateways and of servers.
+    let gatewaySkews, nodeSkews: [Int64]
+
+    var allSessions: Int { sessions + logins.count }
+    /// Each session and each account has a slot of its own.
+    var slots: Int { allSessions + accounts }
+
+    init(_ random: inout SeededGenerator) {
+        gateways = 1 + random.below(3)
+        sessions = 1 + random.below(3)
+        accounts = (sessions + 1) / 2
+        nodeTimeout = random.between(500, 1_500)
+        commandTimeout = random.between(200, 400)
+        let triggers: [Trigger] = [.lease, .save, .insert, .remove, .cutoff]
+        failsAfter = random.chance(500) ? triggers[random.below(5)] : nil
+        // Some calls take longer than the grace period.
+        let call =
+            failsAfter == .lease
+            ? random.between(6_000, 9_000) : random.between(500, random.chance(150) ? 9_000 : 2_500)
+        let lease = call + random.between(3_000, 5_000)
+        limits = RefreshTimeouts(
+            call: .milliseconds(call), lease: .milliseconds(lease), waiting: .milliseconds(lease + 200),
+            keeping: .milliseconds(20_000), pause: .milliseconds(50))
+        accessLife = random.between(1_500, random.chance(300) ? 40_000 : 5_000)
+        calmAt = random.between(5_000, random.chance(300) ? 25_000 : 10_000)
+        requestInterval = random.between(150, 800)
+        replicationDelay = random.chance(600) ? 10 : random.between(50, 1_500)
+        slow = random.chance(500) ? 0 : 1 + random.below(30)
+        slowToken = failsAfter == .lease ? 700 : random.chance(400) ? 0 : 1 + random.below(600)
+        (gatewaySkews, nodeSkews) =
+            random.chance(600)
+            ? (Self.skews(gateways, &random), Self.skews(Self.nodes, &random))
+            : (Array(repeating: 0, count: gateways), Array(repeating: 0, count: Self.nodes))
+        var logins: [(at: Int64, account: Int)] = []
+        for _ in 0..<random.below(4) { logins.append((random.between(300, calmAt), random.below(accounts))) }
+        self.logins = logins
+        faults = Self.faults(&random, gateways, sessions + logins.count, accounts, logins, until: calmAt)
+    }
+
+    private static func skews(_ count: Int, _ random: inout SeededGenerator) -> [Int64] {
+        (0..<count).map { _ in random.between(-200, 200) }
+    }
+
+    private static func faults(
+        _ random: inout SeededGenerator, _ gateways: Int, _ sessions: Int, _ accounts: Int,
+        _ logins: [(at: Int64, account: Int)], until calmAt: Int64
+    ) -> [(at: Int64, what: Fault)] {
+        var faults: [(at: Int64, what: Fault)] = []
+        func add(_ permille: Int, upTo most: Int, _ make: (inout SeededGenerator) -> Fault) {
+            guard random.chance(permille) else { return }
+            for _ in 0...random.below(most) { faults.append((random.between(500, calmAt), make(&random))) }
+        }
+        add(350, upTo: 2) { .crashPrimary(shard: $0.below(shards), restartsSoon: false) }
+        add(200, upTo: 2) { .crashPrimary(shard: $0.below(shards), restartsSoon: true) }
+        add(300, upTo: 2) { .freezePrimary(shard: $0.below(shards)) }
+        add(300, upTo: 2) { .isolatePrimary(shard: $0.below(shards), gateways: $0.below(1 << gateways)) }
+        add(200, upTo: 2) { .isolateGateway($0.below(gateways)) }
+        add(150, upTo: 1) { .crashReplica(shard: $0.below(shards)) }
+        add(300, upTo: 3) { .slowReplication(shard: $0.below(shards)) }
+        add(250, upTo: 2) { .crashGateway($0.below(gateways)) }
+        add(200, upTo: 2) { .pauseGateway($0.below(gateways)) }
+        add(300, upTo: 3) { .migrate(slot: $0.below(sessions + accounts), to: $0.below(shards)) }
+        add(350, upTo: 2) { .signOut(session: $0.below(sessions)) }
+        add(350, upTo: 2) { .signOutEverywhere(account: $0.below(accounts), keeps: $0.below(sessions)) }
+        // Near a sign-in, where the order decides.
+        for login in logins where random.chance(300) {
+            let at = max(100, login.at + random.between(-200, 100))
+            faults.append((at, .signOutEverywhere(account: login.account, keeps: random.below(sessions))))
+        }
+        // Near a fault, when writes are not replicated yet.
+        let early = faults.filter { $0.what.isFailover }
+        for (at, _) in early where random.chance(500) {
+            let session = random.below(sessions)
+            let time = max(100, at - random.between(5, 400))
+            faults.append(
+                (time, random.chance(600) ? .signOut(session: session) : .slowReplication(shard: random.below(shards))))
+            if random.chance(200) {
+                faults.append((at + random.between(0, 500), .crashGateway(random.below(gateways))))
+            }
+        }
+        return faults
+    }
+
+    /// The same parameters without faults.
+    mutating func calm() { (slow, slowToken, failsAfter) = (0, 0, nil) }
+}
+
+/// A fault, or an action of a user or operator.
+enum Fault {
+    case crashPrimary(shard: Int, restartsSoon: Bool)
+    case freezePrimary(shard: Int)
+    /// The primary is in a minority, with the gateways whose bits are set.
+    case isolatePrimary(shard: Int, gateways: Int)
+    case isolateGateway(Int)
+    case crashReplica(shard: Int)
+    case slowReplication(shard: Int)
+    case crashGateway(Int)
+    case pauseGateway(Int)
+    case migrate(slot: Int, to: Int)
+    case signOut(session: Int)
+    case signOutEverywhere(account: Int, keeps: Int)
+
+    var isFailover: Bool {
+        switch self {
+        case .crashPrimary, .freezePrimary, .isolatePrimary: true
+        default: false
+        }
+    }
+}
+
+/// Random values for the simulation.
+extension SeededGenerator {
+    /// An integer from 0 to `bound` - 1.
+    mutating func below(_ bound: Int) -> Int {
+        bound <= 1 ? 0 : Int(truncatingIfNeeded: ((next() >> 32) &* UInt64(bound)) >> 32)
+    }
+
+    /// A time in milliseconds between two bounds, both included.
+    mutating func between(_ lower: Int64, _ upper: Int64) -> Int64 {
+        lower + Int64(below(Int(upper - lower) + 1))
+    }
+
+    /// Whether an event with a probability in thousandths occurs.
+    mutating func chance(_ permille: Int) -> Bool {
+        permille > 0 && below(1_000) < permille
+    }
+}

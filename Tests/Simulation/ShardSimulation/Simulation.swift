@@ -1,0 +1,101 @@
+import CloakroomCore
+
+/// One run of gateways on a sharded store that can lose writes: sign-ins, requests, refreshes and sign-outs, while
+/// servers crash, freeze, are cut off and hand slots over.
+///
+/// Refreshes are decided by ``TokenRefreshStateMachine`` itself. The servers and the rules of the store's client are
+/// models: routing of commands, trust in partitions, `WAIT`, the journal and its repetition, cutoffs and grace periods.
+///
+/// A run is determined by its seed: the same seed gives the same run in any process.
+public struct Simulation: Sendable {
+    /// The result of a run.
+    public struct Outcome: Sendable {
+        /// The first invariant that was violated.
+        public let violation: Violation?
+        /// The events and their numbers of occurrences.
+        public let coverage: Coverage
+        /// The number of events processed.
+        public let eventCount: Int
+        /// One line for each step; empty unless the run was traced.
+        public let trace: [String]
+    }
+
+    /// Runs a simulation.
+    /// - Parameters:
+    ///   - mutant: A bug to inject.
+    ///   - isTraced: Whether to record a trace.
+    public static func run(seed: UInt64, mutant: InjectedBug? = nil, isTraced: Bool = false) -> Outcome {
+        let world = World(seed: seed, mutant: mutant, isTraced: isTraced)
+        world.run()
+        return Outcome(
+            violation: world.violation, coverage: world.coverage, eventCount: world.eventCount,
+            trace: world.trace ?? [])
+    }
+}
+
+/// Events that a run counts. The tests require that each of them occurs.
+public enum SimulationEvent: Int, Sendable, CaseIterable {
+    // Faults.
+    case primaryCrashed, primaryRestarted, primaryFroze, primaryIsolated, gatewayIsolated, replicaCrashed
+    case gatewayCrashed, gatewayPaused, slowReplication, slowMessage, slotMigrated
+    // Effects of faults at servers.
+    case promoted, demoted, writesDiscarded, unsyncedWritesLost, lateExecution, minorityWrite, clusterDown
+    case replyHeld, waitConfirmed, waitTimedOut
+    // Rules of gateways.
+    case trusted, distrusted, doubted, redirected, redirectedWithAsking, parked, grace, missingInGrace
+    case endAsserted, recordAsserted, recordInserted, leaseAsserted, cutoffAsserted, assertionIgnored
+    // Actions and results.
+    case signedIn, signInFailed, signedOut, signedOutEverywhere, signOutFailed, endedByCutoff
+    case refreshed, coalesced, refreshEnded, refreshFailed, tokenReused
+    case served, servedFromCache, unauthorized, respondedUnavailable
+}
+
+/// The number of occurrences of each event, in one run or several.
+public struct Coverage: Sendable {
+    private var counts = [Int](repeating: 0, count: SimulationEvent.allCases.count)
+
+    /// All counts are 0.
+    public init() {}
+
+    /// The number of occurrences of an event.
+    public subscript(_ event: SimulationEvent) -> Int { counts[event.rawValue] }
+
+    mutating func count(_ event: SimulationEvent) { counts[event.rawValue] += 1 }
+
+    /// Adds the counts of another run.
+    public mutating func add(_ other: Coverage) {
+        for index in counts.indices { counts[index] += other.counts[index] }
+    }
+
+    /// The events that never occurred.
+    public var missing: [SimulationEvent] { SimulationEvent.allCases.filter { self[$0] == 0 } }
+}
+
+/// The invariants of a run. ``World`` documents what each of them excludes.
+public enum Invariant: String, Sendable, CaseIterable {
+    /// No session that was signed out is served later than the bound after the acknowledgement.
+    case revokedEnds
+    /// No gateway serves a session whose end it has acknowledged itself.
+    case ownEndsHold
+    /// No refresh token is spent twice while the gateway that spent it first lives.
+    case spentOnce
+    /// No session ends, and no client gets a 401, unless the user signed out or the provider rejected the tokens.
+    case staysSignedIn
+    /// No command is executed by two servers, or twice.
+    case executedOnce
+    /// After faults have stopped, all sessions are served by all gateways, and nothing hangs.
+    case progress
+}
+
+/// A violated invariant.
+public struct Violation: Sendable, Equatable, CustomStringConvertible {
+    /// The invariant.
+    public let invariant: Invariant
+    /// The evidence, with the names and numbers of the trace.
+    public let text: String
+    /// Milliseconds since the start.
+    public let time: Int64
+
+    /// The invariant, the time and the evidence.
+    public var description: String { "\(invariant.rawValue) is violated at \(time) ms: \(text)" }
+}

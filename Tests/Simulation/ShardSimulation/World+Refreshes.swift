@@ -1,0 +1,245 @@
+import CloakroomCore
+
+/// Executes the decisions of refreshes, as the gateway's refresher does.
+extension World {
+    func begin(_ session: Int, _ stale: Session, at gateway: Gateway, waiter: Int?) {
+        guard now >= gateway.coolUntil[session] else {
+            if let waiter { finish(waiter, .unavailable) }
+            return
+        }
+        let machine = TokenRefreshStateMachine(stale, limits: settings.limits, now: steadyClock)
+        var refresh = Refresh(
+            session: session, gateway: gateway.number, process: gateway.process, startedAt: now,
+            isFresh: isFresh(gateway, session), machine: machine)
+        if let waiter { refresh.waiters.append(waiter) }
+        refreshes.append(refresh)
+        let index = refreshes.count - 1
+        gateway.refreshes[session] = index
+        note("f\(index) begins for s\(session) at g\(gateway.number), p\(Names.pair(stale)) v\(stale.version)")
+        decided(index, .lease)
+    }
+
+    /// The clock of refreshes, which never goes back.
+    private var steadyClock: Timestamp { Timestamp(milliseconds: Names.epoch + now) }
+
+    func isAlive(_ index: Int) -> Bool {
+        let gateway = gateways[refreshes[index].gateway]
+        return gateway.isUp && gateway.process == refreshes[index].process && !refreshes[index].isFinished
+    }
+
+    private func decided(_ index: Int, _ action: TokenRefreshStateMachine.Action) {
+        refreshes[index].action = action
+        carryOut(index)
+    }
+
+    func carryOut(_ index: Int) {
+        let refresh = refreshes[index]
+        let (session, gateway) = (refresh.session, gateways[refresh.gateway])
+        let owner = Call.Owner.refresh(index)
+        switch refresh.action {
+        case .lease:
+            send(.lease(session, settings.limits.lease), slot: session, from: gateway, owner: owner)
+        case .read:
+            send(.read(session), slot: session, from: gateway, owner: owner)
+        case .wait(let pause):
+            queue.push(.wakeRefresh(index), at: now + pause.wholeMilliseconds)
+        case .refresh:
+            // In the grace period, gateways that have spent a token write the new ones again.
+            guard !isInGrace(gateway, session) || mutant == .graceForgotten else {
+                return decided(index, refreshes[index].machine.refreshFailed(.timedOut, now: steadyClock))
+            }
+            refreshes[index].hasSpent = true
+            var delay = random.between(5, 40)
+            if random.chance(settings.slowToken) {
+                coverage.count(.slowMessage)
+                delay = random.between(50, settings.limits.call.wholeMilliseconds / 2)
+            }
+            queue.push(.spend(refresh: index), at: now + delay)
+        case .save(let update, let over, let lease):
+            // In the journal before the result is known: the old token is spent.
+            if mutant != .unknownSaveNotJournaled {
+                gateway.saved[session] = JournaledRecord(
+                    session: over.refreshed(with: update), born: refresh.read?.born ?? 0, at: now)
+            }
+            send(
+                .save(
+                    session, update, over: over.version, fence: lease.fencingToken,
+                    pair: pair(update)),
+                slot: session, from: gateway, owner: owner, isDurable: true)
+        case .reject(let current, let lease):
+            send(
+                .reject(session, version: current.version, fence: lease.fencingToken), slot: session, from: gateway,
+                owner: owner, isDurable: true)
+        case .finish(let result, let lease):
+            finish(refresh: index, result, release: lease)
+        }
+    }
+
+    func woke(_ index: Int) {
+        guard isAlive(index) else { return }
+        decided(index, refreshes[index].machine.waited(now: steadyClock))
+    }
+
+    /// The call reaches the upstream. Its response always arrives in time, if the process lives.
+    func spend(_ index: Int) {
+        guard case .refresh(let current) = refreshes[index].action else { return }
+        let pair = Names.pair(current)
+        let verdict = upstream.refresh(pair, by: index, now: now)
+        note("upstream: f\(index) spends p\(pair) -> \(verdict.pair.map { "p\($0)" } ?? "rejected")")
+        if let first = verdict.spentBefore {
+            coverage.count(.tokenReused)
+            checkSpending(index, pair, first)
+        }
+        var delay = random.between(5, 40)
+        if random.chance(settings.slowToken) {
+            delay = random.between(50, settings.limits.call.wholeMilliseconds / 2 - 50)
+        }
+        queue.push(.spent(refresh: index, pair: verdict.pair), at: now + delay)
+    }
+
+    func spent(_ index: Int, _ pair: Int?) {
+        guard isAlive(index) else { return }
+        guard let pair else {
+            return decided(index, refreshes[index].machine.refreshFailed(.rejected, now: steadyClock))
+        }
+        let gateway = gateways[refreshes[index].gateway]
+        let tokens = Names.tokens(pair, from: clock(gateway), life: settings.accessLife)
+        decided(index, refreshes[index].machine.refreshed(SessionUpdate(tokens: tokens), now: steadyClock))
+    }
+
+    /// A reply of the store for a refresh.
+    func responded(refresh index: Int, _ call: Int, _ reply: Reply) {
+        guard isAlive(index) else { return }
+        let (session, gateway) = (refreshes[index].session, gateways[refreshes[index].gateway])
+        // What is missing in the grace period may be written again.
+        let provesEnd = !isInGrace(gateway, session) || mutant == .missingMeansEnded
+        switch reply {
+        case .lease(.notFound) where !provesEnd, .save(.notFound) where !provesEnd, .reject(.notFound) where !provesEnd,
+            .missing where !provesEnd:
+            coverage.count(.missingInGrace)
+            decided(index, refreshes[index].machine.storeFailed(now: steadyClock))
+        case .lease(let result):
+            if case .acquired(let lease) = result {
+                refreshes[index].fence = lease.fencingToken
+                let end = calls[call].sentAt + settings.limits.lease.wholeMilliseconds
+                gateway.leases.append((session, lease.fencingToken, end))
+            }
+            decided(index, refreshes[index].machine.leased(result, now: steadyClock))
+        case .record(let record, let born):
+            refreshes[index].read = (record, born)
+            if let cutoff = cachedCutoff(session, gateway) {
+                wasRead(index, cutoff)
+            } else {
+                let account = truths[session].account
+                send(.readCutoff(account), slot: slot(account: account), from: gateway, owner: .refresh(index))
+            }
+        case .cutoff(let cutoff):
+            gateway.cutoffs[truths[session].account] = (cutoff, calls[call].word)
+            wasRead(index, cutoff)
+        case .ended: decided(index, refreshes[index].machine.sessionRead(.missing(.revoked), now: steadyClock))
+        case .missing: decided(index, refreshes[index].machine.sessionRead(.missing(.noSession), now: steadyClock))
+        case .save(let result):
+            gateway.sessions[session] = nil
+            if case .saved(let saved) = result {
+                gateway.saved[session] = JournaledRecord(
+                    session: saved, born: refreshes[index].read?.born ?? 0, at: now)
+                truths[session].recordHolders.append(gateway.process)
+                note("f\(index) saved p\(Names.pair(saved))\(calls[call].isConfirmed ? "" : ", not confirmed")")
+            }
+            decided(index, refreshes[index].machine.saved(result, now: steadyClock))
+        case .reject(let result):
+            gateway.sessions[session] = nil
+            if result == .ended {
+                gateway.saved[session] = nil
+                gateway.ends.append((session, .refreshRejected, now))
+            }
+            decided(index, refreshes[index].machine.rejected(result, now: steadyClock))
+        case .unavailable:
+            decided(index, refreshes[index].machine.storeFailed(now: steadyClock))
+        default: break
+        }
+    }
+
+    private func wasRead(_ index: Int, _ cutoff: Cutoff) {
+        guard let (session, born) = refreshes[index].read else { return }
+        let hasEnded = hasEnded(refreshes[index].session, born: born, cutoff)
+        let lookup: SessionLookup = hasEnded ? .missing(.revoked) : .active(session)
+        decided(index, refreshes[index].machine.sessionRead(lookup, now: steadyClock))
+    }
+
+    private func finish(refresh index: Int, _ result: TokenRefreshStateMachine.Result, release lease: RefreshLease?) {
+        refreshes[index].isFinished = true
+        let refresh = refreshes[index]
+        let gateway = gateways[refresh.gateway]
+        gateway.refreshes[refresh.session] = -1
+        gateway.leases.removeAll { $0.session == refresh.session }
+        note("f\(index) ends: \(describe(result))")
+        switch result {
+        case .refreshed, .coalesced:
+            if case .refreshed = result { coverage.count(.refreshed) } else { coverage.count(.coalesced) }
+            for waiter in refresh.waiters { serve(waiter) }
+        case .rejected, .ended:
+            coverage.count(.refreshEnded)
+            for waiter in refresh.waiters { unauthorized(waiter) }
+        case .unavailable, .storeUnavailable, .leaseTimeout:
+            coverage.count(.refreshFailed)
+            refreshes[index].hasGivenUp = refresh.hasSpent
+            gateway.coolUntil[refresh.session] = now + 500
+            for waiter in refresh.waiters { finish(waiter, .unavailable) }
+        }
+        if let lease {
+            send(
+                .release(refresh.session, fence: lease.fencingToken), slot: refresh.session, from: gateway,
+                owner: .none)
+        }
+    }
+
+    private func pair(_ update: SessionUpdate) -> Int {
+        guard let bytes = update.tokens?.refreshToken?.bytes, bytes.count == 3 else { return -1 }
+        return Int(bytes[1]) << 8 | Int(bytes[2])
+    }
+}
+
+/// Descriptions of steps in a trace: names and numbers only.
+func describe(_ result: TokenRefreshStateMachine.Result) -> String {
+    switch result {
+    case .refreshed(let session): "refreshed, p\(Names.pair(session)) v\(session.version)"
+    case .coalesced(let session): "coalesced, p\(Names.pair(session)) v\(session.version)"
+    case .rejected: "rejected"
+    case .ended(let reason, _): "ended (\(reason))"
+    case .unavailable: "unavailable"
+    case .storeUnavailable: "store unavailable"
+    case .leaseTimeout: "lease timeout"
+    }
+}
+
+func describe(_ body: Call.Body) -> String {
+    switch body {
+    case .read(let session): "read s\(session)"
+    case .readCutoff(let account): "cutoff of account \(account)"
+    case .lease(let session, _): "lease s\(session)"
+    case .save(let session, _, let version, let fence, let pair):
+        "save s\(session) p\(pair) over v\(version), fence \(fence)"
+    case .reject(let session, let version, _): "reject s\(session) v\(version)"
+    case .release(let session, let fence): "release s\(session), fence \(fence)"
+    case .remove(let session): "remove s\(session)"
+    case .index(let account, let session): "index s\(session) of account \(account)"
+    case .insert(let session, _, let born): "insert s\(session), born at \(born)"
+    case .setCutoff(let account, let keeps, _, _): "set the cutoff of account \(account), keeping s\(keeps)"
+    case .list(let account): "list account \(account)"
+    case .assertEnd(let session, _): "assert the end of s\(session)"
+    case .assertRecord(let session, let record): "assert s\(session) v\(record.session.version)"
+    case .assertLease(let session, let fence, _): "assert the lease of s\(session), fence \(fence)"
+    case .assertCutoff(let account, let cutoff): "assert the cutoff \(cutoff.time) of account \(account)"
+    case .topology: "topology"
+    }
+}
+
+func describe(_ reply: Reply) -> String {
+    switch reply {
+    case .record(let session, let born): "p\(Names.pair(session)) v\(session.version), born at \(born)"
+    case .save(.saved(let session)): "saved p\(Names.pair(session)) v\(session.version)"
+    case .cutoff(let cutoff): "cutoff \(cutoff.time), keeping s\(cutoff.keeps)"
+    default: "\(reply)"
+    }
+}
