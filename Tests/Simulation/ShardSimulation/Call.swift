@@ -113,7 +113,8 @@ struct Refresh {
     let gateway: Int
     let process: Int
     let startedAt: Int64
-    let initial: Session
+    /// Whether the process does not know of a failure shortly before.
+    let isFresh: Bool
     var machine: TokenRefreshStateMachine
     var waiters: [Int] = []
     var action: TokenRefreshStateMachine.Action = .lease
@@ -122,6 +123,8 @@ struct Refresh {
     var fence: UInt64 = 0
     var hasSpent = false
     var isFinished = false
+    /// Whether the refresh ended without saving the tokens that it received.
+    var hasGivenUp = false
 }
 
 /// A sign-out of one session or of all sessions of an account.

@@ -32,7 +32,8 @@ final class Gateway {
         var graceEnd: Int64 = 0
         /// Whether the next trust follows an outage that this process has seen, or a first attempt that failed.
         var hadOutage = false
-        /// The owner before the latest change.
+        /// When the owner changed, and the one before.
+        var changedAt: Int64 = -1_000_000
         var previous: Int?
         /// Whether the journal has to be written again before the next trust.
         var needsAssertion = true

@@ -17,14 +17,14 @@ public enum InjectedBug: String, Sendable, CaseIterable {
     case journalOutlivesTombstones
     /// New records are not in the journal.
     case insertNotJournaled
+    /// New tokens are in the journal only if the result of saving them is known.
+    case unknownSaveNotJournaled
     /// Leases that are held are not in the journal.
     case leaseNotJournaled
     /// Cached entries are used although their partition's link was lost in between.
     case trustsLostPartition
     /// A partition is trusted although no majority has confirmed its server recently.
     case trustsInDoubt
-    /// A new link is trusted before a majority has confirmed its server.
-    case trustsUnconfirmedLink
     /// Sessions are read from replicas.
     case readsReplica
     /// Cutoffs are not compared with the time at which a session was born.

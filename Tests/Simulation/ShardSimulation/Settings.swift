@@ -63,10 +63,10 @@ struct Settings {
         let call =
             failsAfter == .lease
             ? random.between(6_000, 9_000) : random.between(500, random.chance(150) ? 9_000 : 2_500)
-        let lease = call + random.between(500, 1_500)
+        let lease = call + random.between(3_000, 5_000)
         limits = RefreshTimeouts(
             call: .milliseconds(call), lease: .milliseconds(lease), waiting: .milliseconds(lease + 200),
-            keeping: .milliseconds(12_000), pause: .milliseconds(50))
+            keeping: .milliseconds(20_000), pause: .milliseconds(50))
         accessLife = random.between(1_500, random.chance(300) ? 40_000 : 5_000)
         calmAt = random.between(5_000, random.chance(300) ? 25_000 : 10_000)
         requestInterval = random.between(150, 800)

@@ -79,12 +79,12 @@ extension World {
         guard lost >= 0 else { return false }
         // The gateways that cover the record could not write it again within the grace period.
         guard let reachable = reachableSince(truth.recordHolders), reachable <= lost else { return true }
-        return isFresh(gateway, session, at: now)
+        return isFresh(gateway, session)
     }
 
     /// Whether a process has started after a failure and thus does not know of it.
-    private func isFresh(_ gateway: Gateway, _ slot: Int, at time: Int64) -> Bool {
-        gateway.startedAt + 1_000 > failedAt[slot] && time < max(promotedAt[slot], lostAt[slot]) + Settings.grace
+    func isFresh(_ gateway: Gateway, _ slot: Int) -> Bool {
+        gateway.startedAt + 1_000 > failedAt[slot] && now < max(promotedAt[slot], lostAt[slot]) + Settings.grace
     }
 
     /// A token is spent that another refresh has spent before.
@@ -93,9 +93,11 @@ extension World {
         let (spender, holder) = (gateways[late.gateway], gateways[early.gateway])
         // The holder is dead, or could not write the new tokens again in time.
         guard processes[early.process].isAlive, holder.undisturbedSince <= early.startedAt else { return }
+        // The holder gave up: it could not save within its retry period.
+        guard !early.hasGivenUp else { return }
         // The spender was stopped between its decision and the call, or does not know of the failure.
         guard processes[late.process].isAlive, spender.undisturbedSince <= late.startedAt,
-            !isFresh(spender, late.session, at: late.startedAt)
+            !late.isFresh
         else { return }
         violate(
             .spentOnce,

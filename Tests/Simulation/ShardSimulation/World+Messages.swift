@@ -165,7 +165,10 @@ extension World {
         }
         coverage.count(.redirected)
         note("g\(gateway.number) call \(call) moved to n\(node)")
-        if gateway.partitions[slot].owner == calls[call].node { changeOwner(gateway, slot, to: node) }
+        if gateway.partitions[slot].owner == calls[call].node {
+            changeOwner(gateway, slot, to: node)
+            for other in gateway.links.indices where gateway.links[other].state == .ready { ask(gateway, other) }
+        }
         if gateway.trusts(slot, now, mutant) {
             transmitToOwner(call)
         } else {

@@ -9,8 +9,8 @@ extension World {
         }
         let machine = TokenRefreshStateMachine(stale, limits: settings.limits, now: steadyClock)
         var refresh = Refresh(
-            session: session, gateway: gateway.number, process: gateway.process, startedAt: now, initial: stale,
-            machine: machine)
+            session: session, gateway: gateway.number, process: gateway.process, startedAt: now,
+            isFresh: isFresh(gateway, session), machine: machine)
         if let waiter { refresh.waiters.append(waiter) }
         refreshes.append(refresh)
         let index = refreshes.count - 1
@@ -56,6 +56,11 @@ extension World {
             }
             queue.push(.spend(refresh: index), at: now + delay)
         case .save(let update, let over, let lease):
+            // In the journal before the result is known: the old token is spent.
+            if mutant != .unknownSaveNotJournaled {
+                gateway.saved[session] = JournaledRecord(
+                    session: over.refreshed(with: update), born: refresh.read?.born ?? 0, at: now)
+            }
             send(
                 .save(
                     session, update, over: over.version, fence: lease.fencingToken,
@@ -178,6 +183,7 @@ extension World {
             for waiter in refresh.waiters { unauthorized(waiter) }
         case .unavailable, .storeUnavailable, .leaseTimeout:
             coverage.count(.refreshFailed)
+            refreshes[index].hasGivenUp = refresh.hasSpent
             gateway.coolUntil[refresh.session] = now + 500
             for waiter in refresh.waiters { finish(waiter, .unavailable) }
         }

@@ -23,7 +23,6 @@ extension World {
         gateway.links[node].lastSent = now
         gateway.links[node].lastReceived = now
         // The new link is trusted once a majority has confirmed its slots.
-        if mutant == .trustsUnconfirmedLink { evaluate(gateway) }
         for other in gateway.links.indices where gateway.links[other].state == .ready { ask(gateway, other) }
     }
 
@@ -48,7 +47,7 @@ extension World {
             at: now + Settings.heartbeat + random.between(-100, 100))
     }
 
-    private func ask(_ gateway: Gateway, _ node: Int) {
+    func ask(_ gateway: Gateway, _ node: Int) {
         send(.topology, slot: 0, to: node, from: gateway, owner: .topology, word: 0)
     }
 
@@ -64,7 +63,9 @@ extension World {
     /// Compares what the gateway believes with the views of the servers, and trusts the slots that are ready.
     func evaluate(_ gateway: Gateway) {
         for slot in gateway.partitions.indices {
-            let named = gateway.majorityOwner(of: slot, since: now - Settings.topologyTrust)
+            // Servers that have not learned of a change yet do not revert it.
+            let since = max(now - Settings.topologyTrust, gateway.partitions[slot].changedAt + 200)
+            let named = gateway.majorityOwner(of: slot, since: since)
             if let named, named != gateway.partitions[slot].owner { changeOwner(gateway, slot, to: named) }
         }
         let before = gateway.partitions.map(\.confirmedAt)
@@ -81,12 +82,7 @@ extension World {
                 continue
             }
             let link = gateway.links[partition.owner]
-            guard link.state == .ready else { continue }
-            if mutant == .trustsUnconfirmedLink {
-                gateway.partitions[slot].confirmedAt = max(partition.confirmedAt, now)
-            } else if partition.confirmedAt < link.readyAt {
-                continue
-            }
+            guard link.state == .ready, partition.confirmedAt >= link.readyAt else { continue }
             guard partition.needsAssertion else {
                 trust(gateway, slot)
                 continue
@@ -109,6 +105,7 @@ extension World {
         distrust(gateway, slot)
         gateway.partitions[slot].previous = gateway.partitions[slot].owner
         gateway.partitions[slot].owner = node
+        gateway.partitions[slot].changedAt = now
         gateway.partitions[slot].confirmedAt = -1_000_000
     }
 
