@@ -88,7 +88,8 @@ class Load:
         for number, request, done in jobs:
             while not self.free[number]:
                 self.wait()
-            self.free[number].pop().send(request, done)
+            # The one that was idle for the longest time: the gateway closes those that are idle for a minute.
+            self.free[number].pop(0).send(request, done)
             self.busy += 1
             count += 1
         while self.busy:
