@@ -36,7 +36,7 @@ class Connection:
     def __init__(self, port, number):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=30, source_address=(f"127.0.1.{number}", 0))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.buffer, self.done = b"", None
+        self.buffer, self.body, self.done = b"", b"", None
 
     def send(self, request, done):
         self.done = done
@@ -56,7 +56,7 @@ class Connection:
             raise Failure(f"a response of the gateway without a length: {head[:200]!r}")
         if len(body) < int(found or 0):
             return None
-        self.buffer = b""
+        self.buffer, self.body = b"", body
         return head
 
 
@@ -88,7 +88,8 @@ class Load:
         for number, request, done in jobs:
             while not self.free[number]:
                 self.wait()
-            self.free[number].pop().send(request, done)
+            # The one that was idle for the longest time: the gateway closes those that are idle for a minute.
+            self.free[number].pop(0).send(request, done)
             self.busy += 1
             count += 1
         while self.busy:
@@ -106,7 +107,7 @@ class Load:
             if head is None:
                 continue
             if head[9:12] not in self.statuses:
-                raise Failure(f"a response of the gateway: {head[:200]!r}")
+                raise Failure(f"a response of the gateway: {head[:12]!r} {connection.body[:200]!r}")
             self.busy -= 1
             self.free[number].append(connection)
             if connection.done:
