@@ -34,7 +34,7 @@ def run(environment, checks, options):
         access = ["--user", "gateway", "on", f">{PASSWORD}", "~*", "&*", "+@all", "--protected-mode", "no"]
         cluster = Cluster(environment, hosts, access)
         mock = session_helpers.mock(environment, TOKEN_LIFETIME, EMAILS)
-        valkey = {"addresses": cluster.addresses, "user": "gateway", "password": PASSWORD}
+        valkey = {"topology": "cluster", "addresses": cluster.addresses, "user": "gateway", "password": PASSWORD}
         session = {"store": "valkey", "valkey": valkey}
         gateways = [session_helpers.gateway(environment, mock, session) for _ in range(2)]
         ClusterTrials(checks, options, cluster, network, gateways, mock).run()
