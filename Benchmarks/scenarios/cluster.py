@@ -16,8 +16,8 @@ TOKEN_LIFETIME = 8
 EMAILS = [f"user{number}@example.com" for number in range(24)]
 # After the node timeout the nodes vote, and the gateways notice.
 FAILOVER_SECONDS = NODE_TIMEOUT + 2
-# After an outage, gateways wait this long before they refresh tokens.
-REFRESH_PAUSE = 7
+# After an outage, gateways wait 7 s before they refresh tokens. A refresh that failed meanwhile is tried again after 1 to 2 s.
+REFRESH_PAUSE = 7 + 2
 # Sign-outs in a part of the cluster that is cut off are effective elsewhere when the parts have joined.
 STALE_SECONDS = NODE_TIMEOUT + 2
 # For each gateway: a link, a link for durable writes, one for the topology, and one that is being replaced.
