@@ -3,6 +3,10 @@
 # Tests/requirements-files.txt. Tests and trials of a Valkey cluster need it on PATH.
 #
 # usage: deploy/valkey.sh
+if [[ ${1:-} == --help ]]; then
+    sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"
+    exit
+fi
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

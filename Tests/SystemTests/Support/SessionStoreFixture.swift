@@ -32,7 +32,9 @@ struct SessionStoreFixture {
         case .memory: break
         case .sqlite: settings.append("session.sqlite.path=\(directory.path(of: "sessions.sqlite"))")
         case .valkey: settings.append("session.valkey.addresses=127.0.0.1:\(port)")
-        case .cluster: settings.append("session.valkey.addresses=\(cluster?.addresses ?? "")")
+        case .cluster:
+            settings.append("session.valkey.topology=cluster")
+            settings.append("session.valkey.addresses=\(cluster?.addresses ?? "")")
         }
         return settings
     }
