@@ -72,7 +72,7 @@ extension ClusterTopology {
         guard !changes.isEmpty else { return }
         distrust(changes.map(\.0))
         for (range, owner) in changes {
-            // One redirected slot says nothing about the other slots of a server.
+            // One redirected slot is no confirmation of the other slots of a server.
             if isFailover || members[owner]?.slots == 0 {
                 let adoptedAt = members[owner]?.adoptedAt ?? since
                 members[owner]?.adoptedAt = max(adoptedAt, since)

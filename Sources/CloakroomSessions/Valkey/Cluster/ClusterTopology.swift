@@ -23,6 +23,8 @@ struct ClusterTopology: Sendable {
     static let trustPeriod = TimeAmount.seconds(3)
     /// The maximum number of primaries, and of connections.
     static let maximumLinks = 128
+    /// The maximum number of unknown servers per second to which redirections lead.
+    static let maximumAdditions = 8
     /// The mean time between two questions to the same primary.
     static let questionInterval = TimeAmount.seconds(1)
     /// The same while a primary is unreachable, for ``hurry``.
@@ -127,7 +129,7 @@ struct ClusterTopology: Sendable {
 
     struct Slot {
         var owner = ClusterTopology.nobody
-        /// Reports that were requested until then say nothing about the owner.
+        /// Reports that were requested until then do not count for this slot.
         var changedAt = NIODeadline.uptimeNanoseconds(0)
         /// The number of the restoration in progress, or 0.
         var restoration: UInt32 = 0
@@ -152,6 +154,8 @@ struct ClusterTopology: Sendable {
     var lastRestoration: UInt32 = 0
     var isolatedSince: NIODeadline?
     var hurriesUntil = NIODeadline.uptimeNanoseconds(0)
+    /// The servers that redirections have added in the current second.
+    var additions: (since: NIODeadline, count: Int)
     var seed: (isAsked: Bool, failures: Int, next: Int, retryAt: NIODeadline)
     var random: UInt64
     var actions: [Action] = []
@@ -162,6 +166,7 @@ struct ClusterTopology: Sendable {
     init(seeds: [HostAndPort], random: UInt64, now: NIODeadline) {
         self.seeds = seeds
         self.random = random
+        additions = (now, 0)
         seed = (false, 0, 0, now)
     }
 

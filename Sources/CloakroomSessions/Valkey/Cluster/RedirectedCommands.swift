@@ -17,7 +17,6 @@ struct RedirectedCommands: Sendable {
     static let maximumWaiting = 10_000
 
     private static let delays = ExponentialBackoff(initial: .milliseconds(5), maximum: .milliseconds(80), jitter: 0.5)
-    private static let asking = ValkeyCommand("ASKING")
 
     let timeout: Duration
     private let waiting = Counter()
@@ -121,11 +120,8 @@ struct RedirectedCommands: Sendable {
             }
             for (index, link) in askTargets {
                 group.addTask {
-                    // The server accepts the one command that follows on the same connection.
-                    let received = await client.send(
-                        [Self.asking, commands[index]], over: link, isDurable: false)
-                    guard received.count == 2 else { return [] }
-                    return [(index, RoutedReply(reply: received[1], sender: link.address))]
+                    let reply = await client.sendAsking(commands[index], over: link, isDurable: isDurable)
+                    return [(index, RoutedReply(reply: reply, sender: link.address))]
                 }
             }
             for await received in group {
