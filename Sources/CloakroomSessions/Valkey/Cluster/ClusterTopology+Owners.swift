@@ -72,6 +72,11 @@ extension ClusterTopology {
         guard !changes.isEmpty else { return }
         distrust(changes.map(\.0))
         for (range, owner) in changes {
+            // One redirected slot is no confirmation of the other slots of a server.
+            if isFailover || members[owner]?.slots == 0 {
+                let adoptedAt = members[owner]?.adoptedAt ?? since
+                members[owner]?.adoptedAt = max(adoptedAt, since)
+            }
             // A promoted replica was no primary before. Its slots may lack the last writes.
             let isPlain = !isFailover && isEstablished(owner, now)
             for slot in range {
@@ -94,8 +99,6 @@ extension ClusterTopology {
                 members[owner]?.slots += 1
                 members[owner]?.isExpected = false
             }
-            let adoptedAt = members[owner]?.adoptedAt ?? since
-            members[owner]?.adoptedAt = max(adoptedAt, since)
             voters.insert(owner)
         }
         for owner in Set(changes.map(\.1)).sorted() {
@@ -115,15 +118,24 @@ extension ClusterTopology {
         return member.primarySince + Self.establishmentPeriod <= now
     }
 
-    /// Sends the commands for a server's slots to its link, which is ready, after restoring them where necessary.
+    /// Sends the commands for a server's slots to its link, which is ready, after restoring them where necessary. All
+    /// slots that were left out before are included.
     mutating func serve(_ range: Range<Int>, of id: NodeID, _ now: NIODeadline) {
-        guard let member = members[id], member.slots > 0, member.link == .ready, isConfirmed(id, now) else { return }
+        guard let member = members[id], member.slots > 0, member.link == .ready else { return }
+        guard isConfirmed(id, now) else {
+            members[id]?.isIncomplete = true
+            return
+        }
+        let range = member.isTrusted && !member.isIncomplete ? range : HashSlot.all
         members[id]?.isTrusted = true
+        members[id]?.isIncomplete = false
         members[id]?.isHeld = false
-        var (fresh, stale) = (SlotRanges(), SlotRanges())
+        var (fresh, stale, late) = (SlotRanges(), SlotRanges(), SlotRanges())
         let number = lastRestoration &+ 1 == 0 ? 1 : lastRestoration &+ 1
-        for slot in range where slots[slot].owner == id && !slots[slot].isServed && slots[slot].restoration == 0 {
-            if slots[slot].needsRestoring {
+        for slot in range where slots[slot].owner == id && slots[slot].restoration == 0 {
+            if slots[slot].isServed {
+                if !slots[slot].isTrusted { late.append(slot) }
+            } else if slots[slot].needsRestoring {
                 slots[slot].restoration = number
                 stale.append(slot)
             } else {
@@ -140,6 +152,7 @@ extension ClusterTopology {
             actions.append(.route(fresh.ranges, .link(member.node.address)))
             for range in fresh.ranges { trustIfConfirmed(range, now) }
         }
+        for range in late.ranges { trustIfConfirmed(range, now) }
     }
 
     static func append(_ slot: Int, _ owner: NodeID, to changes: inout [(Range<Int>, NodeID)]) {

@@ -86,8 +86,13 @@ extension ClusterTopology {
         return member(for: node, now)
     }
 
+    /// The member for a server to which another one redirects; `nil` if there are too many, or too many new ones.
     mutating func memberIfRoom(for address: HostAndPort, _ now: NIODeadline) -> NodeID? {
-        memberIfRoom(for: ClusterNode(address: address), now)
+        if let id = ids[address], members[id] != nil { return id }
+        if additions.since + .seconds(1) <= now { additions = (now, 0) }
+        guard additions.count < Self.maximumAdditions else { return nil }
+        additions.count += 1
+        return memberIfRoom(for: ClusterNode(address: address), now)
     }
 
     mutating func forget(_ id: NodeID) {

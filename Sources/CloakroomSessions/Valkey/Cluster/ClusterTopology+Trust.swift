@@ -6,7 +6,10 @@ extension ClusterTopology {
     mutating func confirm(by id: NodeID) {
         guard let view = members[id]?.view else { return }
         var denied: Set<NodeID> = []
-        for slot in HashSlot.all where view.owners[slot] != slots[slot].owner { denied.insert(slots[slot].owner) }
+        for slot in HashSlot.all
+        where view.owners[slot] != slots[slot].owner && slots[slot].changedAt < view.askedAt {
+            denied.insert(slots[slot].owner)
+        }
         for (confirmed, member) in members
         where member.slots > 0 && !denied.contains(confirmed) && member.readyAt <= view.askedAt {
             members[confirmed]?.confirmations[id] = view.askedAt
@@ -25,7 +28,7 @@ extension ClusterTopology {
     mutating func checkTrust(of id: NodeID, _ now: NIODeadline) {
         guard let member = members[id], member.slots > 0, member.link == .ready else { return }
         let isConfirmed = isConfirmed(id, now)
-        if isConfirmed, !member.isTrusted {
+        if isConfirmed, !member.isTrusted || member.isIncomplete {
             serve(HashSlot.all, of: id, now)
         } else if !isConfirmed, member.isTrusted || member.isHeld && member.readyAt + Self.holdPeriod <= now {
             stopUsing(id, .inDoubt)
@@ -63,7 +66,10 @@ extension ClusterTopology {
             if confirmed.id != owner {
                 confirmed = (owner, members[owner]?.link == .ready && isConfirmed(owner, now))
             }
-            guard confirmed.isTrusted else { continue }
+            guard confirmed.isTrusted else {
+                members[owner]?.isIncomplete = true
+                continue
+            }
             slots[slot].isTrusted = true
             if slots[slot].hadOutage { recovered.append(slot) } else { plain.append(slot) }
             slots[slot].hadOutage = false

@@ -9,7 +9,8 @@ import NIOCore
 /// - At the start, and when a majority of the primaries is unreachable, a seed names the primaries. They are connected
 ///   to and asked themselves.
 /// - A slot has the owner that a majority of the primaries reports, or the owner to which the slot's previous owner
-///   redirects. Reports that were requested before the last change of the slot do not count.
+///   redirects. Reports that were requested before the last change of the slot, or within ``gossipPeriod`` after a
+///   redirection, do not count.
 /// - A slot is used and trusted while there is a link to its owner, and a majority of the primaries has confirmed all
 ///   slots of this owner on questions sent within ``trustPeriod``. This limits the use of stale data if a server is
 ///   separated from the others, was suspended, or does not report that a slot was moved.
@@ -22,6 +23,8 @@ struct ClusterTopology: Sendable {
     static let trustPeriod = TimeAmount.seconds(3)
     /// The maximum number of primaries, and of connections.
     static let maximumLinks = 128
+    /// The maximum number of unknown servers per second to which redirections lead.
+    static let maximumAdditions = 8
     /// The mean time between two questions to the same primary.
     static let questionInterval = TimeAmount.seconds(1)
     /// The same while a primary is unreachable, for ``hurry``.
@@ -31,6 +34,8 @@ struct ClusterTopology: Sendable {
     static let shortestInterval = TimeAmount.milliseconds(50)
     /// The time without a redirection after which a slot counts as not being moved.
     static let movePeriod = TimeAmount.seconds(2)
+    /// The time after a redirection in which the other servers may not know of it yet.
+    static let gossipPeriod = TimeAmount.milliseconds(200)
     /// The time after which a link without slots is closed.
     static let idlePeriod = TimeAmount.seconds(60)
     /// The time for which commands wait for a new link to be confirmed.
@@ -103,7 +108,7 @@ struct ClusterTopology: Sendable {
         var view: View?
         /// When each primary last confirmed all slots of this server.
         var confirmations: [NodeID: NIODeadline] = [:]
-        /// When it last received slots by a decision, which counts as a confirmation.
+        /// When it received its first slots, or slots that a majority confirmed; this counts as a confirmation.
         var adoptedAt: NIODeadline?
         var slots = 0
         /// Since when it has slots; 0 if it had them at the start.
@@ -112,6 +117,8 @@ struct ClusterTopology: Sendable {
         var readyAt = NIODeadline.uptimeNanoseconds(0)
         /// Whether its slots are confirmed.
         var isTrusted = false
+        /// Whether slots were not served or not trusted because it was not confirmed at that moment.
+        var isIncomplete = false
         /// Whether commands for its slots wait for the first confirmation.
         var isHeld = false
         /// When it last had slots or a redirected command.
@@ -122,6 +129,7 @@ struct ClusterTopology: Sendable {
 
     struct Slot {
         var owner = ClusterTopology.nobody
+        /// Reports that were requested until then do not count for this slot.
         var changedAt = NIODeadline.uptimeNanoseconds(0)
         /// The number of the restoration in progress, or 0.
         var restoration: UInt32 = 0
@@ -146,6 +154,8 @@ struct ClusterTopology: Sendable {
     var lastRestoration: UInt32 = 0
     var isolatedSince: NIODeadline?
     var hurriesUntil = NIODeadline.uptimeNanoseconds(0)
+    /// The servers that redirections have added in the current second.
+    var additions: (since: NIODeadline, count: Int)
     var seed: (isAsked: Bool, failures: Int, next: Int, retryAt: NIODeadline)
     var random: UInt64
     var actions: [Action] = []
@@ -156,6 +166,7 @@ struct ClusterTopology: Sendable {
     init(seeds: [HostAndPort], random: UInt64, now: NIODeadline) {
         self.seeds = seeds
         self.random = random
+        additions = (now, 0)
         seed = (false, 0, 0, now)
     }
 
@@ -198,6 +209,7 @@ extension ClusterTopology {
         members[id]?.isAsked = false
         members[id]?.readyAt = now
         members[id]?.confirmations = [:]
+        members[id]?.isTrusted = false
         ask(id, now)
         for other in members.keys.sorted() where other != id { askSoon(other, now) }
         checkTrust(of: id, now)
@@ -300,8 +312,9 @@ extension ClusterTopology {
             let target = memberIfRoom(for: to, now)
         else { return take() }
         change([(slot..<(slot + 1), target)], isFailover: false, since: now, now)
-        askSoon(source, now)
-        askSoon(target, now)
+        slots[slot].changedAt = now + Self.gossipPeriod
+        // More slots may have moved.
+        for id in members.keys.sorted() { askSoon(id, now) }
         return take()
     }
 

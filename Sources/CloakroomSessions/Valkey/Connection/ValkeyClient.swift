@@ -60,12 +60,27 @@ final class ValkeyClient: Sendable {
         _ commands: [ValkeyCommand], over link: ValkeyLink, isDurable: Bool
     ) async -> [Result<RESPValue, ValkeyCommandError>] {
         let replies = await link.send(commands, isDurable: isDurable)
+        logRejections(of: commands, replies, by: link)
+        return replies
+    }
+
+    /// Sends a command to a server that is receiving its slot.
+    func sendAsking(
+        _ command: ValkeyCommand, over link: ValkeyLink, isDurable: Bool
+    ) async -> Result<RESPValue, ValkeyCommandError> {
+        let reply = await link.sendAsking(command, isDurable: isDurable)
+        logRejections(of: [command], [reply], by: link)
+        return reply
+    }
+
+    private func logRejections(
+        of commands: [ValkeyCommand], _ replies: [Result<RESPValue, ValkeyCommandError>], by link: ValkeyLink
+    ) {
         for (command, reply) in zip(commands, replies) {
             if case .failure(.rejected(let error)) = reply, error.code == "NOPERM" {
                 log.rejected(command, error, "\(link.address)")
             }
         }
-        return replies
     }
 
     /// Stays connected until the task is cancelled.

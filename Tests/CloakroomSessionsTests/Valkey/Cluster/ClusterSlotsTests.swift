@@ -125,3 +125,80 @@ struct ClusterSlotsTests {
         }
     }
 }
+
+@Suite("Hash slots")
+struct HashSlotTests {
+    @Test(
+        "The slots are those of CLUSTER KEYSLOT",
+        arguments: [
+            ("123456789", 12_739), ("foo", 12_182), ("somekey", 11_058), ("foo{hash_tag}", 2_515),
+            ("foo{}{bar}", 8_363), ("foo{{bar}}zap", 4_015), ("foo{bar}{zap}", 5_061), ("bar", 5_061), ("", 0),
+            ("{}", 15_257), ("{", 4_092), ("a{b", 13_340), ("}{x}", 16_287),
+            ("cloakroom:{0000000000000001}:session", 8_146),
+        ] as [(String, UInt16)])
+    func known(_ key: String, _ slot: UInt16) {
+        #expect(HashSlot.slot(of: key) == slot)
+    }
+
+    @Test("All keys of a session share a slot, and so do an account's")
+    func sessions() {
+        let keys = ValkeyKeys(prefix: "p")
+        for number in 0..<100 as Range<UInt64> {
+            let id = SessionID(number &* 0x9e37_79b9_7f4a_7c15)
+            let slot = HashSlot.slot(of: keys.session(id))
+            #expect(HashSlot.slot(of: keys.lease(id)) == slot)
+            #expect(HashSlot.slot(of: keys.ended(id)) == slot)
+        }
+    }
+
+    @Test("A command has the slot of its key, a script that of its first key, and PING none")
+    func commands() {
+        #expect(ValkeyCommand("GET", key: "foo").slot == 12_182)
+        #expect(ValkeyCommand("GET", key: "foo").encoded == ValkeyCommand("GET", "foo").encoded)
+        #expect(SessionScripts.release.evalsha(["foo"], ["1"]).slot == 12_182)
+        #expect(SessionScripts.release.eval(["foo"], ["1"]).slot == 12_182)
+        #expect(ValkeyCommand("PING").slot == nil)
+    }
+
+    @Test("Slots are collected into ranges")
+    func ranges() {
+        var ranges = SlotRanges()
+        for slot in [0, 1, 2, 5, 7, 8] { ranges.append(slot) }
+        #expect(ranges.ranges == [0..<3, 5..<6, 7..<9])
+    }
+}
+
+@Suite("Redirections of a cluster")
+struct ClusterRedirectionTests {
+    @Test("MOVED and ASK name a slot and another server")
+    func valid() throws {
+        let asked = HostAndPort(host: "asked.test", port: 1)
+        let cases: [(String, ClusterRedirection.Kind, Int, String)] = [
+            ("MOVED 3999 127.0.0.1:6381", .moved, 3_999, "127.0.0.1:6381"),
+            ("ASK 16383 valkey-1.test:6379", .ask, 16_383, "valkey-1.test:6379"),
+            ("MOVED 0 ::1:6379", .moved, 0, "[::1]:6379"),
+            ("MOVED 0 2001:db8::5:65535", .moved, 0, "[2001:db8::5]:65535"),
+            ("MOVED 1 [::1]:6379", .moved, 1, "[::1]:6379"),
+            ("MOVED 1 :6379", .moved, 1, "asked.test:6379"),
+            ("ASK 1 ?:6379", .ask, 1, "asked.test:6379"),
+        ]
+        for (line, kind, slot, address) in cases {
+            let redirection = try #require(RESPError(line: line).redirection, "\(line)")
+            #expect(redirection.kind == kind)
+            #expect(redirection.slot == slot)
+            #expect(redirection.address(from: asked).description == address)
+        }
+    }
+
+    @Test(
+        "Anything else is no redirection",
+        arguments: [
+            "MOVED", "MOVED 1", "MOVED 1 a", "MOVED 1 a:", "MOVED 1 a:0", "MOVED 1 a:65536", "MOVED 1 a:-1",
+            "MOVED 16384 a:1", "MOVED -1 a:1", "MOVED x a:1", "MOVED 1 a:1 b", "MOVED  1 a:1", "MOVED 1 a b:1",
+            "ASK 1 a/b:1", "ASK 1 a\u{0}:1", "ASK 1 \u{e4}:1", "ERR 1 a:1", "moved 1 a:1", "CLUSTERDOWN 1 a:1",
+            "MOVED 1 \(String(repeating: "a", count: 254)):1",
+        ])
+    func invalid(_ line: String) {
+        #expect(RESPError(line: line).redirection == nil)
+    }
+}

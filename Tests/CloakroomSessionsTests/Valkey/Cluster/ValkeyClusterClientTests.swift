@@ -14,9 +14,11 @@ struct ValkeyClusterClientTests {
 
     private func withCluster(
         topology: ValkeyConfiguration.Topology = .cluster, timeout: Duration = .milliseconds(500),
-        failover: (any ValkeyFailoverDelegate)? = nil, _ body: (ScriptedCluster) async throws -> Void
+        failover: (any ValkeyFailoverDelegate)? = nil, durabilityLog: DurabilityLog? = nil,
+        _ body: (ScriptedCluster) async throws -> Void
     ) async throws {
-        let cluster = try await ScriptedCluster(topology: topology, timeout: timeout, failover: failover)
+        let cluster = try await ScriptedCluster(
+            topology: topology, timeout: timeout, failover: failover, durabilityLog: durabilityLog)
         do {
             try await cluster.isUp()
             try await body(cluster)
@@ -75,6 +77,22 @@ struct ValkeyClusterClientTests {
             #expect(!cluster.trust.areTrusted(Self.slotOfC..<(Self.slotOfC + 1)))
             #expect(await cluster.port("c") == Int64(old.port))
             try await eventually("the slot is trusted again") { cluster.trust.areTrusted(HashSlot.all) }
+        }
+    }
+
+    @Test(
+        "ASK for a durable write: ASKING and the write take the same connection, and the write is counted as unconfirmed"
+    )
+    func askDurable() async throws {
+        let (unconfirmed, log) = (UnconfirmedCount(), RecordedLog())
+        let callbacks = SessionStoreCallbacks(onUnconfirmedWrites: { unconfirmed.add($0) })
+        try await withCluster(durabilityLog: DurabilityLog(log.logger, callbacks)) { cluster in
+            let (old, new) = (cluster.nodes[1], cluster.nodes[2])
+            old.reply(to: "SET", "-ASK \(Self.slotOfC) 127.0.0.1:\(new.port)")
+            let reply = await cluster.client.send([ValkeyCommand("SET", key: "c", "1")], isDurable: true)
+            #expect(reply == [.success(.integer(Int64(new.port)))])
+            #expect(new.commands == [["ASKING"], ["SET", "c", "1"]])
+            #expect(unconfirmed.value == 1)
         }
     }
 
@@ -192,6 +210,13 @@ struct ValkeyClusterClientTests {
             #expect(cluster.nodes.allSatisfy { $0.count(of: "HELLO") <= 2 })
         }
     }
+}
+
+/// Counts unconfirmed writes.
+private final class UnconfirmedCount: Sendable {
+    private let count = Mutex(0)
+    var value: Int { count.withLock { $0 } }
+    func add(_ count: Int) { self.count.withLock { $0 += count } }
 }
 
 /// Writes one key again.

@@ -64,13 +64,22 @@ struct DurableWriterTests {
         try await body(Running(writer: writer, link: link, log: log, unconfirmed: counter))
     }
 
+    /// Starts a primary and a replica, and waits until the primary counts the replica as connected: a writer asks for
+    /// replicas when it connects, and then only at its interval.
     private func withReplica(_ body: (RedisServer, RedisServer) async throws -> Void) async throws {
-        try await withRedis { primary in
+        try await withRedis(Self.primary) { primary in
             try await withRedis(RedisServer.Options(configuration: ["replicaof 127.0.0.1 \(primary.port)"])) {
-                try await body(primary, $0)
+                replica in
+                try await eventually("the primary has a replica") {
+                    ReplicaConfirmation.replicaCount(try await primary.ask("ROLE")) == 1
+                }
+                try await body(primary, replica)
             }
         }
     }
+
+    /// A primary that does not wait for further replicas before it sends its data: 5 s otherwise.
+    private static let primary = RedisServer.Options(configuration: ["repl-diskless-sync-delay 0"])
 
     @Test("A write is acknowledged when the replica has it")
     func confirmed() async throws {
@@ -140,7 +149,7 @@ struct DurableWriterTests {
 
     @Test("Without a replica no write waits; each is counted, until a replica is connected")
     func noReplica() async throws {
-        try await withRedis { primary in
+        try await withRedis(Self.primary) { primary in
             try await withWriter(primary) { running in
                 try await running.logged("session store has no connected replica")
                 #expect(running.writer.awaitedReplicas == 0)

@@ -100,7 +100,7 @@ final class ScriptedNode: Sendable {
             if state.replies[name]?.isEmpty == false, let next = state.replies[name]?.removeFirst() { return next }
             switch name {
             case "HELLO": return "%2\r\n+server\r\n+valkey\r\n+mode\r\n+\(state.mode)\r\n"
-            case "ROLE": return "*1\r\n+\(state.role)\r\n"
+            case "ROLE": return "*3\r\n+\(state.role)\r\n:0\r\n*0\r\n"
             case "CLUSTER": return state.mode == "cluster" ? state.slots : "-ERR cluster support disabled\r\n"
             case "PING": return "+PONG\r\n"
             case "CLIENT", "ASKING": return "+OK\r\n"
@@ -150,7 +150,7 @@ struct ScriptedCluster: Sendable {
     /// Starts the servers, and the client without waiting for its connections.
     init(
         topology: ValkeyConfiguration.Topology = .cluster, timeout: Duration = .milliseconds(500),
-        failover: (any ValkeyFailoverDelegate)? = nil
+        failover: (any ValkeyFailoverDelegate)? = nil, durabilityLog: DurabilityLog? = nil
     ) async throws {
         nodes = [try await ScriptedNode(), try await ScriptedNode(), try await ScriptedNode()]
         for node in nodes {
@@ -158,7 +158,7 @@ struct ScriptedCluster: Sendable {
         }
         client = ValkeyClient(
             ValkeyConfiguration(addresses: [nodes[0].address], topology: topology, timeout: timeout), tls: nil,
-            eventLoop: MultiThreadedEventLoopGroup.singleton.any(), logger: log.logger)
+            eventLoop: MultiThreadedEventLoopGroup.singleton.any(), logger: log.logger, durabilityLog: durabilityLog)
         running = Task { [client, trust] in await client.run(trust, failover: failover) }
     }
 
