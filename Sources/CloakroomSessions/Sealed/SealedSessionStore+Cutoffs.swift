@@ -16,7 +16,10 @@ extension SealedSessionStore {
     /// only if there is a cutoff at all, because what was saved has no ``SessionRecord/birth``.
     func isCutOff(saved record: SessionRecord, now: Timestamp) async throws(SessionStoreError) -> Bool {
         guard try await !knownCutoffs([record], now: now).isEmpty else { return false }
-        guard case .record(let stored) = try await records.read(record.key.id, now: now) else { return true }
+        guard case .record(let stored) = try await records.read(record.key.id, now: now) else {
+            try await checkEnd(of: record.key.id, now: now)
+            return true
+        }
         guard try await isCutOff(stored, now: now) else { return false }
         _ = try? await remove(record.key.id, reason: .revoked, now: now)
         return true

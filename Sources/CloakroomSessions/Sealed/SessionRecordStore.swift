@@ -70,6 +70,9 @@ protocol SessionRecordStore: ThrottleStore, MarkStore {
         _ record: SessionRecord, keepUntil: Timestamp, fence: UInt64?, now: Timestamp
     ) async throws(SessionStoreError) -> RecordUpdateResult
     /// Removes a record, and keeps the reason for ``tombstoneLifetime``.
+    ///
+    /// A store that may lose records, which another process then inserts again, keeps the reason also if there is no
+    /// record and no earlier reason, unless there is a condition. So callers must know that the session existed.
     /// - Parameter condition: The required version and latest fence; `nil` removes the record in any case.
     /// - Returns: The record, if there was one.
     func remove(

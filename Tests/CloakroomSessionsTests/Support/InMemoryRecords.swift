@@ -61,6 +61,19 @@ final class RecordServer: Sendable {
         contents.withLock { _ = $0.unlisted.insert(id) }
     }
 
+    /// Loses a record, as a failover may do, and returns it.
+    func lose(_ id: SessionID) -> StoredRecord? {
+        contents.withLock { $0.kept.removeValue(forKey: id) }
+    }
+
+    /// Writes a lost record again, as the gateway does that has written it, unless its session has ended.
+    func restore(_ record: StoredRecord) {
+        contents.withLock { contents in
+            let id = record.record.key.id
+            if contents.ended[id] == nil { contents.kept[id] = record }
+        }
+    }
+
     /// Stores a value that is no record.
     func makeForeign(_ id: SessionID) {
         contents.withLock { contents in
@@ -251,7 +264,10 @@ final class InMemoryRecords: SessionRecordStore {
         try ask()
         let removal = server.change(id, by: self) { contents -> (result: RecordRemovalResult, isChanged: Bool) in
             if condition == nil { contents.foreign.remove(id) }
-            guard let kept = contents.kept[id] else { return (.notFound, false) }
+            guard let kept = contents.kept[id] else {
+                if condition == nil, contents.ended[id] == nil { contents.ended[id] = (reason, now) }
+                return (.notFound, false)
+            }
             if let condition, condition != (kept.record.version, kept.fence) { return (.changed, false) }
             contents.kept[id] = nil
             contents.ended[id] = (reason, now)
