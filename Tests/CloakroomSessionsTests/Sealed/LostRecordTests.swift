@@ -57,7 +57,7 @@ struct LostRecordTests: SealedStoreSuite {
         let (ticket, _) = try await store.create(Sample.new(1), now: start)
         let (other, session) = try await store.create(Sample.new(1), now: start)
         _ = try await store.end(ticket, reason: .signedOut, now: start)
-        #expect(try await store.load(ticket, now: start).reason == .signedOut)
+        #expect(try await store.load(ticket, now: start).reason == SessionEndReason.signedOut.unauthorizedReason)
         server.loseIndexEntries(of: session.id)
         _ = try await store.endAll(of: Sample.account(1), but: nil, reason: .revoked, now: start)
         #expect(try await store.load(other, now: start).reason == .revoked)
@@ -91,10 +91,10 @@ struct LostRecordTests: SealedStoreSuite {
         let lost = try #require(server.lose(session.id))
         #expect(try await store.end(ticket, reason: .signedOut, now: start) == nil)
         server.restore(lost)
-        #expect(try await store.load(ticket, now: start).reason == .signedOut)
+        #expect(try await store.load(ticket, now: start).reason == SessionEndReason.signedOut.unauthorizedReason)
         // Again, with the first reason.
         #expect(try await store.end(ticket, reason: .replaced, now: start) == nil)
-        #expect(try await store.load(ticket, now: start).reason == .signedOut)
+        #expect(try await store.load(ticket, now: start).reason == SessionEndReason.signedOut.unauthorizedReason)
     }
 
     @Test("A sign-out with an invented ticket stores nothing otherwise")
