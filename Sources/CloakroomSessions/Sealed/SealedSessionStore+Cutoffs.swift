@@ -81,12 +81,16 @@ extension SealedSessionStore {
         _ indexes: [RecordIndex], keeping kept: SessionID?, before: Timestamp?, now: Timestamp
     ) async throws(SessionStoreError) {
         let lifetime = timeouts.absolute + Records.tombstoneLifetime + Self.margin
+        // An earlier cutoff may have ended the kept session. If its record cannot be read, it counts as older.
+        var record: SessionRecord?
+        if let kept, case .record(let found)? = try? await records.read(kept, now: now) { record = found }
         for index in indexes {
             // What was read before is forgotten, and what is read while the result is unknown: an own change is not
             // reported.
             let partition = records.partition(ofIndex: index)
             table.cutoffChanged(in: partition)
             defer { table.cutoffChanged(in: partition) }
+            let kept = kept.map { KeptSession(id: $0, birth: record?.birthTime(in: index) ?? 0) }
             try await records.setCutoff(index, keeping: kept, before: before, lifetime: lifetime, now: now)
         }
     }

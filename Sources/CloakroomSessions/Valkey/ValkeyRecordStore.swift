@@ -345,13 +345,13 @@ extension ValkeyRecordStore {
     }
 
     func setCutoff(
-        _ index: RecordIndex, keeping kept: SessionID?, before: Timestamp?, lifetime: Duration, now: Timestamp
+        _ index: RecordIndex, keeping kept: KeptSession?, before: Timestamp?, lifetime: Duration, now: Timestamp
     ) async throws(SessionStoreError) {
         let response = try await run(
             SessionScripts.cutoff, [keys.cutoff(index), keys.sessions(in: index)],
             [
-                .text(kept.map { "\($0)" } ?? "-"), .text(before.map { String($0.milliseconds) } ?? ""),
-                .integer(Self.time(lifetime)),
+                .text(kept.map { "\($0.id)" } ?? "-"), .text(before.map { String($0.milliseconds) } ?? ""),
+                .integer(Self.time(lifetime)), .integer(kept?.birth ?? 0),
             ], isDurable: true)
         guard let stored = response.text, SessionCutoff(stored: stored) != nil,
             let cutoff = JournaledCutoff(key: keys.cutoff(index), stored: stored, lifetime: lifetime)

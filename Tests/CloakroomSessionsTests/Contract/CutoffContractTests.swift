@@ -119,7 +119,8 @@ struct CutoffRecordContractTests: RecordContract {
     }
 
     private func set(
-        _ index: RecordIndex, keeping kept: SessionID? = nil, before: Timestamp? = nil, _ store: any SessionRecordStore
+        _ index: RecordIndex, keeping kept: KeptSession? = nil, before: Timestamp? = nil,
+        _ store: any SessionRecordStore
     ) async throws {
         try await store.setCutoff(index, keeping: kept, before: before, lifetime: .seconds(3_600), now: now)
     }
@@ -176,7 +177,7 @@ struct CutoffRecordContractTests: RecordContract {
             try await set(index, before: now, store)
             try await set(index, before: now - .seconds(1), store)
             #expect(try await cutoff(index, store) == SessionCutoff(time: 0, kept: nil, createdBefore: now))
-            try await set(index, keeping: SessionID(7), store)
+            try await set(index, keeping: KeptSession(id: SessionID(7), birth: 1), store)
             let both = try #require(try await cutoff(index, store))
             #expect(both.time > 0 && both.kept == SessionID(7) && both.createdBefore == now)
             try await set(index, before: now + .seconds(1), store)
@@ -185,6 +186,34 @@ struct CutoffRecordContractTests: RecordContract {
                     == SessionCutoff(time: both.time, kept: SessionID(7), createdBefore: now + .seconds(1)))
             try await set(index, store)
             #expect(try #require(try await cutoff(index, store)).kept == nil)
+        }
+    }
+
+    @Test(
+        "does not keep a session that an earlier cutoff has ended, and keeps one again that it has kept",
+        arguments: kinds)
+    func endedBefore(kind: RecordStoreCase) async throws {
+        try await kind.run { store in
+            let index = RecordIndex.account(1)
+            let id = record(1).key.id
+            try await insert(record(1), store)
+            let birth = try await stored(id, store).birthTime(in: index)
+            for _ in 0..<2 {
+                try await set(index, keeping: KeptSession(id: id, birth: birth), store)
+                let kept = try await cutoff(index, store)?.kept
+                #expect(kept == id)
+            }
+            try await set(index, store)
+            for time in [birth, 0] {
+                try await set(index, keeping: KeptSession(id: id, birth: time), store)
+                let kept = try await cutoff(index, store)?.kept
+                #expect(kept == nil)
+            }
+            try await insert(record(2), store)
+            let next = try await stored(record(2).key.id, store)
+            try await set(index, keeping: KeptSession(id: next.key.id, birth: next.birthTime(in: index)), store)
+            let kept = try await cutoff(index, store)?.kept
+            #expect(kept == next.key.id)
         }
     }
 

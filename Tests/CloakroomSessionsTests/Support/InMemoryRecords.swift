@@ -115,15 +115,17 @@ final class RecordServer: Sendable {
 
     /// Sets a cutoff and notifies all stores except the one that set it.
     func setCutoff(
-        _ index: RecordIndex, by changer: InMemoryRecords, keeping kept: SessionID?, before: Timestamp?, now: Timestamp
+        _ index: RecordIndex, by changer: InMemoryRecords, keeping kept: KeptSession?, before: Timestamp?,
+        now: Timestamp
     ) {
         change(by: changer, { $0.cutoffChanged(index) }) { contents -> (result: Void, isChanged: Bool) in
             var cutoff = contents.cutoffs[index] ?? SessionCutoff()
             if let before {
                 cutoff.createdBefore = max(cutoff.createdBefore ?? before, before)
             } else {
+                let isEnded = cutoff.time > 0 && (kept?.birth ?? 0) <= cutoff.time && kept?.id != cutoff.kept
+                cutoff.kept = isEnded ? nil : kept?.id
                 cutoff.time = max(now.milliseconds * 1_000, cutoff.time + 1, contents.births[index] ?? 0)
-                cutoff.kept = kept
             }
             contents.cutoffs[index] = cutoff
             return ((), true)
@@ -353,7 +355,7 @@ final class InMemoryRecords: SessionRecordStore {
     }
 
     func setCutoff(
-        _ index: RecordIndex, keeping kept: SessionID?, before: Timestamp?, lifetime: Duration, now: Timestamp
+        _ index: RecordIndex, keeping kept: KeptSession?, before: Timestamp?, lifetime: Duration, now: Timestamp
     ) async throws(SessionStoreError) {
         try ask()
         let isRejected = switches.withLock { switches in

@@ -207,7 +207,8 @@ struct WriteReassertionTests {
             let index = RecordIndex.account(7)
             _ = try await store.insert(.sample())
             try await store.setCutoff(
-                index, keeping: SessionID(9), before: nil, lifetime: .seconds(600), now: Self.start)
+                index, keeping: KeptSession(id: SessionID(9), birth: 1), before: nil, lifetime: .seconds(600),
+                now: Self.start)
             let cutoff = try #require(try await store.cutoffs([index], now: Self.start).first ?? nil)
             _ = try await store.insert(.sample(2))
             try await server.ask("FLUSHALL")
