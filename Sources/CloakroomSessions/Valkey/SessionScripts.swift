@@ -41,14 +41,14 @@ enum SessionScripts {
     /// - Returns: The record's fields and values; empty if there was none.
     ///
     /// The record is deleted before the reason is stored, so that sessions can be ended on a server that is full. Without
-    /// a record the reason is stored too: a failover may have lost the record, and another gateway may write it again.
+    /// a record the reason is stored too, unless the server is full: a failover may have lost the record, and another
+    /// gateway may write it again.
     static let remove = ValkeyScript(
         """
         local kind = redis.call('TYPE', KEYS[1]).ok
         if kind == 'none' then
           if ARGV[3] == '' then
-            redis.call('DEL', KEYS[2])
-            redis.call('SET', KEYS[3], ARGV[1], 'PX', ARGV[2], 'NX')
+            redis.pcall('SET', KEYS[3], ARGV[1], 'PX', ARGV[2], 'NX')
           end
           return false
         end
