@@ -124,7 +124,7 @@ struct InstrumentedRecordStore<Records: SessionRecordStore>: SessionRecordStore 
     }
 
     func setCutoff(
-        _ index: RecordIndex, keeping kept: SessionID?, before: Timestamp?, lifetime: Duration, now: Timestamp
+        _ index: RecordIndex, keeping kept: KeptSession?, before: Timestamp?, lifetime: Duration, now: Timestamp
     ) async throws(SessionStoreError) {
         try await measured(.cutoffWrite) { () async throws(SessionStoreError) in
             try await records.setCutoff(index, keeping: kept, before: before, lifetime: lifetime, now: now)

@@ -99,7 +99,8 @@ struct InstrumentedRecordStoreTests {
         #expect(try await records.setMark([mark], lifetime: .seconds(9), now: now))
         #expect(try await records.hasMark([mark], now: now))
         let index = RecordIndex.account(record.account)
-        try await records.setCutoff(index, keeping: id, before: nil, lifetime: .seconds(9), now: now)
+        try await records.setCutoff(
+            index, keeping: KeptSession(id: id, birth: 1), before: nil, lifetime: .seconds(9), now: now)
         #expect(try await records.cutoffs([index], now: now).first??.kept == id)
         let told = calls.all.withLock { $0 }
         #expect(told.count == SessionStoreOperation.allCases.count)

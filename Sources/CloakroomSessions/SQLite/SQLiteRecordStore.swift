@@ -277,3 +277,18 @@ extension SQLiteRecordStore {
         }
     }
 }
+
+/// The file is one partition, and its indexes are changed together with the records, so there are no cutoffs.
+extension SQLiteRecordStore {
+    var partitionCount: Int { 1 }
+    func partition(of id: SessionID) -> Int { 0 }
+    func partition(ofIndex index: RecordIndex) -> Int { 0 }
+
+    func cutoffs(_ indexes: [RecordIndex], now: Timestamp) async throws(SessionStoreError) -> [SessionCutoff?] {
+        indexes.map { _ in nil }
+    }
+
+    func setCutoff(
+        _ index: RecordIndex, keeping kept: KeptSession?, before: Timestamp?, lifetime: Duration, now: Timestamp
+    ) async throws(SessionStoreError) {}
+}

@@ -33,7 +33,11 @@ extension SealedSessionStore {
     func take(
         _ id: SessionID, of account: AccountName?, reason: SessionEndReason, now: Timestamp
     ) async throws(SessionStoreError) -> EndedSession? {
-        guard case .record(let record) = try await records.read(id, now: now) else { return nil }
+        guard case .record(let record) = try await records.read(id, now: now) else {
+            // Its record may be written again after this.
+            try await checkEnd(of: id, now: now)
+            return nil
+        }
         if let account, !sealing.secrets.accountHashes.candidateHashes(account).contains(record.account) { return nil }
         guard try await end(record, reason: reason, now: now) else { return nil }
         return EndedSession(id: id, opened: nil)

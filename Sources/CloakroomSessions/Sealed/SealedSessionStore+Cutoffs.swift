@@ -16,7 +16,10 @@ extension SealedSessionStore {
     /// only if there is a cutoff at all, because what was saved has no ``SessionRecord/birth``.
     func isCutOff(saved record: SessionRecord, now: Timestamp) async throws(SessionStoreError) -> Bool {
         guard try await !knownCutoffs([record], now: now).isEmpty else { return false }
-        guard case .record(let stored) = try await records.read(record.key.id, now: now) else { return true }
+        guard case .record(let stored) = try await records.read(record.key.id, now: now) else {
+            try await checkEnd(of: record.key.id, now: now)
+            return true
+        }
         guard try await isCutOff(stored, now: now) else { return false }
         _ = try? await remove(record.key.id, reason: .revoked, now: now)
         return true
@@ -78,12 +81,16 @@ extension SealedSessionStore {
         _ indexes: [RecordIndex], keeping kept: SessionID?, before: Timestamp?, now: Timestamp
     ) async throws(SessionStoreError) {
         let lifetime = timeouts.absolute + Records.tombstoneLifetime + Self.margin
+        // An earlier cutoff may have ended the kept session. If its record cannot be read, it counts as older.
+        var record: SessionRecord?
+        if let kept, case .record(let found)? = try? await records.read(kept, now: now) { record = found }
         for index in indexes {
             // What was read before is forgotten, and what is read while the result is unknown: an own change is not
             // reported.
             let partition = records.partition(ofIndex: index)
             table.cutoffChanged(in: partition)
             defer { table.cutoffChanged(in: partition) }
+            let kept = kept.map { KeptSession(id: $0, birth: record?.birthTime(in: index) ?? 0) }
             try await records.setCutoff(index, keeping: kept, before: before, lifetime: lifetime, now: now)
         }
     }

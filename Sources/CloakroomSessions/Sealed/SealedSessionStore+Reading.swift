@@ -49,6 +49,8 @@ extension SealedSessionStore {
         var stamp: TrustStamp?
         /// Whether the session has a secret or a format that is unknown here.
         var isForeign = false
+        /// Whether there is no record, and the store may have lost it.
+        var isUncertain = false
     }
 
     /// Why a record is read.
@@ -66,7 +68,9 @@ extension SealedSessionStore {
     ) async throws(SessionStoreError) -> RecordEvaluation {
         switch try await records.read(key.id, now: now) {
         case .none:
-            return RecordEvaluation(lookup: .missing(.noSession))
+            let isUncertain = mayHaveLost(key.id)
+            if isUncertain, case .use = purpose { throw SessionStoreError(.unavailable) }
+            return RecordEvaluation(lookup: .missing(.noSession), isUncertain: isUncertain)
         case .ended(let reason):
             return RecordEvaluation(lookup: .missing(reason.unauthorizedReason))
         case .unreadable:
@@ -99,6 +103,25 @@ extension SealedSessionStore {
             evaluation.stamp = stamp
             return evaluation
         }
+    }
+
+    /// Whether a record that is missing may have been lost by the store, and may be written again soon.
+    ///
+    /// A server that has replaced another one lacks the writes that had not reached it. The gateway that made such a
+    /// write repeats it as soon as it is connected, and until then other gateways find nothing. So for some time after an
+    /// outage, and while the partition is not trusted, only the reason for an end or a cutoff proves that a session has
+    /// ended.
+    func mayHaveLost(_ id: SessionID) -> Bool {
+        let partition = records.partition(of: id)
+        // The period begins before the partition is trusted.
+        return table.trust.word(partition) % 2 == 0 || !recovery.isOver(partition)
+    }
+
+    /// Confirms the end of a session whose record was not found, or that it has a record again.
+    /// - Throws: If the store may have lost the record: then it is unknown.
+    func checkEnd(of id: SessionID, now: Timestamp) async throws(SessionStoreError) {
+        guard mayHaveLost(id), case .none = try await records.read(id, now: now) else { return }
+        throw SessionStoreError(.unavailable)
     }
 
     /// Removes a record whose session a cutoff has ended. If the store cannot be reached, the record stays, and the next

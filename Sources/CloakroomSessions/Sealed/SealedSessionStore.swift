@@ -112,7 +112,9 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
         defer { table.recordChanged(key.id) }
         let judged = try await evaluate(ticket, key, for: .ending, now: now)
         // The holder of the ticket may end the session, even if this gateway cannot open it.
-        if judged.isForeign { _ = try await remove(key.id, reason: reason, now: now) }
+        // One that the store may have lost must not come back, so the reason is stored without a record. Only then: a
+        // client could otherwise fill the store with invented tickets.
+        if judged.isForeign || judged.isUncertain { _ = try await remove(key.id, reason: reason, now: now) }
         guard case .active(let session) = judged.lookup,
             let removed = try await remove(key.id, reason: reason, now: now)
         else { return nil }
@@ -153,7 +155,9 @@ extension SealedSessionStore {
     func lease(
         _ key: SessionKey, for duration: Duration, now: Timestamp
     ) async throws(SessionStoreError) -> LeaseResult {
-        try await records.lease(key.id, for: duration, now: now)
+        let lease = try await records.lease(key.id, for: duration, now: now)
+        if lease == .notFound { try await checkEnd(of: key.id, now: now) }
+        return lease
     }
 
     func save(
@@ -170,7 +174,10 @@ extension SealedSessionStore {
             return try await isCutOff(saved: record, now: now) ? .notFound : .saved(refreshed)
         case .changed: return .versionConflict
         case .fenced: return .staleLease
-        case .notFound: return .notFound
+        case .notFound:
+            // The new tokens must not be given up for a session that comes back.
+            try await checkEnd(of: session.id, now: now)
+            return .notFound
         }
     }
 
@@ -185,7 +192,9 @@ extension SealedSessionStore {
             events.onEnded(.refreshRejected)
             return .ended
         case .changed: return .versionConflict
-        case .notFound: return .notFound
+        case .notFound:
+            try await checkEnd(of: session.id, now: now)
+            return .notFound
         }
     }
 

@@ -45,13 +45,25 @@ struct SessionCutoff: Sendable, Equatable {
     /// - Parameter index: The index of the cutoff, which has the record.
     func ends(_ record: SessionRecord, in index: RecordIndex) -> Bool {
         if let createdBefore, record.createdAt < createdBefore { return true }
-        let (createdAt, isTooLate) = record.createdAt.milliseconds.multipliedReportingOverflow(by: 1_000)
-        let birth = record.birth.time(in: index, of: record) ?? (isTooLate ? .max : createdAt)
-        return birth <= time && record.key.id != kept
+        return record.birthTime(in: index) <= time && record.key.id != kept
     }
 }
 
+/// A session that a cutoff does not end, unless an earlier cutoff has ended it.
+struct KeptSession: Sendable, Equatable {
+    var id: SessionID
+    /// ``SessionRecord/birthTime(in:)`` for the index of the cutoff; 0 if it is not known.
+    var birth: Int64 = 0
+}
+
 extension SessionRecord {
+    /// When the record was entered into an index, in microseconds. The time of its creation counts for a record that a
+    /// release without cutoffs has written.
+    func birthTime(in index: RecordIndex) -> Int64 {
+        let (created, isTooLate) = createdAt.milliseconds.multipliedReportingOverflow(by: 1_000)
+        return birth.time(in: index, of: self) ?? (isTooLate ? .max : created)
+    }
+
     /// All indexes that have the record.
     var indexes: [RecordIndex] {
         var indexes = indexHashes.map(RecordIndex.account)

@@ -70,6 +70,9 @@ protocol SessionRecordStore: ThrottleStore, MarkStore {
         _ record: SessionRecord, keepUntil: Timestamp, fence: UInt64?, now: Timestamp
     ) async throws(SessionStoreError) -> RecordUpdateResult
     /// Removes a record, and keeps the reason for ``tombstoneLifetime``.
+    ///
+    /// A store that may lose records, which another process then inserts again, keeps the reason also if there is no
+    /// record and no earlier reason, unless there is a condition. So callers must know that the session existed.
     /// - Parameter condition: The required version and latest fence; `nil` removes the record in any case.
     /// - Returns: The record, if there was one.
     func remove(
@@ -103,11 +106,11 @@ protocol SessionRecordStore: ThrottleStore, MarkStore {
     func cutoffs(_ indexes: [RecordIndex], now: Timestamp) async throws(SessionStoreError) -> [SessionCutoff?]
     /// Ends all sessions of an index that the store has entered into it so far.
     /// - Parameters:
-    ///   - kept: A session that is not ended.
+    ///   - kept: A session that is not ended, unless the cutoff so far has ended it.
     ///   - before: If not `nil`, those that were created before this are ended instead.
     ///   - lifetime: At least the remaining time of the longest session; the cutoff may be deleted after it.
     func setCutoff(
-        _ index: RecordIndex, keeping kept: SessionID?, before: Timestamp?, lifetime: Duration, now: Timestamp
+        _ index: RecordIndex, keeping kept: KeptSession?, before: Timestamp?, lifetime: Duration, now: Timestamp
     ) async throws(SessionStoreError)
     /// Stays connected, reports changes, and deletes expired records (calling ``RecordChangeDelegate/expired(_:)``), until its
     /// task is cancelled.
@@ -118,26 +121,6 @@ protocol SessionRecordStore: ThrottleStore, MarkStore {
 extension SessionRecordStore {
     /// How long the reason for the end of a session is kept.
     static var tombstoneLifetime: Duration { .seconds(300) }
-
-    /// Default for stores in which counting costs as much as listing the records.
-    func mayExceed(_ limit: Int, _ index: RecordIndex, now: Timestamp) async throws(SessionStoreError) -> Bool { true }
-
-    /// Default for stores with one connection.
-    var partitionCount: Int { 1 }
-    /// Default for stores with one connection.
-    func partition(of id: SessionID) -> Int { 0 }
-    /// Default for stores with one connection.
-    func partition(ofIndex index: RecordIndex) -> Int { 0 }
-
-    /// Default for stores without cutoffs.
-    func cutoffs(_ indexes: [RecordIndex], now: Timestamp) async throws(SessionStoreError) -> [SessionCutoff?] {
-        indexes.map { _ in nil }
-    }
-
-    /// Default for stores without cutoffs.
-    func setCutoff(
-        _ index: RecordIndex, keeping kept: SessionID?, before: Timestamp?, lifetime: Duration, now: Timestamp
-    ) async throws(SessionStoreError) {}
 }
 
 enum RecordUpdateResult: Sendable, Equatable {

@@ -40,11 +40,18 @@ enum SessionScripts {
     /// KEYS: record, lease, reason. ARGV: reason, milliseconds to keep it, version and fence or empty twice.
     /// - Returns: The record's fields and values; empty if there was none.
     ///
-    /// The record is deleted before the reason is stored, so that sessions can be ended on a server that is full.
+    /// The record is deleted before the reason is stored, so that sessions can be ended on a server that is full. Without
+    /// a record the reason is stored too, unless the server is full: a failover may have lost the record, and another
+    /// gateway may write it again.
     static let remove = ValkeyScript(
         """
         local kind = redis.call('TYPE', KEYS[1]).ok
-        if kind == 'none' then return false end
+        if kind == 'none' then
+          if ARGV[3] == '' then
+            redis.pcall('SET', KEYS[3], ARGV[1], 'PX', ARGV[2], 'NX')
+          end
+          return false
+        end
         local kept = {}
         if kind == 'hash' then kept = redis.call('HGETALL', KEYS[1]) end
         if ARGV[3] ~= '' then
@@ -120,10 +127,10 @@ enum SessionScripts {
         """)
 
     /// KEYS: a cutoff, its index. ARGV: the id of the session that is kept or `-`, the milliseconds before which sessions
-    /// were created or empty for all sessions so far, milliseconds to keep it.
+    /// were created or empty for all sessions so far, milliseconds to keep it, the birth of the kept session.
     /// - Returns: The cutoff: microseconds, id or `-`, milliseconds or `-`.
     ///
-    /// Never earlier than the cutoff that it replaces, nor deleted earlier than that or than the index.
+    /// A session that the cutoff so far has ended is not kept. Never earlier than the cutoff that it replaces, nor deleted earlier than that or than the index.
     static let cutoff = ValkeyScript(
         """
         local at, id, before = string.match(redis.call('GET', KEYS[1]) or '', '^(%d+) ([%x-]+) ([%d-]+)')
@@ -133,8 +140,11 @@ enum SessionScripts {
         if ARGV[2] == '' then
           local time = redis.call('TIME')
           local born = tonumber(redis.call('ZSCORE', KEYS[2], 'born')) or 0
+          if id ~= ARGV[1] then
+            id = ARGV[1]
+            if at > 0 and tonumber(ARGV[4]) <= at then id = '-' end
+          end
           at = math.max(time[1] * 1000000 + time[2], at + 1, born)
-          id = ARGV[1]
         elseif before == '-' or tonumber(before) < tonumber(ARGV[2]) then
           before = ARGV[2]
         end

@@ -108,20 +108,24 @@ struct ValkeyRecordStore: SessionRecordStore {
                 .bytes(record.key.bytes), .integer(record.lastUsedAt.milliseconds),
                 .integer(Self.time(keepUntil - now + Self.tombstoneLifetime)),
             ] + RecordEncoding.parts(record)
+        let journaled = JournaledRecord(
+            record, fence: fence, lifetime: keepUntil - now + Self.tombstoneLifetime,
+            fields: RecordEncoding.parts(record))
+        // Before it is sent, if it may have new tokens. A record without a lease has none, and may be lost.
+        let save = fence == nil ? nil : journal.saved(journaled)
         let response = try await run(
             SessionScripts.replace, [keys.session(id), keys.lease(id)], arguments, isDurable: true)
-        switch response.text {
         // An id that stays in the index of the previous hash is harmless and expires. Removing it could happen after
         // another replica, whose secrets are in another order, has added it again.
-        case "done":
-            journal.saved(
-                JournaledRecord(
-                    record, fence: fence, lifetime: keepUntil - now + Self.tombstoneLifetime,
-                    fields: RecordEncoding.parts(record)))
+        if response.text == "done" {
+            journal.saved(journaled)
             return .done
-        case "changed": return .changed
-        case "fenced": return .fenced
-        default: return .notFound
+        }
+        if let save { journal.rejected(save) }
+        return switch response.text {
+        case "changed": .changed
+        case "fenced": .fenced
+        default: .notFound
         }
     }
 
@@ -139,7 +143,11 @@ struct ValkeyRecordStore: SessionRecordStore {
         if case .failure(.disconnected) = reply, condition == nil { journal.ended(id, reason: reason) }
         let response = try Self.value(reply)
         if response.text == "changed" { return .changed }
-        if response != .null { journal.ended(id, reason: reason) }
+        if response != .null {
+            journal.ended(id, reason: reason)
+        } else if condition == nil {
+            journal.endedWithoutRecord(id, reason: reason)
+        }
         guard let elements = response.elements, let record = RecordEncoding.record(elements, id: id) else {
             return .notFound
         }
@@ -337,13 +345,13 @@ extension ValkeyRecordStore {
     }
 
     func setCutoff(
-        _ index: RecordIndex, keeping kept: SessionID?, before: Timestamp?, lifetime: Duration, now: Timestamp
+        _ index: RecordIndex, keeping kept: KeptSession?, before: Timestamp?, lifetime: Duration, now: Timestamp
     ) async throws(SessionStoreError) {
         let response = try await run(
             SessionScripts.cutoff, [keys.cutoff(index), keys.sessions(in: index)],
             [
-                .text(kept.map { "\($0)" } ?? "-"), .text(before.map { String($0.milliseconds) } ?? ""),
-                .integer(Self.time(lifetime)),
+                .text(kept.map { "\($0.id)" } ?? "-"), .text(before.map { String($0.milliseconds) } ?? ""),
+                .integer(Self.time(lifetime)), .integer(kept?.birth ?? 0),
             ], isDurable: true)
         guard let stored = response.text, SessionCutoff(stored: stored) != nil,
             let cutoff = JournaledCutoff(key: keys.cutoff(index), stored: stored, lifetime: lifetime)

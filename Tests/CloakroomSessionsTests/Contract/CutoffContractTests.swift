@@ -119,7 +119,8 @@ struct CutoffRecordContractTests: RecordContract {
     }
 
     private func set(
-        _ index: RecordIndex, keeping kept: SessionID? = nil, before: Timestamp? = nil, _ store: any SessionRecordStore
+        _ index: RecordIndex, keeping kept: KeptSession? = nil, before: Timestamp? = nil,
+        _ store: any SessionRecordStore
     ) async throws {
         try await store.setCutoff(index, keeping: kept, before: before, lifetime: .seconds(3_600), now: now)
     }
@@ -176,7 +177,7 @@ struct CutoffRecordContractTests: RecordContract {
             try await set(index, before: now, store)
             try await set(index, before: now - .seconds(1), store)
             #expect(try await cutoff(index, store) == SessionCutoff(time: 0, kept: nil, createdBefore: now))
-            try await set(index, keeping: SessionID(7), store)
+            try await set(index, keeping: KeptSession(id: SessionID(7), birth: 1), store)
             let both = try #require(try await cutoff(index, store))
             #expect(both.time > 0 && both.kept == SessionID(7) && both.createdBefore == now)
             try await set(index, before: now + .seconds(1), store)
@@ -188,7 +189,37 @@ struct CutoffRecordContractTests: RecordContract {
         }
     }
 
-    @Test("reports a cutoff to the stores that have read it, and not to the one that sets it", arguments: kinds)
+    @Test(
+        "does not keep a session that an earlier cutoff has ended, and keeps one again that it has kept",
+        arguments: kinds)
+    func endedBefore(kind: RecordStoreCase) async throws {
+        try await kind.run { store in
+            let index = RecordIndex.account(1)
+            let id = record(1).key.id
+            try await insert(record(1), store)
+            let birth = try await stored(id, store).birthTime(in: index)
+            for _ in 0..<2 {
+                try await set(index, keeping: KeptSession(id: id, birth: birth), store)
+                let kept = try await cutoff(index, store)?.kept
+                #expect(kept == id)
+            }
+            try await set(index, store)
+            for time in [birth, 0] {
+                try await set(index, keeping: KeptSession(id: id, birth: time), store)
+                let kept = try await cutoff(index, store)?.kept
+                #expect(kept == nil)
+            }
+            try await insert(record(2), store)
+            let next = try await stored(record(2).key.id, store)
+            try await set(index, keeping: KeptSession(id: next.key.id, birth: next.birthTime(in: index)), store)
+            let kept = try await cutoff(index, store)?.kept
+            #expect(kept == next.key.id)
+        }
+    }
+
+    @Test(
+        "reports a cutoff to the stores that have read it, and not to one without replicas that sets it",
+        arguments: kinds)
     func reports(kind: RecordStoreCase) async throws {
         try await kind.runTwo { one, other in
             try await one.whileRunning { mine in
@@ -202,7 +233,9 @@ struct CutoffRecordContractTests: RecordContract {
                         #expect(try await self.cutoff(index, other) != nil)
                         try await self.set(index, one)
                         try await changes.time(of: .cutoff(index), count: 2)
-                        #expect(mine.count(.cutoff(index)) == 0)
+                        // With a connected replica, own cutoffs are written over a second connection, so the server
+                        // may report them here too. That costs a read and is not wrong.
+                        #expect(mine.count(.cutoff(index)) <= (kind.hasReplicas ? 2 : 0))
                     }
                 }
             }

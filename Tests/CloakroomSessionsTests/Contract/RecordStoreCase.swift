@@ -10,6 +10,8 @@ struct RecordStoreCase: Sendable, CustomTestStringConvertible {
     var followsGivenTime = true
     /// Whether the store counts its records.
     var counts = true
+    /// Whether durable writes may take a second connection, because a server has a replica.
+    var hasReplicas: Bool { name == "cluster" || name == "sentinel" }
     /// Creates exclusive storage for records.
     let make: @Sendable () async throws -> any RecordStoreFixture
 

@@ -178,6 +178,25 @@ struct RecordStoreContractTests: RecordContract {
         }
     }
 
+    @Test(
+        "keeps the reason for the end of a record that it has lost, and no other reason replaces it",
+        arguments: RecordStoreCase.all.filter { $0.name != "sqlite" })
+    func removalOfLost(kind: RecordStoreCase) async throws {
+        try await kind.run { store in
+            let id = record(1).key.id
+            let conditional = try await store.remove(id, reason: .refreshRejected, condition: (1, 0), now: now)
+            #expect(conditional == .notFound)
+            let before = try await store.read(id, now: now)
+            #expect(before == .none)
+            for reason in [SessionEndReason.signedOut, .revoked] {
+                let removal = try await store.remove(id, reason: reason, condition: nil, now: now)
+                #expect(removal == .notFound)
+                let after = try await store.read(id, now: now)
+                #expect(after == .ended(.signedOut))
+            }
+        }
+    }
+
     @Test("deletes the reason of a removal after some time", arguments: RecordStoreCase.followingGivenTime)
     func forgetsReasons(kind: RecordStoreCase) async throws {
         try await kind.run { store in

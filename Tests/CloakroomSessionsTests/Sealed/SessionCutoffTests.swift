@@ -90,6 +90,17 @@ struct SessionCutoffTests: SealedStoreSuite {
         for ticket in [ticket, lost] { #expect(try await store.lookup(ticket, at: start).reason == .revoked) }
     }
 
+    @Test("Rule 71: a session that an earlier cutoff has ended is not revived by a later one that keeps it")
+    func keptAfterEnd() async throws {
+        let store = store()
+        let (ticket, session) = try await store.create(Sample.new(1), now: start)
+        server.loseIndexEntries(of: session.id)
+        _ = try await store.endAll(of: account, but: nil, reason: .revoked, now: start)
+        #expect(server.record(session.id) != nil)
+        _ = try await store.endAll(of: account, but: session.id, reason: .revoked, now: start)
+        #expect(try await store.lookup(ticket, at: start).reason == .revoked)
+    }
+
     @Test("A cutoff that is set while a session is read is found by all requests that begin after it")
     func duringRead() async throws {
         let (store, other) = (store(), replica())

@@ -61,6 +61,19 @@ final class RecordServer: Sendable {
         contents.withLock { _ = $0.unlisted.insert(id) }
     }
 
+    /// Loses a record, as a failover may do, and returns it.
+    func lose(_ id: SessionID) -> StoredRecord? {
+        contents.withLock { $0.kept.removeValue(forKey: id) }
+    }
+
+    /// Writes a lost record again, as the gateway does that has written it, unless its session has ended.
+    func restore(_ record: StoredRecord) {
+        contents.withLock { contents in
+            let id = record.record.key.id
+            if contents.ended[id] == nil { contents.kept[id] = record }
+        }
+    }
+
     /// Stores a value that is no record.
     func makeForeign(_ id: SessionID) {
         contents.withLock { contents in
@@ -102,15 +115,17 @@ final class RecordServer: Sendable {
 
     /// Sets a cutoff and notifies all stores except the one that set it.
     func setCutoff(
-        _ index: RecordIndex, by changer: InMemoryRecords, keeping kept: SessionID?, before: Timestamp?, now: Timestamp
+        _ index: RecordIndex, by changer: InMemoryRecords, keeping kept: KeptSession?, before: Timestamp?,
+        now: Timestamp
     ) {
         change(by: changer, { $0.cutoffChanged(index) }) { contents -> (result: Void, isChanged: Bool) in
             var cutoff = contents.cutoffs[index] ?? SessionCutoff()
             if let before {
                 cutoff.createdBefore = max(cutoff.createdBefore ?? before, before)
             } else {
+                let isEnded = cutoff.time > 0 && (kept?.birth ?? 0) <= cutoff.time && kept?.id != cutoff.kept
+                cutoff.kept = isEnded ? nil : kept?.id
                 cutoff.time = max(now.milliseconds * 1_000, cutoff.time + 1, contents.births[index] ?? 0)
-                cutoff.kept = kept
             }
             contents.cutoffs[index] = cutoff
             return ((), true)
@@ -251,7 +266,10 @@ final class InMemoryRecords: SessionRecordStore {
         try ask()
         let removal = server.change(id, by: self) { contents -> (result: RecordRemovalResult, isChanged: Bool) in
             if condition == nil { contents.foreign.remove(id) }
-            guard let kept = contents.kept[id] else { return (.notFound, false) }
+            guard let kept = contents.kept[id] else {
+                if condition == nil, contents.ended[id] == nil { contents.ended[id] = (reason, now) }
+                return (.notFound, false)
+            }
             if let condition, condition != (kept.record.version, kept.fence) { return (.changed, false) }
             contents.kept[id] = nil
             contents.ended[id] = (reason, now)
@@ -337,7 +355,7 @@ final class InMemoryRecords: SessionRecordStore {
     }
 
     func setCutoff(
-        _ index: RecordIndex, keeping kept: SessionID?, before: Timestamp?, lifetime: Duration, now: Timestamp
+        _ index: RecordIndex, keeping kept: KeptSession?, before: Timestamp?, lifetime: Duration, now: Timestamp
     ) async throws(SessionStoreError) {
         try ask()
         let isRejected = switches.withLock { switches in

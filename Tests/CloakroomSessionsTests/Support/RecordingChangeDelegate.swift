@@ -16,6 +16,7 @@ final class RecordingChangeDelegate: RecordChangeDelegate {
     }
 
     private let listener = Mutex<(any RecordChangeDelegate)?>(nil)
+    private let lastWasAfterOutage = Mutex(false)
     private let recorded = Mutex<[(event: Event, at: ContinuousClock.Instant)]>([])
     private let stream: AsyncStream<Event>
     private let continuation: AsyncStream<Event>.Continuation
@@ -26,6 +27,9 @@ final class RecordingChangeDelegate: RecordChangeDelegate {
 
     var events: [Event] { recorded.withLock { $0.map(\.event) } }
     var isUp: Bool { recorded.withLock { $0.last { $0.event == .up || $0.event == .down }?.event == .up } }
+
+    /// Whether the last established connection was reported as one after an outage.
+    var isAfterOutage: Bool { lastWasAfterOutage.withLock { $0 } }
 
     func count(_ event: Event) -> Int { events.count { $0 == event } }
 
@@ -47,6 +51,7 @@ final class RecordingChangeDelegate: RecordChangeDelegate {
     func forward(to other: any RecordChangeDelegate) { listener.withLock { $0 = other } }
 
     func partitionsChanged(_ partitions: [Range<Int>], areTrusted: Bool, afterOutage: Bool) {
+        if areTrusted { lastWasAfterOutage.withLock { $0 = afterOutage } }
         add(areTrusted ? .up : .down) {
             $0.partitionsChanged(partitions, areTrusted: areTrusted, afterOutage: afterOutage)
         }

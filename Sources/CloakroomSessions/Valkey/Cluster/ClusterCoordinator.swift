@@ -30,7 +30,8 @@ final class ClusterCoordinator {
     init(
         _ connector: ValkeyConnector, seeds: [HostAndPort], eventLoop: any EventLoop, routes: SlotRoutes,
         listener: any ValkeyPushDelegate, failover: (any ValkeyFailoverDelegate)?,
-        durability: LinkDurability? = nil, log: ValkeyLog, jobs: AsyncStream<Job>.Continuation
+        durability: LinkDurability? = nil, log: ValkeyLog, afterFailure: Bool = false,
+        jobs: AsyncStream<Job>.Continuation
     ) {
         self.connector = connector
         self.eventLoop = eventLoop
@@ -42,6 +43,7 @@ final class ClusterCoordinator {
         self.jobs = jobs
         topology = ClusterTopology(
             seeds: seeds, random: UInt64.random(in: 0 ... .max), now: eventLoop.now)
+        topology.hadFailure = afterFailure
     }
 
     /// Begins to connect.

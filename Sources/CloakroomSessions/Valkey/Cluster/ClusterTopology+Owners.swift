@@ -90,6 +90,8 @@ extension ClusterTopology {
                         slots[slot].hadOutage = true
                     }
                     if members[owner]?.slots == 0 { members[owner]?.primarySince = now }
+                } else if hadFailure {
+                    slots[slot].hadOutage = true
                 }
                 slots[slot].owner = owner
                 slots[slot].changedAt = now

@@ -46,6 +46,7 @@ extension ClusterTopology {
         // Other addresses are tried immediately, once.
         let known = seeds.count + members.count + replicas.count
         let isFirstRound = seed.failures < known
+        if !isFirstRound { hadFailure = true }
         seed.retryAt =
             isFirstRound
             ? now

@@ -153,6 +153,9 @@ struct ClusterTopology: Sendable {
     var moving: [Int: NIODeadline] = [:]
     var lastRestoration: UInt32 = 0
     var isolatedSince: NIODeadline?
+    /// Whether a primary or all seeds were unreachable. Slots that get their first owner after that may have had another
+    /// one meanwhile, as after an outage.
+    var hadFailure = false
     var hurriesUntil = NIODeadline.uptimeNanoseconds(0)
     /// The servers that redirections have added in the current second.
     var additions: (since: NIODeadline, count: Int)
@@ -232,13 +235,12 @@ extension ClusterTopology {
         members[id]?.view = nil
         members[id]?.failures = failures
         members[id]?.retryAt = now + delay
+        hadFailure = true
         if member.slots > 0 {
             stopUsing(id, .none)
-            if wasReady {
-                for slot in HashSlot.all where slots[slot].owner == id {
-                    slots[slot].hadOutage = true
-                    slots[slot].needsRestoring = true
-                }
+            for slot in HashSlot.all where slots[slot].owner == id {
+                slots[slot].hadOutage = true
+                if wasReady { slots[slot].needsRestoring = true }
             }
             // Another server may have replaced this one in the meantime: only later reports count.
             members[id]?.adoptedAt = nil

@@ -89,20 +89,25 @@ final class ValkeyClient: Sendable {
         var delay = ReconnectDelay()
         var generator = SystemRandomNumberGenerator()
         var hadConnection = false
+        // Whether the server was unavailable at some time. A first attempt that failed counts: the server may have been
+        // replaced in the meantime.
+        var hadOutage = false
         while !Task.isCancelled {
             if configuration.topology == .cluster {
                 return await runCluster(listener, failover)
             }
             do throws(ValkeyDisconnectReason) {
                 guard let connection = try await connector.connect() else {
-                    return await runCluster(listener, failover)
+                    return await runCluster(listener, failover, afterFailure: hadOutage)
                 }
                 let start = ContinuousClock.now
-                let loss = await use(connection, listener, hadConnection ? failover : nil, afterOutage: hadConnection)
+                let loss = await use(connection, listener, hadConnection ? failover : nil, afterOutage: hadOutage)
                 hadConnection = true
+                hadOutage = true
                 delay.connectionEnded(after: ContinuousClock.now - start)
                 if !Task.isCancelled { log.disconnected(loss, connection.address) }
             } catch {
+                hadOutage = true
                 if !Task.isCancelled { log.disconnected(error, nil) }
             }
             try? await Task.sleep(for: delay.next(using: &generator))
@@ -135,7 +140,9 @@ final class ValkeyClient: Sendable {
     }
 
     /// Stays connected to the cluster until the task is cancelled.
-    private func runCluster(_ listener: any ValkeyPushDelegate, _ failover: (any ValkeyFailoverDelegate)?) async {
+    private func runCluster(
+        _ listener: any ValkeyPushDelegate, _ failover: (any ValkeyFailoverDelegate)?, afterFailure: Bool = false
+    ) async {
         let (jobs, continuation) = AsyncStream<ClusterCoordinator.Job>.makeStream()
         let (connector, routes, log, eventLoop) = (connector, routes, log, eventLoop)
         let durability = durability
@@ -143,7 +150,7 @@ final class ValkeyClient: Sendable {
         let started = try? await eventLoop.submit {
             let coordinator = ClusterCoordinator(
                 connector, seeds: seeds, eventLoop: eventLoop, routes: routes, listener: listener,
-                failover: failover, durability: durability, log: log, jobs: continuation)
+                failover: failover, durability: durability, log: log, afterFailure: afterFailure, jobs: continuation)
             coordinator.start()
             return NIOLoopBound(coordinator, eventLoop: eventLoop)
         }.get()

@@ -16,7 +16,8 @@ struct JournalTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
         /// The size of the value in bytes.
         let size: Int
         let writtenAt: ContinuousClock.Instant
-        fileprivate let number: UInt64
+        /// The number of the write.
+        let number: UInt64
     }
 
     private struct Place: Sendable {
@@ -41,9 +42,14 @@ struct JournalTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
 
     subscript(key: Key) -> Value? { entries[key]?.value }
 
+    func entry(_ key: Key) -> Entry? { entries[key] }
+
     /// Sets a value, which is the newest then.
-    mutating func set(_ key: Key, _ value: Value, size: Int, now: ContinuousClock.Instant) {
+    /// - Returns: The number of the write.
+    @discardableResult
+    mutating func set(_ key: Key, _ value: Value, size: Int, now: ContinuousClock.Instant) -> UInt64 {
         remove(key)
+        let number = nextNumber
         entries[key] = Entry(value: value, size: size, writtenAt: now, number: nextNumber)
         order.append(Place(key: key, number: nextNumber))
         nextNumber += 1
@@ -51,6 +57,7 @@ struct JournalTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
         removeExcess(now: now)
         // Values that are replaced again and again leave a place each.
         if order.count > 2 * entries.count + 64 { dropStalePlaces() }
+        return number
     }
 
     mutating func remove(_ key: Key) {

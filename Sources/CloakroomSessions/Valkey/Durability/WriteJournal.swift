@@ -63,16 +63,51 @@ final class WriteJournal: Sendable {
         }
     }
 
-    /// A record was inserted or replaced.
-    func saved(_ record: JournaledRecord, now: ContinuousClock.Instant = .now) {
+    /// A session has ended whose record the server does not have. Clients can name any number of such sessions, so the
+    /// end is kept only if this process would otherwise write the record again.
+    func endedWithoutRecord(_ id: SessionID, reason: SessionEndReason, now: ContinuousClock.Instant = .now) {
         state.withLock { state in
-            guard state.ends[.session(record.id)] == nil else { return }
+            guard state.records[.session(id)] != nil || state.leases[.lease(id)] != nil else { return }
+            state.records.remove(.session(id))
+            state.leases.remove(.lease(id))
+            state.ends.set(.session(id), .end(id, reason), size: 64, now: now)
+        }
+    }
+
+    /// A record that is about to be saved, and what was kept before.
+    struct PendingSave: Sendable {
+        fileprivate let id: SessionID
+        fileprivate let number: UInt64
+        fileprivate let previous: JournalTable<JournalKey, JournaledWrite>.Entry?
+    }
+
+    /// A record was inserted or replaced, or is about to be replaced.
+    ///
+    /// A save is kept before it is sent: if its result is unknown, the server may have it, and a failover may lose it
+    /// then, with tokens that cannot be obtained again.
+    /// - Returns: For ``rejected(_:)``; `nil` if there is the same or a newer version, or the session has ended.
+    @discardableResult
+    func saved(_ record: JournaledRecord, now: ContinuousClock.Instant = .now) -> PendingSave? {
+        state.withLock { state in
+            guard state.ends[.session(record.id)] == nil else { return nil }
+            let previous = state.records.entry(.session(record.id))
             var record = record
-            if case .record(let older)? = state.records[.session(record.id)] {
-                guard older.version < record.version else { return }
+            if case .record(let older)? = previous?.value {
+                guard older.version < record.version else { return nil }
                 record.keepFields(of: older)
             }
-            state.records.set(.session(record.id), .record(record), size: record.size, now: now)
+            let number = state.records.set(.session(record.id), .record(record), size: record.size, now: now)
+            return PendingSave(id: record.id, number: number, previous: previous)
+        }
+    }
+
+    /// The server has rejected a save: what was kept before is kept again.
+    func rejected(_ save: PendingSave) {
+        state.withLock { state in
+            guard state.records.entry(.session(save.id))?.number == save.number else { return }
+            state.records.remove(.session(save.id))
+            guard let previous = save.previous else { return }
+            state.records.set(.session(save.id), previous.value, size: previous.size, now: previous.writtenAt)
         }
     }
 
@@ -118,7 +153,7 @@ enum JournalKey: Hashable, Sendable {
     case mark(MarkKey)
 }
 
-/// A write that the server has executed.
+/// A write that the server has executed, or may have executed.
 enum JournaledWrite: Sendable {
     case end(SessionID, SessionEndReason)
     case record(JournaledRecord)

@@ -46,6 +46,37 @@ struct ClusterTopologyTests {
         #expect(cluster.violations.prefix(3).isEmpty)
     }
 
+    @Test("Slots of a primary that was unreachable at the start, or replaced before, are trusted as after an outage")
+    func failureAtStart() {
+        func outages(_ cluster: ModelCluster) -> Set<Int> {
+            var slots: Set<Int> = []
+            for case .trust(let ranges, afterOutage: true) in cluster.actions { slots.formUnion(ranges.joined()) }
+            return slots
+        }
+        var cluster = ModelCluster(seeds: [2])
+        cluster.servers[1]?.isReachable = false
+        cluster.advance(.seconds(2))
+        cluster.servers[1]?.isReachable = true
+        cluster.advance(.seconds(6))
+        #expect(cluster.areTrusted(HashSlot.all))
+        #expect(Set(Self.first).isSubset(of: outages(cluster)))
+        var other = ModelCluster(seeds: [2])
+        other.servers[1]?.isReachable = false
+        other.advance(.seconds(2))
+        other.report(Self.afterFailover, by: 2, 3, 4)
+        other.advance(.seconds(6))
+        #expect(other.port(of: 0) == 4)
+        #expect(Set(Self.first).isSubset(of: outages(other)))
+        // A process that found no seed at first.
+        var isolated = ModelCluster()
+        for port in 1...3 { isolated.servers[port]?.isReachable = false }
+        isolated.advance(.seconds(3))
+        for port in 1...3 { isolated.servers[port]?.isReachable = true }
+        isolated.advance(.seconds(8))
+        #expect(isolated.areTrusted(HashSlot.all))
+        #expect(outages(isolated) == Set(HashSlot.all))
+    }
+
     @Test("What a seed reports is not used without a majority of the primaries that it names")
     func staleSeed() {
         var cluster = ModelCluster(seeds: [9])

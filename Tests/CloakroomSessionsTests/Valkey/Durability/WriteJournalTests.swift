@@ -40,6 +40,39 @@ struct WriteJournalTests {
         #expect(contents(journal) == ["end 1 signed_out"])
     }
 
+    @Test("A save that the server rejects is taken back, unless a newer write has replaced it; an unknown one stays")
+    func rejectedSave() throws {
+        let journal = WriteJournal()
+        let first = try #require(journal.saved(record(1), now: start))
+        let second = try #require(journal.saved(record(1, version: 2), now: start))
+        // The same save again, after an unknown result.
+        #expect(journal.saved(record(1, version: 2), now: start) == nil)
+        #expect(contents(journal) == ["record 1 2"])
+        journal.rejected(first)
+        #expect(contents(journal) == ["record 1 2"])
+        journal.rejected(second)
+        #expect(contents(journal) == ["record 1 1"])
+        #expect(contents(journal, at: start + WriteJournal.lifetime).isEmpty)
+        let other = try #require(journal.saved(record(2), now: start))
+        journal.rejected(other)
+        #expect(contents(journal) == ["record 1 1"])
+        // Not after its end.
+        let third = try #require(journal.saved(record(1, version: 2), now: start))
+        journal.ended(SessionID(1), reason: .revoked, now: start)
+        journal.rejected(third)
+        #expect(contents(journal) == ["end 1 revoked"])
+    }
+
+    @Test("The end of a session that the server does not have is kept only if its record would be written again")
+    func endWithoutRecord() {
+        let journal = WriteJournal()
+        journal.endedWithoutRecord(SessionID(9), reason: .signedOut, now: start)
+        #expect(contents(journal).isEmpty)
+        journal.saved(record(1), now: start)
+        journal.endedWithoutRecord(SessionID(1), reason: .signedOut, now: start)
+        #expect(contents(journal) == ["end 1 signed_out"])
+    }
+
     @Test("The newest version of a record is kept, with the fields and indexes of its insertion")
     func newestVersion() throws {
         let journal = WriteJournal()

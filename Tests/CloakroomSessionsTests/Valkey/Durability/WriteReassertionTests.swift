@@ -84,6 +84,34 @@ struct WriteReassertionTests {
         }
     }
 
+    @Test("A save without a result is repeated, a rejected one is not, and neither is an insertion without a result")
+    func uncertainSave() async throws {
+        try await withValkeyStore { store, server in
+            for number in UInt64(1)...2 {
+                _ = try await store.insert(.sample(number))
+                _ = try await store.lease(SessionID(number), for: .seconds(30), now: Self.start)
+            }
+            // A later lease makes this save invalid.
+            try await server.ask("HSET", .text(store.keys.session(SessionID(2))), "f", "2")
+            let rejected = try await store.replace(.sample(2, version: 2), fence: 1, now: Self.start)
+            #expect(rejected == .fenced)
+            // The scripts of both fail, after the records were entered into their indexes.
+            for command in ["-hmget", "-hexists"] { try await server.ask("ACL", "SETUSER", "default", .text(command)) }
+            await #expect(throws: SessionStoreError(.unavailable)) {
+                try await store.replace(.sample(version: 2), fence: 1, now: Self.start)
+            }
+            await #expect(throws: SessionStoreError(.unavailable)) { try await store.insert(.sample(3)) }
+            for command in ["+hmget", "+hexists"] { try await server.ask("ACL", "SETUSER", "default", .text(command)) }
+            let versions = store.journal.entries().compactMap { entry -> String? in
+                if case .record(let record) = entry.write { "\(record.id.value) \(record.version)" } else { nil }
+            }
+            #expect(Set(versions) == ["1 2", "2 1"])
+            let counts = try await reassert(store, on: server)
+            #expect(counts[.update] == 1)
+            #expect(try await store.read(id) == .record(.sample(version: 2)))
+        }
+    }
+
     @Test("A session whose record was lost is there again, and is listed")
     func lostInsertion() async throws {
         try await withValkeyStore { store, server in
@@ -179,7 +207,8 @@ struct WriteReassertionTests {
             let index = RecordIndex.account(7)
             _ = try await store.insert(.sample())
             try await store.setCutoff(
-                index, keeping: SessionID(9), before: nil, lifetime: .seconds(600), now: Self.start)
+                index, keeping: KeptSession(id: SessionID(9), birth: 1), before: nil, lifetime: .seconds(600),
+                now: Self.start)
             let cutoff = try #require(try await store.cutoffs([index], now: Self.start).first ?? nil)
             _ = try await store.insert(.sample(2))
             try await server.ask("FLUSHALL")

@@ -85,7 +85,7 @@ struct RunningRecords: SessionRecordStore {
     }
 
     func setCutoff(
-        _ index: RecordIndex, keeping kept: SessionID?, before: Timestamp?, lifetime: Duration, now: Timestamp
+        _ index: RecordIndex, keeping kept: KeptSession?, before: Timestamp?, lifetime: Duration, now: Timestamp
     ) async throws(SessionStoreError) {
         try await records.setCutoff(index, keeping: kept, before: before, lifetime: lifetime, now: now)
     }
