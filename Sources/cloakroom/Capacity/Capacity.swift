@@ -43,7 +43,7 @@ struct Capacity: ParsableCommand {
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "The number of primaries of the Valkey cluster, 1 to 1000; 1: one server.", valueName: "number"))
+            "The number of primaries of the Valkey cluster, 1 to 128; 1: one server.", valueName: "number"))
     var shards = 1
 
     @Option(name: .long, help: ArgumentHelp("session.cacheSize of each gateway, 1 to 100000000.", valueName: "number"))
@@ -67,7 +67,7 @@ struct Capacity: ParsableCommand {
                 "--requests-per-second must be from 0 to 100000000 (write --requests-per-second 5000)")
         }
         try Self.check(gateways, in: 1...10_000, "--gateways", example: "2")
-        try Self.check(shards, in: 1...1_000, "--shards", example: "3")
+        try Self.check(shards, in: 1...CapacityDemand.mostShards, "--shards", example: "3")
         try Self.check(cacheSize, in: 1...100_000_000, "--cache-size", example: "100000")
         _ = try demand()
     }

@@ -63,7 +63,7 @@ extension CapacityFigures {
     }
 
     /// Reads a file that `Benchmarks/capacity.py` wrote.
-    /// - Returns: `nil` if it is not one, or a figure is negative.
+    /// - Returns: `nil` if it is not one, or a figure is negative or above 10^12, with which results would overflow.
     init?(file: Data) {
         guard let decoded = try? JSONDecoder().decode(File.self, from: file), decoded.model.isPlausible else {
             return nil
@@ -81,6 +81,6 @@ extension CapacityFigures {
         let figures = costs.flatMap {
             [$0.gatewayMicroseconds, $0.serverMicroseconds, $0.bytesToServer, $0.bytesFromServer]
         }
-        return (sizes + figures).allSatisfy { $0.isFinite && $0 >= 0 }
+        return (sizes + figures).allSatisfy { (0...1e12).contains($0) }
     }
 }

@@ -3,6 +3,9 @@ import Foundation
 
 /// What users do, and with how many gateways and shards.
 struct CapacityDemand: Equatable, Sendable {
+    /// The maximum of ``shards``: the store supports no cluster with more primaries.
+    static let mostShards = 128
+
     /// The number of users that are signed in at the same time.
     var users: Double
     /// Requests per second of all users together that need their session.

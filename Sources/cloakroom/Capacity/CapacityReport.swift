@@ -60,8 +60,13 @@ struct CapacityReport: Sendable {
         // A server runs all commands in one thread.
         if model.shard.cores > 0.5 {
             let enough = Int((model.shard.cores * Double(demand.shards) / 0.5).rounded(.up))
+            let most = CapacityDemand.mostShards
             advice.append(
-                "A shard is busy for more than half of the time of its one thread: use \(enough) shards.")
+                "A shard is busy for more than half of the time of its one thread: "
+                    + (enough <= most
+                        ? "use \(enough) shards."
+                        : "\(enough) shards would be necessary, and a gateway supports \(most)."
+                            + " Divide the users among several clusters, each with its own gateways."))
         }
         if Double(demand.cacheSize) < demand.users / (demand.isSticky ? Double(demand.gateways) : 1) {
             let share = demand.isSticky ? demand.users / Double(demand.gateways) : demand.users

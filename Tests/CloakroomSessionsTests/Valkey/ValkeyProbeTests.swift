@@ -82,4 +82,51 @@ struct ValkeyProbeTests {
         other.sentinelPrimary = "other"
         #expect(try await finding(other).problem == "the sentinel does not know the primary")
     }
+
+    /// A scripted server that replies to the commands of a probe.
+    private func scripted(
+        mode: String = "standalone", _ replies: [String: String], primary: String? = nil
+    ) async throws -> ValkeyProbe.Finding {
+        let node = try await ScriptedNode(mode: mode)
+        for (name, line) in replies { node.reply(to: name, line) }
+        let found = try await finding(ValkeyConfiguration(addresses: [node.address], sentinelPrimary: primary))
+        await node.stop()
+        return found
+    }
+
+    @Test("A server that is full, or lacks a command, does not pass")
+    func rejections() async throws {
+        let full = try await scripted(["HSET": "-OOM command not allowed", "HINCRBY": "-OOM command not allowed"])
+        #expect(full.problem == "the server rejects hset hincrby with OOM" && full.reason == .full)
+        let lacking = try await scripted(["EVALSHA": "-ERR unknown command 'EVALSHA'"])
+        #expect(lacking.problem == "the server rejects evalsha with ERR" && lacking.reason == .unsupported)
+        #expect(lacking.advice?.contains("these commands") == true)
+        let fresh = try await scripted(["EVALSHA": "-NOSCRIPT No matching script"])
+        #expect(fresh.problem == nil && fresh.reason == nil)
+    }
+
+    @Test("A server that stops responding does not pass")
+    func silence() async throws {
+        // The reply is incomplete: its aggregate has a further member.
+        let found = try await scripted(["DEL": "*2\r\n:1"])
+        #expect(found.facts.count == 1)
+        #expect(found.reason == .timeout && found.problem == "no usable connection: timeout")
+    }
+
+    @Test("Nothing that a server sends can change the terminal")
+    func terminal() async throws {
+        let escape = "\u{1b}[2J\u{7}\u{9b}31m\u{202e}"
+        let members = ["server", "a\(escape)", "version", "1\(escape)", "mode", "standalone", "role", escape]
+        let described = try await scripted(["HELLO": "%4\r\n" + members.map { "+\($0)" }.joined(separator: "\r\n")])
+        #expect(described.facts == ["a[2J31m 1[2J31m, mode standalone, role [2J31m"])
+        let rejecting = try await scripted(["HELLO": "-\(escape) text"])
+        #expect(rejecting.problem == "the server is not a primary that accepts writes (UNKNOWN)")
+        let host = "\(escape)\n  store: ok " + String(repeating: "a", count: 1_000)
+        let sentinel = try await scripted(
+            mode: "sentinel",
+            ["SENTINEL": "*2\r\n$\(host.utf8.count)\r\n\(host)\r\n+6379\(escape)"], primary: "main")
+        let fact = try #require(sentinel.facts.last)
+        #expect(fact.hasPrefix("its primary main is [2J31mstore:ok") && fact.hasSuffix("aaa:6379["))
+        #expect(fact.utf8.count < 300 && fact.utf8.allSatisfy { (0x20...0x7e).contains($0) })
+    }
 }

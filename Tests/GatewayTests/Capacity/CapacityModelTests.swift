@@ -150,6 +150,8 @@ struct CapacityFiguresTests {
         #expect(CapacityFigures(file: Data(text.utf8)) == CapacityModelTests.figures)
         for (old, new) in [
             ("serverBytes\":", "serverByte\":"), ("\"signOut\":{", "\"signOut\":{\"x\":1,"), (":20,", ":-20,"),
+            // A number of cores that is no Int.
+            (":20,", ":1e300,"),
         ] {
             #expect(text.contains(old))
             let changed = CapacityFigures(file: Data(text.replacing(old, with: new).utf8))
@@ -200,6 +202,16 @@ struct CapacityReportTests {
         #expect(advice[1].contains("at most 5,000,000 of 10,000,000 sessions"))
         #expect(advice[2].contains("tracking-table-max-keys to 3,700,000"))
         #expect(advice[3].contains("event loops"))
+    }
+
+    @Test("does not advise more shards than a gateway supports")
+    func tooManyShards() {
+        let advice = report(
+            CapacityDemand(
+                users: 1_000_000_000, requestsPerSecond: 100_000_000, gateways: 10_000,
+                shards: CapacityDemand.mostShards)
+        ).advice
+        #expect(advice[0].contains("a gateway supports 128") && advice[0].contains("several clusters"))
     }
 
     @Test("is JSON with stable keys")

@@ -53,7 +53,8 @@ struct CapacityTests {
                 "--users must be from 1 to 1000000000 (write --users 100000)"
             ),
             (["--users", "1", "--requests-per-second", "inf"], "write --requests-per-second 5000"),
-            (demand + ["--gateways", "0"], "write --gateways 2"), (demand + ["--shards", "1001"], "write --shards 3"),
+            (demand + ["--gateways", "0"], "write --gateways 2"),
+            (demand + ["--shards", "129"], "from 1 to 128 (write --shards 3)"),
             (demand + ["--cache-size", "0"], "write --cache-size 100000"),
             (demand + ["--session-length", "8"], "not “8” (write --session-length 8h)"),
             (demand + ["--idle-timeout", "31d"], "from 1s to 30d"),

@@ -108,12 +108,21 @@ public struct ValkeyProbe: Sendable {
         } else if Self.field("role", in: reply) == "replica" || Self.field("role", in: reply) == "slave" {
             throw .notPrimary(code: "READONLY")
         }
-        let missing = await missingPermissions(connection, isCluster: mode == .cluster)
-        guard !missing.isEmpty else { return }
-        let user = configuration.user ?? "default"
-        finding.problem = "the user \(user) lacks permissions: \(missing.joined(separator: " "))"
-        finding.reason = .noPermission
-        finding.advice = SessionStoreError.Reason.noPermission.advice
+        let rejected = try await rejectedCommands(connection, isCluster: mode == .cluster)
+        let missing = rejected.filter { $0.code == "NOPERM" }.map(\.permission)
+        if !missing.isEmpty {
+            let user = configuration.user ?? "default"
+            finding.problem = "the user \(user) lacks permissions: \(missing.joined(separator: " "))"
+            finding.reason = .noPermission
+        } else if let first = rejected.first {
+            let names = rejected.filter { $0.code == first.code }.map { $0.permission.dropFirst() }
+            finding.problem = "the server rejects \(names.joined(separator: " ")) with \(first.code)"
+            // A command that is disabled or renamed.
+            finding.reason = first.code == "ERR" ? .unsupported : SessionStoreError.Reason(code: first.code)
+        }
+        finding.advice =
+            finding.reason == .unsupported
+            ? "use Valkey, or Redis 6 or later, that has these commands" : finding.reason?.advice
     }
 
     private func describeSentinel(
@@ -123,12 +132,14 @@ public struct ValkeyProbe: Sendable {
         guard let parts = reply.elements, parts.count == 2, let host = parts[0].text, let port = parts[1].text else {
             throw .noPrimary
         }
-        finding.facts.append("its primary \(primary) is \(host):\(port)")
+        finding.facts.append("its primary \(primary) is \(Self.printable(host, 255)):\(Self.printable(port, 5))")
     }
 
-    /// The permissions whose commands the server rejects. Servers check permissions before slots and types, so any node
-    /// of a cluster can be asked.
-    private func missingPermissions(_ connection: ValkeyConnection, isCluster: Bool) async -> [String] {
+    /// The permissions whose commands the server rejects, with the codes of the errors. Servers check permissions before
+    /// slots and types, so any node of a cluster can be asked; its redirections are no rejections.
+    private func rejectedCommands(
+        _ connection: ValkeyConnection, isCluster: Bool
+    ) async throws(ValkeyDisconnectReason) -> [(permission: String, code: String)] {
         let key = ValkeyCommand.Part.text("\(configuration.prefix):{doctor}:probe")
         var commands = [
             ValkeyCommand("CLIENT", "TRACKING", "ON", "NOLOOP"), ValkeyCommand("CLIENT", "SETNAME", "cloakroom"),
@@ -151,9 +162,25 @@ public struct ValkeyProbe: Sendable {
         }
         let replies = await connection.send(
             commands, timeout: ValkeyConnection.patience(TimeAmount(configuration.timeout)))
-        return zip(names, replies).compactMap { name, reply in
-            if case .failure(.rejected(let error)) = reply, error.code == "NOPERM" { name } else { nil }
+        var rejected: [(permission: String, code: String)] = []
+        for (name, reply) in zip(names, replies) {
+            switch reply {
+            case .success: break
+            case .failure(.rejected(let error)):
+                let isExpected =
+                    error.code == "NOSCRIPT" && name == "+evalsha"
+                    || isCluster && ["MOVED", "ASK"].contains(error.code)
+                if !isExpected { rejected.append((name, error.code)) }
+            case .failure: throw await Self.reason(connection)
+            }
         }
+        return rejected
+    }
+
+    /// Why a connection did not reply.
+    private static func reason(_ connection: ValkeyConnection) async -> ValkeyDisconnectReason {
+        connection.close(.unreachable)
+        return (try? await connection.closed.get()) ?? .unreachable
     }
 
     private func ask(
@@ -168,19 +195,20 @@ public struct ValkeyProbe: Sendable {
             case "ERR", "NOPROTO": throw .unsupportedServer(code: error.code)
             default: throw .notPrimary(code: error.code)
             }
-        case .failure, nil:
-            // The connection has the reason.
-            connection.close(.unreachable)
-            throw (try? await connection.closed.get()) ?? .unreachable
+        case .failure, nil: throw await Self.reason(connection)
         }
     }
 
     private static func field(_ name: String, in hello: RESPValue) -> String? {
         let elements = hello.elements ?? []
         for index in stride(from: 0, to: elements.count - 1, by: 2) where elements[index].text == name {
-            // A server's text: bounded, and without control characters.
-            return elements[index + 1].text.map { String($0.filter { $0.isASCII && !$0.isWhitespace }.prefix(40)) }
+            return elements[index + 1].text.map { printable($0, 40) }
         }
         return nil
+    }
+
+    /// A server's text: bounded, and only visible ASCII, because it is printed on a terminal.
+    private static func printable(_ text: String, _ limit: Int) -> String {
+        String(decoding: text.utf8.filter { (0x21...0x7e).contains($0) }.prefix(limit), as: UTF8.self)
     }
 }

@@ -54,7 +54,8 @@ extension RESPValue {
 
 /// An error reply: the command was not executed.
 struct RESPError: Error, Sendable, Equatable {
-    /// The first word, such as `WRONGTYPE`, which identifies the error.
+    /// The first word, such as `WRONGTYPE`, which identifies the error: at most 32 capital letters, digits and
+    /// underscores. `UNKNOWN` for another text, which no server sends, because logs and commands print the code.
     let code: String
     /// The other server, for the codes `MOVED` and `ASK`.
     let redirection: ClusterRedirection?
@@ -69,7 +70,11 @@ struct RESPError: Error, Sendable, Equatable {
         {
             code = String(inner.dropFirst())
         }
-        self.code = code
+        self.code = Self.isCode(code) ? code : "UNKNOWN"
         redirection = code == "MOVED" || code == "ASK" ? ClusterRedirection(line: line) : nil
+    }
+    private static func isCode(_ word: String) -> Bool {
+        (1...32).contains(word.utf8.count)
+            && word.utf8.allSatisfy { (0x41...0x5a).contains($0) || (0x30...0x39).contains($0) || $0 == 0x5f }
     }
 }

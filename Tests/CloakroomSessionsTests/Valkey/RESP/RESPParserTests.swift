@@ -115,4 +115,14 @@ struct RESPParserTests {
         #expect(RESPError(line: "").code == "ERR")
         #expect(RESPError(line: "READONLY You can't").code == "READONLY")
     }
+
+    @Test("A code is a short word in capital letters, because it is logged and printed")
+    func codes() {
+        let long = String(repeating: "A", count: 33)
+        for word in ["\u{1b}[31mRED", "OOM\u{7}", "OOM\nstore", "err", "ÄRGER", long, "A-B"] {
+            #expect(RESPError(line: word + " text").code == "UNKNOWN", "\(word)")
+        }
+        #expect(RESPError(line: "ERR Error running script: -\u{1b}[31mRED x").code == "UNKNOWN")
+        #expect(RESPError(line: String(long.dropLast()) + " text").code == String(long.dropLast()))
+    }
 }
