@@ -67,16 +67,22 @@ struct ValkeyRecordStore: SessionRecordStore {
         record.birth = try await index(record, now: now, full: true)
         var arguments: [ValkeyCommand.Part] = [.integer(Self.time(keepUntil - now + Self.tombstoneLifetime))]
         arguments += RecordEncoding.parts(record) + ["u", .integer(record.lastUsedAt.milliseconds)]
-        let response = try await run(
-            SessionScripts.insert, [keys.session(record.key.id)], arguments, full: true, isDurable: true)
-        if response == .integer(1) {
-            journal.saved(
-                JournaledRecord(
-                    record, lifetime: keepUntil - now + Self.tombstoneLifetime, fields: RecordEncoding.parts(record),
-                    indexes: keys.indexes(of: record),
-                    indexLifetime: record.expiresAt - now + Self.tombstoneLifetime + Self.indexMargin))
-            return true
+        // Kept before it is sent: the server may be replaced before its reply is here.
+        let save = journal.saved(
+            JournaledRecord(
+                record, lifetime: keepUntil - now + Self.tombstoneLifetime, fields: RecordEncoding.parts(record),
+                indexes: keys.indexes(of: record),
+                indexLifetime: record.expiresAt - now + Self.tombstoneLifetime + Self.indexMargin))
+        do throws(SessionStoreError) {
+            let response = try await run(
+                SessionScripts.insert, [keys.session(record.key.id)], arguments, full: true, isDurable: true)
+            if response == .integer(1) { return true }
+        } catch {
+            // Its client gets no ticket, so it must not be repeated.
+            if let save { journal.rejected(save) }
+            throw error
         }
+        if let save { journal.rejected(save) }
         // The id belongs to a session of another account, so it must not be in this account's index.
         for index in keys.indexes(of: record) {
             _ = try await ask(ValkeyCommand("ZREM", key: index, .text("\(record.key.id)")))
@@ -138,6 +144,7 @@ struct ValkeyRecordStore: SessionRecordStore {
                 .text(reason.rawValue), .integer(Self.time(Self.tombstoneLifetime)),
                 .text(condition.map { String($0.version) } ?? ""), .text(condition.map { String($0.fence) } ?? ""),
             ])
+        let repetitions = journal.repetitions
         let reply = await run(SessionScripts.remove, [call], isDurable: true).first
         // The caller wanted the end in any case, so it is also journaled if its result is unknown.
         if case .failure(.disconnected) = reply, condition == nil { journal.ended(id, reason: reason) }
@@ -148,6 +155,7 @@ struct ValkeyRecordStore: SessionRecordStore {
         } else if condition == nil {
             journal.endedWithoutRecord(id, reason: reason)
         }
+        try checkRepetitions(repetitions)
         guard let elements = response.elements, let record = RecordEncoding.record(elements, id: id) else {
             return .notFound
         }
@@ -347,6 +355,7 @@ extension ValkeyRecordStore {
     func setCutoff(
         _ index: RecordIndex, keeping kept: KeptSession?, before: Timestamp?, lifetime: Duration, now: Timestamp
     ) async throws(SessionStoreError) {
+        let repetitions = journal.repetitions
         let response = try await run(
             SessionScripts.cutoff, [keys.cutoff(index), keys.sessions(in: index)],
             [
@@ -357,6 +366,12 @@ extension ValkeyRecordStore {
             let cutoff = JournaledCutoff(key: keys.cutoff(index), stored: stored, lifetime: lifetime)
         else { throw SessionStoreError(.unavailable) }
         journal.cutoffSet(cutoff)
+        try checkRepetitions(repetitions)
+    }
+
+    /// Fails if the journal was repeated since a write was sent: the write may be lost, so its result is unknown.
+    private func checkRepetitions(_ repetitions: UInt64) throws(SessionStoreError) {
+        guard journal.repetitions == repetitions else { throw SessionStoreError(.unavailable, reason: .unreachable) }
     }
 }
 
@@ -401,11 +416,13 @@ extension ValkeyRecordStore {
     func setMark(
         _ key: MarkKey, to time: Timestamp, lifetime: Duration, now: Timestamp
     ) async throws(SessionStoreError) -> Bool {
+        let repetitions = journal.repetitions
         let response = try await run(
             SessionScripts.mark, [keys.mark(key)], [.integer(time.milliseconds), .integer(Self.time(lifetime))],
             isDurable: true)
         guard response == .integer(1) else { return false }
         journal.marked(key, at: time, lifetime: lifetime)
+        try checkRepetitions(repetitions)
         return true
     }
 

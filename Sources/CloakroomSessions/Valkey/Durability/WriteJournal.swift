@@ -28,6 +28,7 @@ final class WriteJournal: Sendable {
         var ends: JournalTable<JournalKey, JournaledWrite>
         var records: JournalTable<JournalKey, JournaledWrite>
         var leases: JournalTable<JournalKey, JournaledWrite>
+        var repetitions: UInt64 = 0
     }
 
     private let state: Mutex<State>
@@ -49,10 +50,17 @@ final class WriteJournal: Sendable {
     /// need the record; of each the newest first.
     func entries(now: ContinuousClock.Instant = .now) -> [Entry] {
         // A copy: sorting takes too long for the lock.
-        let state = state.withLock { $0 }
+        let state = state.withLock { state in
+            state.repetitions += 1
+            return state
+        }
         let tables = [state.ends, state.records, state.leases]
         return tables.flatMap { $0.newestFirst(now: now) }.map { Entry(write: $0.value, age: now - $0.writtenAt) }
     }
+
+    /// How often the writes were repeated. A write that was sent before a repetition and is kept only after it may be
+    /// lost: the server that executed it was replaced, and the new one did not get it.
+    var repetitions: UInt64 { state.withLock { $0.repetitions } }
 
     /// A session has ended.
     func ended(_ id: SessionID, reason: SessionEndReason, now: ContinuousClock.Instant = .now) {

@@ -112,6 +112,27 @@ struct WriteJournalTests {
             ])
     }
 
+    @Test("An end whose server may have been replaced before its reply arrives has an unknown result, and is kept")
+    func repeatedMeanwhile() async throws {
+        try await withValkeyStore { records, server in
+            let record = SessionRecord.sample()
+            let isInserted = try await records.insert(record)
+            #expect(isInserted)
+            server.freeze()
+            let removal = Task {
+                try await records.remove(record.id, reason: .revoked, condition: nil, now: SessionRecord.start)
+            }
+            try await Task.sleep(for: .milliseconds(100))
+            // As when another server takes over.
+            let repeated = records.journal.entries().count
+            server.thaw()
+            let result = await removal.result
+            #expect(repeated == 1)
+            #expect(throws: SessionStoreError(.unavailable)) { try result.get() }
+            #expect(contents(records.journal) == ["end \(record.id.value) revoked"])
+        }
+    }
+
     @Test("A lease is forgotten when it is released, and not by the release of an earlier one")
     func leases() {
         let journal = WriteJournal()
