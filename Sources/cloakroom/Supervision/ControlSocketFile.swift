@@ -1,5 +1,6 @@
 import CloakroomCore
 import Foundation
+import Glibc
 import NIOCore
 
 /// The file of the control socket. It is accessible only to its owner from the start, does not replace the socket of a
