@@ -144,7 +144,7 @@ struct ValkeyRecordStore: SessionRecordStore {
                 .text(reason.rawValue), .integer(Self.time(Self.tombstoneLifetime)),
                 .text(condition.map { String($0.version) } ?? ""), .text(condition.map { String($0.fence) } ?? ""),
             ])
-        let repetitions = journal.repetitions
+        let attempt = attempt(in: partition(of: id))
         let reply = await run(SessionScripts.remove, [call], isDurable: true).first
         // The caller wanted the end in any case, so it is also journaled if its result is unknown.
         if case .failure(.disconnected) = reply, condition == nil { journal.ended(id, reason: reason) }
@@ -155,7 +155,7 @@ struct ValkeyRecordStore: SessionRecordStore {
         } else if condition == nil {
             journal.endedWithoutRecord(id, reason: reason)
         }
-        try checkRepetitions(repetitions)
+        try check(attempt)
         guard let elements = response.elements, let record = RecordEncoding.record(elements, id: id) else {
             return .notFound
         }
@@ -355,7 +355,7 @@ extension ValkeyRecordStore {
     func setCutoff(
         _ index: RecordIndex, keeping kept: KeptSession?, before: Timestamp?, lifetime: Duration, now: Timestamp
     ) async throws(SessionStoreError) {
-        let repetitions = journal.repetitions
+        let attempt = attempt(in: partition(ofIndex: index))
         let response = try await run(
             SessionScripts.cutoff, [keys.cutoff(index), keys.sessions(in: index)],
             [
@@ -366,12 +366,24 @@ extension ValkeyRecordStore {
             let cutoff = JournaledCutoff(key: keys.cutoff(index), stored: stored, lifetime: lifetime)
         else { throw SessionStoreError(.unavailable) }
         journal.cutoffSet(cutoff)
-        try checkRepetitions(repetitions)
+        try check(attempt)
     }
 
-    /// Fails if the journal was repeated since a write was sent: the write may be lost, so its result is unknown.
-    private func checkRepetitions(_ repetitions: UInt64) throws(SessionStoreError) {
-        guard journal.repetitions == repetitions else { throw SessionStoreError(.unavailable, reason: .unreachable) }
+    /// A write that is journaled after its reply.
+    private struct WriteAttempt {
+        let slot: Int
+        let repetitions: UInt32
+    }
+
+    private func attempt(in slot: Int) -> WriteAttempt {
+        WriteAttempt(slot: slot, repetitions: journal.repetitions(of: slot))
+    }
+
+    /// Fails if the writes of the slot were repeated since a write was sent: it may be lost, so its result is unknown.
+    private func check(_ attempt: WriteAttempt) throws(SessionStoreError) {
+        guard journal.repetitions(of: attempt.slot) == attempt.repetitions else {
+            throw SessionStoreError(.unavailable, reason: .unreachable)
+        }
     }
 }
 
@@ -416,13 +428,13 @@ extension ValkeyRecordStore {
     func setMark(
         _ key: MarkKey, to time: Timestamp, lifetime: Duration, now: Timestamp
     ) async throws(SessionStoreError) -> Bool {
-        let repetitions = journal.repetitions
+        let attempt = attempt(in: Int(HashSlot.slot(of: keys.mark(key))))
         let response = try await run(
             SessionScripts.mark, [keys.mark(key)], [.integer(time.milliseconds), .integer(Self.time(lifetime))],
             isDurable: true)
         guard response == .integer(1) else { return false }
         journal.marked(key, at: time, lifetime: lifetime)
-        try checkRepetitions(repetitions)
+        try check(attempt)
         return true
     }
 

@@ -28,7 +28,7 @@ struct ValkeySentinelTests {
         let configuration = ValkeyConfiguration(
             addresses: [HostAndPort(host: "127.0.0.1", port: absent), sentinel.address], sentinelPrimary: "main")
         let gateway = try await Replica.up(configuration)
-        #expect(gateway.log.lines("address", "\(primary.address)").count == 1)
+        #expect(!gateway.log.lines("address", "\(primary.address)").isEmpty)
         #expect(try await gateway.records.insert(.sample()))
         try await eventually("the replica has it") {
             try await replica.ask("EXISTS", .text(gateway.records.keys.session(SessionID(1)))) == .integer(1)
@@ -39,7 +39,7 @@ struct ValkeySentinelTests {
         await primary.kill()
         try await gateway.isDown()
         try await gateway.isUp()
-        #expect(gateway.log.lines("address", "\(replica.address)").count == 1)
+        #expect(!gateway.log.lines("address", "\(replica.address)").isEmpty)
         #expect(try await gateway.records.read(SessionID(1)) == .record(.sample()))
         #expect(try await gateway.records.insert(.sample(2)))
         await gateway.stop()

@@ -28,7 +28,8 @@ final class WriteJournal: Sendable {
         var ends: JournalTable<JournalKey, JournaledWrite>
         var records: JournalTable<JournalKey, JournaledWrite>
         var leases: JournalTable<JournalKey, JournaledWrite>
-        var repetitions: UInt64 = 0
+        /// How often the writes of each slot were repeated; empty before the first time.
+        var repetitions: [UInt32] = []
     }
 
     private let state: Mutex<State>
@@ -50,17 +51,24 @@ final class WriteJournal: Sendable {
     /// need the record; of each the newest first.
     func entries(now: ContinuousClock.Instant = .now) -> [Entry] {
         // A copy: sorting takes too long for the lock.
-        let state = state.withLock { state in
-            state.repetitions += 1
-            return state
-        }
+        let state = state.withLock { $0 }
         let tables = [state.ends, state.records, state.leases]
         return tables.flatMap { $0.newestFirst(now: now) }.map { Entry(write: $0.value, age: now - $0.writtenAt) }
     }
 
-    /// How often the writes were repeated. A write that was sent before a repetition and is kept only after it may be
-    /// lost: the server that executed it was replaced, and the new one did not get it.
-    var repetitions: UInt64 { state.withLock { $0.repetitions } }
+    /// The writes of slots are about to be read with ``entries(now:)``, and repeated.
+    func willRepeat(_ slots: [Range<Int>]) {
+        state.withLock { state in
+            if state.repetitions.isEmpty { state.repetitions = Array(repeating: 0, count: HashSlot.count) }
+            for slot in slots.joined() { state.repetitions[slot] &+= 1 }
+        }
+    }
+
+    /// How often the writes of a slot were repeated. A write that was sent before a repetition and is kept only after it
+    /// may be lost: the server that executed it was replaced, and the new one did not get it.
+    func repetitions(of slot: Int) -> UInt32 {
+        state.withLock { $0.repetitions.isEmpty ? 0 : $0.repetitions[slot] }
+    }
 
     /// A session has ended.
     func ended(_ id: SessionID, reason: SessionEndReason, now: ContinuousClock.Instant = .now) {

@@ -18,6 +18,7 @@ struct WriteReassertion: ValkeyFailoverDelegate {
         send: @escaping @Sendable ([ValkeyCommand]) async -> [Result<RESPValue, ValkeyCommandError>]
     ) async {
         let start = ContinuousClock.now
+        journal.willRepeat(slots)
         let entries = journal.entries(now: start)
         var calls = ReassertionCalls(entries, keys: keys, slots: slots)
         var counts: [ReassertedWrite: Int] = [:]

@@ -54,7 +54,8 @@ struct ValkeyTopologyTests {
     func single() async throws {
         for topology in [ValkeyConfiguration.Topology.auto, .single] {
             let node = try await ScriptedNode(mode: "standalone")
-            let replica = try await Replica.up(ValkeyConfiguration(addresses: [node.address], topology: topology))
+            let replica = try await Replica.up(
+                ValkeyConfiguration(addresses: [node.address], topology: topology, replicas: 0))
             let keys = (0..<100).map { ValkeyCommand("GET", key: "key\($0)") }
             let replies = await replica.records.link.send(keys)
             #expect(replies.allSatisfy { $0 == .success(.integer(Int64(node.port))) })
