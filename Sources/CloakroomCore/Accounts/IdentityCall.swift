@@ -102,7 +102,8 @@ public struct IdentityCallFailure: Sendable, Equatable {
 extension IdentityCallFailure.Defect {
     /// The maximum number of listed names.
     public static let maxNames = 16
-    /// The maximum length of a listed name, in bytes. Longer ones, which might be a token, are replaced by their length.
+    /// The maximum length of a listed name, in bytes. Longer ones, which might be a token, are replaced by their length,
+    /// and so are names with four digits or more, which might be an identifier of a session, and e-mail addresses.
     public static let maxNameLength = 40
 
     /// The names of the members along a path of member names joined by dots, of the last object that exists: if
@@ -122,7 +123,10 @@ extension IdentityCallFailure.Defect {
     }
 
     private static func escaped(_ name: String) -> String {
-        guard name.utf8.count <= maxNameLength else { return "(\(name.utf8.count) bytes)" }
+        let digits = name.utf8.count { (0x30...0x39).contains($0) }
+        // A leading one is common: JSON-LD.
+        let isAddress = name.dropFirst().utf8.contains(0x40)
+        guard name.utf8.count <= maxNameLength, digits < 4, !isAddress else { return "(\(name.utf8.count) bytes)" }
         return String(
             name.map { character in
                 guard character.isASCII else { return "?" }

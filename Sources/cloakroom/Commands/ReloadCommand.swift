@@ -57,11 +57,11 @@ struct ControlSocketOptions: ParsableArguments {
     var controlSocket: String?
 
     /// The socket's path; `nil` if there is none.
-    /// - Throws: If the path is too long.
+    /// - Throws: If the path is empty or too long.
     func path() throws -> String? {
         let path = ControlSocket.path(controlSocket, environment: ProcessInfo.processInfo.environment)
-        guard (path ?? "").utf8.count <= ControlSocket.maximumPathBytes else {
-            throw ValidationError("--control-socket must have at most \(ControlSocket.maximumPathBytes) bytes")
+        guard (1...ControlSocket.maximumPathBytes).contains(path?.utf8.count ?? 1) else {
+            throw ValidationError("--control-socket must have 1 to \(ControlSocket.maximumPathBytes) bytes")
         }
         return path
     }

@@ -79,13 +79,23 @@ struct ControlSocketService: Service, Unprintable {
                 }
                 .withBoundSocket(file.descriptor).get()
         } catch {
-            throw ControlSocketError(description: "the control socket \(path) cannot be created: \(error)")
+            throw ControlSocketError(
+                description: "the control socket \(path) cannot be created: \(Self.reason(error))")
         }
         onListening()
         // Throws only on cancellation, which ends the service too.
         try? await gracefulShutdown()
         file.remove()
         try? await listener.close()
+    }
+
+    private static func reason(_ error: any Error) -> String {
+        switch (error as? IOError)?.errnoCode {
+        case EADDRINUSE: "a file is there that is not replaced (write another path, or remove it)"
+        case ENOENT, ENOTDIR: "its folder does not exist (create the folder, or write another path)"
+        case let number?: "\(SystemError.text(number)) (write a path in a folder of this user)"
+        case nil: "\(error)"
+        }
     }
 }
 

@@ -124,6 +124,11 @@ struct IdentityCallFailureTests {
         #expect(names(#"{"a\n\"b":1,"é":2}"#, "x") == ["?", "a??b"])
         let long = String(repeating: "t", count: 41)
         #expect(names(#"{"\#(long)":1}"#, "x") == ["(41 bytes)"])
+        // Identifiers of sessions and users, where an API has maps of them.
+        #expect(names(#"{"550e8400-e29b-41d4-a716-446655440000":1}"#, "x") == ["(36 bytes)"])
+        #expect(names(#"{"a":{"deadbeef12345678":1}}"#, "a.x") == ["a.(16 bytes)"])
+        #expect(names(#"{"alice@example.com":1}"#, "x") == ["(17 bytes)"])
+        #expect(names(#"{"@type":1,"oauth2":2,"k999":3}"#, "x") == ["@type", "k999", "oauth2"])
         let many = "{" + (10..<40).map { #""k\#($0)":1"# }.joined(separator: ",") + "}"
         #expect(names(many, "x").count == IdentityCallFailure.Defect.maxNames + 1)
         #expect(names(many, "x").last == "(14 more)")

@@ -1,4 +1,5 @@
 import CloakroomCore
+import NIOSSL
 import TestSupport
 import Testing
 
@@ -111,6 +112,17 @@ struct ValkeyProbeTests {
         let found = try await scripted(["DEL": "*2\r\n:1"])
         #expect(found.facts.count == 1)
         #expect(found.reason == .timeout && found.problem == "no usable connection: timeout")
+    }
+
+    @Test("TLS at only one end is named")
+    func mixedTLS() async throws {
+        // It ignores what is no command, as a server without TLS may.
+        let node = try await ScriptedNode()
+        let probe = try ValkeyProbe(
+            ValkeyConfiguration(addresses: [node.address]), tls: .makeClientConfiguration())
+        let found = try #require(await probe.run().first)
+        #expect(found.reason == .timeout && found.advice?.hasPrefix("the port may be without TLS") == true)
+        await node.stop()
     }
 
     @Test("Nothing that a server sends can change the terminal")

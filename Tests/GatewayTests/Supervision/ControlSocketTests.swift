@@ -108,6 +108,22 @@ struct ControlSocketTests {
         #expect(!FileManager.default.fileExists(atPath: target))
     }
 
+    @Test("A socket that cannot be created is an error with the path, the cause and what to do")
+    func notCreated() async throws {
+        let directory = try TemporaryDirectory()
+        try directory.write("text", to: "file")
+        for (name, reason) in [
+            ("file", "a file is there that is not replaced (write another path, or remove it)"),
+            ("none/control.sock", "its folder does not exist (create the folder, or write another path)"),
+            ("file/control.sock", "its folder does not exist (create the folder, or write another path)"),
+        ] {
+            let path = directory.path(of: name)
+            let service = ControlSocketService(path: path, replacesOther: false, reload: { nil }, onListening: {})
+            let error = await #expect(throws: ControlSocketError.self) { try await service.run() }
+            #expect(error?.description == "the control socket \(path) cannot be created: \(reason)")
+        }
+    }
+
     @Test("Rule 74: connections without the request get no response, and do not block the next one for long")
     func otherRequests() async throws {
         try await serving(outcome()) { path in

@@ -45,6 +45,7 @@ public struct ValkeyProbe: Sendable {
 
     private func probe(_ address: HostAndPort) async -> Finding {
         var finding = Finding(address: address)
+        var isConnected = false
         do throws(ValkeyDisconnectReason) {
             let options = ValkeyConnection.Options(
                 timeout: TimeAmount(configuration.timeout), tls: tls, serverName: configuration.tls?.serverName,
@@ -53,14 +54,26 @@ public struct ValkeyProbe: Sendable {
                 host: address.host, port: address.port, options: options,
                 on: MultiThreadedEventLoopGroup.singleton.any())
             defer { connection.close(.closed) }
+            isConnected = true
             try await describe(connection, in: &finding)
         } catch {
             let reason = SessionStoreError.Reason(error)
             finding.problem = "\(Self.problem(error))"
             finding.reason = reason
-            finding.advice = error.advice ?? reason.advice
+            let isSilent = isConnected && finding.facts.isEmpty
+            finding.advice = (isSilent ? adviceOnTLS(error) : nil) ?? error.advice ?? reason.advice
         }
         return finding
+    }
+
+    /// What to do about a server that accepts connections, and replies to nothing. One with TLS closes connections
+    /// without it, and one without TLS waits for the rest of what it takes for a command.
+    private func adviceOnTLS(_ loss: ValkeyDisconnectReason) -> String? {
+        switch loss {
+        case .unreachable where tls == nil: "the server may require TLS: write session.valkey.tls, or another port"
+        case .timedOut where tls != nil: "the port may be without TLS: write another port, or remove session.valkey.tls"
+        default: nil
+        }
     }
 
     private static func problem(_ loss: ValkeyDisconnectReason) -> String {
