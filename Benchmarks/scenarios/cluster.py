@@ -64,6 +64,8 @@ class ClusterTrials:
                 self.trial("the password changes", self.change_password, None)
             lost, revived = self.load.lost(self.gateways)
         figures = f"{len(self.load.alive)} sessions at {len(self.gateways)} gateways, {len(lost)} lost"
+        for problem in lost[:5]:
+            self.checks.note(f"a living session is not accepted: {problem}")
         self.checks.expect("no session is lost", not lost, figures)
         self.checks.expect("no ended session is valid again", not revived, f"{len(self.load.ended)} ended, {len(revived)} valid")
         self.checks.note(f"the latest request with an ended session that was accepted: {self.load.latest_use:.2f} s later")

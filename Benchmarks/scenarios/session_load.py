@@ -176,19 +176,19 @@ class SessionLoad:
         return LoadPhase(self)
 
     def lost(self, gateways):
-        """Which living sessions are not accepted at each gateway, and which ended sessions are; without load."""
+        """How living sessions are not accepted at each gateway, and which ended sessions are; without load."""
         lost, revived = [], []
         for gateway in gateways:
             for session in self.alive:
-                if session.ending_at is None and status_of(gateway, session) != 200:
-                    lost.append(session)
+                if session.ending_at is None and (status := status_of(gateway, session)) != 200:
+                    lost.append(f"{status} at the gateway {gateway.port}")
             revived += [session for session in self.ended if status_of(gateway, session) == 200]
         return lost, revived
 
 
 def status_of(gateway, session):
-    """The status of a session; several attempts, because the gateway may still be connecting."""
-    for _ in range(20):
+    """The status of a session; attempts for 15 s, because a gateway that has just connected again refreshes no token for 7 s."""
+    for _ in range(60):
         status = session_helpers.video(gateway.port, session.cookie)
         if status != 503:
             return status
