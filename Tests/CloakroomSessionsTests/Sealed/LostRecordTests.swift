@@ -24,7 +24,7 @@ struct LostRecordTests: SealedStoreSuite {
         store.recovery.begin([0..<1], now: .now - PostOutageGracePeriod.length)
     }
 
-    @Test("A session without a record is neither missing nor ended after an outage, until the period is over")
+    @Test("Rule 75: a session without a record is neither missing nor ended after an outage, until the period is over")
     func missing() async throws {
         let store = recovered()
         let (ticket, session) = try await store.create(Sample.new(1), now: start)
@@ -51,7 +51,7 @@ struct LostRecordTests: SealedStoreSuite {
         await #expect(throws: failure) { try await store.load(stranger, now: start) }
     }
 
-    @Test("The reason for an end and a cutoff are proofs, also in that period")
+    @Test("Rule 75: the reason for an end and a cutoff are proofs, also in that period")
     func proofs() async throws {
         let store = recovered()
         let (ticket, _) = try await store.create(Sample.new(1), now: start)
@@ -63,7 +63,7 @@ struct LostRecordTests: SealedStoreSuite {
         #expect(try await store.load(other, now: start).reason == .revoked)
     }
 
-    @Test("A refresh neither ends a session whose record was lost nor gives up its new tokens")
+    @Test("Rule 75: a refresh neither ends a session whose record was lost nor gives up its new tokens")
     func refresh() async throws {
         let store = recovered()
         let (ticket, session) = try await store.create(Sample.new(1), now: start)
@@ -84,7 +84,7 @@ struct LostRecordTests: SealedStoreSuite {
         #expect(try await store.save(update, ticket: ticket, over: session, under: lease, now: start).isNotFound)
     }
 
-    @Test("A sign-out in that period succeeds, and the record that is written again later stays ended")
+    @Test("Rule 75: a sign-out in that period succeeds, and the record that is written again later stays ended")
     func signOut() async throws {
         let store = recovered()
         let (ticket, session) = try await store.create(Sample.new(1), now: start)
