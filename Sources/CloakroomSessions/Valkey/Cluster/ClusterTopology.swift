@@ -20,7 +20,7 @@ import NIOCore
 /// - A slot is reported as not trusted before anything else changes, and as trusted as the last step.
 struct ClusterTopology: Sendable {
     /// The time for which slots are trusted after a majority has confirmed them.
-    static let trustPeriod = TimeAmount.seconds(3)
+    static let trustPeriod: TimeAmount = .seconds(3)
     /// The maximum number of primaries, and of connections.
     static let maximumLinks = 128
     /// The maximum number of unknown servers per second to which redirections lead.
