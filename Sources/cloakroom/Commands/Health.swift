@@ -64,6 +64,8 @@ enum HealthCheck {
         let request = HTTPClientRequest(url: "\(caFile == nil ? "http" : "https")://\(address)/ready")
         // The admin listener never redirects, so a redirect comes from another server and is not followed.
         var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow)
+        // Otherwise the reason of a refused connection is known only at the end of the time limit.
+        configuration.connectionPool.retryConnectionEstablishment = false
         if let caFile {
             do {
                 configuration.tlsConfiguration = try UpstreamTLS.configuration(UpstreamTLSConfiguration(caFile: caFile))

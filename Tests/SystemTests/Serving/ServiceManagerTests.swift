@@ -103,6 +103,6 @@ struct ServiceManagerTests {
         let long = try await ChildProgram.run(
             program, ["reload", "--control-socket", "/" + String(repeating: "a", count: 107)])
         #expect(long.ending.status != 0)
-        #expect(long.errors.contains("at most 107 bytes"), "\(long.errors)")
+        #expect(long.errors.contains("must have 1 to 107 bytes"), "\(long.errors)")
     }
 }
