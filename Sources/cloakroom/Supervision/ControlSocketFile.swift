@@ -1,4 +1,5 @@
 import CloakroomCore
+import CoreFoundation
 import Foundation
 import Glibc
 import NIOCore
