@@ -10,24 +10,24 @@ extension ClusterTopology {
         var disclaimed = SlotRanges()
         var moves: [(Range<Int>, NodeID)] = []
         for slot in HashSlot.all {
-            let (said, known) = (view.owners[slot], slots[slot].owner)
-            guard said != known, said != Self.nobody, slots[slot].changedAt < view.askedAt else { continue }
+            let (reported, known) = (view.owners[slot], slots[slot].owner)
+            guard reported != known, reported != Self.noNode, slots[slot].changedAt < view.askedAt else { continue }
             if known == id {
-                if denies(said, slot, now) {
+                if denies(reported, slot, now) {
                     // The owner disclaims the slot, and the other one does not know of it yet.
                     disclaimed.append(slot)
                     moving[slot] = now + Self.movePeriod
-                    askSoon(said, now)
+                    askSoon(reported, now)
                 } else {
-                    Self.append(slot, said, to: &moves)
+                    Self.append(slot, reported, to: &moves)
                 }
-            } else if said == id, let owner = members[known]?.view, slots[slot].changedAt < owner.askedAt,
+            } else if reported == id, let owner = members[known]?.view, slots[slot].changedAt < owner.askedAt,
                 owner.owners[slot] == id
             {
-                Self.append(slot, said, to: &moves)
-            } else if let time = confirmation(of: slot, owner: said, now) {
+                Self.append(slot, reported, to: &moves)
+            } else if let time = confirmation(of: slot, owner: reported, now) {
                 confirmedAt = min(confirmedAt, time)
-                Self.append(slot, said, to: &failovers)
+                Self.append(slot, reported, to: &failovers)
             }
         }
         distrust(disclaimed.ranges)
@@ -81,7 +81,7 @@ extension ClusterTopology {
             let isPlain = !isFailover && isEstablished(owner, now)
             for slot in range {
                 let previous = slots[slot].owner
-                if previous != Self.nobody {
+                if previous != Self.noNode {
                     members[previous]?.slots -= 1
                     // A primary that has given away its last slot has no vote. One that never had a slot here keeps it.
                     if members[previous]?.slots == 0 { voters.remove(previous) }

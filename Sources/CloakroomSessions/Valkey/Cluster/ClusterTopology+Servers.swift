@@ -60,7 +60,7 @@ extension ClusterTopology {
         for (id, primary) in zip(names, report.primaries) where primary.name != nil {
             members[id]?.node.name = primary.name
         }
-        return report.owners.map { $0 == ClusterSlots.none ? Self.nobody : names[Int($0)] }
+        return report.owners.map { $0 == ClusterSlots.none ? Self.noNode : names[Int($0)] }
     }
 
     mutating func id(of address: HostAndPort) -> NodeID {

@@ -60,7 +60,7 @@ extension ClusterTopology {
     /// Reports slots as trusted, if they are.
     mutating func trustIfConfirmed(_ range: Range<Int>, _ now: NIODeadline) {
         var (plain, recovered) = (SlotRanges(), SlotRanges())
-        var confirmed: (id: NodeID, isTrusted: Bool) = (Self.nobody, false)
+        var confirmed: (id: NodeID, isTrusted: Bool) = (Self.noNode, false)
         for slot in range where slots[slot].isServed && !slots[slot].isTrusted && moving[slot] == nil {
             let owner = slots[slot].owner
             if confirmed.id != owner {

@@ -84,7 +84,7 @@ struct ClusterTopology: Sendable {
     }
 
     typealias NodeID = Int32
-    static let nobody: NodeID = -1
+    static let noNode: NodeID = -1
 
     enum Link { case idle, connecting, ready }
 
@@ -128,7 +128,7 @@ struct ClusterTopology: Sendable {
     }
 
     struct Slot {
-        var owner = ClusterTopology.nobody
+        var owner = ClusterTopology.noNode
         /// Reports that were requested until then do not count for this slot.
         var changedAt = NIODeadline.uptimeNanoseconds(0)
         /// The number of the restoration in progress, or 0.
