@@ -17,6 +17,7 @@ final class RecordingChangeDelegate: RecordChangeDelegate {
 
     private let listener = Mutex<(any RecordChangeDelegate)?>(nil)
     private let lastWasAfterOutage = Mutex(false)
+    private let trusted = Mutex<Set<Int>>([])
     private let recorded = Mutex<[(event: Event, at: ContinuousClock.Instant)]>([])
     private let stream: AsyncStream<Event>
     private let continuation: AsyncStream<Event>.Continuation
@@ -27,6 +28,9 @@ final class RecordingChangeDelegate: RecordChangeDelegate {
 
     var events: [Event] { recorded.withLock { $0.map(\.event) } }
     var isUp: Bool { recorded.withLock { $0.last { $0.event == .up || $0.event == .down }?.event == .up } }
+
+    /// The number of partitions that are trusted now. The servers of a cluster are connected one after the other.
+    var trustedCount: Int { trusted.withLock(\.count) }
 
     /// Whether the last established connection was reported as one after an outage.
     var isAfterOutage: Bool { lastWasAfterOutage.withLock { $0 } }
@@ -51,6 +55,11 @@ final class RecordingChangeDelegate: RecordChangeDelegate {
     func forward(to other: any RecordChangeDelegate) { listener.withLock { $0 = other } }
 
     func partitionsChanged(_ partitions: [Range<Int>], areTrusted: Bool, afterOutage: Bool) {
+        trusted.withLock { trusted in
+            for slots in partitions {
+                if areTrusted { trusted.formUnion(slots) } else { trusted.subtract(slots) }
+            }
+        }
         if areTrusted { lastWasAfterOutage.withLock { $0 = afterOutage } }
         add(areTrusted ? .up : .down) {
             $0.partitionsChanged(partitions, areTrusted: areTrusted, afterOutage: afterOutage)

@@ -33,7 +33,9 @@ struct Replica: Sendable {
     }
 
     func isUp() async throws {
-        try await eventually("the store is connected") { changes.isUp }
+        try await eventually("the store is connected, to all servers") {
+            changes.isUp && changes.trustedCount == HashSlot.count
+        }
     }
 
     func isDown() async throws {
