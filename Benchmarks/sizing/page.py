@@ -13,7 +13,8 @@ EXAMPLE = "capacity --users 1000000 --requests-per-second 20000 --gateways 4 --s
 NAMES = {
     "request": "a request with a cached session",
     "lookUp": "a look-up of a session that is not cached",
-    "providerLookUp": "the same of a session of a provider",
+    "lookUpAgain": "a look-up of a session that has changed",
+    "providerLookUp": "a look-up of a session of a provider",
     "touch": "a use that is written",
     "refresh": "a refresh",
     "signIn": "a sign-in with a password",
