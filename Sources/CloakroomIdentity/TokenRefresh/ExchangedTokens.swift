@@ -227,7 +227,7 @@ extension ExchangedTokens {
     /// other codes. `invalid_request` may have other causes, so it refreshes no tokens that were issued a moment ago.
     private func suggestsRefresh(_ error: ProviderError, _ session: Session) -> Bool {
         switch error.kind {
-        case .refused("invalid_grant"), .refused("invalid_token"): true
+        case .rejected("invalid_grant"), .rejected("invalid_token"): true
         case .misconfigured(.invalidRequest):
             clock() - session.tokens.issuedAt >= RefreshSchedule.minimumInterval
         default: false
@@ -241,7 +241,7 @@ extension ExchangedTokens {
             observer.accountEvent(
                 .identityMisconfigured(reason, in: .exchange, of: session.provenance?.identity), from: AuditContext())
             return (Result(outcome: .misconfigured(retryAfter: 1), version: session.version), .misconfigured)
-        case .refused: return (unavailable, .rejected)
+        case .rejected: return (unavailable, .rejected)
         case .unavailable, .failed: return (unavailable, .transient)
         }
     }
