@@ -112,8 +112,8 @@ protocol SessionRecordStore: ThrottleStore, MarkStore {
     func setCutoff(
         _ index: RecordIndex, keeping kept: KeptSession?, before: Timestamp?, lifetime: Duration, now: Timestamp
     ) async throws(SessionStoreError)
-    /// Stays connected, reports changes, and deletes expired records (calling ``RecordChangeDelegate/expired(_:)``), until its
-    /// task is cancelled.
+    /// Stays connected, reports changes, and deletes expired records (calling
+    /// ``RecordChangeDelegate/expired(idle:absolute:)``), until its task is cancelled.
     /// - Parameter idleTimeout: A record expires that long after its last recorded use, if that is before its end.
     func run(_ changes: any RecordChangeDelegate, idleTimeout: Duration) async
 }
