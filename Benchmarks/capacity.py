@@ -125,16 +125,14 @@ def main():
         figures["server"] = f"valkey {shards.servers[0].version()}"
         figures["machine"] = f"{os.cpu_count()} cores, {platform.machine()}, shared with other programs"
         shards.stop()
-        for part, measure in (("costs", measure_costs), ("memory", measure_memory), ("largest", measure_largest)):
-            if part in options.parts:
-                measure(environment, binary, options, figures)
-                if not options.short:
-                    options.json.write_text(json.dumps(figures, indent=1) + "\n")
-                    print(f"written: {options.json}", flush=True)
+        parts = {"costs": measure_costs, "memory": measure_memory, "largest": measure_largest, "check": trial.check}
+        for part in (part for part in parts if part in options.parts):
+            status = parts[part](environment, binary, options, figures) or 0
+            if not options.short:
+                options.json.write_text(json.dumps(figures, indent=1) + "\n")
+                print(f"written: {options.json}", flush=True)
         if options.json == FIGURES and not options.short and swift.is_complete(figures):
             swift.write(figures)
-        if "check" in options.parts:
-            status = trial.check(environment, binary, options, figures)
     return status
 
 

@@ -39,6 +39,8 @@ WARM_UP = 500
 # Sign-ins, sign-outs and refreshes per second: with many more, several would share a wait for the replica.
 WRITES_PER_SECOND = 400
 WRITES = 4_000
+# The default of session.maxSessionsPerAccount.
+MOST_SESSIONS = 100
 LOGINS = 300
 LOGIN_THREADS = 8
 EXPIRES_IN = {"expiresIn": "expiresIn"}
@@ -149,6 +151,7 @@ class Costs:
         self.server_bytes = self.shards.resident()
         self.exponents = self.exponents_of_load()
         cookies = self.sign_ins()
+        self.sign_ins_of_few()
         local = self.look_ups(cookies)
         self.changed(cookies)
         self.touches()
@@ -201,6 +204,19 @@ class Costs:
         self.keep("signIn", self.exponents.each(meter, len(more)))
         gateway.stop()
         return cookies + more
+
+    def sign_ins_of_few(self):
+        """Sign-ins of accounts that have sessions already: one with the most that are permitted, and many with some."""
+        gateway = self.gateway()
+        for name, accounts, rounds in (("signInAtLimit", 1, 2 * MOST_SESSIONS), ("signInEighth", WRITES // 4, 7)):
+            users = [self.sessions + accounts + number for number in range(accounts)]
+            with Load([gateway]) as load:
+                load.run((0, sign_in_request(user), None) for user in users * rounds)
+                again = users * (WRITES // 4 // accounts)
+                with self.meter(gateway) as meter:
+                    load.run(at_rate(load, WRITES_PER_SECOND, ((0, sign_in_request(user), None) for user in again)))
+            self.keep(name, self.exponents.each(meter, len(again)))
+        gateway.stop()
 
     def look_ups(self, cookies):
         """Requests whose session is not cached, and then the same ones with it cached. Returns the bytes of resident

@@ -77,7 +77,7 @@ class Users:
 
 
 def check(environment, binary, options, figures):
-    """Prints measured and predicted figures. Returns 1 if they differ by more than the tolerance."""
+    """Prints measured and predicted figures, and enters them. Returns 1 if they differ by more than the tolerance."""
     file = environment.folder / "figures.json"
     file.write_text(json.dumps(figures))
     shards = Shards(environment, binary, memory.SHARDS, replicas=1)
@@ -90,15 +90,16 @@ def check(environment, binary, options, figures):
         rows += at_load(environment, file, users, Meter(gateways, shards, idle), rate, options.seconds)
     shards.stop()
     predicted = predict(environment.binary, file, STORED, 0, SESSION_SECONDS, 1, cached=1)["shard"]["memoryBytes"]
-    rows += show([(f"bytes of {STORED:,} sessions", stored_bytes(environment, binary), predicted)])
-    worst = max(map(abs, rows))
+    rows.append(compared(0, f"bytes of {STORED:,} sessions", stored_bytes(environment, binary), predicted))
+    figures["check"] = rows
+    worst = max(abs(row["predicted"] / row["measured"] - 1) for row in rows)
     is_close = worst <= TOLERANCE
     print(f"{'PASS' if is_close else 'FAIL'}  the model is within {TOLERANCE:.0%}: at most {worst:.1%}")
     return 0 if is_close else 1
 
 
 def at_load(environment, file, users, meter, rate, seconds):
-    """The differences between measured and predicted figures at one load."""
+    """Measured and predicted figures at one load."""
     shards = meter.shards
     reads = shards.calls("hgetall")
     with meter:
@@ -109,20 +110,19 @@ def at_load(environment, file, users, meter, rate, seconds):
     predicted = predict(environment.binary, file, USERS, requests_per_second, session_seconds, count)
     print(f"{USERS:,} users, {requests_per_second:,.0f} requests/s, {meter.seconds:.0f} s", flush=True)
     (gateway, server), shard = meter.shares(), predicted["shard"]
-    return show([
-        ("cores of a gateway", gateway, predicted["gateway"]["cores"]),
-        ("cores of a primary", server, shard["cores"]),
-        ("bytes/s to a primary", meter.rates.received / count, shard["bytesToServers"]),
-        ("bytes/s from a primary", meter.rates.sent / count, shard["bytesFromServers"]),
-        ("records read/s", reads / meter.seconds, records_read(predicted["rates"])),
-    ])  # fmt: skip
+    return [
+        compared(requests_per_second, "cores of a gateway", gateway, predicted["gateway"]["cores"]),
+        compared(requests_per_second, "cores of a primary", server, shard["cores"]),
+        compared(requests_per_second, "bytes/s to a primary", meter.rates.received / count, shard["bytesToServers"]),
+        compared(requests_per_second, "bytes/s from a primary", meter.rates.sent / count, shard["bytesFromServers"]),
+        compared(requests_per_second, "records read/s", reads / meter.seconds, records_read(predicted["rates"])),
+    ]
 
 
-def show(rows):
-    """Prints the rows. Returns the differences."""
-    for name, measured, expected in rows:
-        print(f"  {name:26} measured {measured:14,.3f}   predicted {expected:14,.3f}   {expected / measured - 1:+.1%}", flush=True)
-    return [expected / measured - 1 for _, measured, expected in rows]
+def compared(requests, name, measured, predicted):
+    difference = predicted / measured - 1
+    print(f"  {name:26} measured {measured:14,.3f}   predicted {predicted:14,.3f}   {difference:+.1%}", flush=True)
+    return {"requests": round(requests), "name": name, "measured": measured, "predicted": predicted}
 
 
 def records_read(rates):
