@@ -23,6 +23,9 @@ struct ClusterTopology: Sendable {
     static let trustPeriod: TimeAmount = .seconds(3)
     /// The maximum number of primaries, and of connections.
     static let maximumLinks = 128
+    /// The maximum number of servers when a majority confirms new ones: each primary may be replaced while its predecessor
+    /// is still a member.
+    static let maximumMembers = 2 * maximumLinks
     /// The maximum number of unknown servers per second to which redirections lead.
     static let maximumAdditions = 8
     /// The mean time between two questions to the same primary.
