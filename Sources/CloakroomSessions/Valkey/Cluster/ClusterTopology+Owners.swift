@@ -8,11 +8,14 @@ extension ClusterTopology {
         var failovers: [(Range<Int>, NodeID)] = []
         var confirmedAt = now
         var disclaimed = SlotRanges()
+        var abandoned = SlotRanges()
         var moves: [(Range<Int>, NodeID)] = []
         for slot in HashSlot.all {
             let (reported, known) = (view.owners[slot], slots[slot].owner)
-            guard reported != known, reported != Self.noNode, slots[slot].changedAt < view.askedAt else { continue }
-            if known == id {
+            guard reported != known, slots[slot].changedAt < view.askedAt else { continue }
+            if reported == Self.noNode {
+                if known == id { abandoned.append(slot) }
+            } else if known == id {
                 if denies(reported, slot, now) {
                     // The owner disclaims the slot, and the other one does not know of it yet.
                     disclaimed.append(slot)
@@ -31,16 +34,31 @@ extension ClusterTopology {
             }
         }
         distrust(disclaimed.ranges)
+        abandon(abandoned.ranges, by: id, now)
         guard !moves.isEmpty || !failovers.isEmpty else { return }
         let receivers = Set((moves + failovers).map(\.1))
         for primary in report.primaries where ids[primary.address].map(receivers.contains) == true {
-            _ = memberIfRoom(for: primary, now)
+            _ = memberIfRoom(for: primary, limit: Self.maximumMembers, now)
         }
         change(moves.filter { members[$0.1] != nil }, isFailover: false, since: view.askedAt, now)
         change(failovers.filter { members[$0.1] != nil }, isFailover: true, since: confirmedAt, now)
         // A primary that was replaced before it had a slot here has no vote.
         let named = Set(report.primaries.compactMap { ids[$0.address] })
         voters = voters.filter { named.contains($0) || (members[$0]?.slots ?? 0) > 0 }
+    }
+
+    /// Takes slots from a server that has none for them, nor knows of one. Its other slots are still used: otherwise the
+    /// other primaries, which do not report these slots as its own any more, would not confirm it.
+    private mutating func abandon(_ ranges: [Range<Int>], by id: NodeID, _ now: NIODeadline) {
+        guard !ranges.isEmpty else { return }
+        distrust(ranges)
+        for slot in ranges.joined() {
+            slots[slot] = Slot(changedAt: now, hadOutage: true, needsRestoring: true)
+            moving[slot] = nil
+            members[id]?.slots -= 1
+        }
+        if members[id]?.slots == 0 { voters.remove(id) }
+        actions.append(.route(ranges, .none))
     }
 
     /// Whether a server has reported recently that it does not have a slot.

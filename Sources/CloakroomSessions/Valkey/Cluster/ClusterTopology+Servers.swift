@@ -81,9 +81,11 @@ extension ClusterTopology {
     }
 
     /// The member for a server that another one names; `nil` if there are too many.
-    mutating func memberIfRoom(for node: ClusterNode, _ now: NIODeadline) -> NodeID? {
+    mutating func memberIfRoom(
+        for node: ClusterNode, limit: Int = Self.maximumLinks, _ now: NIODeadline
+    ) -> NodeID? {
         if let id = ids[node.address], members[id] != nil { return member(for: node, now) }
-        guard members.count < Self.maximumLinks else { return nil }
+        guard members.count < limit else { return nil }
         return member(for: node, now)
     }
 

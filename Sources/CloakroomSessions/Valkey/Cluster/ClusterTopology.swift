@@ -23,6 +23,9 @@ struct ClusterTopology: Sendable {
     static let trustPeriod: TimeAmount = .seconds(3)
     /// The maximum number of primaries, and of connections.
     static let maximumLinks = 128
+    /// The maximum number of servers when a majority confirms new ones: each primary may be replaced while its predecessor
+    /// is still a member.
+    static let maximumMembers = 2 * maximumLinks
     /// The maximum number of unknown servers per second to which redirections lead.
     static let maximumAdditions = 8
     /// The mean time between two questions to the same primary.
@@ -125,6 +128,8 @@ struct ClusterTopology: Sendable {
         var lastUsedAt: NIODeadline
         /// Whether it was connected to for a redirected command, and may get slots.
         var isExpected = false
+        /// Whether a confirmation makes a difference.
+        var needsTrust: Bool { slots > 0 && (!isTrusted || isIncomplete) }
     }
 
     struct Slot {
@@ -263,7 +268,11 @@ extension ClusterTopology {
             replicas = report.replicas
             adopt(reportedBy: id, report, now)
             confirm(by: id)
-            for member in members.keys.sorted() { checkTrust(of: member, now) }
+            // Those that are trusted are checked by each tick: a confirmation ends by time. Checking all of them here would
+            // cost the cube of the number of primaries each second.
+            for member in members.keys.sorted() where members[member]?.needsTrust == true {
+                checkTrust(of: member, now)
+            }
         }
         return take()
     }

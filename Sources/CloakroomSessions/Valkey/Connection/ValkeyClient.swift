@@ -12,6 +12,9 @@ import Synchronization
 ///
 /// Folder `Connection/`: finds the server, connects, authenticates, reconnects, and matches replies to commands.
 final class ValkeyClient: Sendable {
+    /// The time between two questions to the sentinels.
+    private static let sentinelInterval = Duration.seconds(2)
+
     private let configuration: ValkeyConfiguration
     private let eventLoop: any EventLoop
     private let connector: ValkeyConnector
@@ -130,12 +133,23 @@ final class ValkeyClient: Sendable {
             // in between becomes stale with the notification, like all data that was read before.
             routes.setOnly(link)
             log.connected(connection.address)
+            let watching = Task { await watchSentinels(connection) }
+            defer { watching.cancel() }
             _ = await connection.activate(to: OnlyLinkEvents(listener: listener, afterOutage: afterOutage))
             let loss = (try? await connection.closed.get()) ?? .unreachable
             routes.setOnly(nil)
             return loss
         } onCancel: {
             connection.close(.closed)
+        }
+    }
+
+    /// Closes the connection when the sentinels have replaced the server. Without this, a server that is separated from
+    /// them, and not from this process, would be used on: sessions that have ended at the new one would be valid here.
+    private func watchSentinels(_ connection: ValkeyConnection) async {
+        guard configuration.sentinelPrimary != nil else { return }
+        while (try? await Task.sleep(for: Self.sentinelInterval)) != nil {
+            if await connector.isReplaced(connection.server) { connection.close(.notPrimary(code: "REPLACED")) }
         }
     }
 

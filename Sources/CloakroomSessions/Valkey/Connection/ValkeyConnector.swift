@@ -19,12 +19,10 @@ struct ValkeyConnector: Sendable {
     /// error is the last meaningful one.
     /// - Returns: `nil` if the server belongs to a cluster, and the topology is not configured.
     func connect() async throws(ValkeyDisconnectReason) -> ValkeyConnection? {
+        if let name = configuration.sentinelPrimary { return try await server(try await reportedPrimary(name).address) }
         var loss = ValkeyDisconnectReason.unreachable
         for address in configuration.addresses where !Task.isCancelled {
-            do {
-                guard let name = configuration.sentinelPrimary else { return try await server(address) }
-                return try await server(try await primary(name, sentinel: address))
-            } catch {
+            do { return try await server(address) } catch {
                 if loss == .unreachable || loss == .noPrimary { loss = error }
             }
         }
@@ -143,6 +141,44 @@ struct ValkeyConnector: Sendable {
             return
         }
         if role.elements?.first?.text != "master" { throw .notPrimary(code: "READONLY") }
+    }
+
+    /// The primary that most sentinels report, and how many do; if as many report another one, that of the first.
+    private func reportedPrimary(
+        _ name: String
+    ) async throws(ValkeyDisconnectReason) -> (address: HostAndPort, count: Int) {
+        typealias Report = (index: Int, result: Result<HostAndPort, ValkeyDisconnectReason>)
+        var reports = await withTaskGroup(of: Report.self) { group in
+            for (index, sentinel) in configuration.addresses.enumerated() {
+                group.addTask {
+                    do throws(ValkeyDisconnectReason) {
+                        return (index, .success(try await primary(name, sentinel: sentinel)))
+                    } catch {
+                        return (index, .failure(error))
+                    }
+                }
+            }
+            return await group.reduce(into: [Report]()) { $0.append($1) }
+        }
+        reports.sort { $0.index < $1.index }
+        let addresses = reports.compactMap { try? $0.result.get() }
+        let counts = addresses.map { address in (address, addresses.count { $0 == address }) }
+        // The first one with the greatest number.
+        if let most = counts.max(by: { $0.1 < $1.1 }) { return most }
+        var loss = ValkeyDisconnectReason.unreachable
+        for case .failure(let error) in reports.map(\.result) where loss == .unreachable || loss == .noPrimary {
+            loss = error
+        }
+        throw loss
+    }
+
+    /// Whether a majority of the sentinels reports another primary than this server. It may still run, and accept
+    /// connections, if it is separated from them.
+    func isReplaced(_ server: HostAndPort) async -> Bool {
+        guard let name = configuration.sentinelPrimary, let reported = try? await reportedPrimary(name) else {
+            return false
+        }
+        return reported.address != server && 2 * reported.count > configuration.addresses.count
     }
 
     /// Asks a sentinel for the address of the primary.

@@ -132,7 +132,7 @@ extension SessionStoreError.Reason {
     /// The reason of an error reply, by its first word.
     init(code: String) {
         switch code {
-        case "READONLY", "NOREPLICAS", "MASTERDOWN", "MISCONF": self = .readonly
+        case "READONLY", "NOREPLICAS", "MASTERDOWN", "MISCONF", "REPLACED": self = .readonly
         case "LOADING": self = .loading
         case "OOM": self = .full
         case "NOAUTH", "WRONGPASS": self = .noAuth

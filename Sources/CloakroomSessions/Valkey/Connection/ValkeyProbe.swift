@@ -169,6 +169,10 @@ public struct ValkeyProbe: Sendable {
         ]
         var names = commands.map { "+" + $0.name.lowercased() }
         (names[0], names[1]) = ("+client|tracking", "+client|setname")
+        if configuration.replicas > 0 {
+            commands.append(ValkeyCommand("WAIT", "0", "1"))
+            names.append("+wait")
+        }
         if isCluster {
             commands.append(ValkeyCommand("ASKING"))
             names.append("+asking")

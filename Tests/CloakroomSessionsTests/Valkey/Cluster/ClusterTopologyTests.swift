@@ -83,6 +83,41 @@ struct ClusterTopologyTests {
         #expect(other.port(of: 0) == nil)
     }
 
+    @Test("A primary is replaced in a cluster with as many primaries as are supported")
+    func failoverOfManyPrimaries() {
+        let count = ClusterTopology.maximumLinks
+        let share = HashSlot.count / count
+        var view = (0..<count).map { ($0 * share..<($0 + 1) * share, $0 + 1) }
+        var cluster = ModelCluster(view)
+        cluster.advance(.seconds(2))
+        #expect(cluster.areTrusted(HashSlot.all))
+        cluster.lose(1)
+        view[0].1 = count + 1
+        cluster.report(view, by: Array(2...count + 1))
+        cluster.advance(.seconds(6))
+        #expect(cluster.port(of: 0) == count + 1)
+        #expect(cluster.areTrusted(HashSlot.all))
+        #expect(cluster.violations.prefix(3).isEmpty)
+    }
+
+    @Test("A slot without a server is not used; the other slots of the server that had it are")
+    func abandonedSlot() {
+        var cluster = ready()
+        let without = [(0..<100, 1), (101..<5_461, 1), (Self.second, 2), (Self.third, 3)]
+        cluster.report(without, by: 1, 2, 3)
+        cluster.advance(.seconds(10))
+        #expect(cluster.port(of: 100) == nil)
+        #expect(!cluster.trusted[100])
+        #expect(cluster.areTrusted(0..<100) && cluster.areTrusted(101..<16_384))
+        cluster.report(ModelCluster.thirds, by: 1, 2, 3)
+        cluster.advance(.seconds(3))
+        #expect(cluster.port(of: 100) == 1)
+        #expect(cluster.areTrusted(HashSlot.all))
+        // What was written to it before may be lost.
+        #expect(cluster.restorations.map(\.slots) == [[100..<101]])
+        #expect(cluster.violations.prefix(3).isEmpty)
+    }
+
     @Test("Primaries are asked about once a second each, and never because of nothing")
     func questions() {
         var cluster = ModelCluster.ready()

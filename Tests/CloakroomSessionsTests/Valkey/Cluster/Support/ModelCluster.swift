@@ -147,6 +147,10 @@ struct ModelCluster {
 
     /// Changes what servers report.
     mutating func report(_ view: [(Range<Int>, Int)], by ports: Int...) {
+        report(view, by: ports)
+    }
+
+    mutating func report(_ view: [(Range<Int>, Int)], by ports: [Int]) {
         for port in ports {
             if servers[port] == nil { servers[port] = Server(view: view) }
             servers[port]?.view = view
