@@ -102,8 +102,8 @@ struct ClusterTopologyTests {
 
     @Test("A slot without a server is not used; the other slots of the server that had it are")
     func abandonedSlot() {
-        var cluster = ready()
-        let without = [(0..<100, 1), (101..<5_461, 1), (Self.second, 2), (Self.third, 3)]
+        var cluster = ModelCluster.ready()
+        let without = [(0..<100, 1), (101..<5_461, 1), (ModelCluster.second, 2), (ModelCluster.third, 3)]
         cluster.report(without, by: 1, 2, 3)
         cluster.advance(.seconds(10))
         #expect(cluster.port(of: 100) == nil)
