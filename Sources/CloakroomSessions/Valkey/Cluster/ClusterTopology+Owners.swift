@@ -101,8 +101,9 @@ extension ClusterTopology {
                 let previous = slots[slot].owner
                 if previous != Self.noNode {
                     members[previous]?.slots -= 1
-                    // A primary that has given away its last slot has no vote. One that never had a slot here keeps it.
-                    if members[previous]?.slots == 0 { voters.remove(previous) }
+                    // A primary that has given away its last slot hands over its vote. One that never had a slot here
+                    // keeps it.
+                    if members[previous]?.slots == 0, voters.remove(previous) != nil { voters.insert(owner) }
                     if !isPlain {
                         slots[slot].needsRestoring = true
                         slots[slot].hadOutage = true
@@ -119,7 +120,7 @@ extension ClusterTopology {
                 members[owner]?.slots += 1
                 members[owner]?.isExpected = false
             }
-            voters.insert(owner)
+            if isFailover { voters.insert(owner) }
         }
         for owner in Set(changes.map(\.1)).sorted() {
             guard let member = members[owner] else { continue }
@@ -130,6 +131,17 @@ extension ClusterTopology {
             case .connecting: break
             case .idle: connect(owner)
             }
+        }
+    }
+
+    /// Gives a vote to servers that a majority of the primaries names as the owner of a slot. A redirection alone gives
+    /// none: one server could redirect to any number of others, which would be the majority then.
+    mutating func admitVoters(_ now: NIODeadline) {
+        for id in members.keys.sorted() where members[id].map({ $0.slots > 0 }) == true && !voters.contains(id) {
+            guard let slot = slots.firstIndex(where: { $0.owner == id }),
+                confirmation(of: slot, owner: id, now) != nil
+            else { continue }
+            voters.insert(id)
         }
     }
 

@@ -11,6 +11,8 @@ import NIOCore
 /// - A slot has the owner that a majority of the primaries reports, or the owner to which the slot's previous owner
 ///   redirects. Reports that were requested before the last change of the slot, or within ``gossipPeriod`` after a
 ///   redirection, do not count.
+/// - A server that gets slots has a vote once a majority names it, or with the last slot of a primary that had one. So one
+///   server cannot make up a majority by redirecting to others.
 /// - A slot is used and trusted while there is a link to its owner, and a majority of the primaries has confirmed all
 ///   slots of this owner on questions sent within ``trustPeriod``. This limits the use of stale data if a server is
 ///   separated from the others, was suspended, or does not report that a slot was moved.
@@ -28,6 +30,8 @@ struct ClusterTopology: Sendable {
     static let maximumMembers = 2 * maximumLinks
     /// The maximum number of unknown servers per second to which redirections lead.
     static let maximumAdditions = 8
+    /// The maximum number of servers without a vote to which redirections lead: the others have room.
+    static let maximumUnconfirmed = 32
     /// The mean time between two questions to the same primary.
     static let questionInterval = TimeAmount.seconds(1)
     /// The same while a primary is unreachable, for ``hurry``.
@@ -268,6 +272,7 @@ extension ClusterTopology {
             replicas = report.replicas
             adopt(reportedBy: id, report, now)
             confirm(by: id)
+            admitVoters(now)
             // Those that are trusted are checked by each tick: a confirmation ends by time. Checking all of them here would
             // cost the cube of the number of primaries each second.
             for member in members.keys.sorted() where members[member]?.needsTrust == true {

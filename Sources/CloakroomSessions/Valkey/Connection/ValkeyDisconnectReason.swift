@@ -43,6 +43,7 @@ enum ValkeyDisconnectReason: Error, Sendable, Equatable {
         case .notPrimary(code: "READONLY"):
             "the server is a replica: configure the primary's address, the sentinels, or a cluster"
         case .noPrimary: "no sentinel knows the primary: check session.valkey.sentinelPrimary"
+        case .protocolError: SessionStoreError.Reason.protocolError.advice
         default: nil
         }
     }

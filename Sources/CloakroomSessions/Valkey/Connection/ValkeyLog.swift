@@ -12,6 +12,8 @@ final class ValkeyLog: Sendable {
     private let loggedReasons = Mutex<[String: Set<String>]>([:])
     /// The maximum number of servers in ``loggedReasons``.
     private static let mostServers = 1_000
+    /// The maximum number of reasons that are logged for a server. Its own errors are among them, which it can invent.
+    static let maximumReasons = 16
     /// The reason of the last loss; `nil` since a connection was established, and before the first attempt.
     private let latestLoss = Mutex<SessionStoreError.Reason?>(nil)
 
@@ -78,6 +80,7 @@ final class ValkeyLog: Sendable {
     private func isFirst(_ reason: String, _ server: String) -> Bool {
         loggedReasons.withLock { logged in
             if logged[server] == nil, logged.count >= Self.mostServers { logged.removeAll() }
+            guard logged[server]?.count ?? 0 < Self.maximumReasons else { return false }
             return logged[server, default: []].insert(reason).inserted
         }
     }
