@@ -126,6 +126,52 @@ enum SessionScripts {
         return string.format('%.0f', born)
         """)
 
+    /// KEYS: an index. ARGV: the limit; where the sample begins: 0 to 999,999 millionths of the distance of its ids.
+    /// - Returns: Nothing if the index has no more ids than the limit. Otherwise their number, then at most 32 ids, each
+    ///   once: the 16 that end first, and 16 that are evenly spread over the others.
+    ///
+    /// Members that are no ids have the highest scores.
+    static let surplus = ValkeyScript(
+        """
+        local function at(rank)
+          local member = redis.call('ZRANGE', KEYS[1], rank, rank)[1]
+          return member and #member == 16 and member
+        end
+        local limit = tonumber(ARGV[1])
+        if not at(limit) then return {} end
+        local last, beyond = 0, 1
+        while at(limit + beyond) do last, beyond = beyond, 2 * beyond end
+        while beyond - last > 1 do
+          local middle = math.floor((last + beyond) / 2)
+          if at(limit + middle) then last = middle else beyond = middle end
+        end
+        local total = limit + last + 1
+        local found = {total}
+        for rank = 0, math.min(total, 16) - 1 do found[rank + 2] = at(rank) end
+        local others = total - 16
+        local count = math.min(others, 16)
+        for number = 0, count - 1 do
+          found[number + 18] = at(16 + math.floor((number + ARGV[2] / 1000000) * others / count))
+        end
+        return found
+        """)
+
+    /// KEYS: an index. ARGV: the id of a session that was created just now, then ids without a record.
+    ///
+    /// Only ids are removed whose session would end at least ten minutes before the new one: any other may be one whose
+    /// record is about to be written, or is written again after a failover. A younger session can end that much earlier
+    /// only if its provider ends it; it would then not be listed, and a cutoff ends it nevertheless.
+    static let forget = ValkeyScript(
+        """
+        local latest = (tonumber(redis.call('ZSCORE', KEYS[1], ARGV[1])) or 0) - 600000
+        local removed = 0
+        for number = 2, #ARGV do
+          local ends = tonumber(redis.call('ZSCORE', KEYS[1], ARGV[number]))
+          if ends and ends < latest then removed = removed + redis.call('ZREM', KEYS[1], ARGV[number]) end
+        end
+        return removed
+        """)
+
     /// KEYS: a cutoff, its index. ARGV: the id of the session that is kept or `-`, the milliseconds before which sessions
     /// were created or empty for all sessions so far, milliseconds to keep it, the birth of the kept session.
     /// - Returns: The cutoff: microseconds, id or `-`, milliseconds or `-`.

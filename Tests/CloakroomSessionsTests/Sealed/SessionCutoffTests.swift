@@ -275,14 +275,26 @@ struct SessionCutoffTests: SealedStoreSuite {
         }
     }
 
-    @Test("does not list the sessions of an account at a sign-in, but counts them")
-    func counts() async throws {
+    @Test("does not list the sessions of an account at a sign-in, unless they are mixed with those of another account")
+    func listsNothing() async throws {
         let store = store()
         let user = Sample.new(1).user
-        for _ in 0..<3 { _ = try await store.create(Sample.new(1), now: start) }
-        #expect(try await !store.mayExceed(3, sessionsOf: user, now: start))
-        #expect(try await store.mayExceed(2, sessionsOf: user, now: start))
+        func evict(_ new: SessionID) async throws -> Int {
+            try await store.takeOldest(of: user, over: 2, but: new, reason: .replaced, now: start).count
+        }
+        for number in 1...3 {
+            let (_, session) = try await store.create(Sample.new(1), now: start + .seconds(Int64(number)))
+            #expect(try await evict(session.id) == (number < 3 ? 0 : 1))
+        }
         #expect(server.listCount == 0)
+        var other = Sample.new(1)
+        other.user = UserProfile(
+            json: [], account: AccountName(userID: "17", source: Sample.source), name: user.account)
+        _ = try await store.create(other, now: start)
+        let (_, session) = try await store.create(Sample.new(1), now: start + .seconds(9))
+        #expect(try await evict(session.id) == 1)
+        #expect(server.listCount == 1)
+        #expect(store.records.count == 3)
     }
 }
 

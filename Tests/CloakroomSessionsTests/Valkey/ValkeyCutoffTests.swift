@@ -110,8 +110,10 @@ struct ValkeyCutoffTests {
             try await setCutoff(store)
             let cutoff = try #require(try await cutoff(store))
             #expect(listed.allSatisfy { cutoff.ends($0, in: account) })
-            #expect(try await store.mayExceed(1, account, now: Self.start))
-            #expect(try await !store.mayExceed(2, account, now: Self.start))
+            var rule = SurplusRule(limit: 2, accounts: [7], usedAfter: Self.start - .seconds(1), new: other.id)
+            #expect(try await store.surplus(of: 7, by: rule, now: Self.start) == .none)
+            rule.limit = 1
+            #expect(try await store.surplus(of: 7, by: rule, now: Self.start) == .records([SessionID(1)]))
         }
     }
 
