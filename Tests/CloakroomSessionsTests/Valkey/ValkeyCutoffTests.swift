@@ -119,7 +119,10 @@ struct ValkeyCutoffTests {
 
     @Test(
         "Rule 73: a value that is no cutoff makes the store unavailable",
-        arguments: ["", "x", "-1 - -", "1", "1 -", "1 - x", "1 00 -", "99999999999999999999 - -"])
+        arguments: [
+            "", "x", "-1 - -", "1", "1 -", "1 - x", "1 00 -", "99999999999999999999 - -", "1 - - rx:-", "1 - - r1",
+            "1 - - r1:x", "1 - - r-1:-",
+        ])
     func invalid(value: String) async throws {
         try await withValkeyStore { store, server in
             try await server.ask("SET", .text(store.keys.cutoff(account)), .text(value))
