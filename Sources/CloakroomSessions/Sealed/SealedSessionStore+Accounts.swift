@@ -63,18 +63,22 @@ extension SealedSessionStore {
         of session: ProviderSession, account: AccountName?, reason: SessionEndReason, now: Timestamp
     ) async throws(SessionStoreError) -> [EndedSession] {
         let hasher = sealing.secrets.accountHashes
-        let accounts = account.map(hasher.candidateHashes)
         let hashes = hasher.candidateHashes(session)
-        func endListed() async throws(SessionStoreError) -> [EndedSession] {
-            let found = try await records(hashes) { hash throws(SessionStoreError) in
+        func listed() async throws(SessionStoreError) -> [SessionRecord] {
+            try await records(hashes) { hash throws(SessionStoreError) in
                 try await records.records(ofProviderSession: hash, now: now)
             }
-            return try await end(
-                found.filter { accounts?.contains($0.account) ?? true }, reason: reason, now: now)
         }
-        // A cutoff ends all sessions of an index: not if only those of one account are to be ended.
-        guard accounts == nil else { return try await endListed() }
-        return try await endAll(hashes.map(RecordIndex.providerSession), now: now, endListed)
+        if let accounts = account.map(hasher.candidateHashes) {
+            // A cutoff ends all sessions of an index: not if some are those of another account.
+            let found = try await listed()
+            let own = found.filter { accounts.contains($0.account) }
+            guard own.count == found.count else { return try await end(own, reason: reason, now: now) }
+        }
+        let indexes = hashes.map(RecordIndex.providerSession)
+        return try await endAll(indexes, now: now) { () async throws(SessionStoreError) in
+            try await end(try await listed(), reason: reason, now: now)
+        }
     }
 
     private func indexes(of account: AccountName) -> [RecordIndex] {

@@ -57,6 +57,27 @@ struct SessionCutoffTests: SealedStoreSuite {
         for ticket in [first, third] { #expect(try await store.lookup(ticket, at: now).reason == .revoked) }
     }
 
+    @Test("Rule 71: the same holds for a user's session at a provider, unless other users are listed with it")
+    func lostEntryOfUser() async throws {
+        let store = store()
+        let session = ProviderSession(issuer: Sample.issuer, id: "sid-1")
+        let account = Sample.provenance(1).account
+        func logOut(at now: Timestamp) async throws -> Int {
+            try await store.takeAll(of: session, account: account, reason: .revoked, now: now).count
+        }
+        let (lost, one) = try await store.create(Sample.new(Sample.provenance(1)), now: start)
+        let (elsewhere, _) = try await store.create(Sample.new(Sample.provenance(1, sid: "sid-2")), now: start)
+        server.loseIndexEntries(of: one.id)
+        #expect(try await logOut(at: start) == 0)
+        #expect(try await store.lookup(lost, at: start).reason == .revoked)
+        #expect(try await store.lookup(elsewhere, at: start).session != nil)
+        let (other, _) = try await store.create(Sample.new(Sample.provenance(2)), now: start)
+        let (mine, _) = try await store.create(Sample.new(Sample.provenance(1)), now: start)
+        #expect(try await logOut(at: start) == 1)
+        #expect(try await store.lookup(mine, at: start).reason == .revoked)
+        for ticket in [other, elsewhere] { #expect(try await store.lookup(ticket, at: start).session != nil) }
+    }
+
     @Test("Rule 73: a cutoff that cannot be read makes the store unavailable; the session is neither alive nor ended")
     func unreadable() async throws {
         let store = store()
