@@ -41,12 +41,22 @@ struct SessionCutoff: Sendable, Equatable {
     var kept: SessionID?
     /// Sessions with an earlier ``SessionRecord/createdAt`` have ended; by the clock of the gateways.
     var createdBefore: Timestamp?
+    /// A later cutoff that was set again without knowing whether it had been set.
+    var request: Request?
+
+    /// Applies only while it is later than ``SessionCutoff/time``: a later cutoff decides which session is kept.
+    struct Request: Sendable, Equatable {
+        var time: Int64
+        var kept: SessionID?
+    }
 
     /// Whether it ends a session.
     /// - Parameter index: The index of the record that has this cutoff.
     func ends(_ record: SessionRecord, in index: RecordIndex) -> Bool {
         if let createdBefore, record.createdAt < createdBefore { return true }
-        return record.birthTime(in: index) <= time && record.key.id != kept
+        let birth = record.birthTime(in: index)
+        if let request, time < request.time, birth <= request.time, record.key.id != request.kept { return true }
+        return birth <= time && record.key.id != kept
     }
 }
 

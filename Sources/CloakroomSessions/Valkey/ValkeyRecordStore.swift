@@ -209,13 +209,6 @@ struct ValkeyRecordStore: SessionRecordStore {
         try await records(in: keys.sessions(ofProviderSession: hash))
     }
 
-    func mayExceed(_ limit: Int, _ index: RecordIndex, now: Timestamp) async throws(SessionStoreError) -> Bool {
-        // The member with this rank. The last one may be `born`, which is no id.
-        let rank = "\(max(0, limit))"
-        let members = try await ask(ValkeyCommand("ZRANGE", key: keys.sessions(in: index), .text(rank), .text(rank)))
-        return (members.elements ?? []).contains { $0.text.flatMap { SessionID($0) } != nil }
-    }
-
     private func records(in index: String) async throws(SessionStoreError) -> [SessionRecord] {
         let names = try await ask(ValkeyCommand("ZRANGE", key: index, "0", "-1"))
         var rest = (names.elements ?? []).compactMap { $0.text.flatMap { SessionID($0) } }[...]

@@ -212,13 +212,17 @@ final class InMemoryRecords: SessionRecordStore {
         }
     }
 
-    func mayExceed(_ limit: Int, _ index: RecordIndex, now: Timestamp) async throws(SessionStoreError) -> Bool {
+    func surplus(
+        of account: UInt64, by rule: SurplusRule, now: Timestamp
+    ) async throws(SessionStoreError) -> RecordSurplus {
         try ask()
-        return server.contents.withLock { contents in
-            contents.kept.values.count {
-                $0.record.indexes.contains(index) && !contents.unlisted.contains($0.record.key.id)
-            } > limit
+        let found = server.contents.withLock { contents in
+            contents.kept.values.map(\.record).filter {
+                $0.indexHashes.contains(account) && !contents.unlisted.contains($0.key.id)
+            }.map(SurplusRule.Candidate.init)
         }
+        return rule.surplus(
+            in: SurplusRule.Sample(total: found.count, ids: found.map(\.id), records: found), now: now)
     }
 
     func cutoffs(_ indexes: [RecordIndex], now: Timestamp) async throws(SessionStoreError) -> [SessionCutoff?] {

@@ -152,6 +152,23 @@ final class WriteJournal: Sendable {
         }
     }
 
+    /// It is unknown whether a cutoff was set that ends all sessions so far. Its time is then also unknown.
+    func cutoffRequested(_ request: CutoffRequest, sentAt: ContinuousClock.Instant) {
+        state.withLock { state in
+            let key = JournalKey.cutoffRequest(request.key)
+            if let kept = state.ends.entry(key), kept.writtenAt > sentAt { return }
+            state.ends.set(key, .cutoffRequest(request), size: 128 + request.key.utf8.count, now: sentAt)
+        }
+    }
+
+    /// A cutoff was set that ends all sessions so far, and thus those that an earlier request would end.
+    func cutoffConfirmed(_ key: String, sentAt: ContinuousClock.Instant) {
+        state.withLock { state in
+            guard let request = state.ends.entry(.cutoffRequest(key)), request.writtenAt <= sentAt else { return }
+            state.ends.remove(.cutoffRequest(key))
+        }
+    }
+
     /// A mark was set.
     func marked(_ key: MarkKey, at time: Timestamp, lifetime: Duration, now: ContinuousClock.Instant = .now) {
         state.withLock { state in
@@ -166,6 +183,7 @@ enum JournalKey: Hashable, Sendable {
     case session(SessionID)
     case lease(SessionID)
     case cutoff(String)
+    case cutoffRequest(String)
     case mark(MarkKey)
 }
 
@@ -175,6 +193,7 @@ enum JournaledWrite: Sendable {
     case record(JournaledRecord)
     case lease(SessionID, fence: UInt64, Duration)
     case cutoff(JournaledCutoff)
+    case cutoffRequest(CutoffRequest)
     case mark(MarkKey, Timestamp, lifetime: Duration)
 }
 
@@ -244,26 +263,51 @@ struct JournaledCutoff: Sendable, Equatable {
     private(set) var time: Int64
     /// The id of the session that is kept; `-` for none.
     private(set) var kept: String
+    /// When the kept session was entered into the index, in microseconds; `nil` if it is not known.
+    private(set) var keptBirth: Int64?
     /// Sessions created before this have ended, in milliseconds; `nil` for none.
     private(set) var createdBefore: Int64?
     /// How long the server keeps it.
     private(set) var lifetime: Duration
 
-    /// Parses the value in the server: microseconds, the id or `-`, and milliseconds or `-`.
+    /// Parses the value in the server: microseconds, the id or `-`, milliseconds or `-`, and the birth of the kept session
+    /// if it is known.
     init?(key: String, stored: String, lifetime: Duration) {
         let fields = stored.split(separator: " ", omittingEmptySubsequences: false)
         guard fields.count >= 3, let time = Int64(fields[0]) else { return nil }
         self.key = key
         self.time = time
         kept = String(fields[1])
+        keptBirth = fields.count > 3 ? Int64(fields[3]) : nil
         createdBefore = Int64(fields[2])
         self.lifetime = lifetime
     }
 
-    /// Takes over what is later in another one: replies to concurrent writes may be processed in any order.
+    /// A cutoff that ends the sessions that were created before a time.
+    init(key: String, createdBefore: Timestamp, lifetime: Duration) {
+        self.key = key
+        time = 0
+        kept = "-"
+        self.createdBefore = createdBefore.milliseconds
+        self.lifetime = lifetime
+    }
+
+    /// Takes over what is later in another one: replies to concurrent writes may be processed in any order. A session is
+    /// not kept if the earlier one has ended it.
     mutating func merge(_ other: JournaledCutoff) {
-        if other.time > time { (time, kept) = (other.time, other.kept) }
+        let earlier = other.time > time ? self : other
+        if other.time > time { (time, kept, keptBirth) = (other.time, other.kept, other.keptBirth) }
+        if earlier.time > 0, earlier.time < time, kept != earlier.kept, let birth = keptBirth, birth <= earlier.time {
+            (kept, keptBirth) = ("-", nil)
+        }
         if let before = other.createdBefore, before > createdBefore ?? .min { createdBefore = before }
         lifetime = max(lifetime, other.lifetime)
     }
+}
+
+/// The end of all sessions of an index so far, of which it is unknown whether and when the server has set it.
+struct CutoffRequest: Sendable, Equatable {
+    let key: String
+    let kept: SessionID?
+    let lifetime: Duration
 }

@@ -20,7 +20,8 @@ struct WriteReassertion: ValkeyFailoverDelegate {
         let start = ContinuousClock.now
         journal.willRepeat(slots)
         let entries = journal.entries(now: start)
-        var calls = ReassertionCalls(entries, keys: keys, slots: slots)
+        var calls = ReassertionCalls(entries, keys: keys, slots: slots, start: start)
+        if calls.needsTime { calls.time = await Self.time(send) }
         var counts: [ReassertedWrite: Int] = [:]
         var unwritten = 0
         while !Task.isCancelled, ContinuousClock.now - start < Self.limit {
@@ -40,6 +41,20 @@ struct WriteReassertion: ValkeyFailoverDelegate {
         }
         while case let batch = calls.next(Self.commandsAtOnce), !batch.isEmpty { unwritten += batch.count }
         log.reasserted(counts, unwritten: unwritten)
+    }
+
+    /// The server's time, and the latest instant at which it was that; `nil` if the server does not respond.
+    private static func time(
+        _ send: @Sendable ([ValkeyCommand]) async -> [Result<RESPValue, ValkeyCommandError>]
+    ) async -> ReassertionCalls.ServerTime? {
+        guard case .success(let reply)? = await send([ValkeyCommand("TIME")]).first, let parts = reply.elements,
+            parts.count == 2, let seconds = parts[0].text.flatMap({ Int64($0) }),
+            let microseconds = parts[1].text.flatMap({ Int64($0) })
+        else { return nil }
+        // Far above all times that a server may have, and far below an overflow.
+        guard (0..<1_000_000_000_000).contains(seconds), (0..<1_000_000).contains(microseconds) else { return nil }
+        return ReassertionCalls.ServerTime(
+            microseconds: seconds * 1_000_000 + microseconds, before: ContinuousClock.now)
     }
 
     private static func run(
@@ -88,9 +103,31 @@ struct ReassertionCalls {
     private let keys: ValkeyKeys
     private let slots: [Range<Int>]
     private let hasAllSlots: Bool
+    private let start: ContinuousClock.Instant
 
-    init(_ entries: [WriteJournal.Entry], keys: ValkeyKeys, slots: [Range<Int>]) {
+    /// A time of the server's clock.
+    struct ServerTime: Sendable {
+        var microseconds: Int64
+        /// An instant after that.
+        var before: ContinuousClock.Instant
+    }
+
+    /// The clocks of two servers may differ by this much. A session that began during that time before a request survives
+    /// if the index has lost it, rather than one that began after it ends.
+    static let clockMargin = Duration.seconds(1)
+
+    /// Whether ``time`` is needed.
+    let needsTime: Bool
+    /// Without it, cutoffs whose time is unknown are not set.
+    var time: ServerTime?
+
+    /// - Parameter start: The time by which the ages of the entries were determined.
+    init(
+        _ entries: [WriteJournal.Entry], keys: ValkeyKeys, slots: [Range<Int>], start: ContinuousClock.Instant = .now
+    ) {
         rest = entries[...]
+        self.start = start
+        needsTime = entries.contains { if case .cutoffRequest = $0.write { true } else { false } }
         self.keys = keys
         self.slots = slots
         hasAllSlots = slots.contains(HashSlot.all)
@@ -148,6 +185,20 @@ struct ReassertionCalls {
                         .text(String(cutoff.time)), .text(cutoff.kept),
                         .text(cutoff.createdBefore.map(String.init) ?? "-"),
                         .integer(ValkeyRecordStore.time(cutoff.lifetime - entry.age)),
+                        .text(cutoff.keptBirth.map(String.init) ?? ""),
+                    ])
+            ]
+        case .cutoffRequest(let request):
+            guard request.lifetime > entry.age, let time else { return [] }
+            // The time at which it was sent, or earlier.
+            let age = entry.age + (time.before - start) + Self.clockMargin
+            let sentAt = max(0, time.microseconds - age.wholeMilliseconds * 1_000)
+            return [
+                ReassertionCall(
+                    .cutoff, ReassertionScripts.cutoffRequest, [request.key],
+                    [
+                        .integer(sentAt), .text(request.kept.map { "\($0)" } ?? "-"),
+                        .integer(ValkeyRecordStore.time(request.lifetime - entry.age)),
                     ])
             ]
         case .record(let record):

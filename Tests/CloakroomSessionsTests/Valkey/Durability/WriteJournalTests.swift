@@ -24,6 +24,7 @@ struct WriteJournalTests {
             case .record(let record): "record \(record.id.value) \(record.version)"
             case .lease(let id, let fence, _): "lease \(id.value) \(fence)"
             case .cutoff(let cutoff): "cutoff \(cutoff.key) \(cutoff.time) \(cutoff.kept)"
+            case .cutoffRequest(let request): "request \(request.key) \(request.kept?.value ?? 0)"
             case .mark(let key, let time, _): "mark \(key.hash) \(time.milliseconds)"
             }
         }
@@ -165,6 +166,48 @@ struct WriteJournalTests {
         #expect(cutoff.createdBefore == 7)
         #expect(JournaledCutoff(key: "c", stored: "x - -", lifetime: .seconds(9)) == nil)
         #expect(JournaledCutoff(key: "c", stored: "1", lifetime: .seconds(9)) == nil)
+    }
+
+    @Test("A cutoff does not keep a session that an earlier one has ended, in any order")
+    func keptSession() throws {
+        func kept(_ first: String, _ second: String) throws -> [String] {
+            try [[first, second], [second, first]].map { order in
+                let journal = WriteJournal()
+                for stored in order {
+                    journal.cutoffSet(
+                        try #require(JournaledCutoff(key: "c", stored: stored, lifetime: .seconds(9))), now: start)
+                }
+                return contents(journal).first ?? ""
+            }
+        }
+        #expect(try kept("20 00ff - 10", "10 - -") == ["cutoff c 20 -", "cutoff c 20 -"])
+        #expect(try kept("20 00ff - 11", "10 - -") == ["cutoff c 20 00ff", "cutoff c 20 00ff"])
+        #expect(try kept("20 00ff - 9", "10 00ff - 9") == ["cutoff c 20 00ff", "cutoff c 20 00ff"])
+        #expect(try kept("20 00ff - 9", "10 00fe -") == ["cutoff c 20 -", "cutoff c 20 -"])
+        // Without a birth, and without an earlier time.
+        #expect(try kept("20 00ff -", "10 - -") == ["cutoff c 20 00ff", "cutoff c 20 00ff"])
+        #expect(try kept("20 00ff - 9", "0 - 7") == ["cutoff c 20 00ff", "cutoff c 20 00ff"])
+    }
+
+    @Test("Of the cutoffs without a result the latest is kept, until one that was sent later is confirmed")
+    func cutoffRequests() {
+        let journal = WriteJournal()
+        func request(_ id: UInt64, at seconds: Int64) {
+            journal.cutoffRequested(
+                CutoffRequest(key: "c", kept: SessionID(id), lifetime: .seconds(600)),
+                sentAt: start + .seconds(seconds))
+        }
+        request(1, at: 5)
+        #expect(contents(journal) == ["request c 1"])
+        request(2, at: 6)
+        request(3, at: 4)
+        #expect(contents(journal) == ["request c 2"])
+        #expect(journal.entries(now: start + .seconds(9)).map(\.age) == [.seconds(3)])
+        journal.cutoffConfirmed("d", sentAt: start + .seconds(9))
+        journal.cutoffConfirmed("c", sentAt: start + .seconds(5))
+        #expect(contents(journal) == ["request c 2"])
+        journal.cutoffConfirmed("c", sentAt: start + .seconds(7))
+        #expect(contents(journal).isEmpty)
     }
 
     @Test("Writes are forgotten after 120 s, long before the server forgets the reasons of ends")

@@ -10,10 +10,10 @@ import Testing
 /// A failover is simulated by restoring the state that a replica without the last writes would have.
 @Suite("Writes repeated after a failover", .serialized, .timeLimit(.minutes(3)))
 struct WriteReassertionTests {
-    private static let start = SessionRecord.start
+    static let start = SessionRecord.start
     private let id = SessionID(1)
 
-    private final class Counts: Sendable {
+    final class Counts: Sendable {
         private let values = Mutex<[ReassertedWrite: Int]>([:])
         subscript(kind: ReassertedWrite) -> Int { values.withLock { $0[kind] ?? 0 } }
         func add(_ kind: ReassertedWrite, _ count: Int) { values.withLock { $0[kind, default: 0] += count } }
@@ -22,7 +22,7 @@ struct WriteReassertionTests {
     /// Repeats what a store has written, as after a failover.
     /// - Returns: The numbers of writes that the server did not have.
     @discardableResult
-    private func reassert(
+    func reassert(
         _ store: ValkeyRecordStore, on server: RedisServer, slots: [Range<Int>] = [HashSlot.all],
         log: RecordedLog = RecordedLog()
     ) async throws -> Counts {
