@@ -180,6 +180,10 @@ enum SessionScripts {
     ///
     /// A session that the cutoff so far has ended is not kept. Never earlier than the cutoff that it replaces, nor deleted
     /// earlier than that or than the index. The birth is needed if an earlier cutoff is set again after a failover.
+    ///
+    /// While a slot is being moved, a server executes a script with several keys only if it has all of them. So a cutoff
+    /// is never created at the receiving server, where no gateway has read it yet: those that know of its absence from
+    /// the other server would not be notified.
     static let cutoff = ValkeyScript(
         """
         local value = redis.call('GET', KEYS[1]) or ''

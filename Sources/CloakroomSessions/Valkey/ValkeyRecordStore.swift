@@ -30,7 +30,7 @@ struct ValkeyRecordStore: SessionRecordStore {
     let keys: ValkeyKeys
     let link: ValkeyClient
     /// What was written recently, to repeat it after a failover.
-    let journal = WriteJournal()
+    let journal: WriteJournal
     private let reassertion: WriteReassertion
 
     /// Creates a store. It connects in ``run(_:idleTimeout:)``.
@@ -50,6 +50,7 @@ struct ValkeyRecordStore: SessionRecordStore {
             configuration.applicationProtocols = []
             return try NIOSSLContext(configuration: configuration)
         }
+        journal = WriteJournal(keys: keys)
         let log = DurabilityLog(logger, events)
         link = ValkeyClient(
             configuration, tls: context, eventLoop: group.next(), logger: logger, durabilityLog: log)

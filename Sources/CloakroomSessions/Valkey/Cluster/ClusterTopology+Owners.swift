@@ -127,7 +127,7 @@ extension ClusterTopology {
             let given = changes.filter { $0.1 == owner }.map(\.0)
             actions.append(.route(given, .wait))
             switch member.link {
-            case .ready: for range in given { serve(range, of: owner, now) }
+            case .ready: serve(given, of: owner, now)
             case .connecting: break
             case .idle: connect(owner)
             }
@@ -152,23 +152,23 @@ extension ClusterTopology {
 
     /// Sends the commands for a server's slots to its link, which is ready, after restoring them where necessary. All
     /// slots that were left out before are included.
-    mutating func serve(_ range: Range<Int>, of id: NodeID, _ now: NIODeadline) {
+    ///
+    /// A server has one restoration at a time: slots that are to be restored meanwhile wait, and are restored together.
+    mutating func serve(_ due: [Range<Int>], of id: NodeID, _ now: NIODeadline) {
         guard let member = members[id], member.slots > 0, member.link == .ready else { return }
         guard isConfirmed(id, now) else {
             members[id]?.isIncomplete = true
             return
         }
-        let range = member.isTrusted && !member.isIncomplete ? range : HashSlot.all
+        let ranges = member.isTrusted && !member.isIncomplete ? due : [HashSlot.all]
         members[id]?.isTrusted = true
         members[id]?.isIncomplete = false
         members[id]?.isHeld = false
         var (fresh, stale, late) = (SlotRanges(), SlotRanges(), SlotRanges())
-        let number = lastRestoration &+ 1 == 0 ? 1 : lastRestoration &+ 1
-        for slot in range where slots[slot].owner == id && slots[slot].restoration == 0 {
+        for slot in ranges.joined() where slots[slot].owner == id && slots[slot].restoration == 0 {
             if slots[slot].isServed {
                 if !slots[slot].isTrusted { late.append(slot) }
             } else if slots[slot].needsRestoring {
-                slots[slot].restoration = number
                 stale.append(slot)
             } else {
                 slots[slot].isServed = true
@@ -176,15 +176,27 @@ extension ClusterTopology {
             }
         }
         if !stale.ranges.isEmpty {
-            lastRestoration = number
             actions.append(.route(stale.ranges, .wait))
-            actions.append(.restore(number, stale.ranges, member.node.address))
+            restore(stale.ranges, at: id)
         }
         if !fresh.ranges.isEmpty {
             actions.append(.route(fresh.ranges, .link(member.node.address)))
             for range in fresh.ranges { trustIfConfirmed(range, now) }
         }
         for range in late.ranges { trustIfConfirmed(range, now) }
+    }
+
+    /// Begins the restoration of slots, or leaves them until the present one is complete.
+    private mutating func restore(_ stale: [Range<Int>], at id: NodeID) {
+        guard let member = members[id] else { return }
+        guard member.restoration == 0 else {
+            members[id]?.hasWaitingSlots = true
+            return
+        }
+        lastRestoration = lastRestoration &+ 1 == 0 ? 1 : lastRestoration &+ 1
+        members[id]?.restoration = lastRestoration
+        for slot in stale.joined() { slots[slot].restoration = lastRestoration }
+        actions.append(.restore(lastRestoration, stale, member.node.address))
     }
 
     static func append(_ slot: Int, _ owner: NodeID, to changes: inout [(Range<Int>, NodeID)]) {

@@ -128,6 +128,10 @@ struct ClusterTopology: Sendable {
         var isIncomplete = false
         /// Whether commands for its slots wait for the first confirmation.
         var isHeld = false
+        /// The number of the restoration in progress, or 0.
+        var restoration: UInt32 = 0
+        /// Whether slots wait until it is complete, to be restored after it.
+        var hasWaitingSlots = false
         /// When it last had slots or a redirected command.
         var lastUsedAt: NIODeadline
         /// Whether it was connected to for a redirected command, and may get slots.
@@ -242,6 +246,8 @@ extension ClusterTopology {
         members[id]?.link = .idle
         members[id]?.isAsked = false
         members[id]?.view = nil
+        members[id]?.restoration = 0
+        members[id]?.hasWaitingSlots = false
         members[id]?.failures = failures
         members[id]?.retryAt = now + delay
         hadFailure = true
@@ -349,16 +355,19 @@ extension ClusterTopology {
 
     /// A restoration is complete.
     mutating func restored(_ number: UInt32, now: NIODeadline) -> [Action] {
-        guard number > 0 else { return [] }
+        guard number > 0, let (id, member) = members.first(where: { $0.value.restoration == number }) else { return [] }
+        members[id]?.restoration = 0
+        members[id]?.hasWaitingSlots = false
+        // Some may have changed their server, or it was in doubt.
         let restored = ranges { $0.restoration == number }
-        guard let first = restored.first, let member = members[slots[first.lowerBound].owner] else { return [] }
         for slot in restored.joined() {
             slots[slot].restoration = 0
             slots[slot].needsRestoring = false
             slots[slot].isServed = true
         }
-        actions.append(.route(restored, .link(member.node.address)))
+        if !restored.isEmpty { actions.append(.route(restored, .link(member.node.address))) }
         for range in restored { trustIfConfirmed(range, now) }
+        if member.hasWaitingSlots { serve([HashSlot.all], of: id, now) }
         return take()
     }
 

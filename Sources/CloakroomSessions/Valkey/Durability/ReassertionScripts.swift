@@ -76,6 +76,9 @@ enum ReassertionScripts {
     ///
     /// The value is that of ``SessionScripts/cutoff``. Its times only grow. Of two cutoffs the later one is stored, and it
     /// does not keep a session that the earlier one has ended, in whatever order they are set.
+    ///
+    /// It has one key, unlike ``SessionScripts/cutoff``, and is sent to the owner of the slot only: never to a server that
+    /// is receiving the slot.
     static let cutoff = ValkeyScript(
         """
         local value = redis.call('GET', KEYS[1]) or ''

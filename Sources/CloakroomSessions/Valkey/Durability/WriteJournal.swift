@@ -32,12 +32,15 @@ final class WriteJournal: Sendable {
         var repetitions: [UInt32] = []
     }
 
+    private let keys: ValkeyKeys
     private let state: Mutex<State>
 
+    /// - Parameter keys: Determines the hash slots of the writes.
     init(
-        ends: JournalTable<JournalKey, JournaledWrite>.Limits = WriteJournal.limits,
+        keys: ValkeyKeys, ends: JournalTable<JournalKey, JournaledWrite>.Limits = WriteJournal.limits,
         records: JournalTable<JournalKey, JournaledWrite>.Limits = WriteJournal.limits
     ) {
+        self.keys = keys
         state = Mutex(State(ends: JournalTable(ends), records: JournalTable(records), leases: JournalTable(ends)))
     }
 
@@ -47,16 +50,43 @@ final class WriteJournal: Sendable {
         let age: Duration
     }
 
-    /// All writes in the order in which they are repeated: first what ends sessions, then records, then leases, which
-    /// need the record; of each the newest first.
-    func entries(now: ContinuousClock.Instant = .now) -> [Entry] {
-        // A copy: sorting takes too long for the lock.
-        let state = state.withLock { $0 }
-        let tables = [state.ends, state.records, state.leases]
-        return tables.flatMap { $0.newestFirst(now: now) }.map { Entry(write: $0.value, age: now - $0.writtenAt) }
+    /// The writes of hash slots, each once, in the order in which they are repeated: first what ends sessions, then
+    /// records, then leases, which need the record; of each the newest first.
+    ///
+    /// The cost is linear in these writes, apart from sorting them: slots that are moved one after the other cost no more
+    /// than all at once.
+    func entries(
+        in slots: [Range<Int>] = [HashSlot.all], now: ContinuousClock.Instant = .now
+    ) -> [Entry] {
+        var (ends, records, leases): ([Found], [Found], [Found]) = ([], [], [])
+        for slot in slots.joined() {
+            // One slot at a time, so that no write waits for long.
+            state.withLock { state in
+                ends += state.ends.entries(in: slot, now: now)
+                records += state.records.entries(in: slot, now: now)
+                leases += state.leases.entries(in: slot, now: now)
+            }
+        }
+        return [ends, records, leases].flatMap(Self.newestFirst).map { found in
+            Entry(write: found.value, age: now - found.writtenAt)
+        }
     }
 
-    /// The writes of slots are about to be read with ``entries(now:)``, and repeated.
+    private typealias Found = JournalTable<JournalKey, JournaledWrite>.Entry
+
+    /// Sorts entries. One that is in several slots may be there several times, and is kept once.
+    private static func newestFirst(_ found: [Found]) -> [Found] {
+        var kept: [Found] = []
+        kept.reserveCapacity(found.count)
+        for entry in found.sorted(by: { $0.number > $1.number }) where entry.number != kept.last?.number {
+            kept.append(entry)
+        }
+        return kept
+    }
+
+    private func slot(of id: SessionID) -> UInt16 { HashSlot.slot(of: keys.session(id)) }
+
+    /// The writes of slots are about to be read with ``entries(in:now:)``, and repeated.
     func willRepeat(_ slots: [Range<Int>]) {
         state.withLock { state in
             if state.repetitions.isEmpty { state.repetitions = Array(repeating: 0, count: HashSlot.count) }
@@ -72,21 +102,23 @@ final class WriteJournal: Sendable {
 
     /// A session has ended.
     func ended(_ id: SessionID, reason: SessionEndReason, now: ContinuousClock.Instant = .now) {
+        let slot = slot(of: id)
         state.withLock { state in
             state.records.remove(.session(id))
             state.leases.remove(.lease(id))
-            state.ends.set(.session(id), .end(id, reason), size: 64, now: now)
+            state.ends.set(.session(id), .end(id, reason), slot: slot, size: 64, now: now)
         }
     }
 
     /// A session has ended whose record the server does not have. Clients can name any number of such sessions, so the
     /// end is kept only if this process would otherwise write the record again.
     func endedWithoutRecord(_ id: SessionID, reason: SessionEndReason, now: ContinuousClock.Instant = .now) {
+        let slot = slot(of: id)
         state.withLock { state in
             guard state.records[.session(id)] != nil || state.leases[.lease(id)] != nil else { return }
             state.records.remove(.session(id))
             state.leases.remove(.lease(id))
-            state.ends.set(.session(id), .end(id, reason), size: 64, now: now)
+            state.ends.set(.session(id), .end(id, reason), slot: slot, size: 64, now: now)
         }
     }
 
@@ -104,7 +136,8 @@ final class WriteJournal: Sendable {
     /// - Returns: For ``rejected(_:)``; `nil` if there is the same or a newer version, or the session has ended.
     @discardableResult
     func saved(_ record: JournaledRecord, now: ContinuousClock.Instant = .now) -> PendingSave? {
-        state.withLock { state in
+        let slot = slot(of: record.id)
+        return state.withLock { state in
             guard state.ends[.session(record.id)] == nil else { return nil }
             let previous = state.records.entry(.session(record.id))
             var record = record
@@ -112,7 +145,9 @@ final class WriteJournal: Sendable {
                 guard older.version < record.version else { return nil }
                 record.keepFields(of: older)
             }
-            let number = state.records.set(.session(record.id), .record(record), size: record.size, now: now)
+            let number = state.records.set(
+                .session(record.id), .record(record), slot: slot, otherSlots: record.indexes.map(HashSlot.slot(of:)),
+                size: record.size, now: now)
             return PendingSave(id: record.id, number: number, previous: previous)
         }
     }
@@ -123,15 +158,18 @@ final class WriteJournal: Sendable {
             guard state.records.entry(.session(save.id))?.number == save.number else { return }
             state.records.remove(.session(save.id))
             guard let previous = save.previous else { return }
-            state.records.set(.session(save.id), previous.value, size: previous.size, now: previous.writtenAt)
+            state.records.set(
+                .session(save.id), previous.value, slot: previous.slot, otherSlots: previous.otherSlots,
+                size: previous.size, now: previous.writtenAt)
         }
     }
 
     /// The lease on a session was acquired.
     func leased(_ id: SessionID, fence: UInt64, for duration: Duration, now: ContinuousClock.Instant = .now) {
+        let slot = slot(of: id)
         state.withLock { state in
             guard state.ends[.session(id)] == nil else { return }
-            state.leases.set(.lease(id), .lease(id, fence: fence, duration), size: 64, now: now)
+            state.leases.set(.lease(id), .lease(id, fence: fence, duration), slot: slot, size: 64, now: now)
         }
     }
 
@@ -145,19 +183,23 @@ final class WriteJournal: Sendable {
 
     /// A cutoff was set.
     func cutoffSet(_ cutoff: JournaledCutoff, now: ContinuousClock.Instant = .now) {
+        let slot = HashSlot.slot(of: cutoff.key)
         state.withLock { state in
             var cutoff = cutoff
             if case .cutoff(let older)? = state.ends[.cutoff(cutoff.key)] { cutoff.merge(older) }
-            state.ends.set(.cutoff(cutoff.key), .cutoff(cutoff), size: 128 + cutoff.key.utf8.count, now: now)
+            state.ends.set(
+                .cutoff(cutoff.key), .cutoff(cutoff), slot: slot, size: 128 + cutoff.key.utf8.count, now: now)
         }
     }
 
     /// It is unknown whether a cutoff was set that ends all sessions so far. Its time is then also unknown.
     func cutoffRequested(_ request: CutoffRequest, sentAt: ContinuousClock.Instant) {
+        let slot = HashSlot.slot(of: request.key)
         state.withLock { state in
             let key = JournalKey.cutoffRequest(request.key)
             if let kept = state.ends.entry(key), kept.writtenAt > sentAt { return }
-            state.ends.set(key, .cutoffRequest(request), size: 128 + request.key.utf8.count, now: sentAt)
+            state.ends.set(
+                key, .cutoffRequest(request), slot: slot, size: 128 + request.key.utf8.count, now: sentAt)
         }
     }
 
@@ -171,9 +213,10 @@ final class WriteJournal: Sendable {
 
     /// A mark was set.
     func marked(_ key: MarkKey, at time: Timestamp, lifetime: Duration, now: ContinuousClock.Instant = .now) {
+        let slot = HashSlot.slot(of: keys.mark(key))
         state.withLock { state in
             if case .mark(_, let older, _)? = state.ends[.mark(key)], older > time { return }
-            state.ends.set(.mark(key), .mark(key, time, lifetime: lifetime), size: 64, now: now)
+            state.ends.set(.mark(key), .mark(key, time, lifetime: lifetime), slot: slot, size: 64, now: now)
         }
     }
 }

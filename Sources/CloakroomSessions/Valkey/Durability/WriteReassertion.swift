@@ -19,7 +19,7 @@ struct WriteReassertion: ValkeyFailoverDelegate {
     ) async {
         let start = ContinuousClock.now
         journal.willRepeat(slots)
-        let entries = journal.entries(now: start)
+        let entries = journal.entries(in: slots, now: start)
         var calls = ReassertionCalls(entries, keys: keys, slots: slots, start: start)
         if calls.needsTime { calls.time = await Self.time(send) }
         var counts: [ReassertedWrite: Int] = [:]
@@ -39,8 +39,7 @@ struct WriteReassertion: ValkeyFailoverDelegate {
             // The connection has ended: the writes are repeated on the next one.
             if case .failure(let error)? = replies.last, error == .disconnected || error == .notConnected { break }
         }
-        while case let batch = calls.next(Self.commandsAtOnce), !batch.isEmpty { unwritten += batch.count }
-        log.reasserted(counts, unwritten: unwritten)
+        log.reasserted(counts, unwritten: unwritten + calls.remaining)
     }
 
     /// The server's time, and the latest instant at which it was that; `nil` if the server does not respond.
@@ -101,8 +100,8 @@ struct ReassertionCalls {
     /// Calls of an entry that did not fit into the last batch.
     private var pending: [ReassertionCall] = []
     private let keys: ValkeyKeys
-    private let slots: [Range<Int>]
-    private let hasAllSlots: Bool
+    /// Whether each slot is one of those that are repeated; empty if all are.
+    private let hasSlot: [Bool]
     private let start: ContinuousClock.Instant
 
     /// A time of the server's clock.
@@ -121,7 +120,9 @@ struct ReassertionCalls {
     /// Without it, cutoffs whose time is unknown are not set.
     var time: ServerTime?
 
-    /// - Parameter start: The time by which the ages of the entries were determined.
+    /// - Parameters:
+    ///   - entries: At least those of the slots. Of a record, only the calls for keys in the slots are made.
+    ///   - start: The time by which the ages of the entries were determined.
     init(
         _ entries: [WriteJournal.Entry], keys: ValkeyKeys, slots: [Range<Int>], start: ContinuousClock.Instant = .now
     ) {
@@ -129,9 +130,16 @@ struct ReassertionCalls {
         self.start = start
         needsTime = entries.contains { if case .cutoffRequest = $0.write { true } else { false } }
         self.keys = keys
-        self.slots = slots
-        hasAllSlots = slots.contains(HashSlot.all)
+        var hasSlot: [Bool] = []
+        if !slots.contains(HashSlot.all) {
+            hasSlot = Array(repeating: false, count: HashSlot.count)
+            for slot in slots.joined() { hasSlot[slot] = true }
+        }
+        self.hasSlot = hasSlot
     }
+
+    /// The number of writes of which not all calls were made.
+    var remaining: Int { rest.count + pending.count }
 
     /// The next calls, at most a number; empty at the end.
     mutating func next(_ limit: Int) -> [ReassertionCall] {
@@ -148,9 +156,7 @@ struct ReassertionCalls {
     }
 
     private func hasSlot(of key: String) -> Bool {
-        guard !hasAllSlots else { return true }
-        let slot = Int(HashSlot.slot(of: key))
-        return slots.contains { $0.contains(slot) }
+        hasSlot.isEmpty || hasSlot[Int(HashSlot.slot(of: key))]
     }
 
     private func calls(_ entry: WriteJournal.Entry) -> [ReassertionCall] {

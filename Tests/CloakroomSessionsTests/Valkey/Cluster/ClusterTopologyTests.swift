@@ -273,6 +273,51 @@ struct ClusterTopologyTests {
         #expect(cluster.violations.prefix(3).isEmpty)
     }
 
+    @Test("Slots that change their server at the same time are restored together")
+    func restoredTogether() {
+        var cluster = ready()
+        let scattered = (0..<2_000).map { ($0..<($0 + 1), $0 % 2 == 0 ? 4 : 1) } + [(2_000..<5_461, 1)]
+        let others = [(Self.second, 2), (Self.third, 3)]
+        cluster.report([(0..<1, 4), (1..<5_461, 1)] + others, by: 1, 2, 3, 4)
+        cluster.advance(.seconds(3))
+        #expect(cluster.port(of: 0) == 4)
+        cluster.forgetActions()
+        cluster.report(scattered + others, by: 1, 2, 3, 4)
+        cluster.advance(.seconds(5))
+        #expect((0..<2_000).allSatisfy { cluster.port(of: $0) == ($0 % 2 == 0 ? 4 : 1) })
+        #expect(cluster.restorations.count == 1)
+        #expect(cluster.restorations.first?.slots.count == 999)
+        #expect(cluster.areTrusted(HashSlot.all))
+        #expect(cluster.violations.prefix(3).isEmpty)
+    }
+
+    @Test("A server has one restoration at a time: slots that it gets meanwhile are restored together after it")
+    func oneRestorationAtATime() throws {
+        var cluster = ready()
+        let moved = [(0..<100, 4), (100..<5_461, 1), (Self.second, 2), (Self.third, 3)]
+        cluster.servers[4] = ModelCluster.Server(view: moved)
+        cluster.restores = false
+        for slot in 0..<100 { cluster.moved(slot, to: 4, by: 1) }
+        cluster.report(moved, by: 1, 2, 3)
+        #expect(cluster.restorations.map(\.slots) == [[0..<1]])
+        #expect(cluster.port(of: 0) == nil)
+        let first = try #require(cluster.restorations.first?.number)
+        cluster.perform(cluster.topology.restored(first, now: cluster.now))
+        #expect(cluster.port(of: 0) == 4)
+        #expect(cluster.port(of: 1) == nil)
+        #expect(cluster.restorations.map(\.slots) == [[0..<1], [1..<100]])
+        // Another server has its own.
+        cluster.lose(2, isReachable: true)
+        cluster.advance(.seconds(1))
+        #expect(cluster.restorations.map(\.port) == [4, 4, 2])
+        for restoration in cluster.restorations.dropFirst() {
+            cluster.perform(cluster.topology.restored(restoration.number, now: cluster.now))
+        }
+        #expect((0..<100).allSatisfy { cluster.port(of: $0) == 4 })
+        #expect(cluster.port(of: 6_000) == 2)
+        #expect(cluster.violations.prefix(3).isEmpty)
+    }
+
     @Test("The only primary is replaced: the seeds and its replicas name the new one")
     func onlyPrimary() {
         var cluster = ModelCluster([(0..<16_384, 1)], seeds: [1])
