@@ -275,9 +275,9 @@ struct ClusterTopologyTests {
 
     @Test("Slots that change their server at the same time are restored together")
     func restoredTogether() {
-        var cluster = ready()
+        var cluster = ModelCluster.ready()
         let scattered = (0..<2_000).map { ($0..<($0 + 1), $0 % 2 == 0 ? 4 : 1) } + [(2_000..<5_461, 1)]
-        let others = [(Self.second, 2), (Self.third, 3)]
+        let others = [(ModelCluster.second, 2), (ModelCluster.third, 3)]
         cluster.report([(0..<1, 4), (1..<5_461, 1)] + others, by: 1, 2, 3, 4)
         cluster.advance(.seconds(3))
         #expect(cluster.port(of: 0) == 4)
@@ -293,8 +293,8 @@ struct ClusterTopologyTests {
 
     @Test("A server has one restoration at a time: slots that it gets meanwhile are restored together after it")
     func oneRestorationAtATime() throws {
-        var cluster = ready()
-        let moved = [(0..<100, 4), (100..<5_461, 1), (Self.second, 2), (Self.third, 3)]
+        var cluster = ModelCluster.ready()
+        let moved = [(0..<100, 4), (100..<5_461, 1), (ModelCluster.second, 2), (ModelCluster.third, 3)]
         cluster.servers[4] = ModelCluster.Server(view: moved)
         cluster.restores = false
         for slot in 0..<100 { cluster.moved(slot, to: 4, by: 1) }
