@@ -166,18 +166,35 @@ struct ValkeyRecordStore: SessionRecordStore {
         return .removed(record)
     }
 
-    func touch(_ touches: [RecordTouch]) async throws(SessionStoreError) {
+    @discardableResult
+    func touch(_ touches: [RecordTouch]) async throws(SessionStoreError) -> UnwrittenTouches? {
         var rest = touches[...]
+        var failed: Set<SessionID> = []
+        var failure: SessionStoreError?
+        var isAnyWritten = false
         while !rest.isEmpty {
-            let calls = rest.prefix(Self.commandsAtOnce).map { touch in
+            let some = rest.prefix(Self.commandsAtOnce)
+            rest = rest.dropFirst(some.count)
+            let calls = some.map { touch in
                 let time = Self.time(touch.keepUntil - touch.lastUsedAt + Self.tombstoneLifetime)
                 return ScriptCall(
                     keys: [keys.session(touch.id)],
                     arguments: [.integer(touch.lastUsedAt.milliseconds), .integer(time)])
             }
-            rest = rest.dropFirst(calls.count)
-            for reply in await run(SessionScripts.touch, calls) { _ = try Self.value(reply) }
+            for (touch, reply) in zip(some, await run(SessionScripts.touch, calls)) {
+                do throws(SessionStoreError) {
+                    _ = try Self.value(reply)
+                    isAnyWritten = true
+                } catch {
+                    // Only the servers of some slots may be unavailable.
+                    failed.insert(touch.id)
+                    failure = error
+                }
+            }
         }
+        guard let failure else { return nil }
+        guard isAnyWritten else { throw failure }
+        return UnwrittenTouches(ids: failed, error: failure)
     }
 
     func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseResult {

@@ -28,6 +28,7 @@ final class RecordServer: Sendable {
         var listCount = 0
         var replaceCount = 0
         var touched: [RecordTouch] = []
+        var failedTouchCount = 0
     }
 
     let contents = Mutex(Contents())
@@ -42,6 +43,8 @@ final class RecordServer: Sendable {
     var listCount: Int { contents.withLock { $0.listCount } }
     /// The number of replacements of a record.
     var replaceCount: Int { contents.withLock { $0.replaceCount } }
+    /// The number of touches that could not be written.
+    var failedTouchCount: Int { contents.withLock { $0.failedTouchCount } }
     /// All touches that were written.
     var touched: [RecordTouch] { contents.withLock { $0.touched } }
 
@@ -138,6 +141,8 @@ final class InMemoryRecords: SessionRecordStore {
     struct Switches {
         /// Every operation throws.
         var isUnavailable = false
+        /// Uses of the sessions in these partitions cannot be written.
+        var failingPartitions: Set<Int> = []
         /// Writes are carried out, but their results are lost.
         var losesResponses = false
         /// Awaited by each read, after the record was fetched and before it is returned.
@@ -279,17 +284,23 @@ final class InMemoryRecords: SessionRecordStore {
         return removal
     }
 
-    func touch(_ touches: [RecordTouch]) async throws(SessionStoreError) {
+    @discardableResult
+    func touch(_ touches: [RecordTouch]) async throws(SessionStoreError) -> UnwrittenTouches? {
         try ask()
+        let failing = switches.withLock { $0.failingPartitions }
+        let failed = touches.filter { failing.contains(partition(of: $0.id)) }
         server.contents.withLock { contents in
-            contents.touched += touches
-            for touch in touches {
+            contents.failedTouchCount += failed.count
+            for touch in touches where !failing.contains(partition(of: touch.id)) {
+                contents.touched.append(touch)
                 guard var kept = contents.kept[touch.id] else { continue }
                 kept.record.lastUsedAt = max(kept.record.lastUsedAt, touch.lastUsedAt)
                 contents.kept[touch.id] = kept
             }
         }
         try response()
+        let error = SessionStoreError(.unavailable, reason: .clusterDown)
+        return failed.isEmpty ? nil : UnwrittenTouches(ids: Set(failed.map(\.id)), error: error)
     }
 
     func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseResult {
