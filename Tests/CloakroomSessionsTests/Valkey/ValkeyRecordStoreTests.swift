@@ -252,21 +252,6 @@ struct ValkeyRecordStoreTests {
         }
     }
 
-    @Test("A server out of memory is a full store for sign-ins, and still ends sessions")
-    func full() async throws {
-        try await withValkeyStore { store, server in
-            _ = try await store.insert(.sample())
-            try await server.ask("CONFIG", "SET", "maxmemory", "1")
-            await #expect(throws: SessionStoreError(.full)) { try await store.insert(.sample(2)) }
-            let use = RecordTouch(
-                id: SessionID(1), lastUsedAt: Self.start + .seconds(1), keepUntil: Self.start + .seconds(900))
-            await #expect(throws: SessionStoreError(.unavailable)) { try await store.touch([use]) }
-            let removal = try await store.remove(SessionID(1), reason: .signedOut, condition: nil, now: Self.start)
-            #expect(removal == .removed(.sample()))
-            #expect(try await store.read(SessionID(1)) == .ended(.signedOut))
-        }
-    }
-
     @Test("Throttle states are replaced only if the expected state is current")
     func throttle() async throws {
         try await withValkeyStore { store, server in
