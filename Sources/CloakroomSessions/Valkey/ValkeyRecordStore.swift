@@ -106,6 +106,7 @@ struct ValkeyRecordStore: SessionRecordStore {
         _ record: SessionRecord, keepUntil: Timestamp, fence: UInt64?, now: Timestamp
     ) async throws(SessionStoreError) -> RecordUpdateResult {
         let id = record.key.id
+        let attempt = attempt(in: partition(of: id))
         // The account's hash may be a new one, under a new secret. The index is again written first.
         _ = try await index(record, now: now)
         let arguments: [ValkeyCommand.Part] =
@@ -125,6 +126,7 @@ struct ValkeyRecordStore: SessionRecordStore {
         // another replica, whose secrets are in another order, has added it again.
         if response.text == "done" {
             journal.saved(journaled)
+            try check(attempt)
             return .done
         }
         if let save { journal.rejected(save) }
@@ -198,11 +200,19 @@ struct ValkeyRecordStore: SessionRecordStore {
     }
 
     func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseResult {
+        let attempt = attempt(in: partition(of: id))
         let response = try await run(
             SessionScripts.lease, [keys.session(id), keys.lease(id)], [.integer(Self.time(duration))], isDurable: true)
         guard let fence = response.text.flatMap({ UInt64($0) }) else { return .notFound }
         guard fence > 0 else { return .heldByOther }
         journal.leased(id, fence: fence, for: duration)
+        do throws(SessionStoreError) {
+            try check(attempt)
+        } catch {
+            // The server may have it nevertheless.
+            try? await release(id, fence: fence)
+            throw error
+        }
         return .acquired(RefreshLease(fence: fence))
     }
 
