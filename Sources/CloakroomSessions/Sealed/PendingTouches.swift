@@ -22,7 +22,7 @@ final class PendingTouches: Sendable {
 
     /// Some of the uses.
     struct Batch: Sendable {
-        /// Empty if those that were looked at have to wait.
+        /// Empty if all that were checked have to wait.
         var touches: [RecordTouch] = []
         /// Whether they could not be written before.
         let isRetry: Bool

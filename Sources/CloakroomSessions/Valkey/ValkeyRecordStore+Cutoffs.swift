@@ -119,7 +119,7 @@ extension ValkeyRecordStore {
         _ key: MarkKey, to time: Timestamp, lifetime: Duration, now: Timestamp
     ) async throws(SessionStoreError) -> Bool {
         let attempt = attempt(in: Int(HashSlot.slot(of: keys.mark(key))))
-        // Anyone may begin a login, so its mark is no reason to exceed the memory of a full server.
+        // Any client may begin a login, so its mark is no reason to exceed the memory of a full server.
         let isRequired = key.scope != .usedLogin
         let response = try await run(
             SessionScripts.mark, [keys.mark(key)],

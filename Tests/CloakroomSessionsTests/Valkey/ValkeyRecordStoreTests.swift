@@ -234,6 +234,30 @@ struct ValkeyRecordStoreTests {
         }
     }
 
+    @Test("Uses that the server rejects are returned, and the others are written; if it rejects all, that is a failure")
+    func rejectedUses() async throws {
+        try await withValkeyStore { store, server in
+            let later = Self.start + .seconds(60)
+            for number in UInt64(1)...3 { _ = try await store.insert(.sample(number)) }
+            let uses = (UInt64(1)...3).map {
+                RecordTouch(id: SessionID($0), lastUsedAt: later, keepUntil: later + .seconds(900))
+            }
+            // As for the sessions of a server that is missing.
+            try await server.ask(
+                "ACL", "SETUSER", "default", "resetkeys", .text("~\(store.keys.session(SessionID(2)))"))
+            let unwritten = try await store.touch(uses)
+            #expect(unwritten?.ids == [SessionID(1), SessionID(3)])
+            #expect(unwritten?.error.reason == .noPermission)
+            await #expect(throws: SessionStoreError(.unavailable)) { try await store.touch([uses[0], uses[2]]) }
+            try await server.ask("ACL", "SETUSER", "default", "allkeys")
+            for (number, time) in [(UInt64(1), Self.start), (2, later), (3, Self.start)] {
+                var expected = SessionRecord.sample(number)
+                expected.lastUsedAt = time
+                #expect(try await store.read(SessionID(number)) == .record(expected))
+            }
+        }
+    }
+
     @Test("A thousand concurrent commands all get their own reply")
     func manyAtOnce() async throws {
         try await withValkeyStore { store, _ in

@@ -149,7 +149,7 @@ struct WriteJournalTests {
             let result = await attempt.result
             #expect(throws: SessionStoreError(.unavailable)) { try result.get() }
             #expect(contents(records.journal) == ["record 1 1"])
-            // Nobody has to wait until it expires.
+            // Without waiting until it expires.
             #expect(try await records.lease(id, for: .seconds(30), now: now) == .acquired(RefreshLease(fence: 2)))
         }
     }
