@@ -81,8 +81,10 @@ struct InstrumentedRecordStore<Records: SessionRecordStore>: SessionRecordStore 
     }
 
     @discardableResult
-    func touch(_ touches: [RecordTouch]) async throws(SessionStoreError) -> [RecordTouch] {
-        try await measured(.touch) { () async throws(SessionStoreError) in try await records.touch(touches) }
+    func touch(_ touches: [RecordTouch]) async throws(SessionStoreError) -> UnwrittenTouches? {
+        try await measured(.touch, failure: { $0?.error }) { () async throws(SessionStoreError) in
+            try await records.touch(touches)
+        }
     }
 
     func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseResult {
@@ -166,13 +168,17 @@ struct InstrumentedRecordStore<Records: SessionRecordStore>: SessionRecordStore 
         await records.run(changes, idleTimeout: idleTimeout)
     }
 
+    /// - Parameter failure: The failure that a result contains, if any.
     private func measured<Result>(
-        _ operation: SessionStoreOperation, _ body: () async throws(SessionStoreError) -> Result
+        _ operation: SessionStoreOperation, failure: (Result) -> SessionStoreError? = { _ in nil },
+        _ body: () async throws(SessionStoreError) -> Result
     ) async throws(SessionStoreError) -> Result {
         let start = clock.now
         do throws(SessionStoreError) {
             let result = try await body()
-            onOperation(operation, true, (clock.now - start).wholeNanoseconds)
+            let failure = failure(result)
+            onOperation(operation, failure == nil, (clock.now - start).wholeNanoseconds)
+            if let failure { onFailure(operation, failure.reason) }
             return result
         } catch {
             onOperation(operation, false, (clock.now - start).wholeNanoseconds)

@@ -108,6 +108,27 @@ struct InstrumentedRecordStoreTests {
         #expect(told.allSatisfy { $0.isSuccess })
     }
 
+    @Test("Uses that a part of the store has not written are a failure with a reason")
+    func unwrittenUses() async throws {
+        let calls = Calls()
+        let reasons = Mutex<[SessionStoreError.Reason]>([])
+        let failing = InMemoryRecords(partitions: 2)
+        failing.set { $0.failingPartitions = [1] }
+        let records = InstrumentedRecordStore(failing) { operation, reason in
+            reasons.withLock { if operation == .touch { $0.append(reason) } }
+        } onOperation: { operation, isSuccess, _ in
+            calls.all.withLock { $0.append(Call(operation: operation, isSuccess: isSuccess)) }
+        }
+        let now = Timestamp(seconds: 2)
+        func touches(_ ids: ClosedRange<UInt64>) -> [RecordTouch] {
+            ids.map { RecordTouch(id: SessionID($0), lastUsedAt: now, keepUntil: now + .seconds(9)) }
+        }
+        #expect(try await records.touch(touches(1...4))?.ids == [SessionID(1), SessionID(3)])
+        #expect(try await records.touch(touches(2...2)) == nil)
+        #expect(calls.all.withLock { $0.map(\.isSuccess) } == [false, true])
+        #expect(reasons.withLock { $0 } == [.clusterDown])
+    }
+
     @Test("What is not an operation on the store is passed on, and the choice of the oldest is reported as a list")
     func passedOn() async throws {
         let calls = Calls()

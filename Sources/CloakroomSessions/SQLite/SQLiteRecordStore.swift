@@ -105,7 +105,7 @@ final class SQLiteRecordStore: SessionRecordStore {
     }
 
     @discardableResult
-    func touch(_ touches: [RecordTouch]) async throws(SessionStoreError) -> [RecordTouch] {
+    func touch(_ touches: [RecordTouch]) async throws(SessionStoreError) -> UnwrittenTouches? {
         var rest = touches[...]
         while !rest.isEmpty {
             let some = rest.prefix(Self.touchesAtOnce)
@@ -114,7 +114,7 @@ final class SQLiteRecordStore: SessionRecordStore {
                 for touch in some { try db.touch(touch) }
             }
         }
-        return []
+        return nil
     }
 
     func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseResult {

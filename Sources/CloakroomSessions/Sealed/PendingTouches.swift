@@ -1,40 +1,110 @@
 import CloakroomCore
+import NIOCore
 import Synchronization
 
 /// Uses of sessions that are not written yet: the latest one per session. Bounded; a use beyond the limit is dropped,
 /// and the next one, an eighth of the idle timeout later, is recorded again.
+///
+/// They are written in passes. A pass tries the new ones, then those that could not be written before, the longest ago
+/// first, each once. New ones of a partition that fails wait behind those, so that it delays no other partition.
 final class PendingTouches: Sendable {
-    private let capacity: Int
-    private let touches = Mutex<[UInt64: RecordTouch]>([:])
-
-    init(capacity: Int) {
-        self.capacity = max(1, capacity)
+    private struct State {
+        var touches: [UInt64: RecordTouch] = [:]
+        /// The sessions whose use was not tried yet, and those whose use could not be written. A session is in one of
+        /// the two, or in a batch that is being written.
+        var new = CircularBuffer<UInt64>()
+        var failed = CircularBuffer<UInt64>()
+        /// The number of the failed ones that are still to be tried in this pass.
+        var retryCount = 0
+        /// The partitions in which the latest attempt has failed.
+        var failingPartitions: Set<Int> = []
     }
 
-    var isEmpty: Bool { touches.withLock(\.isEmpty) }
+    /// Some of the uses.
+    struct Batch: Sendable {
+        /// Empty if all that were checked have to wait.
+        var touches: [RecordTouch] = []
+        /// Whether they could not be written before.
+        let isRetry: Bool
+    }
+
+    private let capacity: Int
+    private let partition: @Sendable (SessionID) -> Int
+    private let state = Mutex(State())
+
+    /// - Parameter partition: The partition of the store with the record of an id.
+    init(capacity: Int, partition: @escaping @Sendable (SessionID) -> Int = { _ in 0 }) {
+        self.capacity = max(1, capacity)
+        self.partition = partition
+    }
+
+    var isEmpty: Bool { state.withLock(\.touches.isEmpty) }
 
     func note(_ touch: RecordTouch) {
-        touches.withLock { touches in
-            if let known = touches[touch.id.value] {
-                if known.lastUsedAt < touch.lastUsedAt { touches[touch.id.value] = touch }
-            } else if touches.count < capacity {
-                touches[touch.id.value] = touch
+        state.withLock { state in
+            let id = touch.id.value
+            if let known = state.touches[id] {
+                if known.lastUsedAt < touch.lastUsedAt { state.touches[id] = touch }
+            } else if state.touches.count < capacity {
+                state.touches[id] = touch
+                state.new.append(id)
             }
         }
     }
 
     /// The time of the last use of a session, if it is not written yet.
     func lastUse(of id: SessionID) -> Timestamp? {
-        touches.withLock { $0[id.value]?.lastUsedAt }
+        state.withLock { $0.touches[id.value]?.lastUsedAt }
     }
 
-    /// The uses. They stay here until ``written(_:)``, so that nothing is lost if the store is unavailable.
-    var all: [RecordTouch] { touches.withLock { Array($0.values) } }
+    func beginPass() {
+        state.withLock { $0.retryCount = $0.failed.count }
+    }
 
-    /// Removes written uses, unless there was a later one since.
-    func written(_ batch: some Sequence<RecordTouch>) {
-        touches.withLock { touches in
-            for touch in batch where touches[touch.id.value] == touch { touches[touch.id.value] = nil }
+    /// The next uses of this pass. They stay here until ``finish(_:unwritten:)``, so that nothing is lost if they cannot
+    /// be written.
+    /// - Returns: `nil` at the end of the pass.
+    func next(limit: Int) -> Batch? {
+        state.withLock { state in
+            guard state.new.isEmpty else { return nextNew(limit, &state) }
+            guard state.retryCount > 0 else { return nil }
+            var batch = Batch(isRetry: true)
+            for _ in 0..<min(limit, state.retryCount) {
+                state.retryCount -= 1
+                guard let id = state.failed.popFirst(), let touch = state.touches[id] else { continue }
+                batch.touches.append(touch)
+            }
+            return batch
+        }
+    }
+
+    private func nextNew(_ limit: Int, _ state: inout State) -> Batch {
+        var batch = Batch(isRetry: false)
+        for _ in 0..<min(limit, state.new.count) {
+            guard let id = state.new.popFirst(), let touch = state.touches[id] else { continue }
+            if !state.failingPartitions.isEmpty, state.failingPartitions.contains(partition(touch.id)) {
+                state.failed.append(id)
+            } else {
+                batch.touches.append(touch)
+            }
+        }
+        return batch
+    }
+
+    /// Removes the written uses of a batch, unless there was a later one since. The others are tried again in the next
+    /// pass.
+    func finish(_ batch: Batch, unwritten: Set<SessionID>) {
+        state.withLock { state in
+            for touch in batch.touches {
+                let id = touch.id.value
+                if unwritten.contains(touch.id) {
+                    state.failed.append(id)
+                    state.failingPartitions.insert(partition(touch.id))
+                    continue
+                }
+                if !state.failingPartitions.isEmpty { state.failingPartitions.remove(partition(touch.id)) }
+                if state.touches[id] == touch { state.touches[id] = nil } else { state.new.append(id) }
+            }
         }
     }
 }

@@ -58,7 +58,7 @@ extension SealedSessionStore {
     /// Ends all sessions of indexes, then lists and ends those that the indexes have: the list is for reporting them and
     /// for freeing space, and may have lost some.
     ///
-    /// A server that is full rejects a cutoff until something is removed, so the cutoff is set again after that.
+    /// If a cutoff cannot be set, it is set again after that.
     /// - Parameters:
     ///   - indexes: Of one account or session at a provider, under the hashes of all secrets: a session that is resealed
     ///     meanwhile is in any of them.

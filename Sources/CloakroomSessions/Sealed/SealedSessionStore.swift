@@ -36,7 +36,7 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
         table = SessionCache(capacity: configuration.cacheSize, partitions: records.partitionCount)
         recovery = PostOutageGracePeriod(partitions: records.partitionCount)
         withoutCutoff = KnownCutoffs(capacity: configuration.cacheSize)
-        touches = PendingTouches(capacity: configuration.cacheSize)
+        touches = PendingTouches(capacity: configuration.cacheSize, partition: records.partition(of:))
         timeouts = SessionTimeouts(configuration, isShared: true)
         self.events = events
         maxSessions = configuration.maxSessions
@@ -206,6 +206,10 @@ extension SealedSessionStore {
 
 /// The number of uses per write.
 private let touchBatch = 512
+/// The number of uses that fail again, after which a pass ends.
+private let maxFailedRetries = 8 * touchBatch
+/// The maximum duration of the last pass, unless all uses are written.
+private let lastPassDuration = Duration.seconds(2)
 
 extension SealedSessionStore {
     /// Runs the record store and writes uses every ``SessionTimeouts/touchWriteInterval``. When its task is cancelled, it
@@ -221,26 +225,40 @@ extension SealedSessionStore {
         }
         // A task of its own, for the same reason: operations in a cancelled task may end early.
         await Task {
-            await self.writeTouches()
+            await self.writeTouches(isLast: true)
             await self.removeUncertain()
         }.value
         keeping.cancel()
         await keeping.value
     }
 
-    /// Writes all pending uses. Those of a part of the store that is unavailable are written the next time, and prevent no
-    /// other one: active sessions of the other parts would become idle.
-    func writeTouches() async {
-        var unavailable: Set<Int> = []
-        var rest = touches.all[...]
-        while !rest.isEmpty {
-            let batch = rest.prefix(touchBatch).filter { !unavailable.contains(records.partition(of: $0.id)) }
-            rest = rest.dropFirst(touchBatch)
-            guard !batch.isEmpty else { continue }
-            let unwritten = (try? await records.touch(batch)) ?? batch
-            let ids = Set(unwritten.map(\.id))
-            touches.written(batch.lazy.filter { !ids.contains($0.id) })
-            for touch in unwritten { unavailable.insert(records.partition(of: touch.id)) }
+    /// Writes the pending uses, in one pass: see ``PendingTouches``. Those that cannot be written are tried again in the
+    /// next pass.
+    ///
+    /// While there are failures, a pass takes no longer than the time between two, and its retries are limited, so that
+    /// new uses are written in time, and a store that fails is not flooded.
+    /// - Parameter isLast: Whether no other pass follows.
+    func writeTouches(isLast: Bool = false) async {
+        let end = ContinuousClock.now + (isLast ? lastPassDuration : timeouts.touchWriteInterval)
+        var failedRetries = 0
+        touches.beginPass()
+        while let batch = touches.next(limit: touchBatch) {
+            guard !batch.touches.isEmpty else { continue }
+            let unwritten = await unwritten(batch.touches)
+            touches.finish(batch, unwritten: unwritten)
+            guard !unwritten.isEmpty else { continue }
+            if batch.isRetry { failedRetries += unwritten.count }
+            if ContinuousClock.now >= end || !isLast && failedRetries >= maxFailedRetries { return }
+        }
+    }
+
+    /// Writes uses.
+    /// - Returns: The sessions whose use could not be written.
+    private func unwritten(_ uses: [RecordTouch]) async -> Set<SessionID> {
+        do throws(SessionStoreError) {
+            return try await records.touch(uses)?.ids ?? []
+        } catch {
+            return Set(uses.map(\.id))
         }
     }
 }

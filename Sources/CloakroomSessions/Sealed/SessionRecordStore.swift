@@ -80,10 +80,10 @@ protocol SessionRecordStore: ThrottleStore, MarkStore {
     ) async throws(SessionStoreError) -> RecordRemovalResult
     /// Records uses. A removed record is not restored; an earlier time than the stored one changes nothing. Other
     /// replicas need not be notified.
-    /// - Returns: Those that were not recorded, if a part of the store is unavailable.
-    /// - Throws: If none was recorded.
+    /// - Returns: Those that could not be written, if a part of the store has failed; `nil` if all are written.
+    /// - Throws: If none is known to be written.
     @discardableResult
-    func touch(_ touches: [RecordTouch]) async throws(SessionStoreError) -> [RecordTouch]
+    func touch(_ touches: [RecordTouch]) async throws(SessionStoreError) -> UnwrittenTouches?
     /// Acquires the lease on a record; the fence counts the leases, from 1.
     func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseResult
     /// Releases a lease if it is still the latest.
@@ -150,6 +150,14 @@ struct RecordTouch: Sendable, Equatable {
     var lastUsedAt: Timestamp
     /// The record may be deleted after this.
     var keepUntil: Timestamp
+}
+
+/// The uses that could not be written, because a part of the store has failed.
+struct UnwrittenTouches: Sendable {
+    /// The sessions.
+    var ids: Set<SessionID>
+    /// The latest failure.
+    var error: SessionStoreError
 }
 
 /// Receives changes of other processes to records that were read here. Called from any thread; never waits.

@@ -7,6 +7,11 @@ import Crypto
 /// connection and then stops tracking the key. A change by the same connection (`NOLOOP`) is not reported but still
 /// ends the tracking. Without the read at the end, a session that was touched here and then ended elsewhere would stay
 /// in the cache.
+///
+/// A server whose memory is full rejects commands that need memory, but not in a script that has already written
+/// something. So the scripts that keep existing sessions alive, or end them, begin with a write that a full server
+/// permits, even if it changes nothing. ``insert`` does not: a full server rejects new sessions. Flags of scripts would
+/// state the same, but not to Redis 6.
 enum SessionScripts {
     /// ARGV: milliseconds to keep it, then fields and values.
     static let insert = ValkeyScript(
@@ -30,9 +35,10 @@ enum SessionScripts {
           if redis.call('EXISTS', KEYS[2]) == 1 then return 'fenced' end
         elseif (kept[1] or '0') ~= ARGV[1] then return 'fenced' end
         if kept[2] ~= ARGV[2] then return 'changed' end
+        local keep = math.max(redis.call('PTTL', KEYS[1]), ARGV[5])
+        redis.call('PEXPIRE', KEYS[1], string.format('%.0f', keep))
         redis.call('HSET', KEYS[1], unpack(ARGV, 6))
         if (tonumber(kept[3]) or 0) < tonumber(ARGV[4]) then redis.call('HSET', KEYS[1], 'u', ARGV[4]) end
-        if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[5]) then redis.call('PEXPIRE', KEYS[1], ARGV[5]) end
         redis.call('HEXISTS', KEYS[1], 'v')
         return 'done'
         """)
@@ -68,10 +74,12 @@ enum SessionScripts {
     static let touch = ValkeyScript(
         """
         if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then return 0 end
-        if (tonumber(redis.call('HGET', KEYS[1], 'u')) or 0) < tonumber(ARGV[1]) then
-          redis.call('HSET', KEYS[1], 'u', ARGV[1])
+        local isLater = (tonumber(redis.call('HGET', KEYS[1], 'u')) or 0) < tonumber(ARGV[1])
+        local left = redis.call('PTTL', KEYS[1])
+        if isLater or left < tonumber(ARGV[2]) then
+          redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.max(left, ARGV[2])))
         end
-        if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
+        if isLater then redis.call('HSET', KEYS[1], 'u', ARGV[1]) end
         redis.call('HEXISTS', KEYS[1], 'v')
         return 1
         """)
@@ -84,6 +92,7 @@ enum SessionScripts {
         """
         if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then return false end
         if redis.call('EXISTS', KEYS[2]) == 1 then return '0' end
+        redis.call('DEL', KEYS[2])
         local fence = redis.call('HINCRBY', KEYS[1], 'f', 1)
         redis.call('SET', KEYS[2], fence, 'PX', ARGV[1])
         return redis.call('HGET', KEYS[1], 'f')
@@ -210,15 +219,18 @@ enum SessionScripts {
         value = string.format('%.0f', at) .. ' ' .. id .. ' ' .. before
         if id ~= '-' and birth and birth ~= '' then value = value .. ' ' .. birth end
         if requested > at then value = value .. string.format(' r%.0f:', requested) .. other end
-        redis.call('SET', KEYS[1], value, 'PX', string.format('%.0f', keep))
+        keep = string.format('%.0f', keep)
+        redis.call('PEXPIRE', KEYS[1], keep)
+        redis.call('SET', KEYS[1], value, 'PX', keep)
         return value
         """)
 
-    /// KEYS: a mark. ARGV: its time, milliseconds to keep it.
+    /// KEYS: a mark. ARGV: its time, milliseconds to keep it, 1 if a full server has to accept it.
     static let mark = ValkeyScript(
         """
         local kept = redis.call('GET', KEYS[1])
         if kept and (tonumber(kept) or 0) >= tonumber(ARGV[1]) then return 0 end
+        if ARGV[3] == '1' then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
         redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
         return 1
         """)

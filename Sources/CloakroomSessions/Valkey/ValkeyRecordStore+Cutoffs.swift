@@ -119,8 +119,11 @@ extension ValkeyRecordStore {
         _ key: MarkKey, to time: Timestamp, lifetime: Duration, now: Timestamp
     ) async throws(SessionStoreError) -> Bool {
         let attempt = attempt(in: Int(HashSlot.slot(of: keys.mark(key))))
+        // Any client may begin a login, so its mark is no reason to exceed the memory of a full server.
+        let isRequired = key.scope != .usedLogin
         let response = try await run(
-            SessionScripts.mark, [keys.mark(key)], [.integer(time.milliseconds), .integer(Self.time(lifetime))],
+            SessionScripts.mark, [keys.mark(key)],
+            [.integer(time.milliseconds), .integer(Self.time(lifetime)), .integer(isRequired ? 1 : 0)],
             isDurable: true)
         guard response == .integer(1) else { return false }
         journal.marked(key, at: time, lifetime: lifetime)

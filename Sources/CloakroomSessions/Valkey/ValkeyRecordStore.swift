@@ -107,6 +107,7 @@ struct ValkeyRecordStore: SessionRecordStore {
         _ record: SessionRecord, keepUntil: Timestamp, fence: UInt64?, now: Timestamp
     ) async throws(SessionStoreError) -> RecordUpdateResult {
         let id = record.key.id
+        let attempt = attempt(in: partition(of: id))
         // The account's hash may be a new one, under a new secret. The index is again written first.
         _ = try await index(record, now: now)
         let arguments: [ValkeyCommand.Part] =
@@ -126,6 +127,7 @@ struct ValkeyRecordStore: SessionRecordStore {
         // another replica, whose secrets are in another order, has added it again.
         if response.text == "done" {
             journal.saved(journaled)
+            try check(attempt)
             return .done
         }
         if let save { journal.rejected(save) }
@@ -168,32 +170,50 @@ struct ValkeyRecordStore: SessionRecordStore {
     }
 
     @discardableResult
-    func touch(_ touches: [RecordTouch]) async throws(SessionStoreError) -> [RecordTouch] {
+    func touch(_ touches: [RecordTouch]) async throws(SessionStoreError) -> UnwrittenTouches? {
         var rest = touches[...]
-        var failed: [(touch: RecordTouch, error: SessionStoreError)] = []
+        var failed: Set<SessionID> = []
+        var failure: SessionStoreError?
+        var isAnyWritten = false
         while !rest.isEmpty {
-            let batch = rest.prefix(Self.commandsAtOnce)
-            let calls = batch.map { touch in
+            let some = rest.prefix(Self.commandsAtOnce)
+            rest = rest.dropFirst(some.count)
+            let calls = some.map { touch in
                 let time = Self.time(touch.keepUntil - touch.lastUsedAt + Self.tombstoneLifetime)
                 return ScriptCall(
                     keys: [keys.session(touch.id)],
                     arguments: [.integer(touch.lastUsedAt.milliseconds), .integer(time)])
             }
-            rest = rest.dropFirst(calls.count)
-            for (touch, reply) in zip(batch, await run(SessionScripts.touch, calls)) {
-                do throws(SessionStoreError) { _ = try Self.value(reply) } catch { failed.append((touch, error)) }
+            for (touch, reply) in zip(some, await run(SessionScripts.touch, calls)) {
+                do throws(SessionStoreError) {
+                    _ = try Self.value(reply)
+                    isAnyWritten = true
+                } catch {
+                    // Only the servers of some slots may be unavailable.
+                    failed.insert(touch.id)
+                    failure = error
+                }
             }
         }
-        if let first = failed.first, failed.count == touches.count { throw first.error }
-        return failed.map(\.touch)
+        guard let failure else { return nil }
+        guard isAnyWritten else { throw failure }
+        return UnwrittenTouches(ids: failed, error: failure)
     }
 
     func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseResult {
+        let attempt = attempt(in: partition(of: id))
         let response = try await run(
             SessionScripts.lease, [keys.session(id), keys.lease(id)], [.integer(Self.time(duration))], isDurable: true)
         guard let fence = response.text.flatMap({ UInt64($0) }) else { return .notFound }
         guard fence > 0 else { return .heldByOther }
         journal.leased(id, fence: fence, for: duration)
+        do throws(SessionStoreError) {
+            try check(attempt)
+        } catch {
+            // The server may have it nevertheless.
+            try? await release(id, fence: fence)
+            throw error
+        }
         return .acquired(RefreshLease(fence: fence))
     }
 

@@ -8,6 +8,8 @@ final class InMemoryRecords: SessionRecordStore {
     struct Switches {
         /// Every operation throws.
         var isUnavailable = false
+        /// Uses of the sessions in these partitions cannot be written.
+        var failingPartitions: Set<Int> = []
         /// Writes are carried out, but their results are lost.
         var losesResponses = false
         /// Awaited by each read, after the record was fetched and before it is returned.
@@ -18,8 +20,6 @@ final class InMemoryRecords: SessionRecordStore {
         var duringInsert: (@Sendable () async -> Void)?
         /// Reads and writes of cutoffs throw.
         var cutoffsAreUnavailable = false
-        /// Uses of the records of this partition are not written.
-        var untouchablePartition: Int?
         /// The next write of a cutoff throws, as on a full server.
         var rejectsNextCutoff = false
     }
@@ -152,22 +152,22 @@ final class InMemoryRecords: SessionRecordStore {
     }
 
     @discardableResult
-    func touch(_ touches: [RecordTouch]) async throws(SessionStoreError) -> [RecordTouch] {
+    func touch(_ touches: [RecordTouch]) async throws(SessionStoreError) -> UnwrittenTouches? {
         try ask()
-        let partition = switches.withLock { $0.untouchablePartition }
-        let unwritten = touches.filter { self.partition(of: $0.id) == partition }
-        if !touches.isEmpty, unwritten.count == touches.count { throw SessionStoreError(.unavailable) }
-        let touches = touches.filter { self.partition(of: $0.id) != partition }
+        let failing = switches.withLock { $0.failingPartitions }
+        let failed = touches.filter { failing.contains(partition(of: $0.id)) }
         server.contents.withLock { contents in
-            contents.touched += touches
-            for touch in touches {
+            contents.failedTouchCount += failed.count
+            for touch in touches where !failing.contains(partition(of: touch.id)) {
+                contents.touched.append(touch)
                 guard var kept = contents.kept[touch.id] else { continue }
                 kept.record.lastUsedAt = max(kept.record.lastUsedAt, touch.lastUsedAt)
                 contents.kept[touch.id] = kept
             }
         }
         try response()
-        return unwritten
+        let error = SessionStoreError(.unavailable, reason: .clusterDown)
+        return failed.isEmpty ? nil : UnwrittenTouches(ids: Set(failed.map(\.id)), error: error)
     }
 
     func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseResult {

@@ -28,6 +28,7 @@ final class RecordServer: Sendable {
         var listCount = 0
         var replaceCount = 0
         var touched: [RecordTouch] = []
+        var failedTouchCount = 0
     }
 
     let contents = Mutex(Contents())
@@ -42,6 +43,8 @@ final class RecordServer: Sendable {
     var listCount: Int { contents.withLock { $0.listCount } }
     /// The number of replacements of a record.
     var replaceCount: Int { contents.withLock { $0.replaceCount } }
+    /// The number of touches that could not be written.
+    var failedTouchCount: Int { contents.withLock { $0.failedTouchCount } }
     /// All touches that were written.
     var touched: [RecordTouch] { contents.withLock { $0.touched } }
 

@@ -234,6 +234,30 @@ struct ValkeyRecordStoreTests {
         }
     }
 
+    @Test("Uses that the server rejects are returned, and the others are written; if it rejects all, that is a failure")
+    func rejectedUses() async throws {
+        try await withValkeyStore { store, server in
+            let later = Self.start + .seconds(60)
+            for number in UInt64(1)...3 { _ = try await store.insert(.sample(number)) }
+            let uses = (UInt64(1)...3).map {
+                RecordTouch(id: SessionID($0), lastUsedAt: later, keepUntil: later + .seconds(900))
+            }
+            // As for the sessions of a server that is missing.
+            try await server.ask(
+                "ACL", "SETUSER", "default", "resetkeys", .text("~\(store.keys.session(SessionID(2)))"))
+            let unwritten = try await store.touch(uses)
+            #expect(unwritten?.ids == [SessionID(1), SessionID(3)])
+            #expect(unwritten?.error.reason == .noPermission)
+            await #expect(throws: SessionStoreError(.unavailable)) { try await store.touch([uses[0], uses[2]]) }
+            try await server.ask("ACL", "SETUSER", "default", "allkeys")
+            for (number, time) in [(UInt64(1), Self.start), (2, later), (3, Self.start)] {
+                var expected = SessionRecord.sample(number)
+                expected.lastUsedAt = time
+                #expect(try await store.read(SessionID(number)) == .record(expected))
+            }
+        }
+    }
+
     @Test("A thousand concurrent commands all get their own reply")
     func manyAtOnce() async throws {
         try await withValkeyStore { store, _ in
@@ -249,21 +273,6 @@ struct ValkeyRecordStoreTests {
             }
             #expect(ok == 1_000)
             #expect(try await store.records(of: 3, now: Self.start).count == 100)
-        }
-    }
-
-    @Test("A server out of memory is a full store for sign-ins, and still ends sessions")
-    func full() async throws {
-        try await withValkeyStore { store, server in
-            _ = try await store.insert(.sample())
-            try await server.ask("CONFIG", "SET", "maxmemory", "1")
-            await #expect(throws: SessionStoreError(.full)) { try await store.insert(.sample(2)) }
-            let use = RecordTouch(
-                id: SessionID(1), lastUsedAt: Self.start + .seconds(1), keepUntil: Self.start + .seconds(900))
-            await #expect(throws: SessionStoreError(.unavailable)) { try await store.touch([use]) }
-            let removal = try await store.remove(SessionID(1), reason: .signedOut, condition: nil, now: Self.start)
-            #expect(removal == .removed(.sample()))
-            #expect(try await store.read(SessionID(1)) == .ended(.signedOut))
         }
     }
 

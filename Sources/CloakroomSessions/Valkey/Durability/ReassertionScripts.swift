@@ -3,7 +3,8 @@
 /// Several gateways repeat their writes in any order. The end of a session wins in each: it deletes a record that another
 /// gateway has inserted again before, and its reason prevents one that comes later.
 ///
-/// Like ``SessionScripts``, those that change a record end by reading from it, and return 0 if they have changed nothing.
+/// Like ``SessionScripts``, those that change a record end by reading from it, and all begin with a write that a full
+/// server permits. They return 0 if they have changed nothing.
 enum ReassertionScripts {
     /// KEYS: record, lease, reason. ARGV: reason, milliseconds to keep it.
     static let end = ValkeyScript(
@@ -26,6 +27,7 @@ enum ReassertionScripts {
         if redis.call('EXISTS', KEYS[2]) == 1 then return 0 end
         local kind = redis.call('TYPE', KEYS[1]).ok
         if kind == 'none' then
+          redis.call('DEL', KEYS[1])
           redis.call('HSET', KEYS[1], unpack(ARGV, 7))
           redis.call('HSET', KEYS[1], 'u', ARGV[4])
           if ARGV[3] ~= '0' then redis.call('HSET', KEYS[1], 'f', ARGV[3]) end
@@ -36,10 +38,10 @@ enum ReassertionScripts {
         if kind ~= 'hash' then return 0 end
         local kept = redis.call('HMGET', KEYS[1], 'k', 'v', 'f', 'u')
         if kept[1] ~= ARGV[1] or not less(kept[2] or '0', ARGV[2]) then return 0 end
+        redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.max(redis.call('PTTL', KEYS[1]), ARGV[5])))
         redis.call('HSET', KEYS[1], unpack(ARGV, 7, 6 + ARGV[6]))
         if less(kept[3] or '0', ARGV[3]) then redis.call('HSET', KEYS[1], 'f', ARGV[3]) end
         if (tonumber(kept[4]) or 0) < tonumber(ARGV[4]) then redis.call('HSET', KEYS[1], 'u', ARGV[4]) end
-        if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[5]) then redis.call('PEXPIRE', KEYS[1], ARGV[5]) end
         redis.call('HEXISTS', KEYS[1], 'v')
         return 1
         """)
@@ -54,6 +56,7 @@ enum ReassertionScripts {
         if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then return 0 end
         local fence = redis.call('HGET', KEYS[1], 'f') or '0'
         if less(ARGV[1], fence) or (fence == ARGV[1] and redis.call('EXISTS', KEYS[2]) == 1) then return 0 end
+        redis.call('DEL', KEYS[2])
         redis.call('HSET', KEYS[1], 'f', ARGV[1])
         redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[2])
         redis.call('HEXISTS', KEYS[1], 'v')
@@ -66,6 +69,7 @@ enum ReassertionScripts {
         if redis.call('ZSCORE', KEYS[1], ARGV[1]) then return 0 end
         local time = redis.call('TIME')
         local ends = time[1] * 1000 + math.floor(time[2] / 1000) + ARGV[2]
+        redis.call('ZREM', KEYS[1], ARGV[1])
         redis.call('ZADD', KEYS[1], string.format('%.0f', ends), ARGV[1])
         if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
         return 1
@@ -106,7 +110,9 @@ enum ReassertionScripts {
         value = at .. ' ' .. id .. ' ' .. before
         if id ~= '-' and birth ~= '' then value = value .. ' ' .. birth end
         if request and tonumber(string.match(request, '%d+')) > tonumber(at) then value = value .. request end
-        redis.call('SET', KEYS[1], value, 'PX', string.format('%.0f', keep))
+        keep = string.format('%.0f', keep)
+        redis.call('PEXPIRE', KEYS[1], keep)
+        redis.call('SET', KEYS[1], value, 'PX', keep)
         redis.call('EXISTS', KEYS[1])
         return 1
         """)
@@ -124,7 +130,9 @@ enum ReassertionScripts {
         if last >= tonumber(ARGV[1]) then return 0 end
         local keep = math.max(tonumber(ARGV[3]), redis.call('PTTL', KEYS[1]))
         value = cutoff .. ' r' .. ARGV[1] .. ':' .. ARGV[2]
-        redis.call('SET', KEYS[1], value, 'PX', string.format('%.0f', keep))
+        keep = string.format('%.0f', keep)
+        redis.call('PEXPIRE', KEYS[1], keep)
+        redis.call('SET', KEYS[1], value, 'PX', keep)
         redis.call('EXISTS', KEYS[1])
         return 1
         """)

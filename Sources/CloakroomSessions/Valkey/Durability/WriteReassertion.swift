@@ -180,7 +180,7 @@ struct ReassertionCalls {
             return [
                 ReassertionCall(
                     .mark, SessionScripts.mark, [keys.mark(key)],
-                    [.integer(time.milliseconds), .integer(ValkeyRecordStore.time(lifetime - entry.age))])
+                    [.integer(time.milliseconds), .integer(ValkeyRecordStore.time(lifetime - entry.age)), "1"])
             ]
         case .cutoff(let cutoff):
             guard cutoff.lifetime > entry.age else { return [] }

@@ -173,6 +173,48 @@ struct WriteJournalTests {
         }
     }
 
+    @Test("A lease whose server may have been replaced before its reply arrives is released, and was not acquired")
+    func leaseRepeatedMeanwhile() async throws {
+        try await withValkeyStore { records, server in
+            let (id, now) = (SessionID(1), SessionRecord.start)
+            let isInserted = try await records.insert(.sample())
+            #expect(isInserted)
+            server.freeze()
+            let attempt = Task { try await records.lease(id, for: .seconds(30), now: now) }
+            try await Task.sleep(for: .milliseconds(100))
+            records.journal.willRepeat([HashSlot.all])
+            server.thaw()
+            let result = await attempt.result
+            #expect(throws: SessionStoreError(.unavailable)) { try result.get() }
+            #expect(contents(records.journal) == ["record 1 1"])
+            // Without waiting until it expires.
+            #expect(try await records.lease(id, for: .seconds(30), now: now) == .acquired(RefreshLease(fence: 2)))
+        }
+    }
+
+    @Test(
+        "A save whose server may have been replaced before its reply arrives has an unknown result, and is kept",
+        arguments: [nil, 1])
+    func saveRepeatedMeanwhile(fence: UInt64?) async throws {
+        try await withValkeyStore { records, server in
+            let (id, now) = (SessionID(1), SessionRecord.start)
+            let isInserted = try await records.insert(.sample())
+            #expect(isInserted)
+            if let fence {
+                #expect(try await records.lease(id, for: .seconds(30), now: now).lease != nil)
+                try await records.release(id, fence: fence)
+            }
+            server.freeze()
+            let save = Task { try await records.replace(.sample(version: 2), fence: fence, now: now) }
+            try await Task.sleep(for: .milliseconds(100))
+            records.journal.willRepeat([HashSlot.all])
+            server.thaw()
+            let result = await save.result
+            #expect(throws: SessionStoreError(.unavailable)) { try result.get() }
+            #expect(contents(records.journal) == ["record 1 2"])
+        }
+    }
+
     @Test("A lease is forgotten when it is released, and not by the release of an earlier one")
     func leases() {
         let journal = WriteJournal()

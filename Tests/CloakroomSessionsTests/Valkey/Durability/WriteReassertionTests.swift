@@ -134,6 +134,34 @@ struct WriteReassertionTests {
         }
     }
 
+    @Test("A full server gets back what it has lost")
+    func fullServer() async throws {
+        try await withValkeyStore { store, server in
+            let mark = MarkKey(.endedAtProvider, hash: 1)
+            _ = try await store.insert(.sample())
+            try await server.ask("COPY", .text(store.keys.session(id)), "backup")
+            _ = try await store.insert(.sample(2))
+            #expect(try await store.setMark(mark, to: Self.start, lifetime: .seconds(600), now: Self.start))
+            try await store.setCutoff(
+                .account(8), keeping: nil, before: nil, lifetime: .seconds(600), now: Self.start)
+            #expect(try await store.lease(id, for: .seconds(30), now: Self.start).lease != nil)
+            #expect(try await store.replace(.sample(version: 2), fence: 1, now: Self.start) == .done)
+            try await server.ask("RENAME", "backup", .text(store.keys.session(id)))
+            for key in [
+                store.keys.session(SessionID(2)), store.keys.sessions(of: 7), store.keys.lease(id),
+                store.keys.mark(mark), store.keys.cutoff(.account(8)),
+            ] { try await server.ask("DEL", .text(key)) }
+            try await server.ask("CONFIG", "SET", "maxmemory", "1")
+            let counts = try await reassert(store, on: server)
+            let kinds: [ReassertedWrite] = [.update, .insert, .lease, .mark, .cutoff]
+            for kind in kinds { #expect(counts[kind] == 1, "\(kind)") }
+            #expect(counts[.index] == 2)
+            #expect(try await store.read(id) == .record(.sample(version: 2)))
+            #expect(try await store.read(SessionID(2)) == .record(.sample(2)))
+            #expect(try await store.cutoffs([.account(8)], now: Self.start).first??.time ?? 0 > 0)
+        }
+    }
+
     @Test("Rule 24: the end of a session wins over its insertion by another gateway, in any order")
     func endWins() async throws {
         try await withRedis { server in

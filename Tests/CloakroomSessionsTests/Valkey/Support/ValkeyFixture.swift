@@ -113,7 +113,7 @@ struct RunningRecords: SessionRecordStore {
     }
 
     @discardableResult
-    func touch(_ touches: [RecordTouch]) async throws(SessionStoreError) -> [RecordTouch] {
+    func touch(_ touches: [RecordTouch]) async throws(SessionStoreError) -> UnwrittenTouches? {
         try await records.touch(touches)
     }
 

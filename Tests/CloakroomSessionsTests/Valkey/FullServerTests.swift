@@ -1,0 +1,109 @@
+import CloakroomCore
+import TestSupport
+import Testing
+
+@testable import CloakroomSessions
+
+@Suite("A server without free memory", .serialized, .timeLimit(.minutes(3)))
+struct FullServerTests {
+    private static let start = SessionRecord.start
+    private static let programs = ["redis-server", RedisServer.Options.valkey]
+
+    private func with(_ program: String, _ test: (Replica, RedisServer) async throws -> Void) async throws {
+        try await withRedis(RedisServer.Options(program: program)) { server in
+            let replica = try await Replica.up(server)
+            try await test(replica, server)
+            await replica.stop()
+        }
+    }
+
+    private func fill(_ server: RedisServer) async throws {
+        try await server.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
+        try await server.ask("CONFIG", "SET", "maxmemory", "1")
+        await #expect(throws: ValkeyCommandError.self) { try await server.ask("SET", "other", "1") }
+    }
+
+    @Test("rejects new sessions and logins; all others are used, refreshed and ended", arguments: programs)
+    func records(program: String) async throws {
+        try await with(program) { replica, server in
+            let (store, start) = (replica.records, Self.start)
+            for number in UInt64(1)...2 { #expect(try await store.insert(.sample(number))) }
+            try await fill(server)
+            await #expect(throws: SessionStoreError(.full)) { try await store.insert(.sample(3)) }
+            #expect(try await store.read(SessionID(3)) == .none)
+
+            let use = RecordTouch(
+                id: SessionID(1), lastUsedAt: start + .seconds(60), keepUntil: start + .seconds(1_800))
+            #expect(try await store.touch([use]) == nil)
+            var used = SessionRecord.sample()
+            used.lastUsedAt = use.lastUsedAt
+            #expect(try await store.read(used.id) == .record(used))
+            // 1,740 s and the time that the reason for its end is kept.
+            guard case .integer(let life) = try await server.ask("PTTL", .text(store.keys.session(used.id))) else {
+                Issue.record("no time to live")
+                return
+            }
+            #expect((2_000_000...2_040_000).contains(life))
+
+            let lease = try #require(try await store.lease(used.id, for: .seconds(30), now: start).lease)
+            #expect(try await store.lease(used.id, for: .seconds(30), now: start) == .heldByOther)
+            (used.version, used.contents) = (2, SessionRecord.sample(version: 2).contents)
+            let until = start + .seconds(1_800)
+            #expect(
+                try await store.replace(used, keepUntil: until, fence: lease.fencingToken, now: start) == .done)
+            #expect(try await store.read(used.id) == .record(used))
+            try await store.release(used.id, fence: lease.fencingToken)
+
+            let token = MarkKey(.logoutToken, hash: 1)
+            #expect(try await store.setMark(token, to: start, lifetime: .seconds(60), now: start))
+            #expect(try await store.setMark(token, to: start, lifetime: .seconds(60), now: start) == false)
+            await #expect(throws: SessionStoreError(.unavailable)) {
+                try await store.setMark(MarkKey(.usedLogin, hash: 1), to: start, lifetime: .seconds(60), now: start)
+            }
+            for _ in 1...2 {
+                try await store.setCutoff(
+                    .account(7), keeping: nil, before: nil, lifetime: .seconds(3_600), now: start)
+            }
+            #expect(try await store.cutoffs([.account(7)], now: start).first??.time ?? 0 > 0)
+            #expect(try await server.ask("PTTL", .text(store.keys.cutoff(.account(7)))) != .integer(-1))
+            #expect(
+                try await store.remove(used.id, reason: .signedOut, condition: nil, now: start) == .removed(used))
+            #expect(try await store.read(used.id) == .ended(.signedOut))
+        }
+    }
+
+    @Test("Users stay signed in, get new tokens, and sign out, also everywhere", arguments: programs)
+    func sessions(program: String) async throws {
+        try await with(program) { replica, server in
+            let start = Sample.start
+            let store = SealedSessionStore(
+                replica.records, configuration: Sample.configuration, secrets: Sample.secrets)
+            store.connectionChanged(isUp: true, partitions: HashSlot.count)
+            let (one, first) = try await store.create(Sample.new(), now: start)
+            let (other, _) = try await store.create(Sample.new(), now: start)
+            try await fill(server)
+            await #expect(throws: SessionStoreError(.full)) { try await store.create(Sample.new(), now: start) }
+
+            let later = start + .seconds(800)
+            for ticket in [one, other] { #expect(try await store.lookup(ticket, at: later).session != nil) }
+            await store.writeTouches()
+            #expect(store.touches.isEmpty)
+            guard case .record(let record) = try await replica.records.read(first.id, now: later) else {
+                Issue.record("no record")
+                return
+            }
+            #expect(record.lastUsedAt == later)
+
+            let lease = try #require(try await store.lease(first.key, for: .seconds(30), now: later).lease)
+            let update = SessionUpdate(tokens: Sample.tokens(5, obtainedAt: later))
+            let saved = try await store.save(update, ticket: one, over: first, under: lease, now: later)
+            #expect(saved.session?.tokens == Sample.tokens(5, obtainedAt: later))
+            await store.release(lease, of: first.key)
+
+            #expect(try await store.end(one, reason: .signedOut, now: later) != nil)
+            let ended = try await store.takeAll(of: Sample.account(), but: nil, reason: .revoked, now: later)
+            #expect(ended.count == 1)
+            #expect(try await store.lookup(other, at: later).reason == .revoked)
+        }
+    }
+}
