@@ -173,6 +173,11 @@ public struct ValkeyProbe: Sendable {
             commands.append(ValkeyCommand("ASKING"))
             names.append("+asking")
         }
+        if configuration.replicas > 0 {
+            // Of no replica, so that it does not wait.
+            commands.append(ValkeyCommand("WAIT", "0", "1"))
+            names.append("+wait")
+        }
         let replies = await connection.send(
             commands, timeout: ValkeyConnection.patience(TimeAmount(configuration.timeout)))
         var rejected: [(permission: String, code: String)] = []
@@ -183,6 +188,8 @@ public struct ValkeyProbe: Sendable {
                 let isExpected =
                     error.code == "NOSCRIPT" && name == "+evalsha"
                     || isCluster && ["MOVED", "ASK"].contains(error.code)
+                    // A replica of a cluster has no replicas.
+                    || isCluster && error.code == "ERR" && name == "+wait"
                 if !isExpected { rejected.append((name, error.code)) }
             case .failure: throw await Self.reason(connection)
             }
