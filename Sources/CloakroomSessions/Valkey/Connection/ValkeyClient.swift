@@ -78,7 +78,8 @@ final class ValkeyClient: Sendable {
     ) {
         for (command, reply) in zip(commands, replies) {
             if case .failure(.rejected(let error)) = reply, error.code == "NOPERM" {
-                log.rejected(command, error, "\(link.address)")
+                let address = "\(link.address)"
+                log.rejected(command, error, address, server: isCluster ? address : "")
             }
         }
     }
