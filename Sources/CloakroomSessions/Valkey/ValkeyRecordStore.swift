@@ -52,7 +52,8 @@ struct ValkeyRecordStore: SessionRecordStore {
         }
         let log = DurabilityLog(logger, events)
         link = ValkeyClient(
-            configuration, tls: context, eventLoop: group.next(), logger: logger, durabilityLog: log)
+            configuration, tls: context, eventLoop: group.next(), logger: logger, durabilityLog: log,
+            onUnconfirmed: events.onUnconfirmedPrimary)
         reassertion = WriteReassertion(journal: journal, keys: keys, log: log)
     }
 

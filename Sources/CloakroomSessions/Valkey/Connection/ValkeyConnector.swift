@@ -15,20 +15,35 @@ struct ValkeyConnector: Sendable {
         self.eventLoop = eventLoop
     }
 
-    /// One attempt at the single server, or at the primary that the sentinels report. Addresses are tried in turn; the
-    /// error is the last meaningful one.
+    /// One attempt at the single server.
     /// - Returns: `nil` if the server belongs to a cluster, and the topology is not configured.
     func connect() async throws(ValkeyDisconnectReason) -> ValkeyConnection? {
         var loss = ValkeyDisconnectReason.unreachable
         for address in configuration.addresses where !Task.isCancelled {
             do {
-                guard let name = configuration.sentinelPrimary else { return try await server(address) }
-                return try await server(try await primary(name, sentinel: address))
+                return try await server(address)
             } catch {
-                if loss == .unreachable || loss == .noPrimary { loss = error }
+                if loss == .unreachable { loss = error }
             }
         }
         throw loss
+    }
+
+    /// One attempt at the primary that the sentinels name.
+    /// - Parameter write: Sent to the server if it is not `nil`; the server must not reject it as one that accepts no
+    ///   writes.
+    func connect(
+        toPrimary address: HostAndPort, accepting write: ValkeyCommand?
+    ) async throws(ValkeyDisconnectReason) -> ValkeyConnection {
+        guard let connection = try await server(address) else { throw .wrongTopology(.clusterForSentinel) }
+        guard let write else { return connection }
+        try await closingOnFailure(connection) { () async throws(ValkeyDisconnectReason) in
+            guard case .failure(.rejected(let error))? = await connection.send([write]).first,
+                Self.unfit(hasSentinels: true).contains(error.code)
+            else { return }
+            throw .notPrimary(code: error.code)
+        }
+        return connection
     }
 
     /// Connects to a primary of a cluster.
@@ -94,11 +109,17 @@ struct ValkeyConnector: Sendable {
     }
 
     private func open(_ node: ClusterNode) async throws(ValkeyDisconnectReason) -> ValkeyConnection {
-        var unfit: Set<String> = ["READONLY", "LOADING", "MASTERDOWN", "NOAUTH"]
-        // With sentinels a primary without replicas may have been replaced; without them it is the only server.
-        if configuration.sentinelPrimary != nil { unfit.insert("NOREPLICAS") }
+        let unfit = Self.unfit(hasSentinels: configuration.sentinelPrimary != nil)
         return try await ValkeyConnection.connect(
             host: node.address.host, port: node.address.port, options: options(unfit, name: node.name), on: eventLoop)
+    }
+
+    /// The codes of errors that mean that this is the wrong server.
+    private static func unfit(hasSentinels: Bool) -> Set<String> {
+        var unfit: Set<String> = ["READONLY", "LOADING", "MASTERDOWN", "NOAUTH"]
+        // With sentinels a primary without replicas may have been replaced; without them it is the only server.
+        if hasSentinels { unfit.insert("NOREPLICAS") }
+        return unfit
     }
 
     /// Runs the commands that make a connection ready, and closes it if one fails or the task is cancelled: a stopping
@@ -145,26 +166,38 @@ struct ValkeyConnector: Sendable {
         if role.elements?.first?.text != "master" { throw .notPrimary(code: "READONLY") }
     }
 
-    /// Asks a sentinel for the address of the primary.
-    private func primary(_ name: String, sentinel: HostAndPort) async throws(ValkeyDisconnectReason) -> HostAndPort {
+    /// Runs a body with a connection to a sentinel, which is closed at the end, or if the task is cancelled.
+    func withSentinel(
+        _ address: HostAndPort, _ body: (ValkeyConnection) async throws(ValkeyDisconnectReason) -> Void
+    ) async throws(ValkeyDisconnectReason) {
         let connection = try await ValkeyConnection.connect(
-            host: sentinel.host, port: sentinel.port, options: options([], name: nil), on: eventLoop)
+            host: address.host, port: address.port, options: options([], name: nil), on: eventLoop)
         defer { connection.close(.closed) }
-        if let password = configuration.sentinelPassword {
-            _ = try await ask(ValkeyCommand("AUTH", .bytes(password.bytes)), connection)
+        try await closingOnFailure(connection) { () async throws(ValkeyDisconnectReason) in
+            if let password = configuration.sentinelPassword {
+                _ = try await ask(ValkeyCommand("AUTH", .bytes(password.bytes)), connection)
+            }
+            try await body(connection)
         }
+    }
+
+    /// Asks a sentinel for the address of the primary.
+    /// - Returns: `nil` if the sentinel does not know the name.
+    func primary(
+        _ name: String, of sentinel: ValkeyConnection
+    ) async throws(ValkeyDisconnectReason) -> HostAndPort? {
         let response: RESPValue
         do throws(ValkeyDisconnectReason) {
-            response = try await ask(ValkeyCommand("SENTINEL", "GET-MASTER-ADDR-BY-NAME", .text(name)), connection)
+            response = try await ask(ValkeyCommand("SENTINEL", "GET-MASTER-ADDR-BY-NAME", .text(name)), sentinel)
         } catch {
             // Only sentinels have this command.
             if case .unsupportedServer = error { throw .wrongTopology(.serverForSentinel) }
             throw error
         }
-        guard let elements = response.elements, elements.count == 2, let host = elements[0].text,
+        guard let elements = response.elements, elements.count == 2, let host = elements[0].text, !host.isEmpty,
             let port = elements[1].text.flatMap({ UInt16($0) })
-        else { throw .noPrimary }
-        return HostAndPort(host: host, port: Int(port))
+        else { return nil }
+        return HostAndPort(host: host.lowercased(), port: Int(port))
     }
 
     private func options(_ unfit: Set<String>, name: String?) -> ValkeyConnection.Options {
