@@ -80,7 +80,8 @@ struct InstrumentedRecordStore<Records: SessionRecordStore>: SessionRecordStore 
         }
     }
 
-    func touch(_ touches: [RecordTouch]) async throws(SessionStoreError) {
+    @discardableResult
+    func touch(_ touches: [RecordTouch]) async throws(SessionStoreError) -> [RecordTouch] {
         try await measured(.touch) { () async throws(SessionStoreError) in try await records.touch(touches) }
     }
 

@@ -104,7 +104,8 @@ final class SQLiteRecordStore: SessionRecordStore {
         return removal
     }
 
-    func touch(_ touches: [RecordTouch]) async throws(SessionStoreError) {
+    @discardableResult
+    func touch(_ touches: [RecordTouch]) async throws(SessionStoreError) -> [RecordTouch] {
         var rest = touches[...]
         while !rest.isEmpty {
             let some = rest.prefix(Self.touchesAtOnce)
@@ -113,6 +114,7 @@ final class SQLiteRecordStore: SessionRecordStore {
                 for touch in some { try db.touch(touch) }
             }
         }
+        return []
     }
 
     func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseResult {

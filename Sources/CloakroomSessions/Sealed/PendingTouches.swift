@@ -28,13 +28,11 @@ final class PendingTouches: Sendable {
         touches.withLock { $0[id.value]?.lastUsedAt }
     }
 
-    /// Some of the uses. They stay here until ``written(_:)``, so that nothing is lost if the store is unavailable.
-    func batch(limit: Int) -> [RecordTouch] {
-        touches.withLock { Array($0.values.prefix(limit)) }
-    }
+    /// The uses. They stay here until ``written(_:)``, so that nothing is lost if the store is unavailable.
+    var all: [RecordTouch] { touches.withLock { Array($0.values) } }
 
     /// Removes written uses, unless there was a later one since.
-    func written(_ batch: [RecordTouch]) {
+    func written(_ batch: some Sequence<RecordTouch>) {
         touches.withLock { touches in
             for touch in batch where touches[touch.id.value] == touch { touches[touch.id.value] = nil }
         }

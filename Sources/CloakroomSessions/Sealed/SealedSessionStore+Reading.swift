@@ -90,8 +90,13 @@ extension SealedSessionStore {
                 // Before the cutoffs are read.
                 stamp = table.trust.stamp(
                     record: read.partition, word: read.word, indexes: record.indexes.map(records.partition(ofIndex:)))
-                // If they cannot be read, the session is neither alive nor ended.
-                if try await isCutOff(record, now: now) { return await deleteCutOff(record, now: now) }
+                do throws(SessionStoreError) {
+                    if try await isCutOff(record, now: now) { return await deleteCutOff(record, now: now) }
+                } catch {
+                    // The session is neither alive nor ended.
+                    recordUse(of: record, ticket: ticket, now: now)
+                    throw error
+                }
             case .ending:
                 // A session that was ended already may be ended again if that is unknown.
                 if let isEnded = try? await isCutOff(record, now: now), isEnded {
@@ -103,6 +108,15 @@ extension SealedSessionStore {
             evaluation.stamp = stamp
             return evaluation
         }
+    }
+
+    /// Records the use of a session whose cutoffs cannot be read: while the store is unavailable in part, a session that
+    /// is used must not become idle.
+    private func recordUse(of record: SessionRecord, ticket: SessionTicket, now: Timestamp) {
+        guard let use = table.consumeUse(of: record.key.id) else { return }
+        var record = record
+        record.lastUsedAt = lastUse(of: record, now: now)
+        if case .opened(let session, _) = sealing.open(record, ticket: ticket) { touch(session, at: use) }
     }
 
     /// Whether a record that is missing may have been lost by the store, and may be written again soon.

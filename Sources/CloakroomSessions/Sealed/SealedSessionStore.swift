@@ -228,12 +228,19 @@ extension SealedSessionStore {
         await keeping.value
     }
 
-    /// Writes all pending uses. If the store is unavailable, they are written the next time.
+    /// Writes all pending uses. Those of a part of the store that is unavailable are written the next time, and prevent no
+    /// other one: active sessions of the other parts would become idle.
     func writeTouches() async {
-        while true {
-            let batch = touches.batch(limit: touchBatch)
-            guard !batch.isEmpty, (try? await records.touch(batch)) != nil else { return }
-            touches.written(batch)
+        var unavailable: Set<Int> = []
+        var rest = touches.all[...]
+        while !rest.isEmpty {
+            let batch = rest.prefix(touchBatch).filter { !unavailable.contains(records.partition(of: $0.id)) }
+            rest = rest.dropFirst(touchBatch)
+            guard !batch.isEmpty else { continue }
+            let unwritten = (try? await records.touch(batch)) ?? batch
+            let ids = Set(unwritten.map(\.id))
+            touches.written(batch.lazy.filter { !ids.contains($0.id) })
+            for touch in unwritten { unavailable.insert(records.partition(of: touch.id)) }
         }
     }
 }

@@ -80,7 +80,10 @@ protocol SessionRecordStore: ThrottleStore, MarkStore {
     ) async throws(SessionStoreError) -> RecordRemovalResult
     /// Records uses. A removed record is not restored; an earlier time than the stored one changes nothing. Other
     /// replicas need not be notified.
-    func touch(_ touches: [RecordTouch]) async throws(SessionStoreError)
+    /// - Returns: Those that were not recorded, if a part of the store is unavailable.
+    /// - Throws: If none was recorded.
+    @discardableResult
+    func touch(_ touches: [RecordTouch]) async throws(SessionStoreError) -> [RecordTouch]
     /// Acquires the lease on a record; the fence counts the leases, from 1.
     func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseResult
     /// Releases a lease if it is still the latest.

@@ -167,18 +167,25 @@ struct ValkeyRecordStore: SessionRecordStore {
         return .removed(record)
     }
 
-    func touch(_ touches: [RecordTouch]) async throws(SessionStoreError) {
+    @discardableResult
+    func touch(_ touches: [RecordTouch]) async throws(SessionStoreError) -> [RecordTouch] {
         var rest = touches[...]
+        var failed: [(touch: RecordTouch, error: SessionStoreError)] = []
         while !rest.isEmpty {
-            let calls = rest.prefix(Self.commandsAtOnce).map { touch in
+            let batch = rest.prefix(Self.commandsAtOnce)
+            let calls = batch.map { touch in
                 let time = Self.time(touch.keepUntil - touch.lastUsedAt + Self.tombstoneLifetime)
                 return ScriptCall(
                     keys: [keys.session(touch.id)],
                     arguments: [.integer(touch.lastUsedAt.milliseconds), .integer(time)])
             }
             rest = rest.dropFirst(calls.count)
-            for reply in await run(SessionScripts.touch, calls) { _ = try Self.value(reply) }
+            for (touch, reply) in zip(batch, await run(SessionScripts.touch, calls)) {
+                do throws(SessionStoreError) { _ = try Self.value(reply) } catch { failed.append((touch, error)) }
+            }
         }
+        if let first = failed.first, failed.count == touches.count { throw first.error }
+        return failed.map(\.touch)
     }
 
     func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseResult {

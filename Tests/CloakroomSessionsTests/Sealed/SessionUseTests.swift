@@ -39,6 +39,38 @@ struct SessionUseTests: SealedStoreSuite {
         #expect(server.record(session.id)?.lastUsedAt == start + .seconds(800))
     }
 
+    @Test("writes the uses of sessions in all parts of the store that are available")
+    func touchesOfOtherParts() async throws {
+        let records = InMemoryRecords(server, partitions: 2)
+        let store = store(records)
+        for _ in 0..<900 {
+            let (ticket, _) = try await store.create(Sample.new(), now: start)
+            _ = try await store.lookup(ticket, at: start + .seconds(800))
+        }
+        records.set { $0.untouchablePartition = 0 }
+        // More than are written together.
+        await store.writeTouches()
+        #expect(store.touches.all.count > 300)
+        #expect(store.touches.all.allSatisfy { records.partition(of: $0.id) == 0 })
+        #expect(server.touched.count + store.touches.all.count == 900)
+        records.set { $0.untouchablePartition = nil }
+        await store.writeTouches()
+        #expect(store.touches.isEmpty)
+        #expect(server.touched.count == 900)
+    }
+
+    @Test("counts a use also if it is unknown whether the session has ended by a cutoff, and is not served")
+    func useWithoutCutoffs() async throws {
+        let store = store()
+        let (ticket, _) = try await store.create(Sample.new(), now: start)
+        records.set { $0.cutoffsAreUnavailable = true }
+        await #expect(throws: SessionStoreError(.unavailable)) {
+            try await store.lookup(ticket, at: start + .seconds(800))
+        }
+        records.set { $0.cutoffsAreUnavailable = false }
+        #expect(try await store.lookup(ticket, at: start + .seconds(1_600)).session != nil)
+    }
+
     @Test("counts a use of a session that is not cached, also while the cache is not trusted")
     func useWithoutLink() async throws {
         let store = store()

@@ -148,6 +148,8 @@ final class InMemoryRecords: SessionRecordStore {
         var duringInsert: (@Sendable () async -> Void)?
         /// Reads and writes of cutoffs throw.
         var cutoffsAreUnavailable = false
+        /// Uses of the records of this partition are not written.
+        var untouchablePartition: Int?
         /// The next write of a cutoff throws, as on a full server.
         var rejectsNextCutoff = false
     }
@@ -279,8 +281,13 @@ final class InMemoryRecords: SessionRecordStore {
         return removal
     }
 
-    func touch(_ touches: [RecordTouch]) async throws(SessionStoreError) {
+    @discardableResult
+    func touch(_ touches: [RecordTouch]) async throws(SessionStoreError) -> [RecordTouch] {
         try ask()
+        let partition = switches.withLock { $0.untouchablePartition }
+        let unwritten = touches.filter { self.partition(of: $0.id) == partition }
+        if !touches.isEmpty, unwritten.count == touches.count { throw SessionStoreError(.unavailable) }
+        let touches = touches.filter { self.partition(of: $0.id) != partition }
         server.contents.withLock { contents in
             contents.touched += touches
             for touch in touches {
@@ -290,6 +297,7 @@ final class InMemoryRecords: SessionRecordStore {
             }
         }
         try response()
+        return unwritten
     }
 
     func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseResult {

@@ -28,13 +28,14 @@ struct ValkeyProbeTests {
     @Test("Missing permissions are named, and so is a wrong password, which is not printed")
     func access() async throws {
         let permissions = ValkeyAccessTests.permissions.replacing(" +hgetall", with: "").replacing(" +zadd", with: "")
+            .replacing(" +wait", with: "")
         let options = RedisServer.Options(configuration: ["user gate on >canary-password \(permissions)"])
         try await withRedis(options) { server in
             var configuration = ValkeyConfiguration(
                 addresses: [server.address], user: "gate", password: Secret("canary-password"))
             let lacking = try await finding(configuration)
             #expect(lacking.reason == .noPermission)
-            #expect(lacking.problem == "the user gate lacks permissions: +hgetall +zadd")
+            #expect(lacking.problem == "the user gate lacks permissions: +hgetall +zadd +wait")
             configuration.password = Secret("another-canary")
             let rejected = try await finding(configuration)
             #expect(rejected.reason == .noAuth)

@@ -98,6 +98,30 @@ struct ValkeySentinelTests {
         await gateway.stop()
     }
 
+    @Test("Rule 77: a server that the sentinels have replaced is not used any more, also if it still runs")
+    func replacedPrimary() async throws {
+        try await withRedis { old in
+            try await withRedis { new in
+                let watching = RedisServer.Options(
+                    program: "redis-sentinel", configuration: ["sentinel monitor main 127.0.0.1 \(old.port) 1"])
+                try await withRedis(watching) { try await replace(old, by: new, sentinel: $0) }
+            }
+        }
+    }
+
+    private func replace(_ old: RedisServer, by new: RedisServer, sentinel: RedisServer) async throws {
+        let gateway = try await Replica.up(ValkeyConfiguration(addresses: [sentinel.address], sentinelPrimary: "main"))
+        #expect(try await gateway.records.insert(.sample()))
+        try await sentinel.ask("SENTINEL", "REMOVE", "main")
+        try await sentinel.ask("SENTINEL", "MONITOR", "main", "127.0.0.1", .text("\(new.port)"), "1")
+        try await eventually("the new one is used") { !gateway.log.lines("address", "\(new.address)").isEmpty }
+        try await gateway.isUp()
+        #expect(!gateway.log.lines("reason", "replaced").isEmpty)
+        // Written again.
+        #expect(try await gateway.records.read(SessionID(1)) == .record(.sample()))
+        await gateway.stop()
+    }
+
     @Test("A name unknown to the sentinels is not a primary")
     func unknownName() async throws {
         let options = RedisServer.Options(program: "redis-sentinel")

@@ -128,6 +128,8 @@ struct ClusterTopology: Sendable {
         var lastUsedAt: NIODeadline
         /// Whether it was connected to for a redirected command, and may get slots.
         var isExpected = false
+        /// Whether a confirmation makes a difference.
+        var needsTrust: Bool { slots > 0 && (!isTrusted || isIncomplete) }
     }
 
     struct Slot {
@@ -266,7 +268,11 @@ extension ClusterTopology {
             replicas = report.replicas
             adopt(reportedBy: id, report, now)
             confirm(by: id)
-            for member in members.keys.sorted() { checkTrust(of: member, now) }
+            // Those that are trusted are checked by each tick: a confirmation ends by time. Checking all of them here would
+            // cost the cube of the number of primaries each second.
+            for member in members.keys.sorted() where members[member]?.needsTrust == true {
+                checkTrust(of: member, now)
+            }
         }
         return take()
     }

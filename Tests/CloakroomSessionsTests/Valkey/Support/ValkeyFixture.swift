@@ -110,7 +110,8 @@ struct RunningRecords: SessionRecordStore {
         try await records.remove(id, reason: reason, condition: condition, now: now)
     }
 
-    func touch(_ touches: [RecordTouch]) async throws(SessionStoreError) {
+    @discardableResult
+    func touch(_ touches: [RecordTouch]) async throws(SessionStoreError) -> [RecordTouch] {
         try await records.touch(touches)
     }
 
