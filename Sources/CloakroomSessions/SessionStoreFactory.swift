@@ -116,8 +116,8 @@ public struct SessionStoreCallbacks: Sendable {
     public var onUnconfirmedWrites: @Sendable (Int) -> Void
     /// Called with the number of writes of a kind that a new server had lost, and that were repeated.
     public var onReassertedWrites: @Sendable (ReassertedWrite, Int) -> Void
-    /// Called once a second, if sentinels are configured, with the time for which too few of them have confirmed the
-    /// primary in use; 0 if it is confirmed, or if there is none.
+    /// Called about once a second, if sentinels are configured, with the time since at least half of them have confirmed
+    /// the primary in use; 0 if it is confirmed, or if there is none.
     public var onUnconfirmedPrimary: @Sendable (Duration) -> Void
     /// Called for each failed operation of a store outside the process.
     public var onFailure: @Sendable (SessionStoreError.Reason) -> Void

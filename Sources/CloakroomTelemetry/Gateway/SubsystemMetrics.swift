@@ -99,7 +99,7 @@ public struct SessionStoreMetrics: Sendable {
             hasSentinels
             ? registry.floatingPointGauge(
                 "cloakroom_session_store_primary_unconfirmed_seconds",
-                help: "Time for which too few sentinels have confirmed the session store's primary; 0 if it is confirmed.",
+                help: "Time since the sentinels confirmed the session store's primary in use; 0 while it is confirmed.",
                 labels: [("backend", backend)])
             : nil
         var reasserted: [String: CounterHandle] = [:]

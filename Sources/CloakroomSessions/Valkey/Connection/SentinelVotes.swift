@@ -62,6 +62,14 @@ struct SentinelVotes: Sendable {
         return rivals == 0 ? .unconfirmed : .contradicted
     }
 
+    /// When the newest questions were sent whose replies confirm a server; `nil` if it is not confirmed.
+    func confirmation(of server: HostAndPort, now: ContinuousClock.Instant) -> ContinuousClock.Instant? {
+        guard verdict(on: server, now: now) == .confirmed else { return nil }
+        let times = replies.compactMap { $0?.server == server ? $0?.askedAt : nil }.sorted(by: >)
+        // The oldest of those that are just half of the sentinels.
+        return times[(replies.count + 1) / 2 - 1]
+    }
+
     /// The server to connect to; `nil` if no sentinel names one, or if they contradict each other.
     func choice(now: ContinuousClock.Instant) -> HostAndPort? {
         counts(now).keys.first { verdict(on: $0, now: now) != .contradicted }

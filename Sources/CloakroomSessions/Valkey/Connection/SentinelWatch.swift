@@ -25,7 +25,7 @@ final class SentinelWatch: Sendable {
         /// The connection in use.
         var connection: ValkeyConnection?
         /// When the server in use was last confirmed, or its use began.
-        var confirmedAt = ContinuousClock.now
+        var confirmed: (server: HostAndPort, at: ContinuousClock.Instant)?
         var isDoubtLogged = false
     }
 
@@ -79,8 +79,8 @@ final class SentinelWatch: Sendable {
     func use(_ connection: ValkeyConnection) {
         state.withLock { state in
             state.connection = connection
-            state.confirmedAt = .now
-            Self.closeIfReplaced(&state, now: .now)
+            if state.confirmed?.server != connection.server { state.confirmed = (connection.server, .now) }
+            Self.judge(&state, now: .now)
         }
     }
 
@@ -164,34 +164,38 @@ final class SentinelWatch: Sendable {
         state.withLock { state in
             state.votes.replied(index, server, askedAt: askedAt)
             state.failures[index] = server == nil ? .noPrimary : nil
-            Self.closeIfReplaced(&state, now: .now)
+            Self.judge(&state, now: .now)
         }
     }
 
-    /// Closes the connection to a server that may not be used any more, before anything else uses what was read from it.
-    private static func closeIfReplaced(_ state: inout State, now: ContinuousClock.Instant) {
-        guard let connection = state.connection else { return }
-        switch state.votes.verdict(on: connection.server, now: now) {
-        case .confirmed: state.confirmedAt = now
-        case .unconfirmed: break
-        case .contradicted:
-            state.connection = nil
-            connection.close(.replaced)
+    /// Closes the connection in use if its server may not be used any more.
+    /// - Returns: Whether its server is confirmed; `nil` if there is no connection.
+    @discardableResult
+    private static func judge(_ state: inout State, now: ContinuousClock.Instant) -> Bool? {
+        guard let connection = state.connection else { return nil }
+        let server = connection.server
+        if let time = state.votes.confirmation(of: server, now: now) {
+            state.confirmed = (server, time)
+            return true
         }
+        guard state.votes.verdict(on: server, now: now) == .contradicted else { return false }
+        state.connection = nil
+        connection.close(.replaced)
+        return nil
     }
 
     /// Reports for how long the server in use was not confirmed, and asks the server itself instead.
     private func check() async {
         let (connection, time, wasLogged) = state.withLock { state in
-            Self.closeIfReplaced(&state, now: .now)
-            let time = state.connection == nil ? .zero : ContinuousClock.now - state.confirmedAt
-            let isDoubtful = time > SentinelVotes.period
+            let now = ContinuousClock.now
+            let isDoubtful = Self.judge(&state, now: now) == false
             defer { state.isDoubtLogged = isDoubtful }
-            return (state.connection, isDoubtful ? time : .zero, state.isDoubtLogged)
+            let time = isDoubtful ? state.confirmed.map { now - $0.at } : nil
+            return (state.connection, time, state.isDoubtLogged)
         }
-        onUnconfirmed(time)
+        onUnconfirmed(time ?? .zero)
         guard let connection else { return }
-        guard time > .zero else {
+        guard time != nil else {
             if wasLogged { log.confirmed(connection.address) }
             return
         }

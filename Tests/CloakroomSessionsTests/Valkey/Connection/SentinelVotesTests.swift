@@ -53,6 +53,19 @@ struct SentinelVotesTests {
         #expect(!votes.hasNames(now: Self.start + .seconds(6)))
     }
 
+    @Test("A confirmation is as old as the oldest question of those that are just half")
+    func confirmation() {
+        var votes = votes("oo---")
+        #expect(votes.confirmation(of: Self.old, now: Self.start) == nil)
+        votes.replied(2, Self.old, askedAt: Self.start + .seconds(1))
+        #expect(votes.confirmation(of: Self.old, now: Self.start + .seconds(1)) == Self.start)
+        votes.replied(3, Self.old, askedAt: Self.start + .seconds(2))
+        votes.replied(4, Self.new, askedAt: Self.start + .seconds(2))
+        votes.replied(0, Self.old, askedAt: Self.start + .seconds(2))
+        #expect(votes.confirmation(of: Self.old, now: Self.start + .seconds(2)) == Self.start + .seconds(1))
+        #expect(votes.confirmation(of: Self.new, now: Self.start + .seconds(2)) == nil)
+    }
+
     @Test("The votes are complete when each sentinel has replied or failed")
     func completeness() {
         var votes = SentinelVotes(count: 2)
