@@ -25,7 +25,7 @@ from harness.command import Failure, run_command
 from harness.environment import TestEnvironment
 from harness.gateway import release_build
 from sizing import memory, page, swift, trial
-from sizing.costs import Costs
+from sizing.costs import Costs, Exponents
 from sizing.servers import Shards, find_server
 
 FIGURES = pathlib.Path(__file__).resolve().parent / "capacity.json"
@@ -36,13 +36,15 @@ GIB = 2**30
 
 
 def measure_costs(environment, binary, options, figures):
-    print("costs of operations, one gateway with one event loop, one server", flush=True)
-    shards = Shards(environment, binary, 1)
+    print("costs of operations, one gateway with one event loop, one primary with a replica", flush=True)
+    shards = Shards(environment, binary, 1, is_cluster=True, replicas=1)
     measured = Costs(environment, shards, options.sign_ins)
     costs, gateway, local = measured.measure()
     shards.stop()
     provider = gateway_memory.measure_sessions(environment, "provider", min(PROVIDER_SESSIONS, options.sign_ins))
     figures["model"] = figures.get("model", {}) | costs | {
+        "gatewayExponent": measured.exponents.gateway,
+        "serverExponent": measured.exponents.server,
         "gatewayBytes": gateway,
         "gatewayBytesPerPasswordSession": round(local),
         "gatewayBytesPerProviderSession": round(provider),
@@ -75,8 +77,10 @@ def measure_largest(environment, binary, options, figures):
     template = memory.templates(environment, binary)["name"]
     known = figures.get("serverBytesPerSession", {}).get("name", {}).get("compact", {})
     each, limit = known.get("resident", 1_200), options.most_memory * GIB
+    model = figures.get("model", {})
+    exponents = Exponents(model.get("gatewayExponent", 1), model.get("serverExponent", 1))
     print(f"as many of {options.largest:,} sessions as fit into {options.most_memory} GiB", flush=True)
-    figures["largest"] = memory.largest(environment, binary, template, each, options.largest, limit)
+    figures["largest"] = memory.largest(environment, binary, template, each, options.largest, limit, exponents)
 
 
 def arguments():
@@ -121,16 +125,14 @@ def main():
         figures["server"] = f"valkey {shards.servers[0].version()}"
         figures["machine"] = f"{os.cpu_count()} cores, {platform.machine()}, shared with other programs"
         shards.stop()
-        for part, measure in (("costs", measure_costs), ("memory", measure_memory), ("largest", measure_largest)):
-            if part in options.parts:
-                measure(environment, binary, options, figures)
-                if not options.short:
-                    options.json.write_text(json.dumps(figures, indent=1) + "\n")
-                    print(f"written: {options.json}", flush=True)
+        parts = {"costs": measure_costs, "memory": measure_memory, "largest": measure_largest, "check": trial.check}
+        for part in (part for part in parts if part in options.parts):
+            status = parts[part](environment, binary, options, figures) or 0
+            if not options.short:
+                options.json.write_text(json.dumps(figures, indent=1) + "\n")
+                print(f"written: {options.json}", flush=True)
         if options.json == FIGURES and not options.short and swift.is_complete(figures):
             swift.write(figures)
-        if "check" in options.parts:
-            status = trial.check(environment, binary, options, figures)
     return status
 
 

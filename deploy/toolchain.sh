@@ -1,6 +1,12 @@
 #!/usr/bin/env bash
 # Checks that a suitable Swift toolchain is installed; otherwise prints instructions and fails. Installs the SQLite headers
 # if they are missing. Must be run in the root of the repository.
+#
+# usage: deploy/toolchain.sh
+if [[ ${1:-} == --help ]]; then
+    sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"
+    exit
+fi
 set -euo pipefail
 
 wanted_major=6

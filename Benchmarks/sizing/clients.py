@@ -1,5 +1,6 @@
 """Clients of a gateway: many requests on a few persistent connections, one after the other on each."""
 
+import random
 import selectors
 import socket
 import time
@@ -23,6 +24,16 @@ def sign_out_request(cookie):
 def api_request(cookie, path=b"/videos/1"):
     """A request that is forwarded with the access token of the session."""
     return b"GET %b HTTP/1.1\r\nHost: localhost\r\nCookie: %b\r\n\r\n" % (path, cookie)
+
+
+def at_rate(load, rate, jobs):
+    """The jobs, at random times with so many per second on average."""
+    at = time.monotonic()
+    for job in jobs:
+        at += random.expovariate(rate)
+        if at > time.monotonic():
+            load.pause(at)
+        yield job
 
 
 def cookie_of(head):

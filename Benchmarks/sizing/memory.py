@@ -2,7 +2,7 @@
 
 from scenarios import provider_helpers
 from sizing.clients import Load, sign_in_request
-from sizing.costs import cookie_value, start_gateway, start_origin, start_provider_gateway
+from sizing.costs import Costs, cookie_value, slope, start_gateway, start_origin, start_provider_gateway
 from sizing.records import Template, load, spread
 from sizing.servers import Client, Shards, encode
 
@@ -11,6 +11,8 @@ COMPACT = ("--hash-max-listpack-value", "4096")
 ENCODINGS = {"default": (), "compact": COMPACT}
 SHARDS = 3
 TRACKED = 200_000
+# Sign-ins and look-ups with the most sessions.
+SESSIONS = 10_000
 PIECE = 1_000
 
 
@@ -33,26 +35,19 @@ def templates(environment, binary):
     return found
 
 
-def slope(points):
-    """The least-squares slope of memory over the number of sessions."""
-    count = len(points)
-    middle_x, middle_y = (sum(point[axis] for point in points) / count for axis in (0, 1))
-    above = sum((x - middle_x) * (y - middle_y) for x, y in points)
-    return above / sum((x - middle_x) ** 2 for x, _ in points)
-
-
-def grow(environment, binary, template, options, sizes, count=SHARDS):
-    """Sessions of each size in turn in a cluster. Returns rows of sessions, memory in use, and resident memory."""
-    shards = Shards(environment, binary, count, options)
+def grow(environment, binary, template, options, sizes, measure=None):
+    """Sessions of each size in turn in a cluster. Returns rows of sessions, memory in use, and resident memory, and what
+    is measured with the most sessions."""
+    shards = Shards(environment, binary, SHARDS, options)
     empty, resident, rows, loaded = shards.used_memory(), shards.resident(), [], 0
     for size in sizes:
         load(template, shards, loaded, size)
         loaded = size
         rows.append((size, shards.used_memory() - empty, shards.resident() - resident))
         print(f"    {size:,} sessions: {rows[-1][1] / 1e6:,.0f} MB in use, {rows[-1][2] / 1e6:,.0f} MB resident", flush=True)
-    shares = [round(server.used_memory() / shards.used_memory(), 4) for server in shards.servers]
+    measured = measure(shards) if measure else None
     shards.stop()
-    return rows, shares
+    return rows, measured
 
 
 def per_session(environment, binary, found, sizes):
@@ -94,8 +89,10 @@ def tracking(environment, binary, template):
     return [round((after - before) / TRACKED) for before, after in zip(sizes, sizes[1:])]
 
 
-def largest(environment, binary, template, each, wanted, limit):
-    """As many sessions as wanted, or as fit into the limit of resident bytes, in a cluster."""
+def largest(environment, binary, template, each, wanted, limit, exponents):
+    """As many sessions as wanted, or as fit into the limit of resident bytes, in a cluster, and what operations cost then."""
     count = min(wanted, int(limit / each))
-    rows, shares = grow(environment, binary, template, COMPACT, [count // 4, count // 2, count])
-    return {"wanted": wanted, "rows": rows, "sharesOfShards": shares}
+    sizes = [count // 4, count // 2, count]
+    measure = lambda shards: Costs(environment, shards, SESSIONS).of_sessions(exponents)  # noqa: E731
+    rows, costs = grow(environment, binary, template, COMPACT, sizes, measure)
+    return {"wanted": wanted, "rows": rows, "costs": costs}

@@ -13,7 +13,8 @@ EXAMPLE = "capacity --users 1000000 --requests-per-second 20000 --gateways 4 --s
 NAMES = {
     "request": "a request with a cached session",
     "lookUp": "a look-up of a session that is not cached",
-    "providerLookUp": "the same of a session of a provider",
+    "lookUpAgain": "a look-up of a session that has changed",
+    "providerLookUp": "a look-up of a session of a provider",
     "touch": "a use that is written",
     "refresh": "a refresh",
     "signIn": "a sign-in with a password",
@@ -91,7 +92,30 @@ def largest(_binary, figures):
     text = table(["sessions in three shards", "in use", "resident", "in use each"], cells)
     if rows[-1][0] < wanted:
         text += f"\nThe memory of {wanted:,} sessions is extrapolated from the last column.\n"
+    if costs := figures["largest"].get("costs"):
+        few = figures["model"]
+        compared = [
+            f"{name} took a shard {costs[key]['serverMicroseconds']:,.0f} µs"
+            f" ({few[key]['serverMicroseconds']:,.0f} µs in the table above)"
+            for key, name in (("signIn", "a sign-in"), ("lookUp", "a look-up"))
+        ]
+        text += f"\nWith {rows[-1][0]:,} sessions, {' and '.join(compared)}.\n"
     return text
+
+
+def check(_binary, figures):
+    if "check" not in figures:
+        return "It was not run with these figures.\n"
+    cells = [
+        [f"{row['requests']:,.0f}" if row["requests"] else "", row["name"], *map(digits, (row["measured"], row["predicted"])),
+         f"{row['predicted'] / row['measured'] - 1:+.0%}"]
+        for row in figures["check"]
+    ]  # fmt: skip
+    return table(["requests/s", "figure", "measured", "predicted", "difference"], cells)
+
+
+def digits(value):
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3f}"
 
 
 def scenarios(binary, _figures):
@@ -108,7 +132,7 @@ def scenarios(binary, _figures):
     return table(["users", "requests/s", "sticky", "requests that read from a shard", "gateways", "shards"], rows)
 
 
-BLOCKS = {"example": example, "costs": costs, "memory": memory, "largest": largest, "scenarios": scenarios}
+BLOCKS = {"example": example, "costs": costs, "memory": memory, "largest": largest, "check": check, "scenarios": scenarios}
 
 
 def write(binary, figures):

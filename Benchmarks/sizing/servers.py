@@ -112,9 +112,10 @@ class Server:
         return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
 
     def figures(self):
-        """CPU seconds, and bytes received and sent, so far."""
+        """CPU seconds, and bytes received from and sent to clients, so far."""
         stats = self.info("stats")
-        sizes = int(stats["total_net_input_bytes"]), int(stats["total_net_output_bytes"])
+        to_replicas = int(stats["total_net_repl_output_bytes"])
+        sizes = int(stats["total_net_input_bytes"]), int(stats["total_net_output_bytes"]) - to_replicas
         return precise_cpu_seconds(self.pid), *sizes
 
     def calls(self, name):
@@ -138,31 +139,50 @@ class Server:
 
 
 class Shards:
-    """A single server, or the primaries of a cluster with equal shares of the slots."""
+    """A single server, or the primaries of a cluster with equal shares of the slots and their replicas."""
 
-    def __init__(self, environment, binary, count, options=()):
-        self.servers = [Server(environment, binary, options, clustered=count > 1) for _ in range(count)]
+    def __init__(self, environment, binary, count, options=(), is_cluster=None, replicas=0):
+        """`replicas` is the number of each primary. A cluster is the default for several servers."""
+        self.is_cluster = count > 1 if is_cluster is None else is_cluster
+        start = lambda: Server(environment, binary, options, self.is_cluster)  # noqa: E731
+        self.servers = [start() for _ in range(count)]
         # The server of each slot.
         self.owners = [slot * count // SLOTS for slot in range(SLOTS)]
-        if count > 1:
+        self.replicas = []
+        if self.is_cluster:
             self._join()
+            self.replicas = [self._replica(start(), server) for server in self.servers for _ in range(replicas)]
 
     def _join(self):
-        first = self.servers[0]
         for number, server in enumerate(self.servers):
             server.call("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
             own = [slot for slot, owner in enumerate(self.owners) if owner == number]
             server.call("CLUSTER", "ADDSLOTSRANGE", own[0], own[-1])
-            if server is not first:
-                server.call("CLUSTER", "MEET", "127.0.0.1", first.port, first.bus)
+            self._meet(server)
         wait_until("the cluster is complete", 30, self._is_complete)
+
+    def _meet(self, server):
+        first = self.servers[0]
+        if server is not first:
+            server.call("CLUSTER", "MEET", "127.0.0.1", first.port, first.bus)
 
     def _is_complete(self):
         return all(b"cluster_state:ok" in server.call("CLUSTER", "INFO") for server in self.servers)
 
+    def _replica(self, replica, primary):
+        self._meet(replica)
+        name = primary.call("CLUSTER", "MYID")
+        wait_until("a replica knows its primary", 30, lambda: name in replica.call("CLUSTER", "NODES"))
+        replica.call("CLUSTER", "REPLICATE", name)
+        wait_until("a replica is complete", 60, lambda: replica.info("replication").get("master_link_status") == "up")
+        return replica
+
     def figures(self):
-        """The sums over the servers: CPU seconds, bytes received, bytes sent."""
+        """The sums over the primaries: CPU seconds, bytes received, bytes sent."""
         return tuple(map(sum, zip(*(server.figures() for server in self.servers))))
+
+    def calls(self, name):
+        return sum(server.calls(name) for server in self.servers)
 
     def used_memory(self):
         return sum(server.used_memory() for server in self.servers)
@@ -173,6 +193,13 @@ class Shards:
     def key_count(self):
         return sum(server.call("DBSIZE") for server in self.servers)
 
-    def stop(self):
+    def change_all(self, field, value):
+        """Writes a field of all records, so that gateways read them again."""
         for server in self.servers:
+            for key in server.call("KEYS", "*"):
+                if server.call("TYPE", key) == b"hash":
+                    server.call("HSET", key, field, value)
+
+    def stop(self):
+        for server in [*self.servers, *self.replicas]:
             server.stop()

@@ -16,7 +16,7 @@ public enum SessionStoreOperation: String, Sendable, Hashable, CaseIterable {
     case lease
     /// Release the lease.
     case release
-    /// List the sessions of an account or of a session at a provider, or find out whether there are many.
+    /// List the sessions of an account or of a session at a provider, or choose those in excess.
     case list
     /// Read the cutoffs of accounts and of sessions at providers.
     case cutoffRead = "cutoff_read"
@@ -112,9 +112,11 @@ struct InstrumentedRecordStore<Records: SessionRecordStore>: SessionRecordStore 
     func partition(of id: SessionID) -> Int { records.partition(of: id) }
     func partition(ofIndex index: RecordIndex) -> Int { records.partition(ofIndex: index) }
 
-    func mayExceed(_ limit: Int, _ index: RecordIndex, now: Timestamp) async throws(SessionStoreError) -> Bool {
+    func surplus(
+        of account: UInt64, by rule: SurplusRule, now: Timestamp
+    ) async throws(SessionStoreError) -> RecordSurplus {
         try await measured(.list) { () async throws(SessionStoreError) in
-            try await records.mayExceed(limit, index, now: now)
+            try await records.surplus(of: account, by: rule, now: now)
         }
     }
 

@@ -18,7 +18,25 @@ struct Cloakroom: AsyncParsableCommand {
 
     static func main() async {
         CommandLineSecrets.hide()
-        await main(nil)
+        do {
+            try await execute(asyncParseAsRoot())
+        } catch {
+            exit(withError: error)
+        }
+    }
+
+    private static func execute(_ command: any ParsableCommand) async throws {
+        var command = command
+        do {
+            if var command = command as? any AsyncParsableCommand {
+                try await command.run()
+            } else {
+                try command.run()
+            }
+        } catch let error as ValidationError {
+            // The command line could be parsed. The library would add the usage of the program.
+            throw try CommandFailure.exit("Error: \(error.message)", .validationFailure)
+        }
     }
 
     static let version = "0.1.0"

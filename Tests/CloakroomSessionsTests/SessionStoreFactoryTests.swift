@@ -108,7 +108,7 @@ struct InstrumentedRecordStoreTests {
         #expect(told.allSatisfy { $0.isSuccess })
     }
 
-    @Test("What is not an operation on the store is passed on, and a count is reported as a list")
+    @Test("What is not an operation on the store is passed on, and the choice of the oldest is reported as a list")
     func passedOn() async throws {
         let calls = Calls()
         let memory = InMemoryRecords(partitions: 16)
@@ -118,7 +118,9 @@ struct InstrumentedRecordStoreTests {
         #expect(records.partitionCount == 16)
         #expect(records.partition(of: SessionID(5)) == 5)
         #expect(records.partition(ofIndex: .providerSession(7)) == 7)
-        #expect(try await !records.mayExceed(0, .account(1), now: Timestamp(seconds: 2)))
+        let rule = SurplusRule(
+            limit: 0, accounts: [1], usedAfter: Timestamp(seconds: 1), new: SessionID(1))
+        #expect(try await records.surplus(of: 1, by: rule, now: Timestamp(seconds: 2)) == .none)
         #expect(calls.all.withLock { $0 } == [Call(operation: .list, isSuccess: true)])
     }
 

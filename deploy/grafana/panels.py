@@ -155,10 +155,12 @@ STORE = [
         [(rate("cloakroom_session_store_operation_duration_seconds_count", "operation"), "{{operation}}")], stacked=True),
     panel("Failed operations", "By operation.", "ops",
         [(rate("cloakroom_session_store_operation_duration_seconds_count", "operation", ', outcome="error"'), "{{operation}}")]),
+    panel("Failures by reason", "Why operations failed. The operator documentation has a remedy for each reason.", "ops",
+        [(rate("cloakroom_session_store_errors_total", "backend, reason"), "{{backend}} {{reason}}")], stacked=True),
     panel("Operation duration", "Over all operations, by store.", "s",
-        quantiles("cloakroom_session_store_operation_duration_seconds", "backend"), width=12),
+        quantiles("cloakroom_session_store_operation_duration_seconds", "backend")),
     panel("Duration by operation, p95", "5% of the operations take longer.", "s",
-        [quantiles("cloakroom_session_store_operation_duration_seconds", "operation")[1]], width=12),
+        [quantiles("cloakroom_session_store_operation_duration_seconds", "operation")[1]]),
 ]
 
 UPSTREAMS = [

@@ -192,13 +192,16 @@ public enum RejectResult: Sendable, Equatable {
 public protocol AccountSessions: Sendable {
     /// Returns all active sessions, the latest first.
     func sessions(of account: AccountName, now: Timestamp) async throws(SessionStoreError) -> [SessionSummary]
-    /// Returns when the active sessions of an account were created: cheaper than ``sessions(of:now:)``, because nothing is
-    /// decrypted.
-    func creationTimes(of account: AccountName, now: Timestamp) async throws(SessionStoreError)
-        -> [SessionID: Timestamp]
-    /// Whether an account may have more than a number of sessions: cheaper than to list them. If it has many more, the
-    /// result is `true`.
-    func mayExceed(_ limit: Int, sessionsOf user: UserProfile, now: Timestamp) async throws(SessionStoreError) -> Bool
+    /// Ends the oldest sessions of a user who has more than a number of them, at most 16 at once.
+    ///
+    /// They are the sessions of ``UserProfile/account``, and those that were signed in to with ``UserProfile/name`` and
+    /// have no other account. Nothing is decrypted. If there are more than 32, a store on a server checks some of them
+    /// only, so that the cost does not depend on their number: sessions that ended by their idle timeout may count.
+    /// - Parameter new: The session that was created last; it counts and is not ended.
+    /// - Returns: The sessions that were ended.
+    func takeOldest(
+        of user: UserProfile, over limit: Int, but new: SessionID, reason: SessionEndReason, now: Timestamp
+    ) async throws(SessionStoreError) -> [EndedSession]
     /// Ends a session by its identifier.
     /// - Parameter account: The account that the session has to belong to; `nil` for operators, who may end any
     ///   session.
@@ -226,17 +229,22 @@ public protocol AccountSessions: Sendable {
 
 extension AccountSessions {
     /// Default for stores that list sessions at no cost.
-    public func creationTimes(
-        of account: AccountName, now: Timestamp
-    ) async throws(SessionStoreError) -> [SessionID: Timestamp] {
-        let all = try await sessions(of: account, now: now)
-        return Dictionary(all.map { ($0.id, $0.createdAt) }, uniquingKeysWith: max)
+    public func takeOldest(
+        of user: UserProfile, over limit: Int, but new: SessionID, reason: SessionEndReason, now: Timestamp
+    ) async throws(SessionStoreError) -> [EndedSession] {
+        var ended: [EndedSession] = []
+        var rest: [(summary: SessionSummary, account: AccountName)] = []
+        for account in user.name == user.account ? [user.account] : [user.account, user.name] {
+            rest += try await sessions(of: account, now: now).map { ($0, account) }
+        }
+        let oldestFirst = rest.sorted {
+            ($0.summary.createdAt, $0.summary.id.value) < ($1.summary.createdAt, $1.summary.id.value)
+        }
+        for (summary, account) in oldestFirst.filter({ $0.summary.id != new }).prefix(max(0, rest.count - limit)) {
+            if let one = try await take(summary.id, of: account, reason: reason, now: now) { ended.append(one) }
+        }
+        return ended
     }
-
-    /// Default for stores that have to list the sessions.
-    public func mayExceed(
-        _ limit: Int, sessionsOf user: UserProfile, now: Timestamp
-    ) async throws(SessionStoreError) -> Bool { true }
 
     /// Ends a session by its identifier as ``take(_:of:reason:now:)`` does, for callers that do not use the tokens.
     /// - Returns: Whether there was one.

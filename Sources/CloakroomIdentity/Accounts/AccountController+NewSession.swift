@@ -69,19 +69,10 @@ extension AccountController {
     /// Ends the oldest sessions of an account that has too many, so that one user cannot fill the store. A failure here
     /// does not reject the sign-in; the next sign-in tries again.
     private func evictOldestSessions(for session: Session, _ request: AccountRequest) async {
-        let limit = self.session.maxSessionsPerAccount
-        // Nearly all accounts have few sessions: they are not listed at each sign-in.
-        guard let isMany = try? await store.mayExceed(limit, sessionsOf: session.user, now: request.now), isMany else {
-            return
-        }
-        guard let all = try? await ownCreationTimes(of: session, now: request.now) else { return }
-        let latestFirst = all.sorted { ($0.value, $0.key.value) > ($1.value, $1.key.value) }.map(\.key)
-        var ended: [EndedSession] = []
-        for oldest in latestFirst.dropFirst(limit) where oldest != session.id {
-            let one = try? await takeOwn(oldest, of: session, reason: .replaced, now: request.now)
-            if let one { ended.append(one) }
-        }
-        guard !ended.isEmpty else { return }
+        let ended = try? await store.takeOldest(
+            of: session.user, over: self.session.maxSessionsPerAccount, but: session.id, reason: .replaced,
+            now: request.now)
+        guard let ended, !ended.isEmpty else { return }
         let tokens = revocations.revoke(ended)
         observer.accountEvent(.evicted(ended.map(\.id), tokens: tokens), from: request.origin)
     }

@@ -65,15 +65,6 @@ extension AccountController {
         return (all + (try await store.sessions(of: name, now: now))).sorted { $0.createdAt > $1.createdAt }
     }
 
-    /// When the sessions that ``ownSessions(of:now:)`` lists were created.
-    func ownCreationTimes(
-        of session: Session, now: Timestamp
-    ) async throws(SessionStoreError) -> [SessionID: Timestamp] {
-        let all = try await store.creationTimes(of: session.user.account, now: now)
-        guard let name = typedAccount(of: session) else { return all }
-        return all.merging(try await store.creationTimes(of: name, now: now), uniquingKeysWith: max)
-    }
-
     /// Ends one of the sessions that ``ownSessions(of:now:)`` lists.
     func takeOwn(
         _ id: SessionID, of session: Session, reason: SessionEndReason, now: Timestamp

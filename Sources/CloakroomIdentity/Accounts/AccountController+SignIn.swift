@@ -10,7 +10,7 @@ extension AccountController {
         guard let source = clients.signInSource, let client = clients[source] else { return problem(.notFound) }
         return await spans.withSpan("sign_in") { span in
             let start = AttemptStart(span: span)
-            switch await verdict(on: request, with: client, since: start) {
+            switch await checkCredentials(of: request, with: client, since: start) {
             case .rejected(let response): return response
             case .accepted(let signedIn, let accountHash):
                 let isPersistent =
@@ -36,8 +36,8 @@ extension AccountController {
 
     /// Parses the credentials, applies the throttle, and has the upstream check them. The credentials are released
     /// before the function returns.
-    private func verdict(
-        on request: AccountRequest, with client: any TokenClient, since start: AttemptStart
+    private func checkCredentials(
+        of request: AccountRequest, with client: any TokenClient, since start: AttemptStart
     ) async -> CredentialCheck {
         let credentials: Credentials
         do {

@@ -67,7 +67,7 @@ public struct AccountController: AccountEndpointHandler {
     public func respond(_ request: AccountRequest) async -> AccountResponse {
         switch request.endpoint {
         case .signIn: await signIn(request)
-        case .currentSession: await whoAmI(request)
+        case .currentSession: await currentSession(request)
         case .signOut: await signOut(request)
         case .listSessions: await listSessions(request)
         case .endOtherSessions: await endOtherSessions(request)
@@ -85,11 +85,12 @@ public struct AccountController: AccountEndpointHandler {
     /// The response of an endpoint that the configuration does not have.
     private var absent: AccountResponse { problem(.notFound) }
 
-    /// Never extends the idle timeout: a page that polls this endpoint would keep an unused session alive.
+    /// Responds with the user and the session, or with 401. Never extends the idle timeout: a page that polls this
+    /// endpoint would keep an unused session alive.
     ///
     /// A 401 does not clear the cookie. An invalid cookie grants nothing, and cookies are cleared by name, not by
     /// value: a late response would delete the new ticket of a user who has signed in again in the meantime.
-    private func whoAmI(_ request: AccountRequest) async -> AccountResponse {
+    private func currentSession(_ request: AccountRequest) async -> AccountResponse {
         await withSession(of: request) { session in
             AccountResponse(status: 200, content: document(session))
         }

@@ -23,22 +23,22 @@ public final class TokenRevocations: Sendable, CustomStringConvertible, CustomRe
 
     private let clients: TokenClients
     private let observer: any AccountObserver
-    private let mostAtOnce: Int
-    private let mostWaiting: Int
+    private let maxConcurrent: Int
+    private let maxQueued: Int
     private let state = Mutex(State())
 
     /// Creates an empty queue.
     /// - Parameters:
     ///   - clients: The client of each source of sessions.
-    ///   - mostAtOnce: The maximum number of concurrent calls.
-    ///   - mostWaiting: The maximum number of queued sessions.
+    ///   - maxConcurrent: The maximum number of concurrent calls.
+    ///   - maxQueued: The maximum number of queued sessions.
     public init(
-        clients: TokenClients, observer: any AccountObserver, mostAtOnce: Int = 4, mostWaiting: Int = 10_000
+        clients: TokenClients, observer: any AccountObserver, maxConcurrent: Int = 4, maxQueued: Int = 10_000
     ) {
         self.clients = clients
         self.observer = observer
-        self.mostAtOnce = max(1, mostAtOnce)
-        self.mostWaiting = max(1, mostWaiting)
+        self.maxConcurrent = max(1, maxConcurrent)
+        self.maxQueued = max(1, maxQueued)
     }
 
     /// Queues the tokens of ended sessions for revocation, if the tokens are available. Never waits.
@@ -81,9 +81,9 @@ public final class TokenRevocations: Sendable, CustomStringConvertible, CustomRe
     /// - Returns: The revocations that do not fit into the queue.
     private func submit(_ revocations: [Revocation]) -> [Revocation] {
         let (left, started) = state.withLock { state in
-            let room = state.isStopped ? 0 : mostWaiting - state.waiting.count
+            let room = state.isStopped ? 0 : maxQueued - state.waiting.count
             state.waiting += revocations.prefix(room)
-            let started = min(mostAtOnce - state.running, state.waiting.count)
+            let started = min(maxConcurrent - state.running, state.waiting.count)
             state.running += started
             return (Array(revocations.dropFirst(room)), started)
         }

@@ -8,7 +8,8 @@ import NIOPosix
 import NIOSSL
 import Synchronization
 
-/// Sends calls to an upstream's targets within a time limit and reduces every failure to one of four kinds.
+/// Sends calls to an upstream's targets within a time limit and reduces every failure to a kind of
+/// ``IdentityTransportError``.
 ///
 /// The underlying errors are dropped here: errors of HTTP libraries may hold the values of header fields, and nothing
 /// derived from a password or a token may be passed on.

@@ -128,7 +128,7 @@ struct CallbackController: Sendable {
             return signIn
         } catch {
             switch error.kind {
-            case .refused: break
+            case .rejected: break
             // Users do not wait because of the provider or the configuration.
             case .unavailable, .failed, .misconfigured:
                 await counted?.release(now: request.now + attempt.elapsed)

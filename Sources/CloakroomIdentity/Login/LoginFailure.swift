@@ -74,7 +74,7 @@ package struct LoginFailure: Error, Sendable, Equatable {
             self.init(
                 .unavailable, detail: "\(error.call.rawValue)_unavailable", retryAfter: AccountController.retryAfter)
         case .failed(let reason): self.init(.invalidResponse, detail: reason.name)
-        case .refused(let code): self.init(.providerError, providerCode: code)
+        case .rejected(let code): self.init(.providerError, providerCode: code)
         case .misconfigured(let reason): self.init(.misconfigured, detail: reason.rawValue)
         }
     }

@@ -2,7 +2,7 @@ package import CloakroomCore
 
 /// A key set of an OpenID Provider (RFC 7517 §5), reduced to the keys that the gateway can use.
 ///
-/// A key that is unusable is skipped and spoils none of the others: providers list keys for encryption, with new curves
+/// An unusable key is skipped, and does not affect the others: providers list keys for encryption, with new curves
 /// or with parameters of their own (RFC 7517 §5, last paragraph).
 package struct JSONWebKeySet: Sendable {
     /// The maximum length of a document in bytes.

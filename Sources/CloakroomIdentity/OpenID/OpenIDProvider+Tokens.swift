@@ -119,7 +119,7 @@ extension OpenIDProvider {
             switch error.kind {
             case .unavailable: throw TokenClientError(.unreachable, in: .user)
             case .failed(.otherSubject): throw TokenClientError(.rejected, in: .user)
-            case .failed, .refused, .misconfigured: throw TokenClientError(.invalidResponse, in: .user)
+            case .failed, .rejected, .misconfigured: throw TokenClientError(.invalidResponse, in: .user)
             }
         }
         return SessionUpdate(provenance: provenance)
@@ -147,7 +147,7 @@ extension OpenIDProvider {
             switch error.kind {
             case .unavailable: throw TokenClientError(.unreachable, in: .revoke)
             case .misconfigured(let reason): throw TokenClientError(.misconfigured(reason), in: .revoke)
-            case .failed, .refused: throw TokenClientError(.invalidResponse, in: .revoke)
+            case .failed, .rejected: throw TokenClientError(.invalidResponse, in: .revoke)
             }
         }
     }
@@ -155,7 +155,7 @@ extension OpenIDProvider {
     /// Exchanges a session's access token for one of an upstream (RFC 8693 §2.1). A refresh token in the response is
     /// discarded.
     /// - Parameter upstream: The index of an upstream in ``IdentityConfiguration/exchanges``.
-    /// - Throws: ``ProviderError``; `refused` if the provider rejects the access token or the target.
+    /// - Throws: ``ProviderError``; `rejected` if the provider rejects the access token or the target.
     package func exchange(
         _ session: Session, for upstream: Int, traceparent: String?
     ) async throws(ProviderError) -> ExchangedToken {

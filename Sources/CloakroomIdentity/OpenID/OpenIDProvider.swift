@@ -243,7 +243,7 @@ extension OpenIDProvider {
         let isClientError = (400...499).contains(response.status)
         if isClientError, let code = RejectedCall.code(response.body), IdentityMisconfiguration(oauthCode: code) == nil
         {
-            return ProviderError(.refused(Self.printable(code)), in: call)
+            return ProviderError(.rejected(Self.printable(code)), in: call)
         }
         let rules = RejectedCall.Rules(isTokenEndpoint: true, codes: [])
         switch RejectedCall.kind(

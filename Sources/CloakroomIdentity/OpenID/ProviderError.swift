@@ -12,7 +12,7 @@ package struct ProviderError: Error, Sendable, Equatable {
         case failed(Reason)
         /// The provider rejected what the client presented, such as the code or the token, with this error code (RFC 6749
         /// §5.2).
-        case refused(String)
+        case rejected(String)
         /// The provider rejected the gateway's own request, or lacks an endpoint that the configuration requires.
         case misconfigured(IdentityMisconfiguration)
     }
@@ -61,7 +61,7 @@ package struct ProviderError: Error, Sendable, Equatable {
         switch kind {
         case .unavailable: true
         case .failed(.token(let rejection)): rejection.suggestsOtherKeys
-        case .failed, .refused, .misconfigured: false
+        case .failed, .rejected, .misconfigured: false
         }
     }
 }

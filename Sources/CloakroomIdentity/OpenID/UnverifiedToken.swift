@@ -3,7 +3,7 @@ package import CloakroomCore
 /// A signed token in the compact form of a JWS (RFC 7515 §3.1), before its signature is verified.
 ///
 /// Only the header is parsed. The payload stays closed until ``SignatureKeySet/verify(_:)`` returns it, so that claims
-/// of an unverified token cannot be used by mistake, and a party without a key reaches no parser behind the header.
+/// of an unverified token cannot be used by mistake, and a party without a key can only reach the parser of the header.
 ///
 /// The header is read as narrowly as the gateway needs it: `alg`, `kid` and `typ`. Keys and addresses of keys in the
 /// header (`jku`, `jwk`, `x5u`, `x5c`) are not read (RFC 8725 §3.10).

@@ -17,8 +17,8 @@ package final class ExchangedTokens: TokenExchanging, Unprintable {
 
     /// The maximum time that a token without a known lifetime is kept.
     static let unknownLifetime = Duration.seconds(300)
-    /// The maximum number of exchanges of one request: one with the session's tokens, and one after another request's
-    /// exchange with earlier tokens.
+    /// The maximum number of exchanges that one request waits for: a second one if the first was that of another request
+    /// with earlier tokens.
     private static let attempts = 2
     private static let busy = ExchangeOutcome.unavailable(status: 503, retryAfter: 1)
 
@@ -227,7 +227,7 @@ extension ExchangedTokens {
     /// other codes. `invalid_request` may have other causes, so it refreshes no tokens that were issued a moment ago.
     private func suggestsRefresh(_ error: ProviderError, _ session: Session) -> Bool {
         switch error.kind {
-        case .refused("invalid_grant"), .refused("invalid_token"): true
+        case .rejected("invalid_grant"), .rejected("invalid_token"): true
         case .misconfigured(.invalidRequest):
             clock() - session.tokens.issuedAt >= RefreshSchedule.minimumInterval
         default: false
@@ -241,7 +241,7 @@ extension ExchangedTokens {
             observer.accountEvent(
                 .identityMisconfigured(reason, in: .exchange, of: session.provenance?.identity), from: AuditContext())
             return (Result(outcome: .misconfigured(retryAfter: 1), version: session.version), .misconfigured)
-        case .refused: return (unavailable, .rejected)
+        case .rejected: return (unavailable, .rejected)
         case .unavailable, .failed: return (unavailable, .transient)
         }
     }
@@ -330,7 +330,7 @@ extension ExchangedTokens {
 }
 
 extension ExchangeOutcome {
-    /// The outcome during a back-off, which no session with tokens has.
+    /// The outcome of a request during a back-off. A back-off is never ``RefreshOutcome/active(_:)``.
     fileprivate init(_ outcome: RefreshOutcome) {
         self =
             switch outcome {

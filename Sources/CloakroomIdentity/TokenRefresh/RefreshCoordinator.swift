@@ -5,8 +5,8 @@ import CloakroomCore
 /// Performs no I/O. The caller that starts a refresh also runs it and reports its result with
 /// ``complete(_:_:isTransient:isRefreshed:now:)`` and ``finish(_:now:)``. The caller that receives waiters resumes them.
 ///
-/// A refresh is identified by the whole key of its session. One refresher serves one upstream, so the key identifies
-/// session and upstream. The key contains the complete digest of the ticket, so two sessions never share a refresh.
+/// A refresh is identified by the whole key of its session. The key contains the complete digest of the ticket, so two
+/// sessions never share a refresh. The tokens of a session have one source, so the key identifies that too.
 struct RefreshCoordinator {
     enum WaitResult: Sendable {
         /// An outcome that was known immediately.
@@ -22,11 +22,13 @@ struct RefreshCoordinator {
         let number: UInt64
     }
 
+    /// How a request gets its outcome.
     enum Admission {
-        /// None: the request waits for a refresh in progress.
+        /// The request waits for a refresh in progress.
         case joinedExisting
-        /// Run this refresh; the request waits for it.
+        /// The caller runs this refresh, for which the request waits.
         case started(RefreshID)
+        /// Known without a refresh.
         case result(RefreshOutcome)
     }
 
@@ -273,9 +275,9 @@ public struct RefreshLimits: Sendable, Equatable {
 /// itself, and all of its sessions must continue as soon as it recovers.
 struct RefreshBackoff: Sendable {
     /// The maximum back-off, and how long after a back-off the earlier failures still count.
-    static let longest = Duration.seconds(30)
+    static let maxDelay = Duration.seconds(30)
 
-    private static let backoff = ExponentialBackoff(initial: .seconds(1), maximum: longest, jitter: 0.25)
+    private static let backoff = ExponentialBackoff(initial: .seconds(1), maximum: maxDelay, jitter: 0.25)
 
     /// The number of consecutive failed refreshes.
     private(set) var failures = 0
@@ -299,9 +301,9 @@ struct RefreshBackoff: Sendable {
 
     /// The outcome for a request during the back-off; `nil` after its end.
     ///
-    /// If the clock jumps back, the back-off ends: it is never longer than ``longest``.
+    /// If the clock jumps back, the back-off ends: it is never longer than ``maxDelay``.
     func result(at now: Timestamp) -> RefreshOutcome? {
-        guard now < until, until - now <= Self.longest else { return nil }
+        guard now < until, until - now <= Self.maxDelay else { return nil }
         let seconds = Int(max(1, ((until - now).wholeMilliseconds + 999) / 1_000))
         return switch outcome {
         case .unavailable(let status, _): .unavailable(status: status, retryAfter: seconds)
@@ -313,6 +315,6 @@ struct RefreshBackoff: Sendable {
 
     /// Whether the next failure counts as the first one again.
     func isExpired(at now: Timestamp) -> Bool {
-        now >= until + Self.longest || until - now > Self.longest
+        now >= until + Self.maxDelay || until - now > Self.maxDelay
     }
 }

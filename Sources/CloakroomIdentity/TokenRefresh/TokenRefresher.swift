@@ -2,8 +2,8 @@ public import CloakroomCore
 import Synchronization
 public import Tracing
 
-/// Refreshes the tokens of sessions at the upstream or provider that issued them: at most one refresh per session at a time in this process
-/// and, through leases of the store, across all replicas.
+/// Refreshes the tokens of sessions at the upstream or provider that issued them: at most one refresh per session at a
+/// time in this process and, through leases of the store, across all replicas.
 ///
 /// Refreshes run in tasks of their own. A cancelled request does not cancel the refresh, and ``run()`` does not return
 /// before all refreshes have finished: if a refresh token is spent and its successor is not saved, the session is lost.
@@ -102,7 +102,7 @@ public final class TokenRefresher: TokenRefreshing, CustomStringConvertible, Cus
         _ session: Session, with client: any TokenClient, ticket: SessionTicket, cause: RefreshTrigger,
         traceparent: String?
     ) async -> RefreshOutcome {
-        // Twice, because a refresh started by another request may have been about the tokens before these.
+        // Twice, because the refresh that another request started may be the one that issued these tokens.
         for _ in 0..<2 {
             if let newer = alreadyRefreshedSession(session, ticket: ticket) { return .active(newer) }
             switch await wait(session, with: client, ticket: ticket, cause: cause, traceparent: traceparent) {
@@ -113,7 +113,8 @@ public final class TokenRefresher: TokenRefreshing, CustomStringConvertible, Cus
         return .active(session)
     }
 
-    /// Many requests were sent with the same old tokens, and their rejections arrive after the refresh.
+    /// The cached session, if its tokens are later than those of a request. Many requests may have been sent with the same
+    /// tokens, and their rejections arrive after the refresh.
     private func alreadyRefreshedSession(_ session: Session, ticket: SessionTicket) -> Session? {
         guard case .active(let current) = store.lookup(ticket, now: clock(), slides: false),
             current.isRefresh(of: session)
@@ -193,4 +194,20 @@ public final class TokenRefresher: TokenRefreshing, CustomStringConvertible, Cus
     public var description: String { "TokenRefresher" }
     /// Has no children, because they hold tokens.
     public var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+/// The wait of a request for an identity call that another request started. Its time is that of the identity provider,
+/// not of the gateway. The request that started the call has its time from the call itself: a task inherits
+/// ``IdentityCallTime/current``.
+final class JoinedWait: Sendable {
+    private let startedAt = Mutex<ContinuousClock.Instant?>(nil)
+
+    /// The request has joined the wait.
+    func begin() { startedAt.withLock { $0 = .now } }
+
+    /// Adds the wait to the time of the request, if it has begun.
+    func end() {
+        guard let startedAt = startedAt.withLock({ $0 }) else { return }
+        IdentityCallTime.current?.add(nanoseconds: (ContinuousClock.now - startedAt).wholeNanoseconds)
+    }
 }

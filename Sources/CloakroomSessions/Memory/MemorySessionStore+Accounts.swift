@@ -8,19 +8,20 @@ extension MemorySessionStore {
         liveSessions(of: account, now: now).map(\.summary).sorted { $0.createdAt > $1.createdAt }
     }
 
-    /// When the account's sessions were created; never throws.
-    public func creationTimes(
-        of account: AccountName, now: Timestamp
-    ) async throws(SessionStoreError) -> [SessionID: Timestamp] {
-        let live = liveSessions(of: account, now: now)
-        return Dictionary(live.map { ($0.id, $0.createdAt) }, uniquingKeysWith: max)
-    }
-
-    /// Whether an account may have more sessions; never throws.
-    public func mayExceed(
-        _ limit: Int, sessionsOf user: UserProfile, now: Timestamp
-    ) async throws(SessionStoreError) -> Bool {
-        hashes(of: user).contains { accounts.count(of: $0) > limit }
+    /// Ends the oldest sessions of a user who has too many; never throws.
+    public func takeOldest(
+        of user: UserProfile, over limit: Int, but new: SessionID, reason: SessionEndReason, now: Timestamp
+    ) async throws(SessionStoreError) -> [EndedSession] {
+        // Nearly all users have few sessions.
+        guard hashes(of: user).contains(where: { accounts.count(of: $0) > limit }) else { return [] }
+        var live = liveSessions(of: user.account, now: now)
+        if user.name != user.account { live += liveSessions(of: user.name, now: now) }
+        let oldestFirst = live.filter { $0.id != new }
+            .sorted { ($0.createdAt, $0.id.value) < ($1.createdAt, $1.id.value) }
+        return end(
+            oldestFirst.prefix(min(max(0, live.count - limit), SurplusRule.maximum)).map(\.id), reason: reason,
+            now: now
+        ) { _ in true }
     }
 
     /// Ends a session by its id; never throws.

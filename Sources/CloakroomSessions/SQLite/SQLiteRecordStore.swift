@@ -142,10 +142,10 @@ final class SQLiteRecordStore: SessionRecordStore {
         try await connector.read { db in try db.sessions(ofProviderSession: hash) }
     }
 
-    /// Signing out everywhere needs no cutoff here: the account is a column of the session, so no session can be missing
-    /// in a list.
-    func mayExceed(_ limit: Int, _ index: RecordIndex, now: Timestamp) async throws(SessionStoreError) -> Bool {
-        try await connector.read { db in try db.hasSessions(moreThan: limit, in: index) }
+    func surplus(
+        of account: UInt64, by rule: SurplusRule, now: Timestamp
+    ) async throws(SessionStoreError) -> RecordSurplus {
+        try await connector.read { db in try db.surplus(of: account, by: rule, now: now) }
     }
 
     func throttleStates(_ keys: [ThrottleKey], now: Timestamp) async throws(SessionStoreError) -> [ThrottleState?] {
@@ -280,7 +280,8 @@ extension SQLiteRecordStore {
     }
 }
 
-/// The file is one partition, and its indexes are changed together with the records, so there are no cutoffs.
+/// The file is one partition, and its indexes are changed together with the records: the account is a column of the
+/// session, so no session can be missing in a list, and signing out everywhere needs no cutoffs.
 extension SQLiteRecordStore {
     var partitionCount: Int { 1 }
     func partition(of id: SessionID) -> Int { 0 }

@@ -60,15 +60,25 @@ extension Database {
             .compactMap { SessionRow($0)?.record }
     }
 
-    func hasSessions(moreThan limit: Int, in index: RecordIndex) throws -> Bool {
-        let (condition, hash) =
-            switch index {
-            case .account(let hash): ("account = ?1 OR name = ?1", hash)
-            case .providerSession(let hash): ("provider = ?1", hash)
-            }
-        return try row(
-            "SELECT 1 FROM session WHERE \(condition) LIMIT 1 OFFSET ?2", [Int64(bitPattern: hash), max(0, limit)])
-            != nil
+    /// The oldest sessions of an account in excess of its limit, by their exact number.
+    func surplus(of account: UInt64, by rule: SurplusRule, now: Timestamp) throws -> RecordSurplus {
+        let hash = Int64(bitPattern: account)
+        // Nearly all accounts have few sessions.
+        let beyond = "SELECT 1 FROM session WHERE account = ?1 OR name = ?1 LIMIT 1 OFFSET ?2"
+        guard try row(beyond, [hash, max(0, rule.limit)]) != nil else { return .none }
+        let places = rule.accounts.map { _ in "?" }.joined(separator: ", ")
+        let oldest = try rows(
+            """
+            SELECT id, count(*) OVER () FROM session WHERE (account = ?1 OR name = ?1) AND expires_at > ?2
+                AND last_used_at > ?3 AND account IN (\(places)) ORDER BY created_at, id LIMIT \(SurplusRule.maximum + 1)
+            """,
+            StatementArguments(
+                [hash, now.milliseconds, rule.usedAfter.milliseconds]
+                    + rule.accounts.map { Int64(bitPattern: $0) }))
+        let excess = (oldest.first?.integer(1) ?? 0) - Int64(rule.limit)
+        guard excess > 0 else { return .none }
+        let ids = oldest.compactMap { $0.unsigned(0).map(SessionID.init) }.filter { $0 != rule.new }
+        return .records(Array(ids.prefix(Int(min(excess, Int64(SurplusRule.maximum))))))
     }
 
     /// - Returns: `false` if there is a row with that id.

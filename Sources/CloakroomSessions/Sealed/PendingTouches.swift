@@ -64,7 +64,7 @@ final class PostOutageGracePeriod: Sendable {
         }
     }
 
-    /// Whether no grace period of a partition is active.
+    /// Whether a partition is in no grace period.
     func isOver(_ partition: Int, now: ContinuousClock.Instant = .now) -> Bool {
         ends.withLock { ends in
             guard ends.indices.contains(partition), let end = ends[partition] else { return true }

@@ -10,13 +10,6 @@ extension SealedSessionStore {
         }.sorted { $0.createdAt > $1.createdAt }
     }
 
-    func creationTimes(
-        of account: AccountName, now: Timestamp
-    ) async throws(SessionStoreError) -> [SessionID: Timestamp] {
-        let live = try await liveRecords(of: account, now: now)
-        return Dictionary(live.map { ($0.key.id, $0.createdAt) }, uniquingKeysWith: max)
-    }
-
     private func liveRecords(
         of account: AccountName, now: Timestamp
     ) async throws(SessionStoreError) -> [SessionRecord] {
@@ -70,30 +63,61 @@ extension SealedSessionStore {
         of session: ProviderSession, account: AccountName?, reason: SessionEndReason, now: Timestamp
     ) async throws(SessionStoreError) -> [EndedSession] {
         let hasher = sealing.secrets.accountHashes
-        let accounts = account.map(hasher.candidateHashes)
         let hashes = hasher.candidateHashes(session)
-        func endListed() async throws(SessionStoreError) -> [EndedSession] {
-            let found = try await records(hashes) { hash throws(SessionStoreError) in
+        func listed() async throws(SessionStoreError) -> [SessionRecord] {
+            try await records(hashes) { hash throws(SessionStoreError) in
                 try await records.records(ofProviderSession: hash, now: now)
             }
-            return try await end(
-                found.filter { accounts?.contains($0.account) ?? true }, reason: reason, now: now)
         }
-        // A cutoff ends all sessions of an index: not if only those of one account are to be ended.
-        guard accounts == nil else { return try await endListed() }
-        return try await endAll(hashes.map(RecordIndex.providerSession), now: now, endListed)
+        if let accounts = account.map(hasher.candidateHashes) {
+            // A cutoff ends all sessions of an index: not if some are those of another account.
+            let found = try await listed()
+            let own = found.filter { accounts.contains($0.account) }
+            guard own.count == found.count else { return try await end(own, reason: reason, now: now) }
+        }
+        let indexes = hashes.map(RecordIndex.providerSession)
+        return try await endAll(indexes, now: now) { () async throws(SessionStoreError) in
+            try await end(try await listed(), reason: reason, now: now)
+        }
     }
 
     private func indexes(of account: AccountName) -> [RecordIndex] {
         sealing.secrets.accountHashes.candidateHashes(account).map(RecordIndex.account)
     }
 
-    func mayExceed(_ limit: Int, sessionsOf user: UserProfile, now: Timestamp) async throws(SessionStoreError) -> Bool {
-        // One of these indexes has nearly all of a user's sessions. If they are spread, the limit is a multiple of it.
-        for name in user.name == user.account ? [user.account] : [user.account, user.name] {
-            for index in indexes(of: name) where try await records.mayExceed(limit, index, now: now) { return true }
+    func takeOldest(
+        of user: UserProfile, over limit: Int, but new: SessionID, reason: SessionEndReason, now: Timestamp
+    ) async throws(SessionStoreError) -> [EndedSession] {
+        let names = user.name == user.account ? [user.account] : [user.account, user.name]
+        // If a user's sessions are spread over these indexes, the limit is a multiple of the configured one.
+        let hashes = names.flatMap(sealing.secrets.accountHashes.candidateHashes)
+        let rule = SurplusRule(limit: limit, accounts: hashes, usedAfter: now - timeouts.idle, new: new)
+        var ended: [EndedSession] = []
+        for hash in hashes {
+            switch try await records.surplus(of: hash, by: rule, now: now) {
+            case .none: continue
+            case .records(let ids): ended += await end(ids, reason: reason, now: now)
+            case .unknown:
+                var all: [SessionID: SurplusRule.Candidate] = [:]
+                for name in names {
+                    for record in try await liveRecords(of: name, now: now) {
+                        all[record.key.id] = SurplusRule.Candidate(record)
+                    }
+                }
+                return ended + (await end(rule.oldest(all.count - limit, of: all.values), reason: reason, now: now))
+            }
         }
-        return false
+        return ended
+    }
+
+    /// Ends sessions one by one: those that cannot be ended now are left for the next sign-in.
+    private func end(_ ids: [SessionID], reason: SessionEndReason, now: Timestamp) async -> [EndedSession] {
+        var ended: [EndedSession] = []
+        for id in ids {
+            guard let removed = try? await remove(id, reason: reason, now: now) else { continue }
+            ended.append(EndedSession(id: removed.key.id, opened: nil))
+        }
+        return ended
     }
 
     private func end(

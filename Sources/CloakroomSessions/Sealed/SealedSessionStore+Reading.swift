@@ -9,10 +9,10 @@ extension SealedSessionStore {
             if let use = table.consumeUse(of: key.id) { touch(session, at: use) }
             return .active(session)
         }
-        let flight = table.pendingRead(of: key, in: records.partition(of: key.id)) { read in
+        let pending = table.pendingRead(of: key, in: records.partition(of: key.id)) { read in
             Task { await self.read(ticket, key, read, now: now) }
         }
-        return try await flight.value.get()
+        return try await pending.value.get()
     }
 
     /// Reads a session without joining a pending read, which may not include the latest writes.
@@ -25,14 +25,14 @@ extension SealedSessionStore {
         _ ticket: SessionTicket, _ key: SessionKey, _ read: SessionCache.ReadRegistration, now: Timestamp
     ) async -> Result<SessionLookup, SessionStoreError> {
         do throws(SessionStoreError) {
-            let judged = try await evaluate(ticket, key, for: .use(read), now: now)
+            let evaluation = try await evaluate(ticket, key, for: .use(read), now: now)
             let use = table.consumeUse(of: key.id)
-            if let use, case .active(let session) = judged.lookup { touch(session, at: use) }
-            let entry = judged.kept.flatMap { session in
-                judged.stamp.map { SessionCache.Entry(session: session, stamp: $0) }
+            if let use, case .active(let session) = evaluation.lookup { touch(session, at: use) }
+            let entry = evaluation.kept.flatMap { session in
+                evaluation.stamp.map { SessionCache.Entry(session: session, stamp: $0) }
             }
             table.finish(read, with: entry)
-            return .success(judged.lookup)
+            return .success(evaluation.lookup)
         } catch {
             _ = table.consumeUse(of: key.id)
             table.finish(read, with: nil)

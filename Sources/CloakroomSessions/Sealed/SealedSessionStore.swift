@@ -110,12 +110,12 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
     ) async throws(SessionStoreError) -> Session? {
         let key = SessionKey(ticket)
         defer { table.recordChanged(key.id) }
-        let judged = try await evaluate(ticket, key, for: .ending, now: now)
+        let evaluation = try await evaluate(ticket, key, for: .ending, now: now)
         // The holder of the ticket may end the session, even if this gateway cannot open it.
         // One that the store may have lost must not come back, so the reason is stored without a record. Only then: a
         // client could otherwise fill the store with invented tickets.
-        if judged.isForeign || judged.isUncertain { _ = try await remove(key.id, reason: reason, now: now) }
-        guard case .active(let session) = judged.lookup,
+        if evaluation.isForeign || evaluation.isUncertain { _ = try await remove(key.id, reason: reason, now: now) }
+        guard case .active(let session) = evaluation.lookup,
             let removed = try await remove(key.id, reason: reason, now: now)
         else { return nil }
         // Tokens refreshed in between have to be revoked upstream.
@@ -208,8 +208,8 @@ extension SealedSessionStore {
 private let touchBatch = 512
 
 extension SealedSessionStore {
-    /// Runs the record store and writes uses every ``SessionTimeouts/touchWriteInterval``. When its task is cancelled, it writes the remaining uses,
-    /// and then stops the store.
+    /// Runs the record store and writes uses every ``SessionTimeouts/touchWriteInterval``. When its task is cancelled, it
+    /// writes the remaining uses, and then stops the store.
     func run() async {
         // A task of its own: if it were cancelled with this one, the store would stop before the last uses are written.
         let keeping = Task { await records.run(self, idleTimeout: timeouts.idle) }

@@ -32,7 +32,7 @@ final class SessionCache: Sendable {
         }
     }
 
-    private static let mostShards = 64
+    private static let maxShards = 64
     private let shards: [Shard]
     private let mask: UInt64
     let trust: SessionTrust
@@ -46,7 +46,7 @@ final class SessionCache: Sendable {
     init(capacity: Int, partitions: Int = 1) {
         trust = SessionTrust(partitions: partitions)
         var count = 1
-        while count < Self.mostShards, count * 2 <= capacity { count *= 2 }
+        while count < Self.maxShards, count * 2 <= capacity { count *= 2 }
         shards = (0..<count).map { _ in Shard(capacity: max(1, capacity / count)) }
         mask = UInt64(count - 1)
     }
@@ -57,8 +57,8 @@ final class SessionCache: Sendable {
     /// The number of sessions, including those that are not trusted any more and not replaced yet.
     var count: Int { shards.reduce(0) { $0 + $1.contents.withLock(\.count) } }
 
-    /// The number of changes of single records and of cutoffs. Changes of unknown records do not count: after an outage, all
-    /// long-lived responses would read their sessions at the same time.
+    /// The number of changes of single records and of cutoffs. Changes of unknown records do not count: after an outage,
+    /// all long-lived responses would read their sessions at the same time.
     var changeCount: UInt64 { changes.load(ordering: .acquiring) }
 
     /// A cached session, if it is trusted. One short lock, no allocation.
@@ -87,12 +87,12 @@ final class SessionCache: Sendable {
     ) -> PendingRead {
         let epoch = epoch(of: partition)
         return shard(of: key.word0).contents.withLock { contents in
-            if let flight = contents.pendingRead(of: key, epoch) { return flight }
+            if let pending = contents.pendingRead(of: key, epoch) { return pending }
             let number = contents.register(key, epoch)
-            let flight = start(
+            let started = start(
                 ReadRegistration(id: key.word0, number: number, partition: partition, word: epoch.word))
-            contents.join(flight, to: key.word0, number)
-            return flight
+            contents.set(started, of: key.word0, number)
+            return started
         }
     }
 
@@ -105,9 +105,9 @@ final class SessionCache: Sendable {
 
     /// Completes a read.
     /// - Parameter entry: The result, which is cached if no change arrived in between.
-    func finish(_ ticket: ReadRegistration, with entry: Entry?) {
+    func finish(_ read: ReadRegistration, with entry: Entry?) {
         let kept = entry.flatMap { trust.isCurrent($0.stamp) ? $0 : nil }
-        shard(of: ticket.id).contents.withLock { $0.finish(ticket.id, ticket.number, with: kept) }
+        shard(of: read.id).contents.withLock { $0.finish(read.id, read.number, with: kept) }
     }
 
     private func epoch(of partition: Int) -> ReadEpoch {
@@ -161,7 +161,7 @@ struct SessionCacheShard {
 
     /// The maximum number of recorded uses of sessions that are not cached. The limit keeps invented tickets from
     /// exhausting the memory.
-    private static let mostUses = 1_024
+    private static let maxUses = 1_024
 
     private let capacity: Int
     private var places: [UInt64: Int] = [:]
@@ -193,7 +193,7 @@ struct SessionCacheShard {
     }
 
     mutating func recordUse(of id: UInt64, at now: Timestamp) {
-        guard uses[id] != nil || uses.count < Self.mostUses else { return }
+        guard uses[id] != nil || uses.count < Self.maxUses else { return }
         uses[id] = max(uses[id] ?? now, now)
     }
 
@@ -213,9 +213,10 @@ struct SessionCacheShard {
         return readCount
     }
 
-    mutating func join(_ flight: SessionCache.PendingRead, to id: UInt64, _ number: UInt64) {
+    /// Sets the task of a registered read, which other requests may join.
+    mutating func set(_ pendingRead: SessionCache.PendingRead, of id: UInt64, _ number: UInt64) {
         guard reads[id]?.number == number else { return }
-        reads[id]?.pendingRead = flight
+        reads[id]?.pendingRead = pendingRead
     }
 
     mutating func finish(_ id: UInt64, _ number: UInt64, with entry: SessionCache.Entry?) {

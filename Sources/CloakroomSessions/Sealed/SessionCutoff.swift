@@ -10,8 +10,9 @@ enum RecordIndex: Sendable, Hashable {
 
 /// When a record was entered into its indexes, in microseconds since the epoch.
 ///
-/// Each time is by the clock of the server that has the index, and that server alone compares it: with the cutoff of the
-/// same index. So the clocks of the servers need not agree with each other or with those of the gateways.
+/// Each time is by the clock of the server that has the index, and is compared only with the cutoff of the same index,
+/// which has the time of the same clock. So the clocks of the servers need not agree with each other or with those of the
+/// gateways.
 struct RecordBirth: Sendable, Equatable {
     var account: Int64?
     /// `nil` if the typed name is the account.
@@ -22,7 +23,7 @@ struct RecordBirth: Sendable, Equatable {
     /// - Returns: `nil` if a release without cutoffs has written the record.
     func time(in index: RecordIndex, of record: SessionRecord) -> Int64? {
         switch index {
-        // A record that got this index later has the time of its first one.
+        // If it was entered into this index later, the time in its first one counts.
         case .account(let hash): hash == record.account ? account : name ?? account
         case .providerSession: provider ?? account
         }
@@ -40,12 +41,22 @@ struct SessionCutoff: Sendable, Equatable {
     var kept: SessionID?
     /// Sessions with an earlier ``SessionRecord/createdAt`` have ended; by the clock of the gateways.
     var createdBefore: Timestamp?
+    /// A later cutoff that was set again without knowing whether it had been set.
+    var request: Request?
+
+    /// Applies only while it is later than ``SessionCutoff/time``: a later cutoff decides which session is kept.
+    struct Request: Sendable, Equatable {
+        var time: Int64
+        var kept: SessionID?
+    }
 
     /// Whether it ends a session.
-    /// - Parameter index: The index of the cutoff, which has the record.
+    /// - Parameter index: The index of the record that has this cutoff.
     func ends(_ record: SessionRecord, in index: RecordIndex) -> Bool {
         if let createdBefore, record.createdAt < createdBefore { return true }
-        return record.birthTime(in: index) <= time && record.key.id != kept
+        let birth = record.birthTime(in: index)
+        if let request, time < request.time, birth <= request.time, record.key.id != request.kept { return true }
+        return birth <= time && record.key.id != kept
     }
 }
 

@@ -92,8 +92,11 @@ protocol SessionRecordStore: ThrottleStore, MarkStore {
     func records(of account: UInt64, now: Timestamp) async throws(SessionStoreError) -> [SessionRecord]
     /// All records whose session at the provider has this hash, as ``records(of:now:)`` returns them.
     func records(ofProviderSession hash: UInt64, now: Timestamp) async throws(SessionStoreError) -> [SessionRecord]
-    /// Whether an index may have more than a number of records, including expired ones that are not deleted yet.
-    func mayExceed(_ limit: Int, _ index: RecordIndex, now: Timestamp) async throws(SessionStoreError) -> Bool
+    /// Chooses the oldest records whose account or name has this hash, if there are more than the rule allows, without
+    /// reading all of them.
+    func surplus(
+        of account: UInt64, by rule: SurplusRule, now: Timestamp
+    ) async throws(SessionStoreError) -> RecordSurplus
     /// The number of records, as far as it is known.
     var count: Int { get }
     /// The number of partitions: the parts of the store whose connections fail independently, from 1 to
@@ -115,8 +118,8 @@ protocol SessionRecordStore: ThrottleStore, MarkStore {
     func setCutoff(
         _ index: RecordIndex, keeping kept: KeptSession?, before: Timestamp?, lifetime: Duration, now: Timestamp
     ) async throws(SessionStoreError)
-    /// Stays connected, reports changes, and deletes expired records (calling ``RecordChangeDelegate/expired(_:)``), until its
-    /// task is cancelled.
+    /// Stays connected, reports changes, and deletes expired records (calling
+    /// ``RecordChangeDelegate/expired(idle:absolute:)``), until its task is cancelled.
     /// - Parameter idleTimeout: A record expires that long after its last recorded use, if that is before its end.
     func run(_ changes: any RecordChangeDelegate, idleTimeout: Duration) async
 }

@@ -48,6 +48,19 @@ enum RecordEncoding {
                 provider: number(fields["bp"], Int64.self)))
     }
 
+    /// Parses the account and the times of a record.
+    /// - Parameter values: Of the fields `a`, `c`, `e` and `u`.
+    /// - Returns: `nil` if it is not a valid record.
+    static func candidate(_ values: [RESPValue], id: SessionID) -> SurplusRule.Candidate? {
+        guard values.count == 4, let account = number(values[0].bytes, UInt64.self),
+            let createdAt = number(values[1].bytes, Int64.self), let expiresAt = number(values[2].bytes, Int64.self),
+            let lastUsedAt = number(values[3].bytes, Int64.self)
+        else { return nil }
+        return SurplusRule.Candidate(
+            id: id, account: account, createdAt: Timestamp(milliseconds: createdAt),
+            expiresAt: Timestamp(milliseconds: expiresAt), lastUsedAt: Timestamp(milliseconds: lastUsedAt))
+    }
+
     private static func number<Number: FixedWidthInteger>(_ text: ByteBuffer?, _: Number.Type) -> Number? {
         text.flatMap { Number(String(buffer: $0)) }
     }

@@ -126,30 +126,90 @@ enum SessionScripts {
         return string.format('%.0f', born)
         """)
 
+    /// KEYS: an index. ARGV: the limit; where the sample begins: 0 to 999,999 millionths of the distance of its ids.
+    /// - Returns: Nothing if the index has no more ids than the limit. Otherwise their number, then at most 32 ids, each
+    ///   once: the 16 that end first, and 16 that are evenly spread over the others.
+    ///
+    /// Members that are no ids have the highest scores.
+    static let surplus = ValkeyScript(
+        """
+        local function at(rank)
+          local member = redis.call('ZRANGE', KEYS[1], rank, rank)[1]
+          return member and #member == 16 and member
+        end
+        local limit = tonumber(ARGV[1])
+        if not at(limit) then return {} end
+        local last, beyond = 0, 1
+        while at(limit + beyond) do last, beyond = beyond, 2 * beyond end
+        while beyond - last > 1 do
+          local middle = math.floor((last + beyond) / 2)
+          if at(limit + middle) then last = middle else beyond = middle end
+        end
+        local total = limit + last + 1
+        local found = {total}
+        for rank = 0, math.min(total, 16) - 1 do found[rank + 2] = at(rank) end
+        local others = total - 16
+        local count = math.min(others, 16)
+        for number = 0, count - 1 do
+          found[number + 18] = at(16 + math.floor((number + ARGV[2] / 1000000) * others / count))
+        end
+        return found
+        """)
+
+    /// KEYS: an index. ARGV: the id of a session that was created just now, then ids without a record.
+    ///
+    /// Only ids are removed whose session would end at least ten minutes before the new one: any other may be one whose
+    /// record is about to be written, or is written again after a failover. A younger session can end that much earlier
+    /// only if its provider ends it; it would then not be listed, and a cutoff ends it nevertheless.
+    static let forget = ValkeyScript(
+        """
+        local latest = (tonumber(redis.call('ZSCORE', KEYS[1], ARGV[1])) or 0) - 600000
+        local removed = 0
+        for number = 2, #ARGV do
+          local ends = tonumber(redis.call('ZSCORE', KEYS[1], ARGV[number]))
+          if ends and ends < latest then removed = removed + redis.call('ZREM', KEYS[1], ARGV[number]) end
+        end
+        return removed
+        """)
+
     /// KEYS: a cutoff, its index. ARGV: the id of the session that is kept or `-`, the milliseconds before which sessions
     /// were created or empty for all sessions so far, milliseconds to keep it, the birth of the kept session.
-    /// - Returns: The cutoff: microseconds, id or `-`, milliseconds or `-`.
+    /// - Returns: The cutoff: microseconds, id or `-`, milliseconds or `-`, the birth of the kept session if it is known,
+    ///   and `r` with microseconds, a colon and an id or `-` for a cutoff of ``ReassertionScripts/cutoffRequest`` that is
+    ///   later.
     ///
-    /// A session that the cutoff so far has ended is not kept. Never earlier than the cutoff that it replaces, nor deleted earlier than that or than the index.
+    /// A session that the cutoff so far has ended is not kept. Never earlier than the cutoff that it replaces, nor deleted
+    /// earlier than that or than the index. The birth is needed if an earlier cutoff is set again after a failover.
+    ///
+    /// While a slot is being moved, a server executes a script with several keys only if it has all of them. So a cutoff
+    /// is never created at the receiving server, where no gateway has read it yet: those that know of its absence from
+    /// the other server would not be notified.
     static let cutoff = ValkeyScript(
         """
-        local at, id, before = string.match(redis.call('GET', KEYS[1]) or '', '^(%d+) ([%x-]+) ([%d-]+)')
+        local value = redis.call('GET', KEYS[1]) or ''
+        local at, id, before, birth = string.match(value, '^(%d+) ([%x-]+) ([%d-]+) ?(%d*)')
+        local requested, other = string.match(value, ' r(%d+):([%x-]+)')
         at = tonumber(at) or 0
+        requested = tonumber(requested) or 0
         id = id or '-'
         before = before or '-'
         if ARGV[2] == '' then
           local time = redis.call('TIME')
           local born = tonumber(redis.call('ZSCORE', KEYS[2], 'born')) or 0
-          if id ~= ARGV[1] then
-            id = ARGV[1]
-            if at > 0 and tonumber(ARGV[4]) <= at then id = '-' end
+          local function has_ended(cutoff, kept)
+            return cutoff > 0 and kept ~= ARGV[1] and tonumber(ARGV[4]) <= cutoff
           end
-          at = math.max(time[1] * 1000000 + time[2], at + 1, born)
+          local is_ended = has_ended(at, id) or requested > at and has_ended(requested, other)
+          if id ~= ARGV[1] then birth = ARGV[4] ~= '0' and ARGV[4] or '' end
+          id = is_ended and '-' or ARGV[1]
+          at = math.max(time[1] * 1000000 + time[2], at + 1, born, requested)
         elseif before == '-' or tonumber(before) < tonumber(ARGV[2]) then
           before = ARGV[2]
         end
         local keep = math.max(tonumber(ARGV[3]), redis.call('PTTL', KEYS[1]), redis.call('PTTL', KEYS[2]))
-        local value = string.format('%.0f', at) .. ' ' .. id .. ' ' .. before
+        value = string.format('%.0f', at) .. ' ' .. id .. ' ' .. before
+        if id ~= '-' and birth and birth ~= '' then value = value .. ' ' .. birth end
+        if requested > at then value = value .. string.format(' r%.0f:', requested) .. other end
         redis.call('SET', KEYS[1], value, 'PX', string.format('%.0f', keep))
         return value
         """)

@@ -27,16 +27,28 @@ extension ValkeyRecordStore {
         _ index: RecordIndex, keeping kept: KeptSession?, before: Timestamp?, lifetime: Duration, now: Timestamp
     ) async throws(SessionStoreError) {
         let attempt = attempt(in: partition(ofIndex: index))
-        let response = try await run(
-            SessionScripts.cutoff, [keys.cutoff(index), keys.sessions(in: index)],
-            [
+        let key = keys.cutoff(index)
+        let call = ScriptCall(
+            keys: [key, keys.sessions(in: index)],
+            arguments: [
                 .text(kept.map { "\($0.id)" } ?? "-"), .text(before.map { String($0.milliseconds) } ?? ""),
                 .integer(Self.time(lifetime)), .integer(kept?.birth ?? 0),
-            ], isDurable: true)
-        guard let stored = response.text, SessionCutoff(stored: stored) != nil,
-            let cutoff = JournaledCutoff(key: keys.cutoff(index), stored: stored, lifetime: lifetime)
+            ])
+        let sentAt = ContinuousClock.now
+        let reply = await run(SessionScripts.cutoff, [call], isDurable: true).first
+        if case .failure(.disconnected) = reply {
+            // The server may have it, and a failover may lose it then.
+            if let before {
+                journal.cutoffSet(JournaledCutoff(key: key, createdBefore: before, lifetime: lifetime))
+            } else {
+                journal.cutoffRequested(CutoffRequest(key: key, kept: kept?.id, lifetime: lifetime), sentAt: sentAt)
+            }
+        }
+        guard let stored = try Self.value(reply).text, SessionCutoff(stored: stored) != nil,
+            let cutoff = JournaledCutoff(key: key, stored: stored, lifetime: lifetime)
         else { throw SessionStoreError(.unavailable) }
         journal.cutoffSet(cutoff)
+        if before == nil { journal.cutoffConfirmed(key, sentAt: sentAt) }
         try check(attempt)
     }
 
@@ -59,7 +71,7 @@ extension ValkeyRecordStore {
 }
 
 extension SessionCutoff {
-    /// Fails for anything but a cutoff. Fields that a later release adds at the end are ignored.
+    /// Fails for anything but a cutoff. Other fields that a later release adds at the end are ignored.
     init?(stored: String) {
         let fields = stored.split(separator: " ", omittingEmptySubsequences: false)
         guard fields.count >= 3, let time = Int64(fields[0]), time >= 0 else { return nil }
@@ -71,6 +83,13 @@ extension SessionCutoff {
         if fields[2] != "-" {
             guard let milliseconds = Int64(fields[2]) else { return nil }
             createdBefore = Timestamp(milliseconds: milliseconds)
+        }
+        for field in fields[3...] where field.hasPrefix("r") {
+            let parts = field.dropFirst().split(separator: ":", omittingEmptySubsequences: false)
+            guard parts.count == 2, let time = Int64(parts[0]), time >= 0 else { return nil }
+            let id = SessionID(parts[1])
+            guard id != nil || parts[1] == "-" else { return nil }
+            request = Request(time: time, kept: id)
         }
     }
 }

@@ -30,7 +30,7 @@ struct ValkeyRecordStore: SessionRecordStore {
     let keys: ValkeyKeys
     let link: ValkeyClient
     /// What was written recently, to repeat it after a failover.
-    let journal = WriteJournal()
+    let journal: WriteJournal
     private let reassertion: WriteReassertion
 
     /// Creates a store. It connects in ``run(_:idleTimeout:)``.
@@ -50,6 +50,7 @@ struct ValkeyRecordStore: SessionRecordStore {
             configuration.applicationProtocols = []
             return try NIOSSLContext(configuration: configuration)
         }
+        journal = WriteJournal(keys: keys)
         let log = DurabilityLog(logger, events)
         link = ValkeyClient(
             configuration, tls: context, eventLoop: group.next(), logger: logger, durabilityLog: log,
@@ -208,13 +209,6 @@ struct ValkeyRecordStore: SessionRecordStore {
 
     func records(ofProviderSession hash: UInt64, now: Timestamp) async throws(SessionStoreError) -> [SessionRecord] {
         try await records(in: keys.sessions(ofProviderSession: hash))
-    }
-
-    func mayExceed(_ limit: Int, _ index: RecordIndex, now: Timestamp) async throws(SessionStoreError) -> Bool {
-        // The member with this rank. The last one may be `born`, which is no id.
-        let rank = "\(max(0, limit))"
-        let members = try await ask(ValkeyCommand("ZRANGE", key: keys.sessions(in: index), .text(rank), .text(rank)))
-        return (members.elements ?? []).contains { $0.text.flatMap { SessionID($0) } != nil }
     }
 
     private func records(in index: String) async throws(SessionStoreError) -> [SessionRecord] {

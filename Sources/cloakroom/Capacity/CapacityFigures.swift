@@ -1,6 +1,6 @@
 import Foundation
 
-/// What one operation costs.
+/// What one operation costs at full load.
 struct OperationCost: Equatable, Sendable, Codable {
     /// Microseconds of CPU time of the gateway.
     var gatewayMicroseconds: Double
@@ -17,9 +17,11 @@ struct OperationCost: Equatable, Sendable, Codable {
 struct CapacityFigures: Equatable, Sendable, Codable {
     /// A request whose session is cached, forwarded over HTTP/1.1 without TLS, with small bodies.
     var request: OperationCost
-    /// What a request costs more if its session is not cached.
+    /// What a request costs more if its session is not cached, and was not cached before.
     var lookUp: OperationCost
-    /// The same for a session of a provider, whose record is larger.
+    /// What a request costs more if its session has changed since it was cached: the cutoff of its account is known.
+    var lookUpAgain: OperationCost
+    /// What a request costs more if its session is one of a provider, whose record is larger, and not cached.
     var providerLookUp: OperationCost
     /// A use that is written.
     var touch: OperationCost
@@ -31,6 +33,11 @@ struct CapacityFigures: Equatable, Sendable, Codable {
     var signOut: OperationCost
     /// A login at a provider.
     var login: OperationCost
+    /// The share of a core for which a gateway is busy is the share that its work would take at full load to the power of
+    /// this, above 0 and at most 1: while it is mostly idle, it reads few requests at once and its caches are cold.
+    var gatewayExponent: Double
+    /// The same for a server.
+    var serverExponent: Double
     /// Resident memory of a gateway without sessions.
     var gatewayBytes: Double
     /// Memory of a gateway per cached session that was signed in to with a password.
@@ -63,7 +70,8 @@ extension CapacityFigures {
     }
 
     /// Reads a file that `Benchmarks/capacity.py` wrote.
-    /// - Returns: `nil` if it is not one, or a figure is negative or above 10^12, with which results would overflow.
+    /// - Returns: `nil` if it is not one, or a figure is negative or above 10^12, with which results would overflow, or an
+    ///   exponent is not from 0.1 to 1.
     init?(file: Data) {
         guard let decoded = try? JSONDecoder().decode(File.self, from: file), decoded.model.isPlausible else {
             return nil
@@ -72,7 +80,7 @@ extension CapacityFigures {
     }
 
     private var isPlausible: Bool {
-        let costs = [request, lookUp, providerLookUp, touch, refresh, signIn, signOut, login]
+        let costs = [request, lookUp, lookUpAgain, providerLookUp, touch, refresh, signIn, signOut, login]
         let sizes = [
             gatewayBytes, gatewayBytesPerPasswordSession, gatewayBytesPerProviderSession, serverBytes,
             serverBytesPerPasswordSession, serverBytesPerProviderSession, serverBytesPerTrackedSession,
@@ -82,5 +90,6 @@ extension CapacityFigures {
             [$0.gatewayMicroseconds, $0.serverMicroseconds, $0.bytesToServer, $0.bytesFromServer]
         }
         return (sizes + figures).allSatisfy { (0...1e12).contains($0) }
+            && [gatewayExponent, serverExponent].allSatisfy { (0.1...1).contains($0) }
     }
 }

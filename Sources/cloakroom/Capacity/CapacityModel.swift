@@ -89,10 +89,16 @@ struct CapacityModel: Sendable {
         return again / ((1 - again) * length)
     }
 
+    /// Requests per second of one session at one of the gateways that it reaches.
+    private var arrivals: Double { requestRate / gatewaysPerSession }
+
+    /// Uses are written each second. Until then, each other gateway with a request of the session writes one too.
     private var touchRate: Double {
         let timeouts = SessionTimeouts(
             idle: .seconds(demand.idleTimeout), absolute: .seconds(demand.sessionLength), isShared: true)
-        return rate(after: timeouts.touchGranularity / .seconds(1))
+        // The probability of a request within a time that is uniformly distributed over a second.
+        let again = arrivals > 0 ? 1 - (1 - exp(-arrivals)) / arrivals : 0
+        return rate(after: timeouts.touchGranularity / .seconds(1)) * (1 + (gatewaysPerSession - 1) * again)
     }
 
     /// As ``RefreshSchedule`` spreads them: in the last fifth of the lifetime, at most 60 seconds, after a tenth of that
@@ -103,14 +109,23 @@ struct CapacityModel: Sendable {
         return rate(after: max(demand.tokenLifetime - window * 1.1, RefreshSchedule.minimumInterval / .seconds(1)))
     }
 
-    /// The probability that a request finds its session in the cache.
-    var hitRatio: Double {
-        guard requestRate > 0 else { return 0 }
-        let arrivals = requestRate / gatewaysPerSession
+    /// The same, if the cache had room for all sessions.
+    private var largestHitRatio: Double {
         let byOthers = (gatewaysPerSession - 1) / gatewaysPerSession
         let changes = refreshRate + 1 / demand.sessionLength + touchRate * byOthers
-        let roomFor = Double(demand.cacheSize) / (demand.users * shareOfSessions)
-        return min(arrivals / (arrivals + changes), roomFor)
+        return arrivals / (arrivals + changes)
+    }
+
+    /// The probability that a request finds its session in the cache.
+    var hitRatio: Double {
+        min(largestHitRatio, Double(demand.cacheSize) / (demand.users * shareOfSessions))
+    }
+
+    /// Look-ups per second of sessions that have changed since a gateway cached them: all that are not due to a cache that
+    /// is too small, except the first one at each gateway.
+    private var lookUpsAgain: Double {
+        let signIns = demand.users / demand.sessionLength
+        return max(0, demand.requestsPerSecond * (1 - largestHitRatio) - signIns * gatewaysPerSession)
     }
 
     var rates: CapacityRates {
@@ -126,9 +141,21 @@ struct CapacityModel: Sendable {
         let isProvider = demand.signIn == .provider
         let signIn = isProvider ? figures.login : figures.signIn
         let lookUp = isProvider ? figures.providerLookUp : figures.lookUp
+        let savedAgain = figures.lookUp[keyPath: figure] - figures.lookUpAgain[keyPath: figure]
         return rates.requests * figures.request[keyPath: figure] + rates.lookUps * lookUp[keyPath: figure]
-            + rates.touches * figures.touch[keyPath: figure] + rates.refreshes * figures.refresh[keyPath: figure]
+            - lookUpsAgain * savedAgain + rates.touches * figures.touch[keyPath: figure] + rates.refreshes
+            * figures.refresh[keyPath: figure]
             + rates.signIns * (signIn[keyPath: figure] + figures.signOut[keyPath: figure])
+    }
+
+    /// Cores that are busy with the work of a process, from those at full load.
+    private static func busy(_ cores: Double, _ exponent: Double) -> Double {
+        cores < 1 ? pow(cores, exponent) : cores
+    }
+
+    /// The number of shards with which each is busy for this share of the time, 0 to 1, of its one thread.
+    func shards(busyFor share: Double) -> Double {
+        total(\.serverMicroseconds) / 1e6 / pow(share, 1 / figures.serverExponent)
     }
 
     /// Sessions at one gateway, at most.
@@ -141,7 +168,7 @@ struct CapacityModel: Sendable {
     var gateway: CapacityNeed {
         let count = Double(demand.gateways)
         return CapacityNeed(
-            cores: total(\.gatewayMicroseconds) / 1e6 / count,
+            cores: Self.busy(total(\.gatewayMicroseconds) / 1e6 / count, figures.gatewayExponent),
             memoryBytes: figures.gatewayBytes + cachedSessions * figures.gatewayBytesPerSession(demand.signIn),
             bytesToServers: total(\.bytesToServer) / count, bytesFromServers: total(\.bytesFromServer) / count)
     }
@@ -154,7 +181,7 @@ struct CapacityModel: Sendable {
             trackedPerShard * figures.serverBytesPerTrackedSession
             + max(0, readers - trackedPerShard) * figures.serverBytesPerFurtherGateway
         return CapacityNeed(
-            cores: total(\.serverMicroseconds) / 1e6 / count,
+            cores: Self.busy(total(\.serverMicroseconds) / 1e6 / count, figures.serverExponent),
             memoryBytes: figures.serverBytes + demand.users / count * figures.serverBytesPerSession(demand.signIn)
                 + tracking,
             bytesToServers: total(\.bytesToServer) / count, bytesFromServers: total(\.bytesFromServer) / count)

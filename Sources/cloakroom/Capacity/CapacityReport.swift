@@ -59,7 +59,7 @@ struct CapacityReport: Sendable {
         var advice: [String] = []
         // A server runs all commands in one thread.
         if model.shard.cores > 0.5 {
-            let enough = Int((model.shard.cores * Double(demand.shards) / 0.5).rounded(.up))
+            let enough = Int(model.shards(busyFor: 0.5).rounded(.up))
             let most = CapacityDemand.mostShards
             advice.append(
                 "A shard is busy for more than half of the time of its one thread: "

@@ -75,8 +75,8 @@ enum CommandFailure {
     }
 
     /// Writes a line to standard error.
-    static func exit(_ text: String) throws -> ExitCode {
+    static func exit(_ text: String, _ code: ExitCode = .failure) throws -> ExitCode {
         try FileHandle.standardError.write(contentsOf: Data((text + "\n").utf8))
-        return ExitCode(1)
+        return code
     }
 }

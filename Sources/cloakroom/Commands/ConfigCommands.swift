@@ -5,13 +5,14 @@ import Foundation
 import NIOCore
 
 /// `cloakroom check-config`: reports every problem with which `serve` would not start.
-struct CheckConfig: ParsableCommand {
+struct CheckConfig: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "check-config", abstract: "Report every error in a configuration.",
         discussion: """
             Prints one line for each error and warning, with file, line, column and key. Exits with 1 if there is an error, \
             with --strict also if there is a warning. With --offline, files that the configuration references, such as \
-            secrets and certificates, are not opened and need not exist.
+            secrets and certificates, are not opened and need not exist. With --probe, the servers of a Valkey session store \
+            are connected to.
             """)
 
     @OptionGroup var options: ConfigOptions
@@ -24,15 +25,35 @@ struct CheckConfig: ParsableCommand {
         help: "Do not open referenced files: secrets, certificates, keys, the session database.")
     var offline = false
 
-    func run() throws {
+    @Flag(help: "Connect to the servers of a Valkey session store: check their kind and the user's permissions.")
+    var probe = false
+
+    func validate() throws {
+        if probe, offline { throw ValidationError("--probe needs secrets and certificates (remove --offline)") }
+    }
+
+    func run() async throws {
         var sources = try options.sources
         sources.isOffline = offline
+        let store = probe ? try await storeFindings(sources) : []
         let report = CommandReport.checkConfig(sources, isStrict: strict) { configuration in
-            ReferencedFileChecks.findings(in: configuration)
+            ReferencedFileChecks.findings(in: configuration) + store
                 + UpstreamCapacityRules.findings(
                     in: configuration, loops: configuration.eventLoops ?? System.coreCount)
         }
         try report.finish(asJSON: output.json)
+    }
+
+    /// What prevents the use of the session store's servers. Empty if the configuration has errors, which the report
+    /// contains.
+    private func storeFindings(_ sources: ConfigSources) async throws -> [ConfigFinding] {
+        guard let session = try? loadConfig(sources).configuration.session, session.store == .valkey else { return [] }
+        do {
+            return try await StoreDiagnosis(configuration: session).findings()
+        } catch is any ConfigFindingError {
+            // An invalid file for TLS, which the report contains too.
+            return []
+        }
     }
 }
 

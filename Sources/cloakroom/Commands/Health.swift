@@ -33,7 +33,8 @@ struct Health: AsyncParsableCommand {
         guard let address = text.map(HostAndPort.init) ?? AdminConfiguration().address, !address.host.isEmpty,
             address.port > 0
         else {
-            throw ValidationError("no admin listener address configured (write --address 127.0.0.1:9464)")
+            throw ValidationError(
+                "the address of the admin listener must be host:port (write --address 127.0.0.1:9464)")
         }
         let result = await HealthCheck.ask(address, caFile: caFile)
         try FileHandle.standardOutput.write(contentsOf: Data("\(result.text)\n".utf8))

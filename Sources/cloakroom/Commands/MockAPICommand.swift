@@ -59,7 +59,8 @@ struct MockAPICommand: AsyncParsableCommand {
     private func token() throws -> String {
         guard let apiTokenFile else { return apiToken }
         guard let text = try? String(contentsOfFile: apiTokenFile, encoding: .utf8) else {
-            throw ValidationError("--api-token-file: \(apiTokenFile) cannot be read")
+            throw ValidationError(
+                "--api-token-file: \(apiTokenFile) cannot be read (check its path and its permissions)")
         }
         return text.trimmingCharacters(in: .newlines)
     }

@@ -61,7 +61,9 @@ struct ControlSocketOptions: ParsableArguments {
     func path() throws -> String? {
         let path = ControlSocket.path(controlSocket, environment: ProcessInfo.processInfo.environment)
         guard (1...ControlSocket.maximumPathBytes).contains(path?.utf8.count ?? 1) else {
-            throw ValidationError("--control-socket must have 1 to \(ControlSocket.maximumPathBytes) bytes")
+            throw ValidationError(
+                "--control-socket must have 1 to \(ControlSocket.maximumPathBytes) bytes"
+                    + " (write --control-socket /run/cloakroom/control.sock)")
         }
         return path
     }

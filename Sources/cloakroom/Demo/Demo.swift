@@ -67,7 +67,8 @@ struct Demo: AsyncParsableCommand {
     private func provider() throws -> DemoProvider? {
         guard let issuer, let clientSecretFile else { return nil }
         guard let text = try? String(contentsOfFile: clientSecretFile, encoding: .utf8) else {
-            throw ValidationError("--client-secret-file: \(clientSecretFile) cannot be read")
+            throw ValidationError(
+                "--client-secret-file: \(clientSecretFile) cannot be read (check its path and its permissions)")
         }
         return DemoProvider(
             name: identity, issuer: issuer, clientID: clientID,

@@ -48,7 +48,8 @@ struct Doctor: AsyncParsableCommand {
             throw ValidationError(
                 identity == nil
                     ? "the configuration signs no users in (write upstreams.NAME.signIn, or identities)"
-                    : "--identity must be an identity, or the upstream with signIn")
+                    : "--identity must be a name of identities, or the upstream with signIn"
+                        + " (write --identity NAME, or leave it out)")
         }
         let credentials = upstream == nil ? nil : try readCredentials(configuration)
         var report = DoctorReport()
@@ -83,7 +84,10 @@ struct Doctor: AsyncParsableCommand {
             return try Credentials(name: user, kind: configuration.accounts.name.kind, password: password)
         } catch {
             switch error {
-            case .password: throw ValidationError("the password is empty, or contains control characters")
+            case .password:
+                throw ValidationError(
+                    "the password is empty, or contains control characters (write it into the first line of"
+                        + " --password-file or of standard input)")
             case .name:
                 throw ValidationError(
                     "--user must be a name as accounts.name.kind requires: \(configuration.accounts.name.kind.rawValue)"

@@ -20,11 +20,13 @@ enum PasswordInput {
             }
             return line
         }
-        guard isatty(STDIN_FILENO) == 1 else { return try firstLine(of: STDIN_FILENO) ?? Secret("") }
-        try FileHandle.standardError.write(contentsOf: Data("Password: ".utf8))
-        let line = try withoutEcho { try firstLine(of: STDIN_FILENO) }
-        try FileHandle.standardError.write(contentsOf: Data("\n".utf8))
-        return line ?? Secret("")
+        guard let prompt = PasswordPrompt() else { return try firstLine(of: STDIN_FILENO) ?? Secret("") }
+        defer {
+            prompt.finish()
+            // The line break that was typed is not shown either.
+            try? FileHandle.standardError.write(contentsOf: Data("\n".utf8))
+        }
+        return try firstLine(of: STDIN_FILENO) ?? Secret("")
     }
 
     /// - Returns: `nil` if there is nothing to read.
@@ -49,34 +51,104 @@ enum PasswordInput {
     }
 
     private static func isEnd(_ byte: UInt8) -> Bool { byte == UInt8(ascii: "\n") || byte == UInt8(ascii: "\r") }
+}
 
-    // MARK: - Echo
+/// Asks for a password on the terminal of standard input, and does not show what is typed. A signal that ends or stops the
+/// process turns the echo on again; a stopped process asks again when it is continued in the foreground.
+private struct PasswordPrompt {
+    private typealias SignalHandler = @convention(c) (Int32) -> Void
 
-    private static let endingSignals = [SIGINT, SIGTERM, SIGQUIT]
+    private var attributes = termios()
+    private var signalMask = sigset_t()
+    private let ending: [(number: Int32, previous: SignalHandler?)]
+    private let pausing: [(number: Int32, previous: SignalHandler?)]
 
-    private static func withoutEcho<R>(_ body: () throws -> R) rethrows -> R {
-        var saved = termios()
-        guard tcgetattr(STDIN_FILENO, &saved) == 0 else { return try body() }
-        // Ctrl-C would leave a terminal that does not show what is typed.
-        let previous = endingSignals.map { ($0, signal($0, restoreEchoAndEnd)) }
-        var silent = saved
-        silent.c_lflag &= ~tcflag_t(ECHO)
-        tcsetattr(STDIN_FILENO, TCSAFLUSH, &silent)
-        defer {
-            tcsetattr(STDIN_FILENO, TCSAFLUSH, &saved)
-            for (number, handler) in previous { signal(number, handler) }
+    /// Asks.
+    /// - Returns: `nil` if standard input is no terminal.
+    init?() {
+        guard tcgetattr(STDIN_FILENO, &attributes) == 0 else { return nil }
+        // Swift's threads block these. In the background, reading would then fail instead of stopping the process.
+        var stopping = sigset_t()
+        sigemptyset(&stopping)
+        sigaddset(&stopping, SIGTTIN)
+        sigaddset(&stopping, SIGTTOU)
+        pthread_sigmask(SIG_UNBLOCK, &stopping, &signalMask)
+        ending = [SIGHUP, SIGINT, SIGQUIT, SIGTERM].map { number in
+            (number, Self.handle(number) { PasswordPrompt.end($0) })
         }
-        return try body()
+        pausing = [
+            (SIGTSTP, Self.handle(SIGTSTP) { PasswordPrompt.stop($0) }),
+            (SIGCONT, Self.handle(SIGCONT) { _ in PasswordPrompt.ask() }),
+        ]
+        Self.ask()
     }
 
-    /// Calls only what is permitted in a signal handler (POSIX.1-2017 XSH §2.4.3).
-    private static let restoreEchoAndEnd: @convention(c) (Int32) -> Void = { number in
-        var current = termios()
-        if tcgetattr(STDIN_FILENO, &current) == 0 {
-            current.c_lflag |= tcflag_t(ECHO)
-            tcsetattr(STDIN_FILENO, TCSANOW, &current)
-        }
+    /// Turns the echo on. Must be called on the thread that has created the prompt.
+    func finish() {
+        // First the handlers that turn it off.
+        for (number, previous) in pausing { signal(number, previous) }
+        var attributes = attributes
+        tcsetattr(STDIN_FILENO, TCSAFLUSH, &attributes)
+        for (number, previous) in ending { signal(number, previous) }
+        var mask = signalMask
+        pthread_sigmask(SIG_SETMASK, &mask, nil)
+    }
+
+    /// Handles a signal, unless the process was started to ignore it, as `nohup` does with SIGHUP.
+    /// - Returns: The previous handler.
+    private static func handle(_ number: Int32, _ handler: SignalHandler) -> SignalHandler? {
+        let previous: SignalHandler? = signal(number, handler)
+        // SIG_IGN is no function, and functions can be compared only as addresses.
+        let isIgnored = unsafeBitCast(previous, to: Int.self) == unsafeBitCast(SIG_IGN, to: Int.self)
+        if isIgnored { signal(number, SIG_IGN) }
+        return previous
+    }
+}
+
+/// Called by signal handlers: only what is permitted there (POSIX.1-2017 XSH §2.4.3).
+extension PasswordPrompt {
+    private static func ask() {
+        guard isInForeground else { return }
+        let error = errno
+        setEcho(false)
+        let prompt: StaticString = "Password: "
+        write(STDERR_FILENO, prompt.utf8Start, prompt.utf8CodeUnitCount)
+        errno = error
+    }
+
+    private static func stop(_ number: Int32) {
+        let error = errno
+        setEcho(true)
         signal(number, SIG_DFL)
         raise(number)
+        // The signal is blocked while it is handled. The process stops here, unless it has no shell to continue it.
+        var handled = sigset_t()
+        sigemptyset(&handled)
+        sigaddset(&handled, number)
+        pthread_sigmask(SIG_UNBLOCK, &handled, nil)
+        signal(number) { PasswordPrompt.stop($0) }
+        setEcho(false)
+        errno = error
+    }
+
+    private static func end(_ number: Int32) {
+        setEcho(true)
+        signal(number, SIG_DFL)
+        // The process ends when the handler returns.
+        raise(number)
+    }
+
+    private static func setEcho(_ isOn: Bool) {
+        var current = termios()
+        guard isInForeground, tcgetattr(STDIN_FILENO, &current) == 0 else { return }
+        if isOn { current.c_lflag |= tcflag_t(ECHO) } else { current.c_lflag &= ~tcflag_t(ECHO) }
+        tcsetattr(STDIN_FILENO, isOn ? TCSANOW : TCSAFLUSH, &current)
+    }
+
+    /// In the background the shell uses the terminal, and changing it would stop the process. A terminal that does not
+    /// control the process has no foreground.
+    private static var isInForeground: Bool {
+        let group = tcgetpgrp(STDIN_FILENO)
+        return group < 0 || group == getpgrp()
     }
 }

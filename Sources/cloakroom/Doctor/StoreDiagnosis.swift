@@ -8,18 +8,39 @@ struct StoreDiagnosis {
 
     /// - Throws: If a file for TLS with the servers is invalid.
     func run() async throws -> [DoctorStep] {
-        let valkey = configuration.valkey
-        let tls = try valkey.tls.map { try UpstreamTLS.configuration($0, protocols: []) }
-        return try await ValkeyProbe(valkey, tls: tls).run().map { finding in
+        try await probe().map { finding in
             var step = DoctorStep("store at \(finding.address)", .passed, facts: finding.facts)
-            if let problem = finding.problem {
-                step.fail(
-                    problem + (finding.reason.map { " (\($0.rawValue))" } ?? ""),
-                    .init(key: Self.key(finding.reason), advice: finding.advice ?? "see the server's log"))
+            if let problem = Self.problem(finding) {
+                step.fail(problem, .init(key: Self.key(finding.reason), advice: Self.advice(finding)))
             }
             return step
         }
     }
+
+    /// The same for `check-config`: what prevents the use of a server, at the key that most probably has to change.
+    /// - Throws: If a file for TLS with the servers is invalid.
+    func findings() async throws -> [ConfigFinding] {
+        try await probe().compactMap { finding in
+            Self.problem(finding).map { problem in
+                ConfigFinding(
+                    key: Self.key(finding.reason).split(separator: ".").map(String.init),
+                    message: "the server at \(finding.address) cannot be used: \(problem)",
+                    suggestion: Self.advice(finding))
+            }
+        }
+    }
+
+    private func probe() async throws -> [ValkeyProbe.Finding] {
+        let valkey = configuration.valkey
+        let tls = try valkey.tls.map { try UpstreamTLS.configuration($0, protocols: []) }
+        return try await ValkeyProbe(valkey, tls: tls).run()
+    }
+
+    private static func problem(_ finding: ValkeyProbe.Finding) -> String? {
+        finding.problem.map { $0 + (finding.reason.map { " (\($0.rawValue))" } ?? "") }
+    }
+
+    private static func advice(_ finding: ValkeyProbe.Finding) -> String { finding.advice ?? "see the server's log" }
 
     /// The key that most probably has to change.
     private static func key(_ reason: SessionStoreError.Reason?) -> String {

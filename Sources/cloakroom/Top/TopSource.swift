@@ -96,7 +96,8 @@ struct TopError: Error, CustomStringConvertible {
     init(_ description: String) { self.description = description }
 }
 
-/// The part of the status document that is shown.
+/// The part of the status document that is shown. Not the type that the admin listener encodes: it requires only what is
+/// shown, so that a gateway of another release can be read too.
 struct TopDocument: Decodable, Equatable {
     var state: String
     var concerns: [Alert]

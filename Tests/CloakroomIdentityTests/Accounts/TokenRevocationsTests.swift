@@ -78,7 +78,7 @@ struct TokenRevocationsTests {
     @Test("Rule 40: runs with limited concurrency and a bounded queue; overflow is reported, and no caller waits")
     func bounds() async {
         let revocations = TokenRevocations(
-            clients: TokenClients(signIn: (.unknown, client)), observer: observer, mostAtOnce: 2, mostWaiting: 5)
+            clients: TokenClients(signIn: (.unknown, client)), observer: observer, maxConcurrent: 2, maxQueued: 5)
         #expect(revocations.revoke((0..<8).map(ended)) == .revoking)
         await until { client.running == 2 }
         #expect(observer.all == (5..<8).map { .revokeFailed(SessionID($0)) })
@@ -102,7 +102,7 @@ struct TokenRevocationsTests {
     @Test("Rule 40: processes the pending revocations at a reload, and accepts nothing afterwards")
     func drain() async {
         let revocations = TokenRevocations(
-            clients: TokenClients(signIn: (.unknown, client)), observer: observer, mostAtOnce: 2, mostWaiting: 100)
+            clients: TokenClients(signIn: (.unknown, client)), observer: observer, maxConcurrent: 2, maxQueued: 100)
         _ = revocations.revoke((0..<100).map(ended))
         await until { client.running == 2 }
         async let drained: Void = revocations.drain(within: .seconds(30))

@@ -62,8 +62,8 @@ struct FailedCallbackTests {
         "Identity rule 10: failures of the code exchange have a status each, and remove the cookie",
         arguments: [
             (ProviderError.Kind.unavailable, 503, "code_unavailable"),
-            (.refused("invalid_grant"), 502, "invalid_grant"),
-            (.refused("canary-text"), 502, "provider_error"), (.failed(.token(.wrongNonce)), 502, "wrong_nonce"),
+            (.rejected("invalid_grant"), 502, "invalid_grant"),
+            (.rejected("canary-text"), 502, "provider_error"), (.failed(.token(.wrongNonce)), 502, "wrong_nonce"),
             (.failed(.claimsTooLarge), 502, "claims_too_large"),
             (.misconfigured(.invalidClient), 502, "invalid_client"),
         ])
@@ -194,7 +194,7 @@ struct FailedCallbackTests {
     @Test("Identity rule 10: failures are counted by address, with those of passwords; then no code is spent")
     func throttled() async throws {
         let gateway = try LoginEndpoints()
-        gateway.provider.failRedeem(ProviderError(.refused("invalid_grant"), in: .code))
+        gateway.provider.failRedeem(ProviderError(.rejected("invalid_grant"), in: .code))
         var browser = LoginBrowser(gateway)
         for _ in 0..<29 { #expect(try await browser.signIn().status == 502) }
         // Two logins are in progress when the limit is reached.
@@ -217,7 +217,7 @@ struct FailedCallbackTests {
     @Test("Identity rule 10: failures with passwords count for logins too, and the reverse")
     func sharedCount() async throws {
         let gateway = try LoginEndpoints()
-        gateway.provider.failRedeem(ProviderError(.refused("invalid_grant"), in: .code))
+        gateway.provider.failRedeem(ProviderError(.rejected("invalid_grant"), in: .code))
         var browser = LoginBrowser(gateway)
         func enter(_ name: Int) async -> Int {
             let body = Secret(#"{"email":"jo\#(name)@example.com","password":"canary-password"}"#)

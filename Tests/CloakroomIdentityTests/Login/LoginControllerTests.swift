@@ -146,8 +146,8 @@ struct LoginControllerTests {
         arguments: [
             (ProviderError.Kind.unavailable, 503, "push_unavailable"),
             (.failed(.invalidResponse), 502, "invalid_response"),
-            (.refused("invalid_scope"), 502, "invalid_scope"),
-            (.refused("canary-provider-text"), 502, "provider_error"),
+            (.rejected("invalid_scope"), 502, "invalid_scope"),
+            (.rejected("canary-provider-text"), 502, "provider_error"),
             (.misconfigured(.invalidClient), 502, "invalid_client"),
         ])
     func providerFails(kind: ProviderError.Kind, status: Int, reason: String) async throws {

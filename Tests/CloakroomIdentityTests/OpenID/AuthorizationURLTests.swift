@@ -97,8 +97,8 @@ struct AuthorizationURLTests {
         arguments: [
             (ScriptedServer.json(#"{"error":"invalid_client"}"#, status: "401 No"), .misconfigured(.invalidClient)),
             (ScriptedServer.json(#"{"error":"invalid_request"}"#, status: "400 Bad"), .misconfigured(.invalidRequest)),
-            (ScriptedServer.json(#"{"error":"unknown_code"}"#, status: "400 Bad"), .refused("unknown_code")),
-            (ScriptedServer.json(#"{"error":"Call 555-1"}"#, status: "400 Bad"), .refused("other")),
+            (ScriptedServer.json(#"{"error":"unknown_code"}"#, status: "400 Bad"), .rejected("unknown_code")),
+            (ScriptedServer.json(#"{"error":"Call 555-1"}"#, status: "400 Bad"), .rejected("other")),
             (ScriptedServer.json("", status: "413 Too Large"), .misconfigured(.requestRejected)),
             (ScriptedServer.json("", status: "429 Slow"), .unavailable),
             (ScriptedServer.json("", status: "503 Away"), .unavailable),

@@ -116,7 +116,7 @@ struct CodeRedemptionTests {
     @Test(
         "A response without tokens is an error by its status and its code",
         arguments: [
-            (ScriptedServer.json(#"{"error":"invalid_grant"}"#, status: "400 Bad"), .refused("invalid_grant")),
+            (ScriptedServer.json(#"{"error":"invalid_grant"}"#, status: "400 Bad"), .rejected("invalid_grant")),
             (ScriptedServer.json(#"{"error":"invalid_client"}"#, status: "401 No"), .misconfigured(.invalidClient)),
             (
                 ScriptedServer.json(#"{"error":"unauthorized_client"}"#, status: "400 Bad"),

@@ -178,7 +178,7 @@ struct ProviderDiscoveryTests {
                 other.respond(
                     to: "POST /token?tenant=1",
                     with: ScriptedServer.json(#"{"error":"invalid_grant"}"#, status: "400 Bad"))
-                #expect(await fixture.rejection(of: "")?.kind == .refused("invalid_grant"))
+                #expect(await fixture.rejection(of: "")?.kind == .rejected("invalid_grant"))
                 #expect(fixture.tokenRequests.isEmpty)
                 #expect(other.requests.last?.field("Host") == "127.0.0.1:\(port)")
             }

@@ -69,8 +69,8 @@ struct TokenExchangeTests {
             ),
             (response([("token_type", #""N_A""#)]), .failed(.invalidResponse)),
             (response([("access_token", nil)]), .failed(.invalidResponse)),
-            (ScriptedServer.json(#"{"error":"invalid_grant"}"#, status: "400 Bad"), .refused("invalid_grant")),
-            (ScriptedServer.json(#"{"error":"invalid_target"}"#, status: "400 Bad"), .refused("invalid_target")),
+            (ScriptedServer.json(#"{"error":"invalid_grant"}"#, status: "400 Bad"), .rejected("invalid_grant")),
+            (ScriptedServer.json(#"{"error":"invalid_target"}"#, status: "400 Bad"), .rejected("invalid_target")),
             (
                 ScriptedServer.json(#"{"error":"invalid_request"}"#, status: "400 Bad"),
                 .misconfigured(.invalidRequest)

@@ -115,12 +115,18 @@ final class ScriptedStore: SessionStore {
         }
     }
 
-    func mayExceed(
-        _ limit: Int, sessionsOf user: UserProfile, now: Timestamp
-    ) async throws(SessionStoreError) -> Bool {
-        state.withLock { state in
-            state.sessions.values.count { $0.hasName(user.account) || $0.hasName(user.name) } > limit
+    func takeOldest(
+        of user: UserProfile, over limit: Int, but new: SessionID, reason: SessionEndReason, now: Timestamp
+    ) async throws(SessionStoreError) -> [EndedSession] {
+        try check(.end)
+        let own = state.withLock { state in
+            state.sessions.values.filter {
+                ($0.user.account == user.account || $0.user.account == user.name) && $0.expiresAt > now
+            }
         }
+        let oldest = own.filter { $0.id != new }.sorted { $0.createdAt < $1.createdAt }
+            .prefix(max(0, own.count - limit))
+        return oldest.flatMap { session in end(reason) { $1.id == session.id }.map(ended) }
     }
 
     func take(

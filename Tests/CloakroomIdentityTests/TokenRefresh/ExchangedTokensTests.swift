@@ -251,7 +251,7 @@ struct ExchangedTokensTests {
     @Test(
         "A rejected access token is refreshed once, and the new one is exchanged",
         arguments: [
-            .refused("invalid_grant"), .refused("invalid_token"), .misconfigured(.invalidRequest),
+            .rejected("invalid_grant"), .rejected("invalid_token"), .misconfigured(.invalidRequest),
         ] as [ProviderError.Kind])
     func refreshes(kind: ProviderError.Kind) async {
         let session = session()
@@ -269,7 +269,7 @@ struct ExchangedTokensTests {
     @Test("A second rejection is 502, without another refresh")
     func rejectedTwice() async {
         let session = session()
-        scripted.fail(.refused("invalid_grant"), .refused("invalid_grant"))
+        scripted.fail(.rejected("invalid_grant"), .rejected("invalid_grant"))
         scripted.refresh(with: .active(refreshed(session)))
         #expect(await exchange(session) == .unavailable(status: 502, retryAfter: 1))
         #expect(scripted.refreshes.count == 1)
@@ -279,7 +279,7 @@ struct ExchangedTokensTests {
     @Test(
         "Other failures refresh nothing and are 502",
         arguments: [
-            .unavailable, .failed(.otherTokenType), .refused("invalid_target"),
+            .unavailable, .failed(.otherTokenType), .rejected("invalid_target"),
         ] as [ProviderError.Kind])
     func otherFailures(kind: ProviderError.Kind) async {
         scripted.fail(kind)
@@ -328,7 +328,7 @@ struct ExchangedTokensTests {
                 (.misconfigured(retryAfter: 3), .misconfigured(retryAfter: 3)),
             ] as [(RefreshOutcome, ExchangeOutcome)]).enumerated()
         {
-            scripted.fail(.refused("invalid_grant"))
+            scripted.fail(.rejected("invalid_grant"))
             scripted.refresh(with: outcome)
             #expect(await exchange(session(UInt64(number + 1))) == expected)
         }
@@ -370,7 +370,7 @@ struct ExchangedTokensTests {
     @Test("Each exchange is one event")
     func events() async {
         let session = session()
-        scripted.fail(.refused("invalid_target"))
+        scripted.fail(.rejected("invalid_target"))
         _ = await exchange(session, 3)
         _ = await exchange(session, 4)
         let results = observer.all.compactMap { event -> String? in

@@ -16,7 +16,7 @@ struct LoginSpansTests {
             var browser = LoginBrowser(gateway)
             return try await browser.signIn()
         }
-        for error in [ProviderError(.refused("invalid_grant"), in: .code), ProviderError(.unavailable, in: .code)] {
+        for error in [ProviderError(.rejected("invalid_grant"), in: .code), ProviderError(.unavailable, in: .code)] {
             gateway.provider.failRedeem(error)
             _ = try await spans.request {
                 var browser = LoginBrowser(gateway)

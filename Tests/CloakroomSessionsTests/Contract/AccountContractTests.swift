@@ -19,8 +19,6 @@ struct AccountContractTests {
             let listed = try await store.sessions(of: Sample.account(1), now: start + .seconds(10))
             #expect(listed == mine.reversed().map(\.summary))
             #expect(listed.allSatisfy { $0.client == Sample.client })
-            let times = try await store.creationTimes(of: Sample.account(1), now: start + .seconds(10))
-            #expect(times == Dictionary(uniqueKeysWithValues: mine.map { ($0.id, $0.createdAt) }))
             #expect(try await store.sessions(of: Sample.account(3), now: start).isEmpty)
         }
     }

@@ -85,21 +85,6 @@ struct CutoffContractTests {
             #expect(try await one.lookup(next, at: start).session != nil)
         }
     }
-
-    @Test("does not rule out that an account has more sessions than a limit if it has", arguments: SessionStoreCase.all)
-    func counts(kind: SessionStoreCase) async throws {
-        try await kind.run { store in
-            let user = Sample.new(1).user
-            for number in 1...3 {
-                _ = try await store.create(Sample.new(1), now: start)
-                #expect(try await store.mayExceed(number - 1, sessionsOf: user, now: start))
-                #expect(try await !store.mayExceed(number, sessionsOf: user, now: start))
-            }
-            #expect(try await !store.mayExceed(0, sessionsOf: Sample.new(2).user, now: start))
-            _ = try await store.endAll(of: account, but: nil, reason: .revoked, now: start)
-            #expect(try await !store.mayExceed(0, sessionsOf: user, now: start))
-        }
-    }
 }
 
 /// The contract of record stores with cutoffs.

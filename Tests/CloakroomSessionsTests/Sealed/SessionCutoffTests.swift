@@ -57,6 +57,27 @@ struct SessionCutoffTests: SealedStoreSuite {
         for ticket in [first, third] { #expect(try await store.lookup(ticket, at: now).reason == .revoked) }
     }
 
+    @Test("Rule 71: the same holds for a user's session at a provider, unless other users are listed with it")
+    func lostEntryOfUser() async throws {
+        let store = store()
+        let session = ProviderSession(issuer: Sample.issuer, id: "sid-1")
+        let account = Sample.provenance(1).account
+        func logOut(at now: Timestamp) async throws -> Int {
+            try await store.takeAll(of: session, account: account, reason: .revoked, now: now).count
+        }
+        let (lost, one) = try await store.create(Sample.new(Sample.provenance(1)), now: start)
+        let (elsewhere, _) = try await store.create(Sample.new(Sample.provenance(1, sid: "sid-2")), now: start)
+        server.loseIndexEntries(of: one.id)
+        #expect(try await logOut(at: start) == 0)
+        #expect(try await store.lookup(lost, at: start).reason == .revoked)
+        #expect(try await store.lookup(elsewhere, at: start).session != nil)
+        let (other, _) = try await store.create(Sample.new(Sample.provenance(2)), now: start)
+        let (mine, _) = try await store.create(Sample.new(Sample.provenance(1)), now: start)
+        #expect(try await logOut(at: start) == 1)
+        #expect(try await store.lookup(mine, at: start).reason == .revoked)
+        for ticket in [other, elsewhere] { #expect(try await store.lookup(ticket, at: start).session != nil) }
+    }
+
     @Test("Rule 73: a cutoff that cannot be read makes the store unavailable; the session is neither alive nor ended")
     func unreadable() async throws {
         let store = store()
@@ -275,14 +296,26 @@ struct SessionCutoffTests: SealedStoreSuite {
         }
     }
 
-    @Test("does not list the sessions of an account at a sign-in, but counts them")
-    func counts() async throws {
+    @Test("does not list the sessions of an account at a sign-in, unless they are mixed with those of another account")
+    func listsNothing() async throws {
         let store = store()
         let user = Sample.new(1).user
-        for _ in 0..<3 { _ = try await store.create(Sample.new(1), now: start) }
-        #expect(try await !store.mayExceed(3, sessionsOf: user, now: start))
-        #expect(try await store.mayExceed(2, sessionsOf: user, now: start))
+        func evict(_ new: SessionID) async throws -> Int {
+            try await store.takeOldest(of: user, over: 2, but: new, reason: .replaced, now: start).count
+        }
+        for number in 1...3 {
+            let (_, session) = try await store.create(Sample.new(1), now: start + .seconds(Int64(number)))
+            #expect(try await evict(session.id) == (number < 3 ? 0 : 1))
+        }
         #expect(server.listCount == 0)
+        var other = Sample.new(1)
+        other.user = UserProfile(
+            json: [], account: AccountName(userID: "17", source: Sample.source), name: user.account)
+        _ = try await store.create(other, now: start)
+        let (_, session) = try await store.create(Sample.new(1), now: start + .seconds(9))
+        #expect(try await evict(session.id) == 1)
+        #expect(server.listCount == 1)
+        #expect(store.records.count == 3)
     }
 }
 

@@ -154,6 +154,41 @@ struct RealClusterTests {
         }
     }
 
+    @Test("Rule 71: while a slot moves, a new cutoff is not set where other gateways would not be notified of it")
+    func cutoffInMovingSlot() async throws {
+        try await with { cluster, one, other in
+            // The slot of the first account has no key, and that of the second has its index.
+            try await insert(2...2, one)
+            for number in UInt64(1)...2 {
+                let index = RecordIndex.account(number)
+                let slot = try await cluster.slot(ofKey: one.records.keys.cutoff(index))
+                let source = try await cluster.owner(ofSlot: slot)
+                let target = try #require(try await cluster.primaries().first { $0 !== source })
+                // From now on this gateway may use that there is none, until the source reports a change.
+                #expect(try await other.records.cutoffs([index], now: Self.start) == [nil])
+                try await cluster.moveSlots(slot..<(slot + 1), from: source, to: target) { _ in
+                    await #expect(throws: SessionStoreError(.unavailable), "account \(number)") {
+                        try await one.records.setCutoff(
+                            index, keeping: nil, before: nil, lifetime: .seconds(600), now: Self.start)
+                    }
+                }
+                try await eventually("the cutoff is still missing after the move", within: Self.failoverLimit) {
+                    let found = try? await other.records.cutoffs([index], now: Self.start)
+                    return found == [nil]
+                }
+                try await eventually("the cutoff is set after the move", within: Self.failoverLimit) {
+                    let result: Void? = try? await one.records.setCutoff(
+                        index, keeping: nil, before: nil, lifetime: .seconds(600), now: Self.start)
+                    return result != nil
+                }
+                try await eventually("the other gateway reads it", within: Self.failoverLimit) {
+                    let found = try? await other.records.cutoffs([index], now: Self.start)
+                    return found?.first.flatMap { $0 } != nil
+                }
+            }
+        }
+    }
+
     @Test("Slots that Valkey moves atomically are served afterwards, and their changes are pushed")
     func atomicMigration() async throws {
         try await with { cluster, one, other in

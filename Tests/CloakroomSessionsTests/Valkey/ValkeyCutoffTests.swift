@@ -110,14 +110,19 @@ struct ValkeyCutoffTests {
             try await setCutoff(store)
             let cutoff = try #require(try await cutoff(store))
             #expect(listed.allSatisfy { cutoff.ends($0, in: account) })
-            #expect(try await store.mayExceed(1, account, now: Self.start))
-            #expect(try await !store.mayExceed(2, account, now: Self.start))
+            var rule = SurplusRule(limit: 2, accounts: [7], usedAfter: Self.start - .seconds(1), new: other.id)
+            #expect(try await store.surplus(of: 7, by: rule, now: Self.start) == .none)
+            rule.limit = 1
+            #expect(try await store.surplus(of: 7, by: rule, now: Self.start) == .records([SessionID(1)]))
         }
     }
 
     @Test(
         "Rule 73: a value that is no cutoff makes the store unavailable",
-        arguments: ["", "x", "-1 - -", "1", "1 -", "1 - x", "1 00 -", "99999999999999999999 - -"])
+        arguments: [
+            "", "x", "-1 - -", "1", "1 -", "1 - x", "1 00 -", "99999999999999999999 - -", "1 - - rx:-", "1 - - r1",
+            "1 - - r1:x", "1 - - r-1:-",
+        ])
     func invalid(value: String) async throws {
         try await withValkeyStore { store, server in
             try await server.ask("SET", .text(store.keys.cutoff(account)), .text(value))

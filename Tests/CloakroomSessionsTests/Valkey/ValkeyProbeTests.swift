@@ -88,6 +88,18 @@ struct ValkeyProbeTests {
         #expect(try await finding(configuration).reason == .wrongTopology)
     }
 
+    @Test("A missing permission for the topology of a cluster is named with the others")
+    func clusterPermissions() async throws {
+        let node = try await ScriptedNode(mode: "cluster")
+        let error = "-NOPERM User gate has no permissions to run the 'cluster|slots' command"
+        node.reply(to: "CLUSTER", error, error)
+        node.reply(to: "ASKING", "-NOPERM User gate has no permissions to run the 'asking' command")
+        let found = try await finding(ValkeyConfiguration(addresses: [node.address], topology: .cluster, user: "gate"))
+        #expect(found.problem == "the user gate lacks permissions: +cluster|slots +asking")
+        #expect(found.reason == .noPermission)
+        await node.stop()
+    }
+
     @Test("A sentinel reports its primary")
     func sentinel() async throws {
         let configuration = try await SharedServers.instance.configuration(.sentinel)

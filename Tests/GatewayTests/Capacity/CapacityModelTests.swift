@@ -14,10 +14,12 @@ struct CapacityModelTests {
     }
 
     static let figures = CapacityFigures(
-        request: cost(20), lookUp: cost(80, 10, 60, 900), providerLookUp: cost(90, 12, 60, 2_000),
+        request: cost(20), lookUp: cost(80, 10, 170, 900), lookUpAgain: cost(70, 8, 60, 900),
+        providerLookUp: cost(90, 12, 60, 2_000),
         touch: cost(30, 15, 150, 5), refresh: cost(500, 100, 1_500, 100), signIn: cost(800, 130, 1_600, 1_900),
-        signOut: cost(400, 90, 400, 1_800), login: cost(5_000, 200, 2_600, 3_600), gatewayBytes: 20e6,
-        gatewayBytesPerPasswordSession: 1_000, gatewayBytesPerProviderSession: 3_000, serverBytes: 10e6,
+        signOut: cost(400, 90, 400, 1_800), login: cost(5_000, 200, 2_600, 3_600),
+        gatewayExponent: 1, serverExponent: 1, gatewayBytes: 20e6, gatewayBytesPerPasswordSession: 1_000,
+        gatewayBytesPerProviderSession: 3_000, serverBytes: 10e6,
         serverBytesPerPasswordSession: 1_600, serverBytesPerProviderSession: 2_600, serverBytesPerTrackedSession: 100,
         serverBytesPerFurtherGateway: 10)
 
@@ -54,13 +56,16 @@ struct CapacityModelTests {
             users: 1_000, requestsPerSecond: 1_000, sessionLength: 1_000_000, idleTimeout: 80, tokenLifetime: 0,
             gateways: 4)
         let spread = model(demand)
-        // A quarter of the requests; three of four uses are written by another gateway, each 11 s.
-        let changes = 0.75 / 11 + 1 / 1_000_000
+        // Each gateway has a quarter of the requests. A use is written each 11 s, by each of the three others too if it
+        // has a request in the part of a second until then.
+        let uses = (1 + 3 * (1 - (1 - exp(-0.25)) / 0.25)) / 11
+        #expect(isClose(spread.rates.touches, 1_000 * uses))
+        let changes = 0.75 * uses + 1 / 1_000_000
         #expect(isClose(1 - spread.hitRatio, changes / (0.25 + changes)))
         demand.isSticky = true
         let sticky = model(demand)
         #expect(sticky.rates.lookUps < 0.01)
-        #expect(sticky.rates.touches == spread.rates.touches)
+        #expect(isClose(sticky.rates.touches, 1_000.0 / 11))
         #expect(sticky.cachedSessions == 250)
         #expect(spread.cachedSessions == 1_000)
     }
@@ -101,19 +106,41 @@ struct CapacityModelTests {
             users: 300_000, requestsPerSecond: 30_000, gateways: 3, shards: 2, cacheSize: 1_000_000)
         let model = model(demand)
         let rates = model.rates
+        // All look-ups but the first one of each session at each gateway.
+        let again = rates.lookUps - rates.signIns * 3
         let cores =
-            rates.requests * 20 + rates.lookUps * 80 + rates.touches * 30 + rates.refreshes * 500
+            rates.requests * 20 + rates.lookUps * 80 - again * 10 + rates.touches * 30 + rates.refreshes * 500
             + rates.signIns * 1_200
         #expect(isClose(model.gateway.cores, cores / 1e6 / 3))
-        let server = rates.lookUps * 10 + rates.touches * 15 + rates.refreshes * 100 + rates.signIns * 220
+        let server = rates.lookUps * 10 - again * 2 + rates.touches * 15 + rates.refreshes * 100 + rates.signIns * 220
         #expect(isClose(model.shard.cores, server / 1e6 / 2))
-        let sent = rates.lookUps * 60 + rates.touches * 150 + rates.refreshes * 1_500 + rates.signIns * 2_000
+        let sent =
+            rates.lookUps * 170 - again * 110 + rates.touches * 150 + rates.refreshes * 1_500 + rates.signIns * 2_000
         #expect(isClose(model.gateway.bytesToServers, sent / 3))
         #expect(isClose(model.shard.bytesToServers, sent / 2))
         #expect(isClose(model.shard.bytesFromServers, model.gateway.bytesFromServers * 1.5))
         // Each session is cached at all three gateways.
         let tracking = 150_000 * 100.0 + 300_000 * 10.0
         #expect(model.shard.memoryBytes == 10e6 + 150_000 * 1_600.0 + tracking)
+    }
+
+    @Test("a process that is mostly idle needs more CPU time for the same work")
+    func lowLoad() {
+        let demand = CapacityDemand(users: 1_000, requestsPerSecond: 1_000, tokenLifetime: 0, gateways: 1)
+        let full = model(demand)
+        var figures = Self.figures
+        figures.gatewayExponent = 0.5
+        figures.serverExponent = 0.6
+        let idle = CapacityModel(demand: demand, figures: figures)
+        #expect(full.gateway.cores < 0.05)
+        #expect(isClose(idle.gateway.cores, full.gateway.cores.squareRoot()))
+        #expect(isClose(idle.shard.cores, pow(full.shard.cores, 0.6)))
+        // A busy one does not, and shards that are half idle can take less than half of the work.
+        var busy = demand
+        busy.requestsPerSecond = 100_000
+        #expect(CapacityModel(demand: busy, figures: figures).gateway.cores == model(busy).gateway.cores)
+        #expect(isClose(full.shards(busyFor: 0.5), full.shard.cores / 0.5))
+        #expect(isClose(idle.shards(busyFor: 0.5), full.shard.cores / pow(0.5, 1 / 0.6)))
     }
 
     @Test("takes the figures of providers for their sessions")
@@ -152,6 +179,7 @@ struct CapacityFiguresTests {
             ("serverBytes\":", "serverByte\":"), ("\"signOut\":{", "\"signOut\":{\"x\":1,"), (":20,", ":-20,"),
             // A number of cores that is no Int.
             (":20,", ":1e300,"),
+            ("serverExponent\":1", "serverExponent\":0"), ("gatewayExponent\":1", "gatewayExponent\":1.1"),
         ] {
             #expect(text.contains(old))
             let changed = CapacityFigures(file: Data(text.replacing(old, with: new).utf8))

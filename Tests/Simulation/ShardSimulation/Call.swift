@@ -7,6 +7,9 @@ struct Call {
         case refresh(Int)
         case signIn(Int)
         case signOut(Int)
+        /// The callback of a login, with its mark.
+        case callback(Int)
+        case attempt(Int)
         case topology
         /// Writes the journal again for a slot.
         case assertion(slot: Int)
@@ -31,6 +34,11 @@ struct Call {
         case assertRecord(Int, JournaledRecord)
         case assertLease(Int, fence: UInt64, remaining: Int64)
         case assertCutoff(Int, Cutoff)
+        case setMark(Int)
+        case assertMark(Int)
+        case readThrottle(Int)
+        /// Replaces a state of the throttle, if it is still the same.
+        case replaceThrottle(Int, ThrottleState?, with: ThrottleState)
         /// `CLUSTER SLOTS`.
         case topology
     }
@@ -52,8 +60,9 @@ struct Call {
     var isAsking = false
     var redirects = 0
     var isClosed = false
-    /// How often servers have executed the command.
+    /// How often servers have executed the command, and when.
     var executions = 0
+    var executedAt: Int64?
     /// The reply that waits for the confirmation of a replica, and whether there was one.
     var heldReply: Reply?
     var isConfirmed = false
@@ -70,6 +79,9 @@ enum Reply {
     case reject(RejectResult)
     case born(Int64)
     case list([Int])
+    case throttle(ThrottleState?)
+    /// Whether a mark was set, or a state of the throttle replaced.
+    case changed(Bool)
     case done
     case moved(to: Int)
     case ask(to: Int)
@@ -125,6 +137,15 @@ struct Refresh {
     var isFinished = false
     /// Whether the refresh ended without saving the tokens that it received.
     var hasGivenUp = false
+}
+
+/// An attempt to sign in that the throttle counts.
+struct Attempt {
+    let key: Int
+    let gateway: Int
+    let startedAt: Timestamp
+    /// How often the state may still be read again because another attempt has replaced it.
+    var retries = 2
 }
 
 /// A sign-out of one session or of all sessions of an account.

@@ -6,6 +6,9 @@ enum Event {
     case request(session: Int)
     case arrive(session: Int, gateway: Int, isProbe: Bool)
     case login(Int)
+    /// A browser returns from a provider; clients make attempts to sign in.
+    case callback(Int)
+    case attempts(Int)
     /// A command reaches a server, its reply a gateway.
     case command(call: Int, node: Int)
     case reply(call: Int, Reply)

@@ -78,6 +78,7 @@ final class Gateway {
     var saved: [JournaledRecord?] = []
     var ownCutoffs: [(account: Int, cutoff: Cutoff, at: Int64)] = []
     var leases: [(session: Int, fence: UInt64, end: Int64)] = []
+    var marks: [(mark: Int, at: Int64)] = []
 
     init(_ number: Int, _ settings: Settings) {
         self.number = number
@@ -102,6 +103,7 @@ final class Gateway {
         saved = Array(repeating: nil, count: settings.allSessions)
         ownCutoffs = []
         leases = []
+        marks = []
     }
 
     /// Whether cached data of a slot and replies about it may be used.
@@ -145,6 +147,7 @@ final class Gateway {
     func trimJournal(_ now: Int64, _ mutant: InjectedBug?) {
         ends.removeAll { $0.at + Settings.journalLife < now }
         ownCutoffs.removeAll { $0.at + Settings.journalLife < now }
+        marks.removeAll { $0.at + Settings.journalLife < now }
         leases.removeAll { $0.end <= now }
         guard mutant != .journalOutlivesTombstones else { return }
         for session in saved.indices {

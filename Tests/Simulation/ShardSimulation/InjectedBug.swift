@@ -37,6 +37,14 @@ public enum InjectedBug: String, Sendable, CaseIterable {
     case retriesUnknownResult
     /// A redirected command is sent without `ASKING`.
     case asksWithoutAsking
+    /// Marks are not in the journal.
+    case markNotJournaled
+    /// A mark counts as set if the result of setting it is unknown.
+    case unknownMarkCounts
+    /// A state of the throttle is replaced without comparing it.
+    case throttleOverwrites
+    /// An attempt is admitted if the throttle cannot be read or written.
+    case throttleFailsOpen
     /// Refreshes begin immediately after a failover.
     case graceForgotten
     /// A record that is missing in the grace period means that the session has ended.

@@ -17,6 +17,8 @@ final class Node {
         case record(Int, Record)
         case cutoff(Int, Cutoff)
         case index(Int, [Int])
+        case mark(Int, Bool)
+        case throttle(Int, ThrottleState?)
     }
 
     /// The values of all keys.
@@ -24,12 +26,16 @@ final class Node {
         var records: [Record]
         var cutoffs: [Cutoff]
         var indexes: [[Int]]
+        var marks: [Bool]
+        var throttle: [ThrottleState?]
 
         mutating func apply(_ effect: Effect) {
             switch effect {
             case .record(let session, let record): records[session] = record
             case .cutoff(let account, let cutoff): cutoffs[account] = cutoff
             case .index(let account, let sessions): indexes[account] = sessions
+            case .mark(let mark, let isSet): marks[mark] = isSet
+            case .throttle(let key, let state): throttle[key] = state
             }
         }
 
@@ -39,6 +45,8 @@ final class Node {
             case .record(let session, _): .record(session, records[session])
             case .cutoff(let account, _): .cutoff(account, cutoffs[account])
             case .index(let account, _): .index(account, indexes[account])
+            case .mark(let mark, _): .mark(mark, marks[mark])
+            case .throttle(let key, _): .throttle(key, throttle[key])
             }
         }
     }
@@ -84,7 +92,9 @@ final class Node {
         data = Data(
             records: Array(repeating: Record(), count: settings.allSessions),
             cutoffs: Array(repeating: Cutoff(), count: settings.accounts),
-            indexes: Array(repeating: [], count: settings.accounts))
+            indexes: Array(repeating: [], count: settings.accounts),
+            marks: Array(repeating: false, count: settings.marks),
+            throttle: Array(repeating: nil, count: settings.throttleKeys))
     }
 
     /// Whether the server accepts no commands because it has not reached a majority for the node timeout.

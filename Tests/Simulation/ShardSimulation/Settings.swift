@@ -23,14 +23,24 @@ struct Settings {
     /// The most that a primary loses that restarts with its own data: appended to its file once a second.
     static let unsynced: Int64 = 1_000
 
+    /// The rule of the throttle: one window for the whole run.
+    static let throttle = ThrottleRule(
+        limit: 3, window: .seconds(60), delay: .window, maxDelay: .seconds(120))
+
     /// A kind of writes.
-    enum Trigger { case lease, save, insert, remove, cutoff }
+    enum Trigger { case lease, save, insert, remove, cutoff, mark }
 
     let gateways: Int
     /// The sessions that exist at the start.
     let sessions: Int
     let accounts: Int
     let logins: [(at: Int64, account: Int)]
+    /// The number of logins at a provider, each with a mark, and when their callbacks are sent, also again.
+    let marks: Int
+    let callbacks: [(at: Int64, mark: Int)]
+    /// The number of keys of the throttle, and when clients make several attempts at the same time.
+    let throttleKeys: Int
+    let attempts: [(at: Int64, key: Int, count: Int)]
     let nodeTimeout: Int64
     let commandTimeout: Int64
     let limits: RefreshTimeouts
@@ -48,10 +58,11 @@ struct Settings {
     let gatewaySkews, nodeSkews: [Int64]
 
     var allSessions: Int { sessions + logins.count }
-    /// Each session and each account has a slot of its own.
-    var slots: Int { allSessions + accounts }
+    /// Each session, each account, each mark and each key of the throttle has a slot of its own.
+    var slots: Int { allSessions + accounts + marks + throttleKeys }
 
-    init(_ random: inout SeededGenerator) {
+    /// - Parameter hasSignIns: Whether there are logins at a provider and throttled attempts.
+    init(_ random: inout SeededGenerator, hasSignIns: Bool) {
         gateways = 1 + random.below(3)
         sessions = 1 + random.below(3)
         accounts = (sessions + 1) / 2
@@ -80,7 +91,46 @@ struct Settings {
         var logins: [(at: Int64, account: Int)] = []
         for _ in 0..<random.below(4) { logins.append((random.between(300, calmAt), random.below(accounts))) }
         self.logins = logins
-        faults = Self.faults(&random, gateways, sessions + logins.count, accounts, logins, until: calmAt)
+        var faults = Self.faults(&random, gateways, sessions + logins.count, accounts, logins, until: calmAt)
+        // Nothing is drawn for the other runs.
+        guard hasSignIns else {
+            (marks, callbacks, throttleKeys, attempts) = (0, [], 0, [])
+            self.faults = faults
+            return
+        }
+        marks = 1 + random.below(4)
+        throttleKeys = 1 + random.below(2)
+        callbacks = Self.callbacks(&random, marks, until: calmAt)
+        attempts = Self.attempts(&random, throttleKeys, until: calmAt)
+        if random.chance(600) { failsAfter = .mark }
+        if random.chance(400) {
+            let slot = sessions + logins.count + accounts + random.below(marks + throttleKeys)
+            faults.append((random.between(500, calmAt), .migrate(slot: slot, to: random.below(Self.shards))))
+        }
+        self.faults = faults
+    }
+
+    /// When callbacks are sent: each once, many again soon, and all again at the end.
+    private static func callbacks(
+        _ random: inout SeededGenerator, _ marks: Int, until calmAt: Int64
+    ) -> [(at: Int64, mark: Int)] {
+        var callbacks: [(at: Int64, mark: Int)] = []
+        for mark in 0..<marks {
+            let first = random.between(500, calmAt)
+            callbacks.append((first, mark))
+            if random.chance(300) { callbacks.append((first + random.between(0, 20), mark)) }
+            if random.chance(300) { callbacks.append((first + random.between(50, 12_000), mark)) }
+            for _ in 0..<3 { callbacks.append((calmAt + random.between(12_000, 17_000), mark)) }
+        }
+        return callbacks
+    }
+
+    private static func attempts(
+        _ random: inout SeededGenerator, _ keys: Int, until calmAt: Int64
+    ) -> [(at: Int64, key: Int, count: Int)] {
+        (0..<(4 + random.below(6))).map { _ in
+            (random.between(300, calmAt + 10_000), random.below(keys), 1 + random.below(5))
+        }
     }
 
     private static func skews(_ count: Int, _ random: inout SeededGenerator) -> [Int64] {

@@ -4,7 +4,8 @@ import CloakroomCore
 /// servers crash, freeze, are cut off and hand slots over.
 ///
 /// Refreshes are decided by ``TokenRefreshStateMachine`` itself. The servers and the rules of the store's client are
-/// models: routing of commands, trust in partitions, `WAIT`, the journal and its repetition, cutoffs and grace periods.
+/// models: routing of commands, trust in partitions, `WAIT`, the journal and its repetition, cutoffs and grace periods. In
+/// a fifth of the runs there are also logins with marks, and attempts that ``ThrottleRule`` decides about.
 ///
 /// A run is determined by its seed: the same seed gives the same run in any process.
 public struct Simulation: Sendable {
@@ -46,6 +47,8 @@ public enum SimulationEvent: Int, Sendable, CaseIterable {
     case endAsserted, recordAsserted, recordInserted, leaseAsserted, cutoffAsserted, assertionIgnored
     // Actions and results.
     case signedIn, signInFailed, signedOut, signedOutEverywhere, signOutFailed, endedByCutoff
+    case markSet, markRejected, markUnknown, markAsserted
+    case attemptAdmitted, attemptDelayed, attemptRepeated, attemptFailed
     case refreshed, coalesced, refreshEnded, refreshFailed, tokenReused
     case served, servedFromCache, unauthorized, respondedUnavailable
 }
@@ -83,6 +86,10 @@ public enum Invariant: String, Sendable, CaseIterable {
     case staysSignedIn
     /// No command is executed by two servers, or twice.
     case executedOnce
+    /// No login is accepted twice, except for a bounded time after a failover that lost its mark.
+    case acceptedOnce
+    /// The throttle admits its limit, and at most the same once more for each failover.
+    case throttled
     /// After faults have stopped, all sessions are served by all gateways, and nothing hangs.
     case progress
 }

@@ -10,7 +10,7 @@ extension World {
     /// How long a gateway that can reach the majority needs after a server was replaced, until it has written its
     /// journal again: a heartbeat, a command without reply, an attempt to connect, a question for the topology, and
     /// another heartbeat if the first attempt fails.
-    private var assertionTime: Int64 { 2 * (Settings.heartbeat + 100) + settings.commandTimeout + Settings.reconnect }
+    var assertionTime: Int64 { 2 * (Settings.heartbeat + 100) + settings.commandTimeout + Settings.reconnect }
 
     /// The end of the time in which a session may still be served after the acknowledgement of its sign-out; `nil` if
     /// the end is not covered.
@@ -41,7 +41,7 @@ extension World {
     }
 
     /// Since when one of these processes lives and can reach the majority; `nil` if none does.
-    private func reachableSince(_ holders: [Int]) -> Int64? {
+    func reachableSince(_ holders: [Int]) -> Int64? {
         holders.filter { processes[$0].isAlive }.map { gateways[processes[$0].gateway].undisturbedSince }
             .filter { $0 <= now }.min()
     }

@@ -107,7 +107,10 @@ extension World {
         note("n\(node.number) restarts without \(lost) writes")
         if lost > 0 {
             coverage.count(.unsyncedWritesLost)
-            for slot in owners.indices where owners[slot] == node.number { lostAt[slot] = now }
+            for slot in owners.indices where owners[slot] == node.number {
+                lostAt[slot] = now
+                losses[slot] += 1
+            }
         }
         node.failures += 1
         node.beginStream(node.stream + 1)
@@ -126,6 +129,7 @@ extension World {
         for slot in owners.indices where owners[slot] == failed.number {
             owners[slot] = replica.number
             promotedAt[slot] = now
+            losses[slot] += 1
         }
         replica.isPrimary = true
         replica.owners = owners
@@ -202,6 +206,14 @@ extension World {
         if slot < settings.allSessions {
             write(.record(slot, from.data.records[slot]), at: to, by: nil)
             write(.record(slot, Node.Record()), at: from, by: nil)
+        } else if slot >= self.slot(throttleKey: 0) {
+            let key = slot - self.slot(throttleKey: 0)
+            write(.throttle(key, from.data.throttle[key]), at: to, by: nil)
+            write(.throttle(key, nil), at: from, by: nil)
+        } else if slot >= self.slot(mark: 0) {
+            let mark = slot - self.slot(mark: 0)
+            write(.mark(mark, from.data.marks[mark]), at: to, by: nil)
+            write(.mark(mark, false), at: from, by: nil)
         } else {
             let account = slot - settings.allSessions
             write(.cutoff(account, from.data.cutoffs[account]), at: to, by: nil)

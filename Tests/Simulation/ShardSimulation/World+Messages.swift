@@ -204,6 +204,8 @@ extension World {
         case .refresh(let refresh): responded(refresh: refresh, call, reply)
         case .signIn(let session): signInProceeds(session, call, reply)
         case .signOut(let signOut): signOutProceeds(signOut, call, reply)
+        case .callback(let mark): callbackProceeds(mark, call, reply)
+        case .attempt(let attempt): attemptProceeds(attempt, call, reply)
         case .topology: topologyReceived(gateway, call, reply)
         case .assertion(let slot): asserted(gateway, slot, call, reply)
         case .none: break

@@ -130,7 +130,7 @@ extension World {
 /// Sign-ins and sign-outs.
 extension World {
     /// A gateway that a client can reach now.
-    private func anyGateway() -> Gateway? {
+    func anyGateway() -> Gateway? {
         let gateway = gateways[random.below(settings.gateways)]
         return gateway.isUp && gateway.pausedUntil <= now ? gateway : nil
     }

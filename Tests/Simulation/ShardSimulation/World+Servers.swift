@@ -28,6 +28,7 @@ extension World {
         }
         calls[call].isAsking = false
         calls[call].executions += 1
+        calls[call].executedAt = now
         if calls[call].executions > 1 {
             violate(.executedOnce, "call \(call) (\(body)) is executed again, by n\(node.number)")
         }
@@ -55,7 +56,9 @@ extension World {
     private func failAfter(_ body: Call.Body, _ node: Node) {
         guard let trigger = settings.failsAfter else { return }
         switch (body, trigger) {
-        case (.lease, .lease), (.save, .save), (.insert, .insert), (.remove, .remove), (.setCutoff, .cutoff): break
+        case (.lease, .lease), (.save, .save), (.insert, .insert), (.remove, .remove), (.setCutoff, .cutoff),
+            (.setMark, .mark):
+            break
         default: return
         }
         guard random.chance(250) else { return }
@@ -133,7 +136,16 @@ extension World {
             write(.cutoff(account, cutoff), at: node, by: call)
             return .cutoff(cutoff)
         case .list(let account): return .list(node.data.indexes[account])
-        case .assertEnd, .assertRecord, .assertLease, .assertCutoff:
+        case .setMark(let mark):
+            guard !node.data.marks[mark] else { return .changed(false) }
+            write(.mark(mark, true), at: node, by: call, notifies: false)
+            return .changed(true)
+        case .readThrottle(let key): return .throttle(node.data.throttle[key])
+        case .replaceThrottle(let key, let old, let new):
+            guard node.data.throttle[key] == old || mutant == .throttleOverwrites else { return .changed(false) }
+            write(.throttle(key, new), at: node, by: call, notifies: false)
+            return .changed(true)
+        case .assertEnd, .assertRecord, .assertLease, .assertCutoff, .assertMark:
             coverage.count(assert(body, call, at: node) ? .endAsserted : .assertionIgnored)
             return .done
         }
@@ -171,6 +183,10 @@ extension World {
             guard node.data.cutoffs[account].time < cutoff.time else { return false }
             coverage.count(.cutoffAsserted)
             write(.cutoff(account, cutoff), at: node, by: call)
+        case .assertMark(let mark):
+            guard !node.data.marks[mark] else { return false }
+            coverage.count(.markAsserted)
+            write(.mark(mark, true), at: node, by: call, notifies: false)
         default: return false
         }
         return true

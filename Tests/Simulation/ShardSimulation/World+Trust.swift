@@ -182,6 +182,9 @@ extension World {
             for entry in gateway.ownCutoffs where entry.account == slot - settings.allSessions {
                 bodies.append(.assertCutoff(entry.account, entry.cutoff))
             }
+            for entry in gateway.marks where self.slot(mark: entry.mark) == slot {
+                bodies.append(.assertMark(entry.mark))
+            }
         }
         return bodies
     }
@@ -209,7 +212,7 @@ extension World {
                 .push(gateway: gateway.number, node: node, link: link, slot: slot), at: max(cut, now) + 1)
         } else if slot < settings.allSessions {
             gateway.sessions[slot] = nil
-        } else {
+        } else if slot < self.slot(mark: 0) {
             gateway.cutoffs[slot - settings.allSessions] = nil
         }
     }

@@ -25,6 +25,15 @@ final class World {
         var endHolders: [Int] = []
     }
 
+    /// A callback of a login that a gateway has accepted, because it has set the mark.
+    struct Acceptance {
+        let process: Int
+        let at: Int64
+        /// When the server has executed the command; the time of the result if no server has.
+        let executedAt: Int64
+        let isConfirmed: Bool
+    }
+
     struct Migration {
         let slot: Int
         let from: Int
@@ -44,6 +53,11 @@ final class World {
     var requests: [Request] = []
     var refreshes: [Refresh] = []
     var signOuts: [SignOut] = []
+    var attempts: [Attempt] = []
+    /// The acceptances of each mark.
+    var acceptances: [[Acceptance]]
+    /// The number of attempts that were admitted, by key of the throttle.
+    var admitted: [Int]
     var truths: [Truth]
     /// Whether each process lives, by its number, and the gateway that it is a process of.
     var processes: [(isAlive: Bool, gateway: Int)] = []
@@ -58,6 +72,8 @@ final class World {
     var slowReplicationUntil: [Int64]
     /// When the server of a slot failed, was replaced, and restarted with older data.
     var failedAt, promotedAt, lostAt: [Int64]
+    /// How often the server of a slot was replaced, or restarted with older data.
+    var losses: [Int]
     var coverage = Coverage()
     var violation: Violation?
     var trace: [String]?
@@ -65,7 +81,8 @@ final class World {
 
     init(seed: UInt64, mutant: InjectedBug?, isTraced: Bool) {
         var random = SeededGenerator(seed: seed)
-        let settings = Settings(&random)
+        // In a fifth of the runs.
+        let settings = Settings(&random, hasSignIns: seed % 10 == 4 || seed % 10 == 5)
         let owners = (0..<settings.slots).map { _ in 2 * random.below(Settings.shards) }
         self.settings = settings
         self.mutant = mutant
@@ -81,6 +98,9 @@ final class World {
         slowReplicationUntil = guardedUntil
         failedAt = Array(repeating: -100_000, count: settings.slots)
         (promotedAt, lostAt) = (failedAt, failedAt)
+        losses = Array(repeating: 0, count: settings.slots)
+        acceptances = Array(repeating: [], count: settings.marks)
+        admitted = Array(repeating: 0, count: settings.throttleKeys)
         self.random = random
     }
 
@@ -120,6 +140,8 @@ final class World {
         }
         for gateway in gateways { start(gateway) }
         for (index, login) in settings.logins.enumerated() { queue.push(.login(index), at: login.at) }
+        for (index, callback) in settings.callbacks.enumerated() { queue.push(.callback(index), at: callback.at) }
+        for (index, attempt) in settings.attempts.enumerated() { queue.push(.attempts(index), at: attempt.at) }
         for (time, fault) in settings.faults { queue.push(.fault(fault), at: time) }
         queue.push(.calm, at: settings.calmAt)
         for session in 0..<settings.allSessions {
@@ -139,6 +161,8 @@ final class World {
         case .request(let session): request(session)
         case .arrive(let session, let gateway, let isProbe): arrive(session, at: gateways[gateway], isProbe: isProbe)
         case .login(let login): signIn(login)
+        case .callback(let callback): receiveCallback(callback)
+        case .attempts(let attempts): makeAttempts(attempts)
         case .command(let call, let node): command(call, at: nodes[node])
         case .reply(let call, let reply): replied(call, reply)
         case .timeout(let call): timedOut(call)
@@ -185,6 +209,8 @@ final class World {
     }
 
     func slot(account: Int) -> Int { settings.allSessions + account }
+    func slot(mark: Int) -> Int { settings.allSessions + settings.accounts + mark }
+    func slot(throttleKey key: Int) -> Int { slot(mark: settings.marks) + key }
 
     /// The time of a gateway's clock.
     func clock(_ gateway: Gateway) -> Timestamp { Timestamp(milliseconds: Names.epoch + now + gateway.skew) }

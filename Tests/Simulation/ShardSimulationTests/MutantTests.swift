@@ -24,6 +24,10 @@ struct MutantTests {
         (.cutoffKeepsEnded, 366),
         (.retriesUnknownResult, 0),
         (.asksWithoutAsking, 18),
+        (.markNotJournaled, 4),
+        (.unknownMarkCounts, 4),
+        (.throttleOverwrites, 4),
+        (.throttleFailsOpen, 4),
         (.graceForgotten, 140),
         (.missingMeansEnded, 680),
     ]

@@ -191,6 +191,22 @@ struct CommandLineTests {
         if code == 64 { #expect(result.output == "" && result.errors.contains("Usage: cloakroom")) }
     }
 
+    @Test(
+        "If a command line can be parsed, and its values cannot be used, only the reason is printed",
+        arguments: [
+            ["top", "--once", "--token-file", "missing"], ["health", "--address", "nonsense"], ["reload"],
+            ["audit-hash", "good.yaml", "--user", "jo@example.com"], ["init", "--upstream", "https://api.example.com"],
+            ["doctor", "good.yaml", "--identity", "other"],
+        ])
+    func unusableValues(_ arguments: [String]) async throws {
+        let directory = try TemporaryDirectory()
+        try directory.write(Self.good, to: "good.yaml")
+        let result = try await cloakroom(arguments, directory: directory.url)
+        #expect(result.ending == ChildProgram.Ending(status: 64), "\(result.output)\(result.errors)")
+        #expect(result.output == "")
+        #expect(result.errors.wholeMatch(of: /Error: [^\n]+ \((write|set|check) [^\n]+\)\n/) != nil, "\(result.errors)")
+    }
+
     // MARK: - Version and completions
 
     @Test("version prints what a bug report needs, as text and as JSON; --version prints the version alone")

@@ -30,6 +30,40 @@ struct OfflineCheckTests {
         }
     }
 
+    @Test("--probe reports a server of the session store that cannot be used, and is not possible with --offline")
+    func probe() async throws {
+        let directory = try TemporaryDirectory()
+        let port = try await SessionStoreFixture.freePort()
+        try directory.write(
+            """
+            listeners:
+              - address: 127.0.0.1:0
+            upstreams:
+              api:
+                targets: [http://127.0.0.1:1]
+            routes:
+              - { name: all, methods: [GET], path: "/*", upstream: api, requiresAuthorization: false }
+            session:
+              store: valkey
+              secrets: [a secret that is long enough for this test]
+              cookie:
+                secure: false
+              valkey:
+                addresses: ["127.0.0.1:\(port)"]
+
+            """, to: "cloakroom.yaml")
+        let file = directory.path(of: "cloakroom.yaml")
+        let plain = try await check(file)
+        #expect(plain.ending == ChildProgram.Ending(status: 0), "\(plain.output)\(plain.errors)")
+        let probed = try await check(file, "--probe")
+        #expect(probed.ending == ChildProgram.Ending(status: 1), "\(probed.output)\(probed.errors)")
+        #expect(probed.output.contains("session.valkey.addresses"), "\(probed.output)")
+        #expect(probed.output.contains("the server at 127.0.0.1:\(port) cannot be used"), "\(probed.output)")
+        #expect(probed.output.contains("(unreachable)"), "\(probed.output)")
+        let both = try await check(file, "--probe", "--offline")
+        #expect(both.ending.status == 64 && both.errors.contains("remove --offline"), "\(both.errors)")
+    }
+
     @Test("A mistake in a shipped configuration is found with --offline too")
     func valueError() async throws {
         let directory = try TemporaryDirectory()

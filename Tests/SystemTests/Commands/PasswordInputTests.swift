@@ -35,7 +35,9 @@ struct PasswordInputTests {
         return tcgetattr(terminal, &attributes) == 0 && attributes.c_lflag & tcflag_t(ECHO) != 0
     }
 
-    @Test("A signal at the prompt ends the command, and the terminal shows input again", arguments: [SIGINT, SIGTERM])
+    @Test(
+        "A signal at the prompt ends the command, and the terminal shows input again",
+        arguments: [SIGHUP, SIGINT, SIGTERM])
     func interrupted(number: Int32) async throws {
         let directory = try configured()
         let (controller, terminal) = try makeTerminal()
@@ -53,6 +55,56 @@ struct PasswordInputTests {
         while process.isRunning { try await Task.sleep(for: .milliseconds(10)) }
         #expect(process.ending == ChildProcess.Ending(status: number, wasKilled: true))
         #expect(hasEcho(terminal))
+    }
+
+    @Test("A signal that the command was started to ignore does not end it")
+    func ignored() async throws {
+        let directory = try configured()
+        let (controller, terminal) = try makeTerminal()
+        defer {
+            close(terminal)
+            close(controller)
+        }
+        let process = try ChildProcess(
+            "/bin/sh", ["-c", "trap '' HUP; exec \"$@\"", "sh", try Executables.cloakroom().path] + Self.arguments,
+            directory: directory.url.path, input: .descriptor(terminal), output: .file(directory.path(of: "output")))
+        while process.isRunning, hasEcho(terminal) { try await Task.sleep(for: .milliseconds(10)) }
+        process.signal(SIGHUP)
+        let typed = Array("secret\n".utf8)
+        #expect(write(controller, typed, typed.count) == typed.count)
+        while process.isRunning { try await Task.sleep(for: .milliseconds(10)) }
+        #expect(process.ending == ChildProcess.Ending(status: 1))
+        #expect(hasEcho(terminal))
+    }
+
+    @Test("Ctrl-Z at the prompt: the shell's terminal shows input, and the command asks again in the foreground")
+    func stopped() async throws {
+        struct Event: Decodable, Equatable {
+            var signal: Int32?
+            var status: Int32?
+            var echo: Bool
+            var prompts: Int
+        }
+        let directory = try configured()
+        let run = try await ChildProgram.run(
+            try Executables.onPath("python3", package: "python3"),
+            [
+                Executables.packageDirectory.appending(path: "Tests/SystemTests/Support/stopped_job.py").path,
+                try Executables.cloakroom().path,
+            ] + Self.arguments, directory: directory.url)
+        let events = try run.output.split(separator: "\n").map {
+            try JSONDecoder().decode(Event.self, from: Data($0.utf8))
+        }
+        #expect(
+            events == [
+                Event(echo: false, prompts: 1),
+                Event(signal: SIGTSTP, echo: true, prompts: 1),
+                // Continued in the background, it must not take the terminal.
+                Event(signal: SIGTTIN, echo: true, prompts: 1),
+                Event(echo: false, prompts: 2),
+                // The upstream is not running.
+                Event(status: 1, echo: true, prompts: 2),
+            ], "\(run.output)\(run.errors)")
     }
 
     @Test("A password from a terminal is one line, and the terminal shows input again")

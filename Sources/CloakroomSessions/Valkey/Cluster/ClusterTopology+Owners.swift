@@ -110,8 +110,9 @@ extension ClusterTopology {
                 let previous = slots[slot].owner
                 if previous != Self.noNode {
                     members[previous]?.slots -= 1
-                    // A primary that has given away its last slot has no vote. One that never had a slot here keeps it.
-                    if members[previous]?.slots == 0 { voters.remove(previous) }
+                    // A primary that has given away its last slot hands over its vote. One that never had a slot here
+                    // keeps it.
+                    if members[previous]?.slots == 0, voters.remove(previous) != nil { voters.insert(owner) }
                     if !isPlain {
                         slots[slot].needsRestoring = true
                         slots[slot].hadOutage = true
@@ -128,17 +129,31 @@ extension ClusterTopology {
                 members[owner]?.slots += 1
                 members[owner]?.isExpected = false
             }
-            if !voters.contains(owner) { voters.insert(owner) }
+            if isFailover, !voters.contains(owner) { voters.insert(owner) }
         }
         for owner in Set(changes.map(\.1)).sorted() {
             guard let member = members[owner] else { continue }
             let given = changes.filter { $0.1 == owner }.map(\.0)
             actions.append(.route(given, .wait))
             switch member.link {
-            case .ready: for range in given { serve(range, of: owner, now) }
+            case .ready: serve(given, of: owner, now)
             case .connecting: break
             case .idle: connect(owner)
             }
+        }
+    }
+
+    /// Gives a vote to servers that a majority of the primaries names as the owner of a slot. A redirection alone gives
+    /// none: one server could redirect to any number of others, which would be the majority then.
+    mutating func admitVoters(_ now: NIODeadline) {
+        let candidates = members.keys.filter { members[$0].map({ $0.slots > 0 }) == true && !voters.contains($0) }
+        guard !candidates.isEmpty else { return }
+        let views = recentViews(now)
+        for id in candidates.sorted() {
+            guard let slot = slots.firstIndex(where: { $0.owner == id }),
+                confirmation(of: slot, owner: id, by: views, now) != nil
+            else { continue }
+            voters.insert(id)
         }
     }
 
@@ -149,23 +164,23 @@ extension ClusterTopology {
 
     /// Sends the commands for a server's slots to its link, which is ready, after restoring them where necessary. All
     /// slots that were left out before are included.
-    mutating func serve(_ range: Range<Int>, of id: NodeID, _ now: NIODeadline) {
+    ///
+    /// A server has one restoration at a time: slots that are to be restored meanwhile wait, and are restored together.
+    mutating func serve(_ due: [Range<Int>], of id: NodeID, _ now: NIODeadline) {
         guard let member = members[id], member.slots > 0, member.link == .ready else { return }
         guard isConfirmed(id, now) else {
             members[id]?.isIncomplete = true
             return
         }
-        let range = member.isTrusted && !member.isIncomplete ? range : HashSlot.all
+        let ranges = member.isTrusted && !member.isIncomplete ? due : [HashSlot.all]
         members[id]?.isTrusted = true
         members[id]?.isIncomplete = false
         members[id]?.isHeld = false
         var (fresh, stale, late) = (SlotRanges(), SlotRanges(), SlotRanges())
-        let number = lastRestoration &+ 1 == 0 ? 1 : lastRestoration &+ 1
-        for slot in range where slots[slot].owner == id && slots[slot].restoration == 0 {
+        for slot in ranges.joined() where slots[slot].owner == id && slots[slot].restoration == 0 {
             if slots[slot].isServed {
                 if !slots[slot].isTrusted { late.append(slot) }
             } else if slots[slot].needsRestoring {
-                slots[slot].restoration = number
                 stale.append(slot)
             } else {
                 slots[slot].isServed = true
@@ -173,15 +188,27 @@ extension ClusterTopology {
             }
         }
         if !stale.ranges.isEmpty {
-            lastRestoration = number
             actions.append(.route(stale.ranges, .wait))
-            actions.append(.restore(number, stale.ranges, member.node.address))
+            restore(stale.ranges, at: id)
         }
         if !fresh.ranges.isEmpty {
             actions.append(.route(fresh.ranges, .link(member.node.address)))
             for range in fresh.ranges { trustIfConfirmed(range, now) }
         }
         for range in late.ranges { trustIfConfirmed(range, now) }
+    }
+
+    /// Begins the restoration of slots, or leaves them until the present one is complete.
+    private mutating func restore(_ stale: [Range<Int>], at id: NodeID) {
+        guard let member = members[id] else { return }
+        guard member.restoration == 0 else {
+            members[id]?.hasWaitingSlots = true
+            return
+        }
+        lastRestoration = lastRestoration &+ 1 == 0 ? 1 : lastRestoration &+ 1
+        members[id]?.restoration = lastRestoration
+        for slot in stale.joined() { slots[slot].restoration = lastRestoration }
+        actions.append(.restore(lastRestoration, stale, member.node.address))
     }
 
     static func append(_ slot: Int, _ owner: NodeID, to changes: inout [(Range<Int>, NodeID)]) {

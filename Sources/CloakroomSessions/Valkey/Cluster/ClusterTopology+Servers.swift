@@ -92,6 +92,7 @@ extension ClusterTopology {
     /// The member for a server to which another one redirects; `nil` if there are too many, or too many new ones.
     mutating func memberIfRoom(for address: HostAndPort, _ now: NIODeadline) -> NodeID? {
         if let id = ids[address], members[id] != nil { return id }
+        guard members.keys.count(where: { !voters.contains($0) }) < Self.maximumUnconfirmed else { return nil }
         if additions.since + .seconds(1) <= now { additions = (now, 0) }
         guard additions.count < Self.maximumAdditions else { return nil }
         additions.count += 1

@@ -40,7 +40,7 @@ extension ClusterTopology {
         guard let member = members[id], member.slots > 0, member.link == .ready else { return }
         let isConfirmed = isConfirmed(id, now)
         if isConfirmed, !member.isTrusted || member.isIncomplete {
-            serve(HashSlot.all, of: id, now)
+            serve([HashSlot.all], of: id, now)
         } else if !isConfirmed, member.isTrusted || member.isHeld && member.readyAt + Self.holdPeriod <= now {
             stopUsing(id, .inDoubt)
         }

@@ -11,6 +11,8 @@ import NIOCore
 /// - A slot has the owner that a majority of the primaries reports, or the owner to which the slot's previous owner
 ///   redirects. Reports that were requested before the last change of the slot, or within ``gossipPeriod`` after a
 ///   redirection, do not count.
+/// - A server that gets slots has a vote once a majority names it, or with the last slot of a primary that had one. So one
+///   server cannot make up a majority by redirecting to others.
 /// - A slot is used and trusted while there is a link to its owner, and a majority of the primaries has confirmed all
 ///   slots of this owner on questions sent within ``trustPeriod``. This limits the use of stale data if a server is
 ///   separated from the others, was suspended, or does not report that a slot was moved.
@@ -28,6 +30,8 @@ struct ClusterTopology: Sendable {
     static let maximumMembers = 2 * maximumLinks
     /// The maximum number of unknown servers per second to which redirections lead.
     static let maximumAdditions = 8
+    /// The maximum number of servers without a vote to which redirections lead: the others have room.
+    static let maximumUnconfirmed = 32
     /// The mean time between two questions to the same primary.
     static let questionInterval = TimeAmount.seconds(1)
     /// The same while a primary is unreachable, for ``hurry``.
@@ -126,6 +130,10 @@ struct ClusterTopology: Sendable {
         var isIncomplete = false
         /// Whether commands for its slots wait for the first confirmation.
         var isHeld = false
+        /// The number of the restoration in progress, or 0.
+        var restoration: UInt32 = 0
+        /// Whether slots wait until it is complete, to be restored after it.
+        var hasWaitingSlots = false
         /// When it last had slots or a redirected command.
         var lastUsedAt: NIODeadline
         /// Whether it was connected to for a redirected command, and may get slots.
@@ -247,6 +255,8 @@ extension ClusterTopology {
         members[id]?.link = .idle
         members[id]?.isAsked = false
         members[id]?.view = nil
+        members[id]?.restoration = 0
+        members[id]?.hasWaitingSlots = false
         members[id]?.failures = failures
         members[id]?.retryAt = now + delay
         hadFailure = true
@@ -277,6 +287,7 @@ extension ClusterTopology {
             replicas = report.replicas
             adopt(reportedBy: id, report, now)
             confirm(by: id)
+            admitVoters(now)
             // Those that are trusted are checked by each tick: a confirmation ends by time. Checking all of them here would
             // cost the cube of the number of primaries each second.
             for member in members.keys.sorted() where members[member]?.needsTrust == true {
@@ -353,16 +364,19 @@ extension ClusterTopology {
 
     /// A restoration is complete.
     mutating func restored(_ number: UInt32, now: NIODeadline) -> [Action] {
-        guard number > 0 else { return [] }
+        guard number > 0, let (id, member) = members.first(where: { $0.value.restoration == number }) else { return [] }
+        members[id]?.restoration = 0
+        members[id]?.hasWaitingSlots = false
+        // Some may have changed their server, or it was in doubt.
         let restored = ranges { $0.restoration == number }
-        guard let first = restored.first, let member = members[slots[first.lowerBound].owner] else { return [] }
         for slot in restored.joined() {
             slots[slot].restoration = 0
             slots[slot].needsRestoring = false
             slots[slot].isServed = true
         }
-        actions.append(.route(restored, .link(member.node.address)))
+        if !restored.isEmpty { actions.append(.route(restored, .link(member.node.address))) }
         for range in restored { trustIfConfirmed(range, now) }
+        if member.hasWaitingSlots { serve([HashSlot.all], of: id, now) }
         return take()
     }
 

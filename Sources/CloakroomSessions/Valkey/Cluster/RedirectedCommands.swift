@@ -55,7 +55,8 @@ struct RedirectedCommands: Sendable {
             var mustWait = attempt > 3
             for index in open {
                 guard let (error, sender) = Self.rejection(replies[index]) else { continue }
-                guard let redirection = error.redirection else {
+                // A redirection of another slot than the command's is an error of the server.
+                guard let redirection = error.redirection, redirection.slot == commands[index].slot.map(Int.init) else {
                     mustWait = true
                     continue
                 }

@@ -194,8 +194,9 @@ struct ValkeyConnector: Sendable {
             if case .unsupportedServer = error { throw .wrongTopology(.serverForSentinel) }
             throw error
         }
-        guard let elements = response.elements, elements.count == 2, let host = elements[0].text, !host.isEmpty,
-            let port = elements[1].text.flatMap({ UInt16($0) })
+        guard let elements = response.elements, elements.count == 2,
+            let host = elements[0].text.flatMap(ClusterNode.host), let port = elements[1].text.flatMap({ UInt16($0) }),
+            port > 0
         else { return nil }
         return HostAndPort(host: host.lowercased(), port: Int(port))
     }

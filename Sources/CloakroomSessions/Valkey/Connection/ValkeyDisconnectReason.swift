@@ -51,6 +51,7 @@ enum ValkeyDisconnectReason: Error, Sendable, Equatable {
         case .sentinelsDisagree:
             "compare what SENTINEL GET-MASTER-ADDR-BY-NAME returns at each sentinel: a sentinel may be separated from the"
                 + " others, or names may be announced by some of them only (announce-hostnames)"
+        case .protocolError: SessionStoreError.Reason.protocolError.advice
         default: nil
         }
     }

@@ -8,7 +8,6 @@ final class ValkeyLink: Sendable {
     let connection: ValkeyConnection
     /// Writes what replicas of the server have to confirm; `nil` if none has to.
     private let writer: DurableWriter?
-    private let log: DurabilityLog?
 
     /// - Parameters:
     ///   - durability: How writes are confirmed; `nil` if they are not.
@@ -19,7 +18,6 @@ final class ValkeyLink: Sendable {
     ) {
         self.address = address
         self.connection = connection
-        log = durability?.log
         writer = durability.map {
             DurableWriter($0.options, link: connection, log: $0.log, connect: openUntracked)
         }
@@ -35,16 +33,17 @@ final class ValkeyLink: Sendable {
         return await connection.send(commands)
     }
 
-    /// Sends a command whose slot the server is receiving. `ASKING` permits the next command of the same connection, so
-    /// a durable write takes this connection too, and counts as unconfirmed.
+    /// Sends a command whose slot the server is receiving. `ASKING` permits the next command of the same connection.
     func sendAsking(_ command: ValkeyCommand, isDurable: Bool) async -> Result<RESPValue, ValkeyCommandError> {
+        if isDurable, let writer {
+            return await writer.send([command], isAsking: true).first ?? .failure(.disconnected)
+        }
         let replies = await connection.send([Self.asking, command])
         guard let reply = replies.last, replies.count == 2 else { return .failure(.disconnected) }
-        if isDurable { log?.unconfirmed([reply]) }
         return reply
     }
 
-    private static let asking = ValkeyCommand("ASKING")
+    static let asking = ValkeyCommand("ASKING")
 }
 
 /// How the writes of a link are confirmed.

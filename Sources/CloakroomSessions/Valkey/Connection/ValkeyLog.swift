@@ -16,6 +16,8 @@ final class ValkeyLog: Sendable {
     private let losses = Mutex<[String: (reason: SessionStoreError.Reason, at: ContinuousClock.Instant)]>([:])
     /// The time after which a loss concerns a server that is not connected to any more: attempts fail more often.
     private let lossPeriod: Duration
+    /// The maximum number of reasons that are logged for a server. Its own errors are among them, which it can invent.
+    static let maximumReasons = 16
 
     init(_ configuration: ValkeyConfiguration, _ logger: Logger) {
         self.logger = logger
@@ -120,6 +122,7 @@ final class ValkeyLog: Sendable {
     private func isFirst(_ reason: String, _ server: String) -> Bool {
         loggedReasons.withLock { logged in
             if logged[server] == nil, logged.count >= Self.mostServers { logged.removeAll() }
+            guard logged[server]?.count ?? 0 < Self.maximumReasons else { return false }
             return logged[server, default: []].insert(reason).inserted
         }
     }

@@ -114,10 +114,7 @@ public struct ValkeyProbe: Sendable {
         default: break
         }
         if mode == .cluster {
-            let slots = try await ask(ValkeyConnector.clusterSlots, connection)
-            guard let slots = try? ClusterSlots(slots, asked: finding.address.host) else { throw .protocolError }
-            if slots.primaries.isEmpty { throw .wrongTopology(.clusterWithoutSlots) }
-            finding.facts.append("a cluster with \(slots.primaries.count) primaries")
+            try await describeCluster(connection, in: &finding)
         } else if Self.field("role", in: reply) == "replica" || Self.field("role", in: reply) == "slave" {
             throw .notPrimary(code: "READONLY")
         }
@@ -136,6 +133,22 @@ public struct ValkeyProbe: Sendable {
         finding.advice =
             finding.reason == .unsupported
             ? "use Valkey, or Redis 6 or later, that has these commands" : finding.reason?.advice
+    }
+
+    private func describeCluster(
+        _ connection: ValkeyConnection, in finding: inout Finding
+    ) async throws(ValkeyDisconnectReason) {
+        let reply: RESPValue
+        do throws(ValkeyDisconnectReason) {
+            reply = try await ask(ValkeyConnector.clusterSlots, connection)
+        } catch {
+            // Named with the other missing permissions.
+            if case .unauthorized(code: "NOPERM", _) = error { return }
+            throw error
+        }
+        guard let slots = try? ClusterSlots(reply, asked: finding.address.host) else { throw .protocolError }
+        if slots.primaries.isEmpty { throw .wrongTopology(.clusterWithoutSlots) }
+        finding.facts.append("a cluster with \(slots.primaries.count) primaries")
     }
 
     private func describeSentinel(
@@ -170,8 +183,8 @@ public struct ValkeyProbe: Sendable {
         var names = commands.map { "+" + $0.name.lowercased() }
         (names[0], names[1]) = ("+client|tracking", "+client|setname")
         if isCluster {
-            commands.append(ValkeyCommand("ASKING"))
-            names.append("+asking")
+            commands += [ValkeyConnector.clusterSlots, ValkeyCommand("ASKING")]
+            names += ["+cluster|slots", "+asking"]
         }
         if configuration.replicas > 0 {
             // Of no replica, so that it does not wait.

@@ -40,9 +40,17 @@ final class DurableWriter: Sendable {
 
     private struct PendingWrite {
         let commands: [ValkeyCommand]
+        /// Whether every other command is `ASKING`, which is no write.
+        let isAsking: Bool
         let size: Int
         /// Resumed with `nil` if the commands were not sent.
         let continuation: CheckedContinuation<[Reply]?, Never>
+    }
+
+    /// The replies to the commands themselves, without those to `ASKING`.
+    private static func results(_ replies: [Reply], isAsking: Bool) -> [Reply] {
+        guard isAsking else { return replies }
+        return stride(from: 1, to: replies.count, by: 2).map { replies[$0] }
     }
 
     private struct State {
@@ -91,11 +99,14 @@ final class DurableWriter: Sendable {
     }
 
     /// Sends commands, and waits for their replies and for the replicas.
-    func send(_ commands: [ValkeyCommand]) async -> [Reply] {
+    /// - Parameter isAsking: Whether the server is receiving the commands' slots. Each is then sent after `ASKING`, over
+    ///   the same connection and with nothing in between.
+    func send(_ commands: [ValkeyCommand], isAsking: Bool = false) async -> [Reply] {
         guard !commands.isEmpty else { return [] }
+        let commands = isAsking ? commands.flatMap { [ValkeyLink.asking, $0] } : commands
         let size = commands.reduce(0) { $0 + $1.encoded.readableBytes }
         let replies: [Reply]? = await withCheckedContinuation { continuation in
-            let write = PendingWrite(commands: commands, size: size, continuation: continuation)
+            let write = PendingWrite(commands: commands, isAsking: isAsking, size: size, continuation: continuation)
             switch admit(write) {
             case .rejected: continuation.resume(returning: nil)
             case .queued: break
@@ -103,7 +114,7 @@ final class DurableWriter: Sendable {
             }
         }
         if let replies { return replies }
-        let unconfirmed = await link.send(commands)
+        let unconfirmed = Self.results(await link.send(commands), isAsking: isAsking)
         log.unconfirmed(unconfirmed)
         return unconfirmed
     }
@@ -166,8 +177,8 @@ final class DurableWriter: Sendable {
         let isConfirmed = judge(replies.last, batch.replicas)
         var rest = replies[...]
         for write in batch.writes {
-            let own = Array(rest.prefix(write.commands.count))
-            rest = rest.dropFirst(own.count)
+            let own = Self.results(Array(rest.prefix(write.commands.count)), isAsking: write.isAsking)
+            rest = rest.dropFirst(write.commands.count)
             if !isConfirmed { log.unconfirmed(own) }
             write.continuation.resume(returning: own)
         }

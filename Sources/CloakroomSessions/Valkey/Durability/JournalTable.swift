@@ -1,6 +1,8 @@
 import NIOCore
 
 /// The latest value of each key, bounded in number, size and age: at a limit the oldest values are removed.
+///
+/// The values of one hash slot are found without visiting the others.
 struct JournalTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     struct Limits: Sendable {
         /// The maximum number of values.
@@ -15,6 +17,9 @@ struct JournalTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
         let value: Value
         /// The size of the value in bytes.
         let size: Int
+        /// The hash slot of the value, and further ones in which it is also found.
+        let slot: UInt16
+        let otherSlots: [UInt16]
         let writtenAt: ContinuousClock.Instant
         /// The number of the write.
         let number: UInt64
@@ -29,6 +34,8 @@ struct JournalTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     private var entries: [Key: Entry] = [:]
     /// The keys in the order of their writes, with the places of values that were replaced or removed since.
     private var order = CircularBuffer<Place>()
+    /// The keys of each hash slot that has any.
+    private var keys: [UInt16: Set<Key>] = [:]
     private var nextNumber: UInt64 = 0
     private(set) var size = 0
 
@@ -47,10 +54,15 @@ struct JournalTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     /// Sets a value, which is the newest then.
     /// - Returns: The number of the write.
     @discardableResult
-    mutating func set(_ key: Key, _ value: Value, size: Int, now: ContinuousClock.Instant) -> UInt64 {
+    mutating func set(
+        _ key: Key, _ value: Value, slot: UInt16, otherSlots: [UInt16] = [], size: Int, now: ContinuousClock.Instant
+    ) -> UInt64 {
         remove(key)
         let number = nextNumber
-        entries[key] = Entry(value: value, size: size, writtenAt: now, number: nextNumber)
+        entries[key] = Entry(
+            value: value, size: size, slot: slot, otherSlots: otherSlots, writtenAt: now, number: nextNumber)
+        keys[slot, default: []].insert(key)
+        for other in otherSlots { keys[other, default: []].insert(key) }
         order.append(Place(key: key, number: nextNumber))
         nextNumber += 1
         self.size += size
@@ -63,11 +75,21 @@ struct JournalTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     mutating func remove(_ key: Key) {
         guard let entry = entries.removeValue(forKey: key) else { return }
         size -= entry.size
+        forget(key, in: entry.slot)
+        for other in entry.otherSlots { forget(key, in: other) }
     }
 
-    /// The entries that are not too old, the newest first.
-    func newestFirst(now: ContinuousClock.Instant) -> [Entry] {
-        entries.values.filter { now - $0.writtenAt < limits.lifetime }.sorted { $0.number > $1.number }
+    private mutating func forget(_ key: Key, in slot: UInt16) {
+        keys[slot]?.remove(key)
+        if keys[slot]?.isEmpty == true { keys[slot] = nil }
+    }
+
+    /// The entries of a hash slot that are not too old, in any order.
+    func entries(in slot: Int, now: ContinuousClock.Instant) -> [Entry] {
+        guard let keys = keys[UInt16(clamping: slot)] else { return [] }
+        return keys.compactMap { key in
+            entries[key].flatMap { now - $0.writtenAt < limits.lifetime ? $0 : nil }
+        }
     }
 
     private mutating func removeExcess(now: ContinuousClock.Instant) {

@@ -71,15 +71,31 @@ enum ReassertionScripts {
         return 1
         """)
 
-    /// KEYS: a cutoff. ARGV: microseconds, the id of the kept session or `-`, milliseconds or `-`, milliseconds to keep it.
+    /// KEYS: a cutoff. ARGV: microseconds, the id of the kept session or `-`, milliseconds or `-`, milliseconds to keep it,
+    /// the birth of the kept session or empty.
     ///
-    /// The value is that of ``SessionScripts``: the three arguments. Each part only grows.
+    /// The value is that of ``SessionScripts/cutoff``. Its times only grow. Of two cutoffs the later one is stored, and it
+    /// does not keep a session that the earlier one has ended, in whatever order they are set.
+    ///
+    /// It has one key, unlike ``SessionScripts/cutoff``, and is sent to the owner of the slot only: never to a server that
+    /// is receiving the slot.
     static let cutoff = ValkeyScript(
         """
-        local at, id, before = string.match(redis.call('GET', KEYS[1]) or '', '^(%d+) ([%x-]+) ([%d-]+)')
+        local value = redis.call('GET', KEYS[1]) or ''
+        local at, id, before, birth = string.match(value, '^(%d+) ([%x-]+) ([%d-]+) ?(%d*)')
+        local request = string.match(value, ' r%d+:[%x-]+')
         local changed = 0
-        if not at or tonumber(at) < tonumber(ARGV[1]) then
-          at, id, changed = ARGV[1], ARGV[2], 1
+        local last = tonumber(at) or -1
+        local time = tonumber(ARGV[1])
+        local function has_ended(earlier, kept, other, born)
+          return earlier > 0 and other ~= '-' and other ~= kept and (tonumber(born) or earlier + 1) <= earlier
+        end
+        if last < time then
+          local is_ended = has_ended(last, id, ARGV[2], ARGV[5])
+          at, id, birth, changed = ARGV[1], ARGV[2], ARGV[5], 1
+          if is_ended then id = '-' end
+        elseif last > time and has_ended(time, ARGV[2], id, birth) then
+          id, changed = '-', 1
         end
         before = before or '-'
         if ARGV[3] ~= '-' and (before == '-' or tonumber(before) < tonumber(ARGV[3])) then
@@ -87,7 +103,28 @@ enum ReassertionScripts {
         end
         if changed == 0 then return 0 end
         local keep = math.max(tonumber(ARGV[4]), redis.call('PTTL', KEYS[1]))
-        redis.call('SET', KEYS[1], at .. ' ' .. id .. ' ' .. before, 'PX', string.format('%.0f', keep))
+        value = at .. ' ' .. id .. ' ' .. before
+        if id ~= '-' and birth ~= '' then value = value .. ' ' .. birth end
+        if request and tonumber(string.match(request, '%d+')) > tonumber(at) then value = value .. request end
+        redis.call('SET', KEYS[1], value, 'PX', string.format('%.0f', keep))
+        redis.call('EXISTS', KEYS[1])
+        return 1
+        """)
+
+    /// KEYS: a cutoff. ARGV: microseconds, the id of the kept session or `-`, milliseconds to keep it.
+    ///
+    /// Sets a cutoff that may never have been set, at a time that is estimated. It changes nothing if a cutoff is later,
+    /// and is replaced by one: that one may keep a session that this one would end.
+    static let cutoffRequest = ValkeyScript(
+        """
+        local value = redis.call('GET', KEYS[1]) or ''
+        local cutoff = string.match(value, '^%d+ [%x-]+ [%d-]+ %d+') or string.match(value, '^%d+ [%x-]+ [%d-]+')
+        cutoff = cutoff or '0 - -'
+        local last = math.max(tonumber(string.match(cutoff, '^%d+')), tonumber(string.match(value, ' r(%d+):')) or 0)
+        if last >= tonumber(ARGV[1]) then return 0 end
+        local keep = math.max(tonumber(ARGV[3]), redis.call('PTTL', KEYS[1]))
+        value = cutoff .. ' r' .. ARGV[1] .. ':' .. ARGV[2]
+        redis.call('SET', KEYS[1], value, 'PX', string.format('%.0f', keep))
         redis.call('EXISTS', KEYS[1])
         return 1
         """)

@@ -32,12 +32,15 @@ final class WriteJournal: Sendable {
         var repetitions: [UInt32] = []
     }
 
+    private let keys: ValkeyKeys
     private let state: Mutex<State>
 
+    /// - Parameter keys: Determines the hash slots of the writes.
     init(
-        ends: JournalTable<JournalKey, JournaledWrite>.Limits = WriteJournal.limits,
+        keys: ValkeyKeys, ends: JournalTable<JournalKey, JournaledWrite>.Limits = WriteJournal.limits,
         records: JournalTable<JournalKey, JournaledWrite>.Limits = WriteJournal.limits
     ) {
+        self.keys = keys
         state = Mutex(State(ends: JournalTable(ends), records: JournalTable(records), leases: JournalTable(ends)))
     }
 
@@ -47,16 +50,43 @@ final class WriteJournal: Sendable {
         let age: Duration
     }
 
-    /// All writes in the order in which they are repeated: first what ends sessions, then records, then leases, which
-    /// need the record; of each the newest first.
-    func entries(now: ContinuousClock.Instant = .now) -> [Entry] {
-        // A copy: sorting takes too long for the lock.
-        let state = state.withLock { $0 }
-        let tables = [state.ends, state.records, state.leases]
-        return tables.flatMap { $0.newestFirst(now: now) }.map { Entry(write: $0.value, age: now - $0.writtenAt) }
+    /// The writes of hash slots, each once, in the order in which they are repeated: first what ends sessions, then
+    /// records, then leases, which need the record; of each the newest first.
+    ///
+    /// The cost is linear in these writes, apart from sorting them: slots that are moved one after the other cost no more
+    /// than all at once.
+    func entries(
+        in slots: [Range<Int>] = [HashSlot.all], now: ContinuousClock.Instant = .now
+    ) -> [Entry] {
+        var (ends, records, leases): ([Found], [Found], [Found]) = ([], [], [])
+        for slot in slots.joined() {
+            // One slot at a time, so that no write waits for long.
+            state.withLock { state in
+                ends += state.ends.entries(in: slot, now: now)
+                records += state.records.entries(in: slot, now: now)
+                leases += state.leases.entries(in: slot, now: now)
+            }
+        }
+        return [ends, records, leases].flatMap(Self.newestFirst).map { found in
+            Entry(write: found.value, age: now - found.writtenAt)
+        }
     }
 
-    /// The writes of slots are about to be read with ``entries(now:)``, and repeated.
+    private typealias Found = JournalTable<JournalKey, JournaledWrite>.Entry
+
+    /// Sorts entries. One that is in several slots may be there several times, and is kept once.
+    private static func newestFirst(_ found: [Found]) -> [Found] {
+        var kept: [Found] = []
+        kept.reserveCapacity(found.count)
+        for entry in found.sorted(by: { $0.number > $1.number }) where entry.number != kept.last?.number {
+            kept.append(entry)
+        }
+        return kept
+    }
+
+    private func slot(of id: SessionID) -> UInt16 { HashSlot.slot(of: keys.session(id)) }
+
+    /// The writes of slots are about to be read with ``entries(in:now:)``, and repeated.
     func willRepeat(_ slots: [Range<Int>]) {
         state.withLock { state in
             if state.repetitions.isEmpty { state.repetitions = Array(repeating: 0, count: HashSlot.count) }
@@ -72,21 +102,23 @@ final class WriteJournal: Sendable {
 
     /// A session has ended.
     func ended(_ id: SessionID, reason: SessionEndReason, now: ContinuousClock.Instant = .now) {
+        let slot = slot(of: id)
         state.withLock { state in
             state.records.remove(.session(id))
             state.leases.remove(.lease(id))
-            state.ends.set(.session(id), .end(id, reason), size: 64, now: now)
+            state.ends.set(.session(id), .end(id, reason), slot: slot, size: 64, now: now)
         }
     }
 
     /// A session has ended whose record the server does not have. Clients can name any number of such sessions, so the
     /// end is kept only if this process would otherwise write the record again.
     func endedWithoutRecord(_ id: SessionID, reason: SessionEndReason, now: ContinuousClock.Instant = .now) {
+        let slot = slot(of: id)
         state.withLock { state in
             guard state.records[.session(id)] != nil || state.leases[.lease(id)] != nil else { return }
             state.records.remove(.session(id))
             state.leases.remove(.lease(id))
-            state.ends.set(.session(id), .end(id, reason), size: 64, now: now)
+            state.ends.set(.session(id), .end(id, reason), slot: slot, size: 64, now: now)
         }
     }
 
@@ -104,7 +136,8 @@ final class WriteJournal: Sendable {
     /// - Returns: For ``rejected(_:)``; `nil` if there is the same or a newer version, or the session has ended.
     @discardableResult
     func saved(_ record: JournaledRecord, now: ContinuousClock.Instant = .now) -> PendingSave? {
-        state.withLock { state in
+        let slot = slot(of: record.id)
+        return state.withLock { state in
             guard state.ends[.session(record.id)] == nil else { return nil }
             let previous = state.records.entry(.session(record.id))
             var record = record
@@ -112,7 +145,9 @@ final class WriteJournal: Sendable {
                 guard older.version < record.version else { return nil }
                 record.keepFields(of: older)
             }
-            let number = state.records.set(.session(record.id), .record(record), size: record.size, now: now)
+            let number = state.records.set(
+                .session(record.id), .record(record), slot: slot, otherSlots: record.indexes.map(HashSlot.slot(of:)),
+                size: record.size, now: now)
             return PendingSave(id: record.id, number: number, previous: previous)
         }
     }
@@ -123,15 +158,18 @@ final class WriteJournal: Sendable {
             guard state.records.entry(.session(save.id))?.number == save.number else { return }
             state.records.remove(.session(save.id))
             guard let previous = save.previous else { return }
-            state.records.set(.session(save.id), previous.value, size: previous.size, now: previous.writtenAt)
+            state.records.set(
+                .session(save.id), previous.value, slot: previous.slot, otherSlots: previous.otherSlots,
+                size: previous.size, now: previous.writtenAt)
         }
     }
 
     /// The lease on a session was acquired.
     func leased(_ id: SessionID, fence: UInt64, for duration: Duration, now: ContinuousClock.Instant = .now) {
+        let slot = slot(of: id)
         state.withLock { state in
             guard state.ends[.session(id)] == nil else { return }
-            state.leases.set(.lease(id), .lease(id, fence: fence, duration), size: 64, now: now)
+            state.leases.set(.lease(id), .lease(id, fence: fence, duration), slot: slot, size: 64, now: now)
         }
     }
 
@@ -145,18 +183,40 @@ final class WriteJournal: Sendable {
 
     /// A cutoff was set.
     func cutoffSet(_ cutoff: JournaledCutoff, now: ContinuousClock.Instant = .now) {
+        let slot = HashSlot.slot(of: cutoff.key)
         state.withLock { state in
             var cutoff = cutoff
             if case .cutoff(let older)? = state.ends[.cutoff(cutoff.key)] { cutoff.merge(older) }
-            state.ends.set(.cutoff(cutoff.key), .cutoff(cutoff), size: 128 + cutoff.key.utf8.count, now: now)
+            state.ends.set(
+                .cutoff(cutoff.key), .cutoff(cutoff), slot: slot, size: 128 + cutoff.key.utf8.count, now: now)
+        }
+    }
+
+    /// It is unknown whether a cutoff was set that ends all sessions so far. Its time is then also unknown.
+    func cutoffRequested(_ request: CutoffRequest, sentAt: ContinuousClock.Instant) {
+        let slot = HashSlot.slot(of: request.key)
+        state.withLock { state in
+            let key = JournalKey.cutoffRequest(request.key)
+            if let kept = state.ends.entry(key), kept.writtenAt > sentAt { return }
+            state.ends.set(
+                key, .cutoffRequest(request), slot: slot, size: 128 + request.key.utf8.count, now: sentAt)
+        }
+    }
+
+    /// A cutoff was set that ends all sessions so far, and thus those that an earlier request would end.
+    func cutoffConfirmed(_ key: String, sentAt: ContinuousClock.Instant) {
+        state.withLock { state in
+            guard let request = state.ends.entry(.cutoffRequest(key)), request.writtenAt <= sentAt else { return }
+            state.ends.remove(.cutoffRequest(key))
         }
     }
 
     /// A mark was set.
     func marked(_ key: MarkKey, at time: Timestamp, lifetime: Duration, now: ContinuousClock.Instant = .now) {
+        let slot = HashSlot.slot(of: keys.mark(key))
         state.withLock { state in
             if case .mark(_, let older, _)? = state.ends[.mark(key)], older > time { return }
-            state.ends.set(.mark(key), .mark(key, time, lifetime: lifetime), size: 64, now: now)
+            state.ends.set(.mark(key), .mark(key, time, lifetime: lifetime), slot: slot, size: 64, now: now)
         }
     }
 }
@@ -166,6 +226,7 @@ enum JournalKey: Hashable, Sendable {
     case session(SessionID)
     case lease(SessionID)
     case cutoff(String)
+    case cutoffRequest(String)
     case mark(MarkKey)
 }
 
@@ -175,6 +236,7 @@ enum JournaledWrite: Sendable {
     case record(JournaledRecord)
     case lease(SessionID, fence: UInt64, Duration)
     case cutoff(JournaledCutoff)
+    case cutoffRequest(CutoffRequest)
     case mark(MarkKey, Timestamp, lifetime: Duration)
 }
 
@@ -244,26 +306,51 @@ struct JournaledCutoff: Sendable, Equatable {
     private(set) var time: Int64
     /// The id of the session that is kept; `-` for none.
     private(set) var kept: String
+    /// When the kept session was entered into the index, in microseconds; `nil` if it is not known.
+    private(set) var keptBirth: Int64?
     /// Sessions created before this have ended, in milliseconds; `nil` for none.
     private(set) var createdBefore: Int64?
     /// How long the server keeps it.
     private(set) var lifetime: Duration
 
-    /// Parses the value in the server: microseconds, the id or `-`, and milliseconds or `-`.
+    /// Parses the value in the server: microseconds, the id or `-`, milliseconds or `-`, and the birth of the kept session
+    /// if it is known.
     init?(key: String, stored: String, lifetime: Duration) {
         let fields = stored.split(separator: " ", omittingEmptySubsequences: false)
         guard fields.count >= 3, let time = Int64(fields[0]) else { return nil }
         self.key = key
         self.time = time
         kept = String(fields[1])
+        keptBirth = fields.count > 3 ? Int64(fields[3]) : nil
         createdBefore = Int64(fields[2])
         self.lifetime = lifetime
     }
 
-    /// Takes over what is later in another one: replies to concurrent writes may be processed in any order.
+    /// A cutoff that ends the sessions that were created before a time.
+    init(key: String, createdBefore: Timestamp, lifetime: Duration) {
+        self.key = key
+        time = 0
+        kept = "-"
+        self.createdBefore = createdBefore.milliseconds
+        self.lifetime = lifetime
+    }
+
+    /// Takes over what is later in another one: replies to concurrent writes may be processed in any order. A session is
+    /// not kept if the earlier one has ended it.
     mutating func merge(_ other: JournaledCutoff) {
-        if other.time > time { (time, kept) = (other.time, other.kept) }
+        let earlier = other.time > time ? self : other
+        if other.time > time { (time, kept, keptBirth) = (other.time, other.kept, other.keptBirth) }
+        if earlier.time > 0, earlier.time < time, kept != earlier.kept, let birth = keptBirth, birth <= earlier.time {
+            (kept, keptBirth) = ("-", nil)
+        }
         if let before = other.createdBefore, before > createdBefore ?? .min { createdBefore = before }
         lifetime = max(lifetime, other.lifetime)
     }
+}
+
+/// The end of all sessions of an index so far, of which it is unknown whether and when the server has set it.
+struct CutoffRequest: Sendable, Equatable {
+    let key: String
+    let kept: SessionID?
+    let lifetime: Duration
 }

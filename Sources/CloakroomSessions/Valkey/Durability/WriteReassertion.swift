@@ -19,8 +19,9 @@ struct WriteReassertion: ValkeyFailoverDelegate {
     ) async {
         let start = ContinuousClock.now
         journal.willRepeat(slots)
-        let entries = journal.entries(now: start)
-        var calls = ReassertionCalls(entries, keys: keys, slots: slots)
+        let entries = journal.entries(in: slots, now: start)
+        var calls = ReassertionCalls(entries, keys: keys, slots: slots, start: start)
+        if calls.needsTime { calls.time = await Self.time(send) }
         var counts: [ReassertedWrite: Int] = [:]
         var unwritten = 0
         while !Task.isCancelled, ContinuousClock.now - start < Self.limit {
@@ -38,8 +39,21 @@ struct WriteReassertion: ValkeyFailoverDelegate {
             // The connection has ended: the writes are repeated on the next one.
             if case .failure(let error)? = replies.last, error == .disconnected || error == .notConnected { break }
         }
-        while case let batch = calls.next(Self.commandsAtOnce), !batch.isEmpty { unwritten += batch.count }
-        log.reasserted(counts, unwritten: unwritten)
+        log.reasserted(counts, unwritten: unwritten + calls.remaining)
+    }
+
+    /// The server's time, and the latest instant at which it was that; `nil` if the server does not respond.
+    private static func time(
+        _ send: @Sendable ([ValkeyCommand]) async -> [Result<RESPValue, ValkeyCommandError>]
+    ) async -> ReassertionCalls.ServerTime? {
+        guard case .success(let reply)? = await send([ValkeyCommand("TIME")]).first, let parts = reply.elements,
+            parts.count == 2, let seconds = parts[0].text.flatMap({ Int64($0) }),
+            let microseconds = parts[1].text.flatMap({ Int64($0) })
+        else { return nil }
+        // Far above all times that a server may have, and far below an overflow.
+        guard (0..<1_000_000_000_000).contains(seconds), (0..<1_000_000).contains(microseconds) else { return nil }
+        return ReassertionCalls.ServerTime(
+            microseconds: seconds * 1_000_000 + microseconds, before: ContinuousClock.now)
     }
 
     private static func run(
@@ -86,15 +100,46 @@ struct ReassertionCalls {
     /// Calls of an entry that did not fit into the last batch.
     private var pending: [ReassertionCall] = []
     private let keys: ValkeyKeys
-    private let slots: [Range<Int>]
-    private let hasAllSlots: Bool
+    /// Whether each slot is one of those that are repeated; empty if all are.
+    private let hasSlot: [Bool]
+    private let start: ContinuousClock.Instant
 
-    init(_ entries: [WriteJournal.Entry], keys: ValkeyKeys, slots: [Range<Int>]) {
-        rest = entries[...]
-        self.keys = keys
-        self.slots = slots
-        hasAllSlots = slots.contains(HashSlot.all)
+    /// A time of the server's clock.
+    struct ServerTime: Sendable {
+        var microseconds: Int64
+        /// An instant after that.
+        var before: ContinuousClock.Instant
     }
+
+    /// The clocks of two servers may differ by this much. A session that began during that time before a request survives
+    /// if the index has lost it, rather than one that began after it ends.
+    static let clockMargin = Duration.seconds(1)
+
+    /// Whether ``time`` is needed.
+    let needsTime: Bool
+    /// Without it, cutoffs whose time is unknown are not set.
+    var time: ServerTime?
+
+    /// - Parameters:
+    ///   - entries: At least those of the slots. Of a record, only the calls for keys in the slots are made.
+    ///   - start: The time by which the ages of the entries were determined.
+    init(
+        _ entries: [WriteJournal.Entry], keys: ValkeyKeys, slots: [Range<Int>], start: ContinuousClock.Instant = .now
+    ) {
+        rest = entries[...]
+        self.start = start
+        needsTime = entries.contains { if case .cutoffRequest = $0.write { true } else { false } }
+        self.keys = keys
+        var hasSlot: [Bool] = []
+        if !slots.contains(HashSlot.all) {
+            hasSlot = Array(repeating: false, count: HashSlot.count)
+            for slot in slots.joined() { hasSlot[slot] = true }
+        }
+        self.hasSlot = hasSlot
+    }
+
+    /// The number of writes of which not all calls were made.
+    var remaining: Int { rest.count + pending.count }
 
     /// The next calls, at most a number; empty at the end.
     mutating func next(_ limit: Int) -> [ReassertionCall] {
@@ -111,9 +156,7 @@ struct ReassertionCalls {
     }
 
     private func hasSlot(of key: String) -> Bool {
-        guard !hasAllSlots else { return true }
-        let slot = Int(HashSlot.slot(of: key))
-        return slots.contains { $0.contains(slot) }
+        hasSlot.isEmpty || hasSlot[Int(HashSlot.slot(of: key))]
     }
 
     private func calls(_ entry: WriteJournal.Entry) -> [ReassertionCall] {
@@ -148,6 +191,20 @@ struct ReassertionCalls {
                         .text(String(cutoff.time)), .text(cutoff.kept),
                         .text(cutoff.createdBefore.map(String.init) ?? "-"),
                         .integer(ValkeyRecordStore.time(cutoff.lifetime - entry.age)),
+                        .text(cutoff.keptBirth.map(String.init) ?? ""),
+                    ])
+            ]
+        case .cutoffRequest(let request):
+            guard request.lifetime > entry.age, let time else { return [] }
+            // The time at which it was sent, or earlier.
+            let age = entry.age + (time.before - start) + Self.clockMargin
+            let sentAt = max(0, time.microseconds - age.wholeMilliseconds * 1_000)
+            return [
+                ReassertionCall(
+                    .cutoff, ReassertionScripts.cutoffRequest, [request.key],
+                    [
+                        .integer(sentAt), .text(request.kept.map { "\($0)" } ?? "-"),
+                        .integer(ValkeyRecordStore.time(request.lifetime - entry.age)),
                     ])
             ]
         case .record(let record):

@@ -35,8 +35,14 @@ struct RESPParser {
             buffer = piece
             return
         }
-        // Discarded above 64 KiB only, because discarding moves the unread bytes.
-        if buffer.readerIndex > 64 * 1024 { buffer.discardReadBytes() }
+        // Strings are slices of the buffer. Without a new one, each string of a message in many pieces would keep a
+        // copy of everything before it. While one long string is incomplete, nothing is read, so nothing is copied again.
+        if buffer.readerIndex > 0 {
+            var unread = ByteBuffer()
+            unread.reserveCapacity(buffer.readableBytes + piece.readableBytes)
+            unread.writeImmutableBuffer(buffer)
+            buffer = unread
+        }
         buffer.writeImmutableBuffer(piece)
     }
 
@@ -105,6 +111,8 @@ struct RESPParser {
         case UInt8(ascii: "+"), UInt8(ascii: "-"), UInt8(ascii: ":"), UInt8(ascii: "_"), UInt8(ascii: "#"),
             UInt8(ascii: ","), UInt8(ascii: "("):
             guard let line = try readLine() else { return nil }
+            guard bytes + line.utf8.count <= limits.bytes else { throw RESPProtocolError(kind: .tooLong) }
+            bytes += line.utf8.count
             return .some(try Self.scalar(type, line))
         case UInt8(ascii: ";"), UInt8(ascii: "."): throw RESPProtocolError(kind: .streamed)
         default: throw RESPProtocolError(kind: .unknownType)
@@ -139,7 +147,9 @@ struct RESPParser {
         if type == UInt8(ascii: "$"), line == "-1" { return .null }
         guard line != "?" else { throw RESPProtocolError(kind: .streamed) }
         let count = try Self.count(line)
-        guard count <= limits.blob, bytes + count <= limits.bytes else { throw RESPProtocolError(kind: .tooLong) }
+        // An error is a line in another form.
+        let limit = type == UInt8(ascii: "!") ? limits.line : limits.blob
+        guard count <= limit, bytes + count <= limits.bytes else { throw RESPProtocolError(kind: .tooLong) }
         guard buffer.readableBytes >= count + 2 else {
             buffer.moveReaderIndex(to: start)
             return nil
@@ -198,9 +208,10 @@ struct RESPParser {
         throw RESPProtocolError(kind: type == UInt8(ascii: "_") ? .malformedLine : .malformedNumber)
     }
 
-    /// Parses a length: digits only.
+    /// Parses a length: digits only, and not more than the largest number has. The length of an incomplete string is
+    /// parsed again with each piece.
     private static func count(_ line: String) throws(RESPProtocolError) -> Int {
-        guard line.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let count = Int(line) else {
+        guard line.utf8.count <= 19, line.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let count = Int(line) else {
             throw RESPProtocolError(kind: .malformedNumber)
         }
         return count
@@ -210,11 +221,11 @@ struct RESPParser {
 /// Limits for the memory that one value of a server may use. A larger value is a protocol error: stored values are
 /// small.
 struct RESPLimits: Sendable {
-    /// The maximum length of a line, in bytes.
+    /// The maximum length of a line or an error, in bytes.
     var line = 64 * 1024
     /// The maximum length of a string, in bytes.
     var blob = 16 * 1024 * 1024
-    /// The maximum length of all strings of one value, in bytes.
+    /// The maximum length of all strings and lines of one value, in bytes.
     var bytes = 64 * 1024 * 1024
     /// The maximum number of members of one value, including nested members.
     var members = 1_000_000

@@ -66,7 +66,7 @@ struct RESPError: Error, Sendable, Equatable {
         var code = words.first.map(String.init) ?? "ERR"
         // Redis 6 wraps the error of a command that a script called: "ERR Error running script (…): … -OOM command …".
         if code == "ERR", line.hasPrefix("ERR Error running script"),
-            let inner = line.split(separator: " ").first(where: { $0.hasPrefix("-") })
+            let inner = line.split(separator: " ", maxSplits: 32).first(where: { $0.hasPrefix("-") })
         {
             code = String(inner.dropFirst())
         }

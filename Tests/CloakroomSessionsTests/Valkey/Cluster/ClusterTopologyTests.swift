@@ -7,17 +7,6 @@ import Testing
 
 @Suite("The topology of a cluster")
 struct ClusterTopologyTests {
-    private static let (first, second, third) = (0..<5_461, 5_461..<10_923, 10_923..<16_384)
-    /// The server 4 has replaced the server 1.
-    private static let afterFailover = [(first, 4), (second, 2), (third, 3)]
-
-    private func ready() -> ModelCluster {
-        var cluster = ModelCluster()
-        cluster.advance(.seconds(1))
-        cluster.forgetActions()
-        return cluster
-    }
-
     @Test("A seed names the primaries, which are connected to and confirm their slots")
     func start() {
         var cluster = ModelCluster()
@@ -59,14 +48,14 @@ struct ClusterTopologyTests {
         cluster.servers[1]?.isReachable = true
         cluster.advance(.seconds(6))
         #expect(cluster.areTrusted(HashSlot.all))
-        #expect(Set(Self.first).isSubset(of: outages(cluster)))
+        #expect(Set(ModelCluster.first).isSubset(of: outages(cluster)))
         var other = ModelCluster(seeds: [2])
         other.servers[1]?.isReachable = false
         other.advance(.seconds(2))
-        other.report(Self.afterFailover, by: 2, 3, 4)
+        other.report(ModelCluster.afterFailover, by: 2, 3, 4)
         other.advance(.seconds(6))
         #expect(other.port(of: 0) == 4)
-        #expect(Set(Self.first).isSubset(of: outages(other)))
+        #expect(Set(ModelCluster.first).isSubset(of: outages(other)))
         // A process that found no seed at first.
         var isolated = ModelCluster()
         for port in 1...3 { isolated.servers[port]?.isReachable = false }
@@ -140,8 +129,8 @@ struct ClusterTopologyTests {
 
     @Test("A slot without a server is not used; the other slots of the server that had it are")
     func abandonedSlot() {
-        var cluster = ready()
-        let without = [(0..<100, 1), (101..<5_461, 1), (Self.second, 2), (Self.third, 3)]
+        var cluster = ModelCluster.ready()
+        let without = [(0..<100, 1), (101..<5_461, 1), (ModelCluster.second, 2), (ModelCluster.third, 3)]
         cluster.report(without, by: 1, 2, 3)
         cluster.advance(.seconds(10))
         #expect(cluster.port(of: 100) == nil)
@@ -158,7 +147,7 @@ struct ClusterTopologyTests {
 
     @Test("Primaries are asked about once a second each, and never because of nothing")
     func questions() {
-        var cluster = ready()
+        var cluster = ModelCluster.ready()
         cluster.advance(.seconds(100))
         for port in 1...3 {
             #expect((75...140).contains(cluster.questions(to: port)), "\(cluster.questions(to: port))")
@@ -169,40 +158,40 @@ struct ClusterTopologyTests {
 
     @Test("A lost link: its slots are not trusted and have no link; those of the others are not affected")
     func lostLink() {
-        var cluster = ready()
+        var cluster = ModelCluster.ready()
         cluster.lose(1)
-        #expect(cluster.actions.first == .distrust([Self.first]))
-        #expect(cluster.actions.dropFirst().first == .route([Self.first], .none))
-        #expect(!cluster.trusted[Self.first].contains(true))
-        #expect(cluster.areTrusted(Self.second) && cluster.areTrusted(Self.third))
+        #expect(cluster.actions.first == .distrust([ModelCluster.first]))
+        #expect(cluster.actions.dropFirst().first == .route([ModelCluster.first], .none))
+        #expect(!cluster.trusted[ModelCluster.first].contains(true))
+        #expect(cluster.areTrusted(ModelCluster.second) && cluster.areTrusted(ModelCluster.third))
         cluster.servers[1]?.isReachable = true
         cluster.advance(.seconds(2))
         #expect(cluster.areTrusted(HashSlot.all))
         #expect(cluster.restorations.map(\.port) == [1])
-        #expect(cluster.actions.contains(.trust([Self.first], afterOutage: true)))
+        #expect(cluster.actions.contains(.trust([ModelCluster.first], afterOutage: true)))
         #expect(cluster.violations.prefix(3).isEmpty)
     }
 
     @Test("A failover that a majority reports: the new server is restored first, then used, then trusted")
     func failover() throws {
-        var cluster = ready()
+        var cluster = ModelCluster.ready()
         cluster.restores = false
         cluster.lose(1)
-        cluster.report(Self.afterFailover, by: 2, 3, 4)
+        cluster.report(ModelCluster.afterFailover, by: 2, 3, 4)
         cluster.advance(.seconds(1))
         #expect(cluster.restorations.map(\.port) == [4])
-        #expect(cluster.restorations.first?.slots == [Self.first])
+        #expect(cluster.restorations.first?.slots == [ModelCluster.first])
         #expect(cluster.routes[0] == .wait)
         #expect(!cluster.trusted[0])
         let number = try #require(cluster.restorations.first?.number)
         cluster.perform(cluster.topology.restored(number, now: cluster.now))
         #expect(cluster.port(of: 0) == 4)
         #expect(cluster.areTrusted(HashSlot.all))
-        #expect(cluster.actions.contains(.trust([Self.first], afterOutage: true)))
+        #expect(cluster.actions.contains(.trust([ModelCluster.first], afterOutage: true)))
         #expect(cluster.violations.prefix(3).isEmpty)
         // The old server, now a replica, is not connected to any more.
         cluster.servers[1]?.isReachable = true
-        cluster.servers[1]?.view = Self.afterFailover
+        cluster.servers[1]?.view = ModelCluster.afterFailover
         cluster.forgetActions()
         cluster.advance(.seconds(10))
         #expect(cluster.connections(to: 1) == 0)
@@ -210,88 +199,18 @@ struct ClusterTopologyTests {
 
     @Test("One of three primaries cannot change the owner of a slot of another one")
     func minority() {
-        var cluster = ready()
+        var cluster = ModelCluster.ready()
         cluster.lose(1)
-        cluster.report(Self.afterFailover, by: 2, 4)
+        cluster.report(ModelCluster.afterFailover, by: 2, 4)
         cluster.advance(.seconds(10))
         #expect(cluster.connections(to: 4) == 0)
         #expect((0..<5_461).allSatisfy { cluster.port(of: $0) == nil })
     }
 
-    @Test("The owner of a slot redirects: the slot is not trusted before it moves, and no other slot changes")
-    func move() {
-        var cluster = ready()
-        cluster.advance(.seconds(40))
-        cluster.forgetActions()
-        cluster.moved(7, to: 2, by: 1)
-        #expect(cluster.actions.first == .distrust([7..<8]))
-        #expect(cluster.port(of: 7) == 2)
-        #expect(cluster.trusted[7])
-        // A plain move between two primaries loses nothing.
-        #expect(cluster.restorations.isEmpty)
-        #expect(cluster.actions.contains(.trust([7..<8], afterOutage: false)))
-        #expect(cluster.port(of: 6) == 1 && cluster.port(of: 8) == 1)
-        #expect(cluster.violations.prefix(3).isEmpty)
-        // Reports that the others send later, because they do not know yet, do not move it back.
-        cluster.report([(0..<7, 1), (7..<8, 2), (8..<5_461, 1), (Self.second, 2), (Self.third, 3)], by: 1, 2)
-        cluster.advance(.seconds(2))
-        #expect(cluster.port(of: 7) == 2)
-    }
-
-    @Test("A redirection by a server that does not have the slot changes nothing")
-    func foreignMove() {
-        var cluster = ready()
-        cluster.moved(7, to: 3, by: 2)
-        cluster.moved(7, to: 1, by: 1)
-        cluster.moved(7, to: 3, by: 9)
-        cluster.moved(99_999, to: 3, by: 1)
-        cluster.asking(7, to: 3, by: 2)
-        #expect(cluster.actions.isEmpty)
-        #expect(cluster.port(of: 7) == 1)
-    }
-
-    @Test("A primary that was demoted redirects to a server that was no primary: its slots are restored")
-    func demotion() {
-        var cluster = ready()
-        cluster.servers[4] = ModelCluster.Server(view: Self.afterFailover)
-        cluster.moved(7, to: 4, by: 1)
-        #expect(cluster.restorations.map(\.port) == [4])
-        #expect(cluster.port(of: 7) == 4)
-        cluster.report(Self.afterFailover, by: 1, 2, 3)
-        cluster.advance(.seconds(2))
-        #expect((0..<5_461).allSatisfy { cluster.port(of: $0) == 4 })
-        #expect(cluster.restorations.allSatisfy { $0.port == 4 })
-        #expect(Set(cluster.restorations.flatMap { $0.slots.joined() }) == Set(0..<5_461))
-        #expect(cluster.actions.contains { if case .trust(_, true) = $0 { true } else { false } })
-        #expect(cluster.areTrusted(HashSlot.all))
-        #expect(cluster.violations.prefix(3).isEmpty)
-    }
-
-    @Test("What a primary itself reports about its slots counts as a redirection")
-    func reportedMove() {
-        var cluster = ready()
-        cluster.advance(.seconds(40))
-        let moved = [(0..<100, 2), (100..<5_461, 1), (Self.second, 2), (Self.third, 3)]
-        cluster.report(moved, by: 1)
-        cluster.advance(.seconds(2))
-        // The other one does not know yet. Its redirections are followed; data of these slots is not trusted.
-        #expect(cluster.port(of: 0) == 1)
-        #expect(!cluster.trusted[0..<100].contains(true))
-        #expect(cluster.areTrusted(100..<16_384))
-        cluster.report(moved, by: 2)
-        cluster.advance(.seconds(2))
-        #expect((0..<100).allSatisfy { cluster.port(of: $0) == 2 })
-        #expect(cluster.port(of: 100) == 1)
-        cluster.report(moved, by: 3)
-        cluster.advance(.seconds(5))
-        #expect(cluster.areTrusted(HashSlot.all))
-        #expect(cluster.violations.prefix(3).isEmpty)
-    }
-
     @Test("A new server is connected to when it gets its first slot, and an empty one is disconnected later")
     func scaling() {
-        var cluster = ready()
-        let moved = [(0..<100, 5), (100..<5_461, 1), (Self.second, 2), (Self.third, 3)]
+        var cluster = ModelCluster.ready()
+        let moved = [(0..<100, 5), (100..<5_461, 1), (ModelCluster.second, 2), (ModelCluster.third, 3)]
         cluster.report(moved, by: 1, 2, 3, 5)
         cluster.advance(.seconds(2))
         #expect(cluster.port(of: 0) == 5)
@@ -307,16 +226,16 @@ struct ClusterTopologyTests {
 
     @Test("A server that a majority has not confirmed for 3 s is neither used nor trusted")
     func doubt() {
-        var cluster = ready()
+        var cluster = ModelCluster.ready()
         // Separated from the others, and not aware of it.
-        cluster.servers[2]?.view = [(Self.second, 2), (Self.third, 3)]
-        cluster.servers[3]?.view = [(Self.second, 2), (Self.third, 3)]
+        cluster.servers[2]?.view = [(ModelCluster.second, 2), (ModelCluster.third, 3)]
+        cluster.servers[3]?.view = [(ModelCluster.second, 2), (ModelCluster.third, 3)]
         cluster.advance(.milliseconds(1_500))
-        #expect(cluster.areTrusted(Self.first))
+        #expect(cluster.areTrusted(ModelCluster.first))
         cluster.advance(.seconds(3))
-        #expect(cluster.routes[Self.first].allSatisfy { $0 == .inDoubt })
-        #expect(!cluster.trusted[Self.first].contains(true))
-        #expect(cluster.areTrusted(Self.second) && cluster.areTrusted(Self.third))
+        #expect(cluster.routes[ModelCluster.first].allSatisfy { $0 == .inDoubt })
+        #expect(!cluster.trusted[ModelCluster.first].contains(true))
+        #expect(cluster.areTrusted(ModelCluster.second) && cluster.areTrusted(ModelCluster.third))
         cluster.report(ModelCluster.thirds, by: 2, 3)
         cluster.advance(.seconds(3))
         #expect(cluster.areTrusted(HashSlot.all))
@@ -325,7 +244,7 @@ struct ClusterTopologyTests {
 
     @Test("A confirmation counts from when its question was sent")
     func lateConfirmation() {
-        var cluster = ready()
+        var cluster = ModelCluster.ready()
         for port in 1...3 { cluster.servers[port]?.replies = false }
         cluster.advance(.milliseconds(2_900))
         // Replies to questions that were sent long ago.
@@ -339,21 +258,23 @@ struct ClusterTopologyTests {
 
     @Test("Time that passes unnoticed ends the trust")
     func pause() {
-        var cluster = ready()
+        var cluster = ModelCluster.ready()
         cluster.perform(cluster.topology.tick(now: cluster.now + .seconds(10)))
-        for slots in [Self.first, Self.second, Self.third] { #expect(cluster.actions.contains(.distrust([slots]))) }
+        for slots in [ModelCluster.first, ModelCluster.second, ModelCluster.third] {
+            #expect(cluster.actions.contains(.distrust([slots])))
+        }
     }
 
     @Test("A primary that comes back is used only after a majority has confirmed it since")
     func confirmedAfterReconnect() {
-        var cluster = ready()
+        var cluster = ModelCluster.ready()
         cluster.lose(1, isReachable: true)
         // The others know of a failover that the old server does not know yet.
-        cluster.report(Self.afterFailover, by: 2, 3)
-        cluster.servers[4] = ModelCluster.Server(isReachable: false, view: Self.afterFailover)
+        cluster.report(ModelCluster.afterFailover, by: 2, 3)
+        cluster.servers[4] = ModelCluster.Server(isReachable: false, view: ModelCluster.afterFailover)
         cluster.advance(.seconds(5))
         #expect((0..<5_461).allSatisfy { cluster.port(of: $0) == nil })
-        #expect(!cluster.trusted[Self.first].contains(true))
+        #expect(!cluster.trusted[ModelCluster.first].contains(true))
         cluster.servers[4]?.isReachable = true
         cluster.advance(.seconds(6))
         #expect(cluster.port(of: 0) == 4)
@@ -361,35 +282,9 @@ struct ClusterTopologyTests {
         #expect(cluster.violations.prefix(3).isEmpty)
     }
 
-    @Test("A slot that is being moved is used, and not trusted until 2 s after the last redirection")
-    func asking() {
-        var cluster = ready()
-        cluster.asking(7, to: 2, by: 1)
-        #expect(cluster.actions.first == .distrust([7..<8]))
-        #expect(cluster.port(of: 7) == 1)
-        cluster.advance(.milliseconds(1_500))
-        cluster.asking(7, to: 2, by: 1)
-        cluster.advance(.milliseconds(1_500))
-        #expect(!cluster.trusted[7])
-        #expect(cluster.trusted[6])
-        cluster.advance(.milliseconds(600))
-        #expect(cluster.trusted[7])
-        #expect(cluster.violations.prefix(3).isEmpty)
-    }
-
-    @Test("A slot is moved to a server that has none yet: it is connected to")
-    func askingNewServer() {
-        var cluster = ready()
-        cluster.servers[5] = ModelCluster.Server(view: ModelCluster.thirds)
-        cluster.asking(7, to: 5, by: 1)
-        #expect(cluster.links.contains(5))
-        cluster.advance(.seconds(70))
-        #expect(!cluster.links.contains(5))
-    }
-
     @Test("A loss during a restoration ends it, and the next link starts another one")
     func lossDuringRestoration() throws {
-        var cluster = ready()
+        var cluster = ModelCluster.ready()
         cluster.restores = false
         cluster.lose(1, isReachable: true)
         cluster.advance(.seconds(1))
@@ -402,6 +297,51 @@ struct ClusterTopologyTests {
         #expect(next != number)
         cluster.perform(cluster.topology.restored(next, now: cluster.now))
         #expect(cluster.areTrusted(HashSlot.all))
+        #expect(cluster.violations.prefix(3).isEmpty)
+    }
+
+    @Test("Slots that change their server at the same time are restored together")
+    func restoredTogether() {
+        var cluster = ModelCluster.ready()
+        let scattered = (0..<2_000).map { ($0..<($0 + 1), $0 % 2 == 0 ? 4 : 1) } + [(2_000..<5_461, 1)]
+        let others = [(ModelCluster.second, 2), (ModelCluster.third, 3)]
+        cluster.report([(0..<1, 4), (1..<5_461, 1)] + others, by: 1, 2, 3, 4)
+        cluster.advance(.seconds(3))
+        #expect(cluster.port(of: 0) == 4)
+        cluster.forgetActions()
+        cluster.report(scattered + others, by: 1, 2, 3, 4)
+        cluster.advance(.seconds(5))
+        #expect((0..<2_000).allSatisfy { cluster.port(of: $0) == ($0 % 2 == 0 ? 4 : 1) })
+        #expect(cluster.restorations.count == 1)
+        #expect(cluster.restorations.first?.slots.count == 999)
+        #expect(cluster.areTrusted(HashSlot.all))
+        #expect(cluster.violations.prefix(3).isEmpty)
+    }
+
+    @Test("A server has one restoration at a time: slots that it gets meanwhile are restored together after it")
+    func oneRestorationAtATime() throws {
+        var cluster = ModelCluster.ready()
+        let moved = [(0..<100, 4), (100..<5_461, 1), (ModelCluster.second, 2), (ModelCluster.third, 3)]
+        cluster.servers[4] = ModelCluster.Server(view: moved)
+        cluster.restores = false
+        for slot in 0..<100 { cluster.moved(slot, to: 4, by: 1) }
+        cluster.report(moved, by: 1, 2, 3)
+        #expect(cluster.restorations.map(\.slots) == [[0..<1]])
+        #expect(cluster.port(of: 0) == nil)
+        let first = try #require(cluster.restorations.first?.number)
+        cluster.perform(cluster.topology.restored(first, now: cluster.now))
+        #expect(cluster.port(of: 0) == 4)
+        #expect(cluster.port(of: 1) == nil)
+        #expect(cluster.restorations.map(\.slots) == [[0..<1], [1..<100]])
+        // Another server has its own.
+        cluster.lose(2, isReachable: true)
+        cluster.advance(.seconds(1))
+        #expect(cluster.restorations.map(\.port) == [4, 4, 2])
+        for restoration in cluster.restorations.dropFirst() {
+            cluster.perform(cluster.topology.restored(restoration.number, now: cluster.now))
+        }
+        #expect((0..<100).allSatisfy { cluster.port(of: $0) == 4 })
+        #expect(cluster.port(of: 6_000) == 2)
         #expect(cluster.violations.prefix(3).isEmpty)
     }
 
@@ -422,12 +362,12 @@ struct ClusterTopologyTests {
 
     @Test("Unreachable servers are connected to with growing delays")
     func backoff() {
-        var cluster = ready()
+        var cluster = ModelCluster.ready()
         cluster.lose(1)
         cluster.advance(.seconds(60))
         #expect((10...60).contains(cluster.connections(to: 1)), "\(cluster.connections(to: 1))")
         // Links that end at once are no success.
-        var flapping = ready()
+        var flapping = ModelCluster.ready()
         flapping.lose(1, isReachable: true)
         flapping.forgetActions()
         for _ in 0..<400 {
@@ -440,7 +380,7 @@ struct ClusterTopologyTests {
     @Test("Random events break no rule, and the cluster settles afterwards", arguments: [2, 8, 10, 11, 14] as [UInt64])
     func random(_ seed: UInt64) {
         var generator = SeededGenerator(seed: seed)
-        var cluster = ready()
+        var cluster = ModelCluster.ready()
         var view = ModelCluster.thirds
         var isLinked = true
         for _ in 0..<80 {

@@ -14,11 +14,12 @@ struct ValkeyClusterClientTests {
 
     private func withCluster(
         topology: ValkeyConfiguration.Topology = .cluster, timeout: Duration = .milliseconds(500),
-        failover: (any ValkeyFailoverDelegate)? = nil, durabilityLog: DurabilityLog? = nil,
+        failover: (any ValkeyFailoverDelegate)? = nil, hasReplicas: Bool = false, durabilityLog: DurabilityLog? = nil,
         _ body: (ScriptedCluster) async throws -> Void
     ) async throws {
         let cluster = try await ScriptedCluster(
-            topology: topology, timeout: timeout, failover: failover, durabilityLog: durabilityLog)
+            topology: topology, timeout: timeout, failover: failover, hasReplicas: hasReplicas,
+            durabilityLog: durabilityLog)
         do {
             try await cluster.isUp()
             try await body(cluster)
@@ -80,8 +81,33 @@ struct ValkeyClusterClientTests {
         }
     }
 
+    @Test("ASK for a durable write: the server that is receiving the slot confirms it, with ASKING directly before it")
+    func askDurableConfirmed() async throws {
+        let (unconfirmed, log) = (UnconfirmedCount(), RecordedLog())
+        let callbacks = SessionStoreCallbacks(onUnconfirmedWrites: { unconfirmed.add($0) })
+        try await withCluster(hasReplicas: true, durabilityLog: DurabilityLog(log.logger, callbacks)) { cluster in
+            let (old, new) = (cluster.nodes[1], cluster.nodes[2])
+            try await eventually("writes of the third server wait for its replica") {
+                _ = await cluster.client.send([ValkeyCommand("SET", key: "a", "1")], isDurable: true)
+                return new.count(of: "WAIT") > 0
+            }
+            let (before, counted) = (new.commands.count, unconfirmed.value)
+            old.reply(to: "SET", "-ASK \(Self.slotOfC) 127.0.0.1:\(new.port)")
+            let reply = await cluster.client.send([ValkeyCommand("SET", key: "c", "1")], isDurable: true)
+            #expect(reply == [.success(.integer(Int64(new.port)))])
+            let sent = Array(new.commands.dropFirst(before))
+            #expect(sent.map { $0[0] } == ["ASKING", "SET", "WAIT"])
+            #expect(unconfirmed.value == counted)
+            // Without a replica it is one unconfirmed write, not two.
+            new.reply(to: "WAIT", ":0")
+            old.reply(to: "SET", "-ASK \(Self.slotOfC) 127.0.0.1:\(new.port)")
+            _ = await cluster.client.send([ValkeyCommand("SET", key: "c", "1")], isDurable: true)
+            #expect(unconfirmed.value == counted + 1)
+        }
+    }
+
     @Test(
-        "ASK for a durable write: ASKING and the write take the same connection, and the write is counted as unconfirmed"
+        "ASK for a durable write to a server without replicas: the write is counted as unconfirmed"
     )
     func askDurable() async throws {
         let (unconfirmed, log) = (UnconfirmedCount(), RecordedLog())

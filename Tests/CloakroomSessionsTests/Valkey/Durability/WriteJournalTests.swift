@@ -3,6 +3,11 @@ import Testing
 
 @testable import CloakroomSessions
 
+extension WriteJournal {
+    /// The journal of a store whose keys have the prefix `p`.
+    convenience init() { self.init(keys: ValkeyKeys(prefix: "p")) }
+}
+
 @Suite("The journal of recent writes")
 struct WriteJournalTests {
     private let start = ContinuousClock.now
@@ -18,12 +23,17 @@ struct WriteJournalTests {
 
     /// What a journal has, in its order: the kind and the id.
     private func contents(_ journal: WriteJournal, at now: ContinuousClock.Instant? = nil) -> [String] {
-        journal.entries(now: now ?? start).map { entry in
+        contents(journal.entries(now: now ?? start))
+    }
+
+    private func contents(_ entries: [WriteJournal.Entry]) -> [String] {
+        entries.map { entry in
             switch entry.write {
             case .end(let id, let reason): "end \(id.value) \(reason.rawValue)"
             case .record(let record): "record \(record.id.value) \(record.version)"
             case .lease(let id, let fence, _): "lease \(id.value) \(fence)"
             case .cutoff(let cutoff): "cutoff \(cutoff.key) \(cutoff.time) \(cutoff.kept)"
+            case .cutoffRequest(let request): "request \(request.key) \(request.kept?.value ?? 0)"
             case .mark(let key, let time, _): "mark \(key.hash) \(time.milliseconds)"
             }
         }
@@ -97,6 +107,35 @@ struct WriteJournalTests {
         #expect("\(later.insertedFields)" == "\(kept.insertedFields)")
     }
 
+    @Test("The writes of some slots are found without the others, and a record also in the slots of its indexes")
+    func slots() {
+        let keys = ValkeyKeys(prefix: "p")
+        let journal = WriteJournal()
+        let index = keys.sessions(of: 7)
+        let inserted = JournaledRecord(
+            .sample(1), lifetime: .seconds(900), fields: [], indexes: [index], indexLifetime: .seconds(1_000))
+        journal.saved(inserted, now: start)
+        // A later version of it, and its lease.
+        journal.saved(record(1, version: 2), now: start)
+        journal.leased(SessionID(1), fence: 3, for: .seconds(9), now: start)
+        journal.ended(SessionID(2), reason: .revoked, now: start)
+        let mark = MarkKey(.usedLogin, hash: 9)
+        journal.marked(mark, at: Timestamp(milliseconds: 0), lifetime: .seconds(9), now: start)
+        func found(_ names: String...) -> [String] {
+            let slots = Set(names.map { Int(HashSlot.slot(of: $0)) }).sorted().map { $0..<($0 + 1) }
+            return contents(journal.entries(in: slots, now: start))
+        }
+        #expect(found(keys.session(SessionID(1))) == ["record 1 2", "lease 1 3"])
+        #expect(found(index) == ["record 1 2"])
+        #expect(found(index, keys.session(SessionID(1))) == ["record 1 2", "lease 1 3"])
+        #expect(found(keys.session(SessionID(2)), keys.mark(mark)) == ["mark 9 0", "end 2 revoked"])
+        #expect(found(keys.session(SessionID(3))).isEmpty)
+        #expect(contents(journal).count == 4)
+        journal.ended(SessionID(1), reason: .revoked, now: start)
+        #expect(found(index).isEmpty)
+        #expect(found(keys.session(SessionID(1))) == ["end 1 revoked"])
+    }
+
     @Test("Ends come first and leases last, each with the newest first")
     func order() {
         let journal = WriteJournal()
@@ -167,6 +206,48 @@ struct WriteJournalTests {
         #expect(JournaledCutoff(key: "c", stored: "1", lifetime: .seconds(9)) == nil)
     }
 
+    @Test("A cutoff does not keep a session that an earlier one has ended, in any order")
+    func keptSession() throws {
+        func kept(_ first: String, _ second: String) throws -> [String] {
+            try [[first, second], [second, first]].map { order in
+                let journal = WriteJournal()
+                for stored in order {
+                    journal.cutoffSet(
+                        try #require(JournaledCutoff(key: "c", stored: stored, lifetime: .seconds(9))), now: start)
+                }
+                return contents(journal).first ?? ""
+            }
+        }
+        #expect(try kept("20 00ff - 10", "10 - -") == ["cutoff c 20 -", "cutoff c 20 -"])
+        #expect(try kept("20 00ff - 11", "10 - -") == ["cutoff c 20 00ff", "cutoff c 20 00ff"])
+        #expect(try kept("20 00ff - 9", "10 00ff - 9") == ["cutoff c 20 00ff", "cutoff c 20 00ff"])
+        #expect(try kept("20 00ff - 9", "10 00fe -") == ["cutoff c 20 -", "cutoff c 20 -"])
+        // Without a birth, and without an earlier time.
+        #expect(try kept("20 00ff -", "10 - -") == ["cutoff c 20 00ff", "cutoff c 20 00ff"])
+        #expect(try kept("20 00ff - 9", "0 - 7") == ["cutoff c 20 00ff", "cutoff c 20 00ff"])
+    }
+
+    @Test("Of the cutoffs without a result the latest is kept, until one that was sent later is confirmed")
+    func cutoffRequests() {
+        let journal = WriteJournal()
+        func request(_ id: UInt64, at seconds: Int64) {
+            journal.cutoffRequested(
+                CutoffRequest(key: "c", kept: SessionID(id), lifetime: .seconds(600)),
+                sentAt: start + .seconds(seconds))
+        }
+        request(1, at: 5)
+        #expect(contents(journal) == ["request c 1"])
+        request(2, at: 6)
+        request(3, at: 4)
+        #expect(contents(journal) == ["request c 2"])
+        #expect(journal.entries(now: start + .seconds(9)).map(\.age) == [.seconds(3)])
+        journal.cutoffConfirmed("d", sentAt: start + .seconds(9))
+        journal.cutoffConfirmed("c", sentAt: start + .seconds(5))
+        #expect(contents(journal) == ["request c 2"])
+        journal.cutoffConfirmed("c", sentAt: start + .seconds(7))
+        #expect(contents(journal).isEmpty)
+    }
+
     @Test("Writes are forgotten after 120 s, long before the server forgets the reasons of ends")
     func age() {
         #expect(WriteJournal.lifetime == .seconds(120))
@@ -183,7 +264,7 @@ struct WriteJournalTests {
     func bounds() {
         let limits = JournalTable<JournalKey, JournaledWrite>.Limits(
             count: 3, size: 100_000, lifetime: .seconds(60))
-        let journal = WriteJournal(ends: limits, records: limits)
+        let journal = WriteJournal(keys: ValkeyKeys(prefix: "p"), ends: limits, records: limits)
         for number in UInt64(1)...5 { journal.ended(SessionID(number), reason: .revoked, now: start) }
         for number in UInt64(11)...15 { journal.saved(record(number), now: start) }
         #expect(
@@ -202,15 +283,21 @@ struct WriteJournalTests {
     func table() {
         var table = JournalTable<Int, Int>(.init(count: 10, size: 1_000, lifetime: .seconds(60)))
         for round in 0..<10_000 {
-            table.set(round % 7, round, size: 3, now: start)
+            table.set(round % 7, round, slot: UInt16(round % 5), otherSlots: [6, 7], size: 3, now: start)
             if round % 3 == 0 { table.remove(round % 7) }
         }
         #expect(table.count <= 7)
         #expect(table.size == 3 * table.count)
         #expect(table.placeCount <= 2 * 7 + 65)
-        let newest = table.newestFirst(now: start).map(\.value)
-        #expect(newest == newest.sorted(by: >))
-        table.set(100, 1, size: 1, now: start + .seconds(60))
+        let values = (0..<5).flatMap { table.entries(in: $0, now: start) }.map(\.value)
+        #expect(values.count == table.count)
+        for slot in 6...7 { #expect(Set(table.entries(in: slot, now: start).map(\.value)) == Set(values)) }
+        for slot in 0..<5 {
+            let isInPlace = table.entries(in: slot, now: start).allSatisfy { $0.value % 5 == slot }
+            #expect(isInPlace)
+        }
+        table.set(100, 1, slot: 9, size: 1, now: start + .seconds(60))
         #expect(table.count == 1)
+        for slot in 0..<8 { #expect(table.entries(in: slot, now: start).isEmpty) }
     }
 }

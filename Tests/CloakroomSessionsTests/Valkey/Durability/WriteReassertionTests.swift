@@ -10,10 +10,10 @@ import Testing
 /// A failover is simulated by restoring the state that a replica without the last writes would have.
 @Suite("Writes repeated after a failover", .serialized, .timeLimit(.minutes(3)))
 struct WriteReassertionTests {
-    private static let start = SessionRecord.start
+    static let start = SessionRecord.start
     private let id = SessionID(1)
 
-    private final class Counts: Sendable {
+    final class Counts: Sendable {
         private let values = Mutex<[ReassertedWrite: Int]>([:])
         subscript(kind: ReassertedWrite) -> Int { values.withLock { $0[kind] ?? 0 } }
         func add(_ kind: ReassertedWrite, _ count: Int) { values.withLock { $0[kind, default: 0] += count } }
@@ -22,7 +22,7 @@ struct WriteReassertionTests {
     /// Repeats what a store has written, as after a failover.
     /// - Returns: The numbers of writes that the server did not have.
     @discardableResult
-    private func reassert(
+    func reassert(
         _ store: ValkeyRecordStore, on server: RedisServer, slots: [Range<Int>] = [HashSlot.all],
         log: RecordedLog = RecordedLog()
     ) async throws -> Counts {
@@ -250,6 +250,37 @@ struct WriteReassertionTests {
             #expect(try await store.read(SessionID(1)) == .ended(.revoked))
             #expect(try await store.read(SessionID(700)) == .ended(.revoked))
         }
+    }
+
+    @Test("Slots that are repeated one after the other cost no more than all at once")
+    func slotBySlot() async {
+        let (keys, count) = (ValkeyKeys(prefix: "p"), UInt64(20_000))
+        let journal = WriteJournal()
+        for number in 1...count {
+            if number % 10 > 0 {
+                journal.ended(SessionID(number), reason: .revoked)
+            } else {
+                let record = SessionRecord.sample(number, account: number)
+                journal.saved(
+                    JournaledRecord(
+                        record, lifetime: .seconds(900), fields: RecordEncoding.parts(record),
+                        indexes: keys.indexes(of: record), indexLifetime: .seconds(900)))
+            }
+        }
+        let reassertion = WriteReassertion(
+            journal: journal, keys: keys, log: DurabilityLog(RecordedLog().logger, SessionStoreCallbacks()))
+        let sent = Mutex(0)
+        let start = ContinuousClock.now
+        for slot in HashSlot.all {
+            await reassertion.serverReplaced([slot..<(slot + 1)]) { commands in
+                sent.withLock { $0 += commands.count }
+                return commands.map { _ in .success(.integer(0)) }
+            }
+        }
+        // Each end once, and each record with its index. If each slot visited all writes, there would be 300 million.
+        #expect(sent.withLock { $0 } == Int(count) + Int(count) / 10)
+        let duration = ContinuousClock.now - start
+        #expect(duration < .seconds(60))
     }
 
     @Test("A server that is lost again ends the repetition, and the log has the number of missing writes")

@@ -76,8 +76,10 @@ struct RunningRecords: SessionRecordStore {
     func partition(of id: SessionID) -> Int { records.partition(of: id) }
     func partition(ofIndex index: RecordIndex) -> Int { records.partition(ofIndex: index) }
 
-    func mayExceed(_ limit: Int, _ index: RecordIndex, now: Timestamp) async throws(SessionStoreError) -> Bool {
-        try await records.mayExceed(limit, index, now: now)
+    func surplus(
+        of account: UInt64, by rule: SurplusRule, now: Timestamp
+    ) async throws(SessionStoreError) -> RecordSurplus {
+        try await records.surplus(of: account, by: rule, now: now)
     }
 
     func cutoffs(_ indexes: [RecordIndex], now: Timestamp) async throws(SessionStoreError) -> [SessionCutoff?] {

@@ -15,7 +15,11 @@ struct ModelCluster {
         var replicas: [Int] = []
     }
 
-    static let thirds = [(0..<5_461, 1), (5_461..<10_923, 2), (10_923..<16_384, 3)]
+    /// The slots of three primaries, the servers 1, 2 and 3.
+    static let (first, second, third) = (0..<5_461, 5_461..<10_923, 10_923..<16_384)
+    static let thirds = [(first, 1), (second, 2), (third, 3)]
+    /// The server 4 has replaced the server 1.
+    static let afterFailover = [(first, 4), (second, 2), (third, 3)]
 
     var servers: [Int: Server]
     var topology: ClusterTopology
@@ -36,6 +40,14 @@ struct ModelCluster {
         servers = Dictionary(
             uniqueKeysWithValues: Set(view.map(\.1) + seeds).map { ($0, Server(view: view)) })
         topology = ClusterTopology(seeds: seeds.map(Self.address), random: 7, now: now)
+    }
+
+    /// A cluster of three primaries that are connected and trusted.
+    static func ready() -> ModelCluster {
+        var cluster = ModelCluster()
+        cluster.advance(.seconds(1))
+        cluster.forgetActions()
+        return cluster
     }
 
     static func address(_ port: Int) -> HostAndPort { HostAndPort(host: "10.0.0.\(port)", port: port) }

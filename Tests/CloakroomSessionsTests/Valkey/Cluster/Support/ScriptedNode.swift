@@ -15,6 +15,7 @@ final class ScriptedNode: Sendable {
         var replies: [String: [String]] = [:]
         var mode = "cluster"
         var role = "master"
+        var hasReplica = false
         var slots = "*0\r\n"
         /// The reply of a sentinel.
         var primary: String?
@@ -58,6 +59,11 @@ final class ScriptedNode: Sendable {
 
     func setMode(_ mode: String, role: String = "master") {
         state.withLock { ($0.mode, $0.role) = (mode, role) }
+    }
+
+    /// Whether it reports a connected replica.
+    func setReplica(_ hasReplica: Bool) {
+        state.withLock { $0.hasReplica = hasReplica }
     }
 
     /// What it reports of the slots.
@@ -116,7 +122,9 @@ final class ScriptedNode: Sendable {
             if state.replies[name]?.isEmpty == false, let next = state.replies[name]?.removeFirst() { return next }
             switch name {
             case "HELLO": return "%2\r\n+server\r\n+valkey\r\n+mode\r\n+\(state.mode)\r\n"
-            case "ROLE": return "*3\r\n+\(state.role)\r\n:0\r\n*0\r\n"
+            case "ROLE":
+                let replicas = state.hasReplica ? "*1\r\n*3\r\n$9\r\n127.0.0.1\r\n$1\r\n1\r\n$1\r\n0\r\n" : "*0\r\n"
+                return "*3\r\n+\(state.role)\r\n:0\r\n" + replicas
             case "CLUSTER": return state.mode == "cluster" ? state.slots : "-ERR cluster support disabled\r\n"
             case "SENTINEL" where state.primary != nil: return state.primary ?? ""
             case "PING": return "+PONG\r\n"
@@ -168,10 +176,11 @@ struct ScriptedCluster: Sendable {
     /// Starts the servers, and the client without waiting for its connections.
     init(
         topology: ValkeyConfiguration.Topology = .cluster, timeout: Duration = .milliseconds(500),
-        failover: (any ValkeyFailoverDelegate)? = nil, durabilityLog: DurabilityLog? = nil
+        failover: (any ValkeyFailoverDelegate)? = nil, hasReplicas: Bool = false, durabilityLog: DurabilityLog? = nil
     ) async throws {
         nodes = [try await ScriptedNode(), try await ScriptedNode(), try await ScriptedNode()]
         for node in nodes {
+            node.setReplica(hasReplicas)
             node.setSlots(zip([0..<5_461, 5_461..<10_923, 10_923..<16_384], nodes).map { ($0, $1) })
         }
         client = ValkeyClient(

@@ -1,0 +1,285 @@
+import CloakroomCore
+import NIOCore
+import TestSupport
+import Testing
+
+@testable import CloakroomSessions
+
+/// Servers of a cluster that lie. Keys `b`, `c` and `a` belong to the first, the second and the third server.
+@Suite("Hostile servers of a cluster", .timeLimit(.minutes(3)))
+struct HostileClusterTests {
+    private static let slotOfC = Int(HashSlot.slot(of: "c"))
+    private static let invalidation = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n"
+
+    private func withCluster(
+        durabilityLog: DurabilityLog? = nil, _ body: (ScriptedCluster) async throws -> Void
+    ) async throws {
+        let cluster = try await ScriptedCluster(durabilityLog: durabilityLog)
+        do {
+            try await cluster.isUp()
+            try await body(cluster)
+        } catch {
+            await cluster.stop()
+            throw error
+        }
+        await cluster.stop()
+    }
+
+    private static func row(_ first: Int64, _ last: Int64, _ host: String, _ port: Int64) -> String {
+        "*3\r\n:\(first)\r\n:\(last)\r\n*3\r\n$\(host.utf8.count)\r\n\(host)\r\n:\(port)\r\n$2\r\nid\r\n"
+    }
+
+    private static func rows(_ rows: String...) -> String { "*\(rows.count)\r\n" + rows.joined() }
+
+    /// Replies to `CLUSTER SLOTS` that no server sends.
+    private static let replies: [(String, String)] = [
+        ("1,000,000 rows", "*1000000\r\n*3\r\n"),
+        ("too deep", String(repeating: "*1\r\n", count: RESPLimits().depth + 1)),
+        (
+            "too many servers",
+            "*1001\r\n" + (0...1_000).map { row($0, $0, "10.0.\($0 / 250).\($0 % 250)", 1) }.joined()
+        ),
+        ("one slot per server", "*16384\r\n" + (0..<16_384).map { row($0, $0, "h\($0)", 1) }.joined()),
+        ("overlap", rows(row(0, 10, "a", 1), row(10, 20, "b", 1))),
+        ("the same row again", rows(row(0, 16_383, "a", 1), row(0, 16_383, "a", 1))),
+        ("negative slots", rows(row(-5, 10, "a", 1))),
+        ("slots in reverse", rows(row(10, 5, "a", 1))),
+        ("slots beyond the last", rows(row(0, 16_384, "a", 1))),
+        ("the largest slots", rows(row(.min, .max, "a", 1))),
+        ("port 0", rows(row(0, 1, "a", 0))), ("port 65536", rows(row(0, 1, "a", 65_536))),
+        ("control characters", rows(row(0, 1, "a\u{1b}[2J", 1))), ("line end", rows(row(0, 1, "a\r\nb", 1))),
+        ("zero byte", rows(row(0, 1, "127.0.0.1\u{0}", 1))),
+        ("300 characters", rows(row(0, 1, String(repeating: "a", count: 300), 1))),
+    ]
+
+    @Test("A reply to CLUSTER SLOTS is rejected as a whole, with a reason", arguments: replies.indices)
+    func topology(_ index: Int) async throws {
+        let (name, reply) = Self.replies[index]
+        let start = ContinuousClock.now
+        #expect(ClusterFuzzing.slots(Array(reply.utf8)) == nil, "\(name)")
+        #expect(ContinuousClock.now - start < .seconds(10), "\(name)")
+    }
+
+    @Test("A server that sends such a reply loses its connection, and only that: it is named in the log")
+    func disconnected() async throws {
+        for index in [0, 1, 3, 12] {
+            try await withCluster { cluster in
+                cluster.nodes[2].setSlots(raw: Self.replies[index].1)
+                try await eventually("the reason is logged") {
+                    !cluster.log.lines("reason", "protocol_error").isEmpty
+                }
+                let line = try #require(cluster.log.lines("reason", "protocol_error").first)
+                #expect(line["address"] == cluster.nodes[2].address.description)
+                #expect(line["hint"]?.contains("session.valkey.addresses") == true)
+                #expect(await cluster.port("b") == Int64(cluster.nodes[0].port))
+                #expect(await cluster.port("c") == Int64(cluster.nodes[1].port))
+            }
+        }
+    }
+
+    @Test("Servers without a host, and all slots at one server, are valid: what a majority denies is not used")
+    func oneServer() async throws {
+        for host in ["", "?"] {
+            let bytes = Array(Self.rows(Self.row(0, 16_383, host, 7)).utf8)
+            let slots = try #require(ClusterFuzzing.slots(bytes))
+            #expect((slots.slots, slots.primaries, slots.replicas) == (16_384, 1, 0))
+        }
+        try await withCluster { cluster in
+            let thief = cluster.nodes[2]
+            thief.setSlots([(HashSlot.all, thief)])
+            let before = thief.count(of: "CLUSTER")
+            try await eventually("it has reported") { thief.count(of: "CLUSTER") > before + 1 }
+            #expect(await cluster.port("b") == Int64(cluster.nodes[0].port))
+            #expect(await cluster.port("c") == Int64(cluster.nodes[1].port))
+            #expect(cluster.trust.areTrusted(0..<10_923))
+        }
+    }
+
+    @Test(
+        "A redirection of another slot than the command's is not followed, and changes nothing",
+        arguments: ["MOVED", "ASK"])
+    func otherSlot(_ kind: String) async throws {
+        try await withCluster { cluster in
+            let (liar, other) = (cluster.nodes[1], cluster.nodes[2])
+            let slot = Self.slotOfC + 1
+            for _ in 0..<100 { liar.reply(to: "GET", "-\(kind) \(slot) 127.0.0.1:\(other.port)") }
+            let start = ContinuousClock.now
+            guard case .failure(.rejected(let error)) = await cluster.get("c") else {
+                Issue.record("the command did not fail")
+                return
+            }
+            #expect(ContinuousClock.now - start < .seconds(3))
+            #expect(error.code == kind)
+            #expect(SessionStoreError.Reason(.rejected(error)) == .clusterDown)
+            #expect(liar.count(of: "GET") <= RedirectedCommands.maximumAttempts + 1)
+            #expect(other.commands.isEmpty)
+            #expect(!cluster.trust.events.contains(.lost([slot..<(slot + 1)])))
+        }
+    }
+
+    @Test("Servers that ask each other in circles: the command fails after a limited number of attempts")
+    func askCircle() async throws {
+        try await withCluster { cluster in
+            let (a, b) = (cluster.nodes[1], cluster.nodes[2])
+            for _ in 0..<100 {
+                a.reply(to: "GET", "-ASK \(Self.slotOfC) 127.0.0.1:\(b.port)")
+                b.reply(to: "GET", "-ASK \(Self.slotOfC) 127.0.0.1:\(a.port)")
+            }
+            let reply = await cluster.get("c")
+            guard case .failure(.rejected(let error)) = reply else {
+                Issue.record("the command did not fail")
+                return
+            }
+            #expect(error.code == "ASK")
+            #expect(a.count(of: "GET") + b.count(of: "GET") <= RedirectedCommands.maximumAttempts + 1)
+        }
+    }
+
+    @Test("A server that redirects to itself or to a closed port gets a limited number of attempts")
+    func badTargets() async throws {
+        try await withCluster { cluster in
+            let liar = cluster.nodes[1]
+            let closed = try await RedisServer.freePort()
+            for (kind, port) in [("MOVED", liar.port), ("ASK", liar.port), ("ASK", closed)] {
+                let before = liar.count(of: "GET")
+                let start = ContinuousClock.now
+                for _ in 0..<RedirectedCommands.maximumAttempts + 1 {
+                    liar.reply(to: "GET", "-\(kind) \(Self.slotOfC) 127.0.0.1:\(port)")
+                }
+                let reply = await cluster.get("c")
+                #expect(ContinuousClock.now - start < .seconds(3))
+                #expect(liar.count(of: "GET") - before <= RedirectedCommands.maximumAttempts + 1)
+                if case .failure(.rejected(let error)) = reply { #expect(error.code == kind) }
+                // What is left of the script.
+                try await eventually("the server replies again") { await cluster.port("c") == Int64(liar.port) }
+            }
+        }
+    }
+
+    @Test("Redirections to thousands of servers open few connections, and the other slots stay trusted")
+    func manyTargets() {
+        for kind in ClusterRedirection.Kind.allKinds {
+            var cluster = ModelCluster()
+            cluster.advance(.seconds(1))
+            cluster.forgetActions()
+            var port = 100
+            for _ in 0..<60 {
+                for slot in 0..<100 {
+                    port += 1
+                    switch kind {
+                    case .moved: cluster.moved(slot, to: port, by: 1)
+                    case .ask: cluster.asking(slot, to: port, by: 1)
+                    }
+                }
+                cluster.advance(.seconds(1))
+                #expect(cluster.topology.members.count <= 3 + ClusterTopology.maximumUnconfirmed)
+                // It can give away its own slots only.
+                let areTrusted = cluster.areTrusted(5_461..<16_384)
+                #expect(areTrusted)
+            }
+            let connected = Set(
+                cluster.actions.compactMap { action in
+                    if case .connect(let node) = action { node.address } else { nil }
+                })
+            #expect(connected.count <= 61 * ClusterTopology.maximumAdditions)
+            // The lies end, and what was at the servers that do not exist returns.
+            cluster.advance(.seconds(10))
+            let areTrusted = cluster.areTrusted(HashSlot.all)
+            #expect(areTrusted)
+            cluster.advance(.seconds(120))
+            #expect(cluster.topology.members.count == 3)
+            #expect(cluster.violations.prefix(3).isEmpty)
+        }
+    }
+
+    @Test("Servers to which one primary redirects have no vote: together they cannot take the slots of the others")
+    func noMajority() {
+        var cluster = ModelCluster()
+        cluster.advance(.seconds(1))
+        // Accomplices that confirm each other, and claim everything.
+        let theft = [(HashSlot.all, 101)]
+        cluster.report(theft, by: 1, 101, 102, 103, 104, 105, 106)
+        for port in 101...106 { cluster.moved(port, to: port, by: 1) }
+        for _ in 0..<40 {
+            cluster.advance(.milliseconds(500))
+            for port in 101...106 { cluster.moved(port, to: port, by: 1) }
+            let areTrusted = cluster.areTrusted(5_461..<16_384)
+            #expect(areTrusted)
+        }
+        #expect([5_461, 10_922].allSatisfy { cluster.port(of: $0) == 2 })
+        #expect([10_923, 16_383].allSatisfy { cluster.port(of: $0) == 3 })
+        #expect(cluster.violations.prefix(3).isEmpty)
+    }
+
+    @Test("Invalidations on a connection that is not tracked, the one for durable writes, are ignored")
+    func untracked() async throws {
+        let log = RecordedLog()
+        try await withCluster(durabilityLog: DurabilityLog(log.logger, SessionStoreCallbacks())) { cluster in
+            let node = cluster.nodes[1]
+            // One of the tracked connection, one of the other, and its first question for replicas.
+            try await eventually("both connections are ready") { node.count(of: "ROLE") >= 3 }
+            #expect(node.count(of: "CLIENT") == 1)
+            node.push(Self.invalidation)
+            try await eventually("the push arrives") { cluster.trust.events.contains(.pushed) }
+            #expect(await cluster.port("c") == Int64(node.port))
+            let durable = await cluster.client.send([ValkeyCommand("SET", key: "c", "1")], isDurable: true)
+            #expect(durable == [.success(.integer(Int64(node.port)))])
+            try await Task.sleep(for: .milliseconds(50))
+            #expect(cluster.trust.events.count { $0 == .pushed } == 1)
+            #expect(cluster.trust.areTrusted(HashSlot.all))
+        }
+    }
+
+    @Test("100,000 pushes before a reply are processed in linear time, and the reply is that of the command")
+    func flood() async throws {
+        // The time limit is for this machine, not for the server.
+        let cluster = try await ScriptedCluster(timeout: .seconds(60))
+        try await cluster.isUp()
+        let start = ContinuousClock.now
+        cluster.nodes[1].reply(to: "GET", String(repeating: Self.invalidation, count: 100_000) + ":7")
+        #expect(await cluster.get("c") == .success(.integer(7)))
+        #expect(ContinuousClock.now - start < .seconds(40))
+        #expect(cluster.trust.events.count { $0 == .pushed } == 100_000)
+        await cluster.stop()
+    }
+
+    @Test(
+        "A reply that is too large, and one without a command, end the connection, which is established again",
+        arguments: ["$16777217\r\n", "+OK\r\n+OK\r\n"])
+    func protocolErrors(_ text: String) async throws {
+        try await withCluster { cluster in
+            let node = cluster.nodes[1]
+            node.push(text)
+            try await eventually("the reason is logged") {
+                !cluster.log.lines("reason", "protocol_error").isEmpty
+            }
+            #expect(await cluster.port("b") == Int64(cluster.nodes[0].port))
+            try await eventually("the server is used again") { await cluster.port("c") == Int64(node.port) }
+            try await cluster.isUp()
+        }
+    }
+
+    @Test(
+        "A sentinel that names no usable primary is reported, and nothing is connected to",
+        arguments: [
+            ("", "6379"), ("127.0.0.1\u{0}", "6379"), ("\u{1b}[2J", "6379"),
+            (String(repeating: "a", count: 300), "6379"),
+            ("127.0.0.1", "0"), ("127.0.0.1", "65536"), ("127.0.0.1", "-1"), ("127.0.0.1", ""),
+        ])
+    func sentinel(_ host: String, _ port: String) async throws {
+        let node = try await ScriptedNode(mode: "sentinel")
+        let reply = "*2\r\n$\(host.utf8.count)\r\n\(host)\r\n$\(port.utf8.count)\r\n\(port)"
+        for _ in 0..<200 { node.reply(to: "SENTINEL", reply) }
+        let replica = try Replica(
+            ValkeyConfiguration(addresses: [node.address], topology: .sentinel, sentinelPrimary: "main"))
+        try await eventually("the reason is logged") { !replica.log.lines("reason", "no_primary").isEmpty }
+        #expect(replica.log.lines("reason", "no_primary").first?["hint"]?.contains("sentinelPrimary") == true)
+        #expect(!"\(replica.log.all)".contains("[2J"))
+        await replica.stop()
+        await node.stop()
+    }
+}
+
+extension ClusterRedirection.Kind {
+    fileprivate static var allKinds: [Self] { [.moved, .ask] }
+}

@@ -1,0 +1,136 @@
+import NIOCore
+import Testing
+
+@testable import CloakroomSessions
+
+@Suite("The limits of the RESP parser", .timeLimit(.minutes(3)))
+struct RESPLimitsTests {
+    private func parse(_ text: String, limits: RESPLimits = RESPLimits()) throws -> RESPValue? {
+        var parser = RESPParser(limits: limits)
+        parser.append(ByteBuffer(string: text))
+        return try parser.next()
+    }
+
+    @Test("Lines have 64 KiB, strings 16 MiB, a value 64 MiB, 1,000,000 members and 16 levels")
+    func defaults() {
+        let limits = RESPLimits()
+        #expect((limits.line, limits.blob, limits.bytes) == (65_536, 16_777_216, 67_108_864))
+        #expect((limits.members, limits.depth) == (1_000_000, 16))
+    }
+
+    @Test("Lengths near the largest number, negative ones and those in another form are errors at once")
+    func lengths() {
+        for type in "$=!" {
+            for length in ["9223372036854775807", "9223372036854775806", "16777217"] {
+                #expect(throws: RESPProtocolError(kind: .tooLong)) { try parse("\(type)\(length)\r\n") }
+            }
+        }
+        for type in "*~>%|" {
+            for length in ["9223372036854775807", "4611686018427387904", "1000001"] {
+                #expect(throws: RESPProtocolError(kind: .tooMany)) { try parse("\(type)\(length)\r\n") }
+            }
+        }
+        for length in [
+            "-2", "-0", "-9223372036854775808", "9223372036854775808", "00000000000000000001", "+1", " 1", "1 ", "0x1",
+            "1e3", "1_000", "\u{ff11}", "",
+        ] {
+            for type in "$=!*~>%|" {
+                #expect(throws: RESPProtocolError(kind: .malformedNumber), "\(type)\(length)") {
+                    try parse("\(type)\(length)\r\n")
+                }
+            }
+        }
+        // Only a string and an array can be absent.
+        for type in "=!~>%|" {
+            #expect(throws: RESPProtocolError(kind: .malformedNumber)) { try parse("\(type)-1\r\n") }
+        }
+    }
+
+    @Test("A length of 64 KiB of zeros is an error when it is complete: it would be parsed again with each piece")
+    func longLength() throws {
+        var parser = RESPParser()
+        parser.append(ByteBuffer(string: "$" + String(repeating: "0", count: 65_000)))
+        #expect(try parser.next() == nil)
+        parser.append(ByteBuffer(string: "5\r\n"))
+        #expect(throws: RESPProtocolError(kind: .malformedNumber)) { try parser.next() }
+    }
+
+    @Test(
+        "Values are nested at most 16 deep, whatever their types",
+        arguments: ["*1\r\n", "~1\r\n", "%1\r\n", "|1\r\n"])
+    func depth(_ opening: String) throws {
+        let depth = RESPLimits().depth
+        #expect(try parse(String(repeating: opening, count: depth)) == nil)
+        #expect(throws: RESPProtocolError(kind: .tooDeep)) { try parse(String(repeating: opening, count: depth + 1)) }
+        #expect(throws: RESPProtocolError(kind: .tooDeep)) { try parse(String(repeating: opening, count: 1_000_000)) }
+    }
+
+    @Test("The members of a map and of all nested values count")
+    func members() throws {
+        #expect(try parse("%500000\r\n") == nil)
+        #expect(throws: RESPProtocolError(kind: .tooMany)) { try parse("%500001\r\n") }
+        #expect(throws: RESPProtocolError(kind: .tooMany)) { try parse("*1000000\r\n*1\r\n") }
+        #expect(throws: RESPProtocolError(kind: .tooMany)) { try parse(">2\r\n+invalidate\r\n*1000000\r\n") }
+        // Members that were announced and never arrive.
+        #expect(try parse("*2\r\n*2\r\n*2\r\n*999994\r\n") == nil)
+    }
+
+    @Test("Lines count like strings, so that many long lines are no way around the limit of a value")
+    func lines() throws {
+        var limits = RESPLimits()
+        limits.bytes = 10
+        for line in ["+abcd", "-abcd", "(1234", ":1234", ",1234"] {
+            #expect(try parse("*2\r\n\(line)\r\n\(line)\r\n", limits: limits) != nil)
+            #expect(throws: RESPProtocolError(kind: .tooLong), "\(line)") {
+                try parse("*3\r\n\(line)\r\n\(line)\r\n\(line)\r\n", limits: limits)
+            }
+        }
+        #expect(throws: RESPProtocolError(kind: .tooLong)) {
+            try parse("*2\r\n$4\r\nabcd\r\n+abcdefg\r\n", limits: limits)
+        }
+    }
+
+    @Test("An error is a line: with a length prefix it is limited as without")
+    func errors() throws {
+        #expect(throws: RESPProtocolError(kind: .tooLong)) { try parse("!65537\r\n") }
+        let text = "ERR Error running script " + String(repeating: "a ", count: 30_000)
+        #expect(try parse("!\(text.utf8.count)\r\n\(text)\r\n") == .error(RESPError(line: "ERR x")))
+    }
+
+    @Test("A string keeps little more than its own bytes, however the message is cut into pieces")
+    func retention() throws {
+        let count = 20_000
+        var parser = RESPParser()
+        parser.append(ByteBuffer(string: "*\(count)\r\n$1\r\n"))
+        var value = try parser.next()
+        // Each piece completes one string and begins the next one.
+        for _ in 1..<count {
+            parser.append(ByteBuffer(string: "x\r\n$1\r\n"))
+            value = try parser.next()
+        }
+        #expect(value == nil)
+        parser.append(ByteBuffer(string: "x\r\n"))
+        let strings = try #require(try parser.next()?.elements)
+        #expect(strings.count == count)
+        let kept = strings.map { $0.bytes?.storageCapacity ?? .max }.max()
+        #expect(try #require(kept) <= 1_024)
+    }
+
+    @Test("A string of 16 MiB in small pieces costs linear time")
+    func largeString() throws {
+        let count = RESPLimits().blob
+        let piece = ByteBuffer(repeating: 0x61, count: 512)
+        let start = ContinuousClock.now
+        var parser = RESPParser()
+        parser.append(ByteBuffer(string: "+OK\r\n$\(count)\r\n"))
+        #expect(try parser.next() == .simple("OK"))
+        for _ in 0..<(count / 512) {
+            parser.append(piece)
+            #expect(try parser.next() == nil)
+        }
+        parser.append(ByteBuffer(string: "\r\n"))
+        #expect(try parser.next()?.bytes?.readableBytes == count)
+        // Copying what has arrived with each piece would move 256 GiB.
+        #expect(ContinuousClock.now - start < .seconds(20))
+    }
+}
