@@ -116,6 +116,9 @@ public struct SessionStoreCallbacks: Sendable {
     public var onUnconfirmedWrites: @Sendable (Int) -> Void
     /// Called with the number of writes of a kind that a new server had lost, and that were repeated.
     public var onReassertedWrites: @Sendable (ReassertedWrite, Int) -> Void
+    /// Called about once a second, if sentinels are configured, with the time since at least half of them have confirmed
+    /// the primary in use; 0 if it is confirmed, or if there is none.
+    public var onUnconfirmedPrimary: @Sendable (Duration) -> Void
     /// Called for each failed operation of a store outside the process.
     public var onFailure: @Sendable (SessionStoreError.Reason) -> Void
 
@@ -126,6 +129,7 @@ public struct SessionStoreCallbacks: Sendable {
         onUnreadable: @escaping @Sendable (SessionID) -> Void = { _ in },
         onUnconfirmedWrites: @escaping @Sendable (Int) -> Void = { _ in },
         onReassertedWrites: @escaping @Sendable (ReassertedWrite, Int) -> Void = { _, _ in },
+        onUnconfirmedPrimary: @escaping @Sendable (Duration) -> Void = { _ in },
         onFailure: @escaping @Sendable (SessionStoreError.Reason) -> Void = { _ in }
     ) {
         self.onCreated = onCreated
@@ -133,6 +137,7 @@ public struct SessionStoreCallbacks: Sendable {
         self.onUnreadable = onUnreadable
         self.onUnconfirmedWrites = onUnconfirmedWrites
         self.onReassertedWrites = onReassertedWrites
+        self.onUnconfirmedPrimary = onUnconfirmedPrimary
         self.onFailure = onFailure
     }
 }

@@ -53,7 +53,8 @@ struct ValkeyRecordStore: SessionRecordStore {
         journal = WriteJournal(keys: keys)
         let log = DurabilityLog(logger, events)
         link = ValkeyClient(
-            configuration, tls: context, eventLoop: group.next(), logger: logger, durabilityLog: log)
+            configuration, tls: context, eventLoop: group.next(), logger: logger, durabilityLog: log,
+            onUnconfirmed: events.onUnconfirmedPrimary)
         reassertion = WriteReassertion(journal: journal, keys: keys, log: log)
     }
 

@@ -50,6 +50,7 @@ public struct SessionStoreMetrics: Sendable {
 
     private let durations: [Call: HistogramHandle]
     private let unconfirmed: CounterHandle?
+    private let unconfirmedPrimary: FloatingPointGaugeHandle?
     private let reasserted: [String: CounterHandle]
     private let errors: [SessionStoreError.Reason: CounterHandle]
 
@@ -58,7 +59,10 @@ public struct SessionStoreMetrics: Sendable {
         let isSuccess: Bool
     }
 
-    init(registry: PrometheusRegistry, backend: String, operations: [String], reassertedKinds: [String]) {
+    init(
+        registry: PrometheusRegistry, backend: String, operations: [String], reassertedKinds: [String],
+        hasSentinels: Bool = false
+    ) {
         up = registry.gauge(
             "cloakroom_session_store_up", help: "Whether the session store is reachable.",
             labels: [("backend", backend)])
@@ -91,6 +95,13 @@ public struct SessionStoreMetrics: Sendable {
                 "cloakroom_session_store_unconfirmed_writes_total",
                 help: "Session store writes that fewer replicas of the server have confirmed than configured.",
                 labels: [("backend", backend)])
+        unconfirmedPrimary =
+            hasSentinels
+            ? registry.floatingPointGauge(
+                "cloakroom_session_store_primary_unconfirmed_seconds",
+                help: "Time since the sentinels confirmed the session store's primary in use; 0 while it is confirmed.",
+                labels: [("backend", backend)])
+            : nil
         var reasserted: [String: CounterHandle] = [:]
         for kind in reassertedKinds {
             reasserted[kind] = registry.counter(
@@ -104,6 +115,11 @@ public struct SessionStoreMetrics: Sendable {
     /// Counts writes that fewer replicas of the server have confirmed than configured.
     public func recordUnconfirmed(_ count: Int) {
         unconfirmed?.increment(by: Int64(count))
+    }
+
+    /// Sets the time for which the primary in use was not confirmed.
+    public func setUnconfirmedPrimary(_ time: Duration) {
+        unconfirmedPrimary?.set(time / .seconds(1))
     }
 
     /// Counts repeated writes. Kinds that were not registered are ignored.

@@ -44,6 +44,20 @@ struct ValkeyProbeTests {
         }
     }
 
+    @Test("The permission for WAIT is required if replicas have to confirm writes")
+    func wait() async throws {
+        let permissions = ValkeyAccessTests.permissions.replacing(" +wait", with: "")
+        let options = RedisServer.Options(configuration: ["user gate on >canary-password \(permissions)"])
+        try await withRedis(options) { server in
+            var configuration = ValkeyConfiguration(
+                addresses: [server.address], user: "gate", password: Secret("canary-password"))
+            let lacking = try await finding(configuration)
+            #expect(lacking.problem == "the user gate lacks permissions: +wait")
+            configuration.replicas = 0
+            #expect(try await finding(configuration).problem == nil)
+        }
+    }
+
     @Test("A server of another kind than the configured one is a wrong topology, in words")
     func topology() async throws {
         try await withRedis { server in

@@ -1,4 +1,6 @@
 import CloakroomCore
+import NIOCore
+import NIOPosix
 import TestSupport
 import Testing
 
@@ -45,7 +47,58 @@ struct ValkeySentinelTests {
         await gateway.stop()
     }
 
-    @Test("A server that the sentinels have replaced is not used any more, also if it still runs")
+    @Test("Rule 77: a primary that only the sentinels cannot reach is left when they have replaced it")
+    func separated() async throws {
+        let user = "user gate on >canary-password ~* &* +@all"
+        try await withRedis(RedisServer.Options(configuration: [user])) { primary in
+            let following = RedisServer.Options(configuration: ["replicaof 127.0.0.1 \(primary.port)", user])
+            let watching = RedisServer.Options(
+                program: RedisServer.Options.sentinel,
+                configuration: [
+                    "sentinel monitor main 127.0.0.1 \(primary.port) 1", "sentinel down-after-milliseconds main 500",
+                    "sentinel failover-timeout main 2000",
+                ])
+            try await withRedis(following) { replica in
+                try await withRedis(watching) { try await separate(primary, replica, sentinel: $0) }
+            }
+        }
+    }
+
+    private func separate(_ primary: RedisServer, _ replica: RedisServer, sentinel: RedisServer) async throws {
+        let configuration = ValkeyConfiguration(
+            addresses: [sentinel.address], sentinelPrimary: "main", user: "gate", password: Secret("canary-password"))
+        let gateway = try await Replica.up(configuration)
+        #expect(try await gateway.records.insert(.sample()))
+        try await eventually("the replica has it") {
+            try await replica.ask("EXISTS", .text(gateway.records.keys.session(SessionID(1)))) == .integer(1)
+        }
+        try await eventually("the sentinel knows the replica") {
+            try await sentinel.ask("SENTINEL", "REPLICAS", "main").elements?.count == 1
+        }
+        // The sentinel and the replica are users without a password; the gateway is another user.
+        let connection = try await ValkeyConnection.connect(
+            host: "127.0.0.1", port: primary.port,
+            options: ValkeyConnection.Options(timeout: .seconds(10), disconnectCodes: []),
+            on: MultiThreadedEventLoopGroup.singleton.any())
+        _ = await connection.send([
+            ValkeyCommand("ACL", "SETUSER", "default", "off"), ValkeyCommand("CLIENT", "KILL", "USER", "default"),
+        ])
+        connection.close(.closed)
+        try await eventually("the primary is not used any more") { !gateway.log.lines("reason", "replaced").isEmpty }
+        try await eventually("the new primary is used") {
+            !gateway.log.lines("address", "\(replica.address)").isEmpty
+        }
+        try await gateway.isUp()
+        let other = try await Replica.up(configuration)
+        let removal = try await other.records.remove(
+            SessionID(1), reason: .revoked, condition: nil, now: SessionRecord.start)
+        #expect(removal != .notFound)
+        #expect(try await gateway.records.read(SessionID(1)) == .ended(.revoked))
+        await other.stop()
+        await gateway.stop()
+    }
+
+    @Test("Rule 77: a server that the sentinels have replaced is not used any more, also if it still runs")
     func replacedPrimary() async throws {
         try await withRedis { old in
             try await withRedis { new in
@@ -61,10 +114,9 @@ struct ValkeySentinelTests {
         #expect(try await gateway.records.insert(.sample()))
         try await sentinel.ask("SENTINEL", "REMOVE", "main")
         try await sentinel.ask("SENTINEL", "MONITOR", "main", "127.0.0.1", .text("\(new.port)"), "1")
-        try await gateway.isDown()
+        try await eventually("the new one is used") { !gateway.log.lines("address", "\(new.address)").isEmpty }
         try await gateway.isUp()
         #expect(!gateway.log.lines("reason", "replaced").isEmpty)
-        #expect(!gateway.log.lines("address", "\(new.address)").isEmpty)
         // Written again.
         #expect(try await gateway.records.read(SessionID(1)) == .record(.sample()))
         await gateway.stop()

@@ -45,8 +45,9 @@ struct GatewayMetricsTests {
         metrics.rejections(reason: "bad_host").increment()
         metrics.recordRefresh(.leaseTimeout, durationNanoseconds: 2_000_000_000)
         let store = metrics.sessionStore(
-            backend: "valkey", operations: ["read", "insert"], reassertedKinds: ["end", "mark"])
+            backend: "valkey", operations: ["read", "insert"], reassertedKinds: ["end", "mark"], hasSentinels: true)
         store.recordUnconfirmed(3)
+        store.setUnconfirmedPrimary(.milliseconds(4_500))
         store.recordReasserted(kind: "end", count: 2)
         store.recordReasserted(kind: "unheard of", count: 1)
         store.up.set(1)
@@ -78,6 +79,7 @@ struct GatewayMetricsTests {
             "cloakroom_session_store_operation_duration_seconds_count"
                 + #"{backend="valkey",operation="insert",outcome="success"} 0"#,
             #"cloakroom_session_store_unconfirmed_writes_total{backend="valkey"} 3"#,
+            #"cloakroom_session_store_primary_unconfirmed_seconds{backend="valkey"} 4.5"#,
             #"cloakroom_session_store_reasserted_total{backend="valkey",kind="end"} 2"#,
             #"cloakroom_session_store_reasserted_total{backend="valkey",kind="mark"} 0"#,
             #"cloakroom_session_store_errors_total{backend="valkey",reason="no_auth"} 1"#,

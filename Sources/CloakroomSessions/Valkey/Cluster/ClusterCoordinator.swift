@@ -203,7 +203,7 @@ final class ClusterCoordinator {
                 this.perform(this.topology.seedAnswered(slots, now: this.eventLoop.now))
             case .failure(.closed): break
             case .failure(let reason):
-                this.log.disconnected(reason, "\(address)", server: "seed \(address)")
+                this.log.disconnected(reason, "\(address)", server: ValkeyLog.seed("\(address)"))
                 this.perform(this.topology.seedNotAnswered(now: this.eventLoop.now))
             }
         }

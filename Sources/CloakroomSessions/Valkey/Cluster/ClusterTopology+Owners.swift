@@ -10,6 +10,7 @@ extension ClusterTopology {
         var disclaimed = SlotRanges()
         var abandoned = SlotRanges()
         var moves: [(Range<Int>, NodeID)] = []
+        var views: [View]?
         for slot in HashSlot.all {
             let (reported, known) = (view.owners[slot], slots[slot].owner)
             guard reported != known, slots[slot].changedAt < view.askedAt else { continue }
@@ -28,7 +29,11 @@ extension ClusterTopology {
                 owner.owners[slot] == id
             {
                 Self.append(slot, reported, to: &moves)
-            } else if let time = confirmation(of: slot, owner: reported, now) {
+            } else {
+                // Fetched once: many slots may differ.
+                let known = views ?? recentViews(now)
+                views = known
+                guard let time = confirmation(of: slot, owner: reported, by: known, now) else { continue }
                 confirmedAt = min(confirmedAt, time)
                 Self.append(slot, reported, to: &failovers)
             }
@@ -67,15 +72,19 @@ extension ClusterTopology {
         return view.owners[slot] != id
     }
 
+    /// What the primaries have reported recently.
+    private func recentViews(_ now: NIODeadline) -> [View] {
+        voters.compactMap { members[$0]?.view }.filter { now - $0.askedAt <= Self.trustPeriod }
+    }
+
     /// Since when a majority of the primaries reports an owner, and the owner does not deny it.
-    func confirmation(of slot: Int, owner: NodeID, _ now: NIODeadline) -> NIODeadline? {
-        func isCurrent(_ view: View) -> Bool {
-            slots[slot].changedAt < view.askedAt && now - view.askedAt <= Self.trustPeriod
-        }
-        if denies(owner, slot, now) { return nil }
+    private func confirmation(
+        of slot: Int, owner: NodeID, by views: [View], _ now: NIODeadline
+    ) -> NIODeadline? {
+        guard 2 * views.count > voters.count, !denies(owner, slot, now) else { return nil }
+        let changedAt = slots[slot].changedAt
         var (count, since) = (0, now)
-        for voter in voters {
-            guard let view = members[voter]?.view, isCurrent(view), view.owners[slot] == owner else { continue }
+        for view in views where changedAt < view.askedAt && view.owners[slot] == owner {
             count += 1
             since = min(since, view.askedAt)
         }
@@ -120,7 +129,7 @@ extension ClusterTopology {
                 members[owner]?.slots += 1
                 members[owner]?.isExpected = false
             }
-            if isFailover { voters.insert(owner) }
+            if isFailover, !voters.contains(owner) { voters.insert(owner) }
         }
         for owner in Set(changes.map(\.1)).sorted() {
             guard let member = members[owner] else { continue }
@@ -137,9 +146,12 @@ extension ClusterTopology {
     /// Gives a vote to servers that a majority of the primaries names as the owner of a slot. A redirection alone gives
     /// none: one server could redirect to any number of others, which would be the majority then.
     mutating func admitVoters(_ now: NIODeadline) {
-        for id in members.keys.sorted() where members[id].map({ $0.slots > 0 }) == true && !voters.contains(id) {
+        let candidates = members.keys.filter { members[$0].map({ $0.slots > 0 }) == true && !voters.contains($0) }
+        guard !candidates.isEmpty else { return }
+        let views = recentViews(now)
+        for id in candidates.sorted() {
             guard let slot = slots.firstIndex(where: { $0.owner == id }),
-                confirmation(of: slot, owner: id, now) != nil
+                confirmation(of: slot, owner: id, by: views, now) != nil
             else { continue }
             voters.insert(id)
         }

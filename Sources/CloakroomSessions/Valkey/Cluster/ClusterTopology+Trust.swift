@@ -17,11 +17,22 @@ extension ClusterTopology {
     }
 
     /// Whether a majority of the primaries has confirmed the slots of a server recently.
-    func isConfirmed(_ id: NodeID, _ now: NIODeadline) -> Bool {
+    ///
+    /// All servers are checked several times a second. They are counted only when the time of an earlier count is over,
+    /// or if they may have become a majority: otherwise the cost would be the cube of their number.
+    mutating func isConfirmed(_ id: NodeID, _ now: NIODeadline) -> Bool {
         guard let member = members[id] else { return false }
-        func isRecent(_ time: NIODeadline?) -> Bool { time.map { now - $0 < Self.trustPeriod } ?? false }
-        if isRecent(member.adoptedAt) { return true }
-        return 2 * voters.count { isRecent(member.confirmations[$0]) } > voters.count
+        if let time = member.adoptedAt, now - time < Self.trustPeriod { return true }
+        if member.confirmed.by == votersNumber, now < member.confirmed.until { return true }
+        guard 2 * member.confirmations.count > voters.count else { return false }
+        countedMajorities += 1
+        let recent = member.confirmations.filter { now - $0.value < Self.trustPeriod && voters.contains($0.key) }
+        members[id]?.confirmations = recent
+        guard 2 * recent.count > voters.count else { return false }
+        // The oldest confirmation of those that are just a majority.
+        let oldest = recent.values.sorted(by: >)[voters.count / 2]
+        members[id]?.confirmed = (oldest + Self.trustPeriod, votersNumber)
+        return true
     }
 
     /// Compares the trust in a server with its confirmations.

@@ -115,6 +115,8 @@ struct ClusterTopology: Sendable {
         var view: View?
         /// When each primary last confirmed all slots of this server.
         var confirmations: [NodeID: NIODeadline] = [:]
+        /// Until when ``confirmations`` are those of a majority of the voters of that number, if none is added.
+        var confirmed = (until: NIODeadline.uptimeNanoseconds(0), by: UInt64(0))
         /// When it received its first slots, or slots that a majority confirmed; this counts as a confirmation.
         var adoptedAt: NIODeadline?
         var slots = 0
@@ -160,7 +162,13 @@ struct ClusterTopology: Sendable {
     var members: [NodeID: Member] = [:]
     var slots = [Slot](repeating: Slot(), count: HashSlot.count)
     /// The primaries whose majority decides.
-    var voters: Set<NodeID> = []
+    var voters: Set<NodeID> = [] {
+        didSet { votersNumber &+= 1 }
+    }
+    /// Another one after each change of ``voters``.
+    var votersNumber: UInt64 = 0
+    /// How often confirmations were counted: what checking the trust costs.
+    var countedMajorities = 0
     var replicas: [HostAndPort] = []
     /// The slots that are being moved, with the time until which they count as such.
     var moving: [Int: NIODeadline] = [:]
@@ -225,6 +233,7 @@ extension ClusterTopology {
         members[id]?.isAsked = false
         members[id]?.readyAt = now
         members[id]?.confirmations = [:]
+        members[id]?.confirmed.until = .uptimeNanoseconds(0)
         members[id]?.isTrusted = false
         ask(id, now)
         for other in members.keys.sorted() where other != id { askSoon(other, now) }

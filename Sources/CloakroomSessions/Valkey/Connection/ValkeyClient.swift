@@ -12,9 +12,6 @@ import Synchronization
 ///
 /// Folder `Connection/`: finds the server, connects, authenticates, reconnects, and matches replies to commands.
 final class ValkeyClient: Sendable {
-    /// The time between two questions to the sentinels.
-    private static let sentinelInterval = Duration.seconds(2)
-
     private let configuration: ValkeyConfiguration
     private let eventLoop: any EventLoop
     private let connector: ValkeyConnector
@@ -23,23 +20,28 @@ final class ValkeyClient: Sendable {
     private let cluster = Mutex<NIOLoopBound<ClusterCoordinator>?>(nil)
     private let redirected: RedirectedCommands
     private let durability: LinkDurability?
+    /// `nil` without sentinels.
+    private let sentinels: SentinelWatch?
 
-    /// - Parameter durabilityLog: Counts and logs unconfirmed writes; `nil` if no write waits for replicas of the server.
+    /// - Parameters:
+    ///   - durabilityLog: Counts and logs unconfirmed writes; `nil` if no write waits for replicas of the server.
+    ///   - onUnconfirmed: Called once a second with the time since the sentinels have confirmed the server in use.
     init(
         _ configuration: ValkeyConfiguration, tls: NIOSSLContext?, eventLoop: any EventLoop, logger: Logger,
-        durabilityLog: DurabilityLog? = nil
+        durabilityLog: DurabilityLog? = nil, onUnconfirmed: @escaping @Sendable (Duration) -> Void = { _ in }
     ) {
         self.configuration = configuration
         self.eventLoop = eventLoop
         connector = ValkeyConnector(configuration, tls: tls, eventLoop: eventLoop)
         log = ValkeyLog(configuration, logger)
+        sentinels = SentinelWatch(configuration, connector, log: log, onUnconfirmed: onUnconfirmed)
         redirected = RedirectedCommands(timeout: configuration.timeout)
         durability = durabilityLog.flatMap { log in
             DurableWriter.Options(configuration).map { LinkDurability(options: $0, log: log) }
         }
     }
 
-    /// Why a connection is missing, if one was lost or could not be established since the last success.
+    /// Why connections are missing; `nil` if none is, or if they are missing for different reasons.
     var outage: SessionStoreError.Reason? { log.outage }
 
     /// Sends commands immediately, each to the server of its slot, and waits for all replies.
@@ -81,7 +83,8 @@ final class ValkeyClient: Sendable {
     ) {
         for (command, reply) in zip(commands, replies) {
             if case .failure(.rejected(let error)) = reply, error.code == "NOPERM" {
-                log.rejected(command, error, "\(link.address)")
+                let address = "\(link.address)"
+                log.rejected(command, error, address, server: isCluster ? address : "")
             }
         }
     }
@@ -89,6 +92,15 @@ final class ValkeyClient: Sendable {
     /// Stays connected until the task is cancelled.
     /// - Parameter failover: Called when a server was replaced.
     func run(_ listener: any ValkeyPushDelegate, failover: (any ValkeyFailoverDelegate)? = nil) async {
+        guard let sentinels else { return await stayConnected(listener, failover) }
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await sentinels.run() }
+            await stayConnected(listener, failover)
+            group.cancelAll()
+        }
+    }
+
+    private func stayConnected(_ listener: any ValkeyPushDelegate, _ failover: (any ValkeyFailoverDelegate)?) async {
         var delay = ReconnectDelay()
         var generator = SystemRandomNumberGenerator()
         var hadConnection = false
@@ -100,7 +112,7 @@ final class ValkeyClient: Sendable {
                 return await runCluster(listener, failover)
             }
             do throws(ValkeyDisconnectReason) {
-                guard let connection = try await connector.connect() else {
+                guard let connection = try await connect() else {
                     return await runCluster(listener, failover, afterFailure: hadOutage)
                 }
                 let start = ContinuousClock.now
@@ -113,8 +125,16 @@ final class ValkeyClient: Sendable {
                 hadOutage = true
                 if !Task.isCancelled { log.disconnected(error, nil) }
             }
-            try? await Task.sleep(for: delay.next(using: &generator))
+            let pause = delay.next(using: &generator)
+            if let sentinels { await sentinels.pause(pause) } else { try? await Task.sleep(for: pause) }
         }
+    }
+
+    /// One attempt.
+    /// - Returns: `nil` if the server belongs to a cluster, and the topology is not configured.
+    private func connect() async throws(ValkeyDisconnectReason) -> ValkeyConnection? {
+        guard let sentinels else { return try await connector.connect() }
+        return try await sentinels.connect()
     }
 
     /// Uses the connection to the only server for commands until it ends.
@@ -128,28 +148,19 @@ final class ValkeyClient: Sendable {
                 () async throws(ValkeyDisconnectReason) in
                 try await connector.connectUntracked(to: ClusterNode(address: address))
             }
+            sentinels?.use(connection)
+            defer { sentinels?.ended() }
             if let failover { await failover.restore([HashSlot.all], to: link) }
             // Set before the listener is notified, so that a notified listener finds the connection. Data that is read
             // in between becomes stale with the notification, like all data that was read before.
             routes.setOnly(link)
             log.connected(connection.address)
-            let watching = Task { await watchSentinels(connection) }
-            defer { watching.cancel() }
             _ = await connection.activate(to: OnlyLinkEvents(listener: listener, afterOutage: afterOutage))
             let loss = (try? await connection.closed.get()) ?? .unreachable
             routes.setOnly(nil)
             return loss
         } onCancel: {
             connection.close(.closed)
-        }
-    }
-
-    /// Closes the connection when the sentinels have replaced the server. Without this, a server that is separated from
-    /// them, and not from this process, would be used on: sessions that have ended at the new one would be valid here.
-    private func watchSentinels(_ connection: ValkeyConnection) async {
-        guard configuration.sentinelPrimary != nil else { return }
-        while (try? await Task.sleep(for: Self.sentinelInterval)) != nil {
-            if await connector.isReplaced(connection.server) { connection.close(.notPrimary(code: "REPLACED")) }
         }
     }
 

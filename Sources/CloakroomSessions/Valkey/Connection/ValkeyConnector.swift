@@ -15,18 +15,35 @@ struct ValkeyConnector: Sendable {
         self.eventLoop = eventLoop
     }
 
-    /// One attempt at the single server, or at the primary that the sentinels report. Addresses are tried in turn; the
-    /// error is the last meaningful one.
+    /// One attempt at the single server.
     /// - Returns: `nil` if the server belongs to a cluster, and the topology is not configured.
     func connect() async throws(ValkeyDisconnectReason) -> ValkeyConnection? {
-        if let name = configuration.sentinelPrimary { return try await server(try await reportedPrimary(name).address) }
         var loss = ValkeyDisconnectReason.unreachable
         for address in configuration.addresses where !Task.isCancelled {
-            do { return try await server(address) } catch {
-                if loss == .unreachable || loss == .noPrimary { loss = error }
+            do {
+                return try await server(address)
+            } catch {
+                if loss == .unreachable { loss = error }
             }
         }
         throw loss
+    }
+
+    /// One attempt at the primary that the sentinels name.
+    /// - Parameter write: Sent to the server if it is not `nil`; the server must not reject it as one that accepts no
+    ///   writes.
+    func connect(
+        toPrimary address: HostAndPort, accepting write: ValkeyCommand?
+    ) async throws(ValkeyDisconnectReason) -> ValkeyConnection {
+        guard let connection = try await server(address) else { throw .wrongTopology(.clusterForSentinel) }
+        guard let write else { return connection }
+        try await closingOnFailure(connection) { () async throws(ValkeyDisconnectReason) in
+            guard case .failure(.rejected(let error))? = await connection.send([write]).first,
+                Self.unfit(hasSentinels: true).contains(error.code)
+            else { return }
+            throw .notPrimary(code: error.code)
+        }
+        return connection
     }
 
     /// Connects to a primary of a cluster.
@@ -92,11 +109,17 @@ struct ValkeyConnector: Sendable {
     }
 
     private func open(_ node: ClusterNode) async throws(ValkeyDisconnectReason) -> ValkeyConnection {
-        var unfit: Set<String> = ["READONLY", "LOADING", "MASTERDOWN", "NOAUTH"]
-        // With sentinels a primary without replicas may have been replaced; without them it is the only server.
-        if configuration.sentinelPrimary != nil { unfit.insert("NOREPLICAS") }
+        let unfit = Self.unfit(hasSentinels: configuration.sentinelPrimary != nil)
         return try await ValkeyConnection.connect(
             host: node.address.host, port: node.address.port, options: options(unfit, name: node.name), on: eventLoop)
+    }
+
+    /// The codes of errors that mean that this is the wrong server.
+    private static func unfit(hasSentinels: Bool) -> Set<String> {
+        var unfit: Set<String> = ["READONLY", "LOADING", "MASTERDOWN", "NOAUTH"]
+        // With sentinels a primary without replicas may have been replaced; without them it is the only server.
+        if hasSentinels { unfit.insert("NOREPLICAS") }
+        return unfit
     }
 
     /// Runs the commands that make a connection ready, and closes it if one fails or the task is cancelled: a stopping
@@ -143,55 +166,29 @@ struct ValkeyConnector: Sendable {
         if role.elements?.first?.text != "master" { throw .notPrimary(code: "READONLY") }
     }
 
-    /// The primary that most sentinels report, and how many do; if as many report another one, that of the first.
-    private func reportedPrimary(
-        _ name: String
-    ) async throws(ValkeyDisconnectReason) -> (address: HostAndPort, count: Int) {
-        typealias Report = (index: Int, result: Result<HostAndPort, ValkeyDisconnectReason>)
-        var reports = await withTaskGroup(of: Report.self) { group in
-            for (index, sentinel) in configuration.addresses.enumerated() {
-                group.addTask {
-                    do throws(ValkeyDisconnectReason) {
-                        return (index, .success(try await primary(name, sentinel: sentinel)))
-                    } catch {
-                        return (index, .failure(error))
-                    }
-                }
+    /// Runs a body with a connection to a sentinel, which is closed at the end, or if the task is cancelled.
+    func withSentinel(
+        _ address: HostAndPort, _ body: (ValkeyConnection) async throws(ValkeyDisconnectReason) -> Void
+    ) async throws(ValkeyDisconnectReason) {
+        let connection = try await ValkeyConnection.connect(
+            host: address.host, port: address.port, options: options([], name: nil), on: eventLoop)
+        defer { connection.close(.closed) }
+        try await closingOnFailure(connection) { () async throws(ValkeyDisconnectReason) in
+            if let password = configuration.sentinelPassword {
+                _ = try await ask(ValkeyCommand("AUTH", .bytes(password.bytes)), connection)
             }
-            return await group.reduce(into: [Report]()) { $0.append($1) }
+            try await body(connection)
         }
-        reports.sort { $0.index < $1.index }
-        let addresses = reports.compactMap { try? $0.result.get() }
-        let counts = addresses.map { address in (address, addresses.count { $0 == address }) }
-        // The first one with the greatest number.
-        if let most = counts.max(by: { $0.1 < $1.1 }) { return most }
-        var loss = ValkeyDisconnectReason.unreachable
-        for case .failure(let error) in reports.map(\.result) where loss == .unreachable || loss == .noPrimary {
-            loss = error
-        }
-        throw loss
-    }
-
-    /// Whether a majority of the sentinels reports another primary than this server. It may still run, and accept
-    /// connections, if it is separated from them.
-    func isReplaced(_ server: HostAndPort) async -> Bool {
-        guard let name = configuration.sentinelPrimary, let reported = try? await reportedPrimary(name) else {
-            return false
-        }
-        return reported.address != server && 2 * reported.count > configuration.addresses.count
     }
 
     /// Asks a sentinel for the address of the primary.
-    private func primary(_ name: String, sentinel: HostAndPort) async throws(ValkeyDisconnectReason) -> HostAndPort {
-        let connection = try await ValkeyConnection.connect(
-            host: sentinel.host, port: sentinel.port, options: options([], name: nil), on: eventLoop)
-        defer { connection.close(.closed) }
-        if let password = configuration.sentinelPassword {
-            _ = try await ask(ValkeyCommand("AUTH", .bytes(password.bytes)), connection)
-        }
+    /// - Returns: `nil` if the sentinel does not know the name.
+    func primary(
+        _ name: String, of sentinel: ValkeyConnection
+    ) async throws(ValkeyDisconnectReason) -> HostAndPort? {
         let response: RESPValue
         do throws(ValkeyDisconnectReason) {
-            response = try await ask(ValkeyCommand("SENTINEL", "GET-MASTER-ADDR-BY-NAME", .text(name)), connection)
+            response = try await ask(ValkeyCommand("SENTINEL", "GET-MASTER-ADDR-BY-NAME", .text(name)), sentinel)
         } catch {
             // Only sentinels have this command.
             if case .unsupportedServer = error { throw .wrongTopology(.serverForSentinel) }
@@ -200,8 +197,8 @@ struct ValkeyConnector: Sendable {
         guard let elements = response.elements, elements.count == 2,
             let host = elements[0].text.flatMap(ClusterNode.host), let port = elements[1].text.flatMap({ UInt16($0) }),
             port > 0
-        else { throw .noPrimary }
-        return HostAndPort(host: host, port: Int(port))
+        else { return nil }
+        return HostAndPort(host: host.lowercased(), port: Int(port))
     }
 
     private func options(_ unfit: Set<String>, name: String?) -> ValkeyConnection.Options {

@@ -29,6 +29,10 @@ enum ValkeyDisconnectReason: Error, Sendable, Equatable {
     case unsupportedServer(code: String)
     /// No sentinel knows the primary.
     case noPrimary
+    /// The sentinels name another primary than the one in use, or contradict each other about it.
+    case replaced
+    /// The sentinels name different primaries, and fewer than half of them the same one.
+    case sentinelsDisagree
     /// The server is not of the configured kind.
     case wrongTopology(ValkeyTopologyMismatch)
     /// The gateway closed the connection.
@@ -43,6 +47,10 @@ enum ValkeyDisconnectReason: Error, Sendable, Equatable {
         case .notPrimary(code: "READONLY"):
             "the server is a replica: configure the primary's address, the sentinels, or a cluster"
         case .noPrimary: "no sentinel knows the primary: check session.valkey.sentinelPrimary"
+        case .replaced: "the sentinels name another primary, which is used as soon as they agree"
+        case .sentinelsDisagree:
+            "compare what SENTINEL GET-MASTER-ADDR-BY-NAME returns at each sentinel: a sentinel may be separated from the"
+                + " others, or names may be announced by some of them only (announce-hostnames)"
         case .protocolError: SessionStoreError.Reason.protocolError.advice
         default: nil
         }
@@ -59,6 +67,8 @@ enum ValkeyDisconnectReason: Error, Sendable, Equatable {
         case .notPrimary(let code): code.lowercased()
         case .unsupportedServer: "too_old"
         case .noPrimary: "no_primary"
+        case .replaced: "replaced"
+        case .sentinelsDisagree: "sentinels_disagree"
         case .wrongTopology: "wrong_topology"
         case .closed: "closed"
         }
@@ -119,7 +129,7 @@ extension SessionStoreError.Reason {
     /// The reason of a lost or failed connection.
     init(_ loss: ValkeyDisconnectReason) {
         switch loss {
-        case .unreachable, .closed, .noPrimary: self = .unreachable
+        case .unreachable, .closed, .noPrimary, .replaced, .sentinelsDisagree: self = .unreachable
         case .timedOut: self = .timeout
         case .protocolError: self = .protocolError
         case .tls: self = .tls
@@ -133,7 +143,7 @@ extension SessionStoreError.Reason {
     /// The reason of an error reply, by its first word.
     init(code: String) {
         switch code {
-        case "READONLY", "NOREPLICAS", "MASTERDOWN", "MISCONF", "REPLACED": self = .readonly
+        case "READONLY", "NOREPLICAS", "MASTERDOWN", "MISCONF": self = .readonly
         case "LOADING": self = .loading
         case "OOM": self = .full
         case "NOAUTH", "WRONGPASS": self = .noAuth

@@ -10,37 +10,63 @@ final class ValkeyLog: Sendable {
     private let user: String
     /// The reasons logged since the connection was last established, by server; the empty string is the only one.
     private let loggedReasons = Mutex<[String: Set<String>]>([:])
-    /// The maximum number of servers in ``loggedReasons``.
+    /// The maximum number of servers in ``loggedReasons`` and ``losses``.
     private static let mostServers = 1_000
+    /// The last loss of each server that is not connected, by the same names.
+    private let losses = Mutex<[String: (reason: SessionStoreError.Reason, at: ContinuousClock.Instant)]>([:])
+    /// The time after which a loss concerns a server that is not connected to any more: attempts fail more often.
+    private let lossPeriod: Duration
     /// The maximum number of reasons that are logged for a server. Its own errors are among them, which it can invent.
     static let maximumReasons = 16
-    /// The reason of the last loss; `nil` since a connection was established, and before the first attempt.
-    private let latestLoss = Mutex<SessionStoreError.Reason?>(nil)
 
     init(_ configuration: ValkeyConfiguration, _ logger: Logger) {
         self.logger = logger
         addresses = configuration.addresses.map(\.description).joined(separator: ",")
         user = configuration.user ?? "default"
+        lossPeriod = .seconds(15) + configuration.timeout * 2
     }
 
-    /// Why a connection is missing, if one was lost or could not be established since the last success.
-    var outage: SessionStoreError.Reason? { latestLoss.withLock { $0 } }
+    /// Why connections are missing; `nil` if none is, or if they are missing for different reasons.
+    var outage: SessionStoreError.Reason? { outage(now: .now) }
+
+    func outage(now: ContinuousClock.Instant) -> SessionStoreError.Reason? {
+        losses.withLock { losses in
+            let reasons = Set(losses.values.filter { now - $0.at <= lossPeriod }.map(\.reason))
+            return reasons.count == 1 ? reasons.first : nil
+        }
+    }
 
     /// - Parameter server: The address, in a cluster; empty otherwise.
     func connected(_ address: String, server: String = "") {
-        latestLoss.withLock { $0 = nil }
+        losses.withLock { losses in
+            // Seeds are asked only while no majority of the servers is connected, and the server without a name before
+            // it was known to be a cluster.
+            losses = losses.filter { !$0.key.isEmpty && $0.key != server && !$0.key.hasPrefix(Self.seedPrefix) }
+        }
         loggedReasons.withLock { $0[server] = nil }
         logger.notice("connected to the session store", metadata: ["address": "\(address)"])
     }
 
     /// Records that a seed of a cluster has replied.
     func resolved(_ address: String) {
-        loggedReasons.withLock { $0["seed \(address)"] = nil }
+        let name = Self.seed(address)
+        losses.withLock { $0[name] = nil }
+        loggedReasons.withLock { $0[name] = nil }
     }
 
+    private static let seedPrefix = "seed "
+
+    /// The name of a seed as a server.
+    static func seed(_ address: String) -> String { seedPrefix + address }
+
     /// Logs that there is no connection, once for each reason, so that an outage does not fill the log.
-    func disconnected(_ loss: ValkeyDisconnectReason, _ address: String?, server: String = "") {
-        latestLoss.withLock { $0 = SessionStoreError.Reason(loss) }
+    func disconnected(
+        _ loss: ValkeyDisconnectReason, _ address: String?, server: String = "", now: ContinuousClock.Instant = .now
+    ) {
+        losses.withLock { losses in
+            if losses[server] == nil, losses.count >= Self.mostServers { losses.removeAll() }
+            losses[server] = (SessionStoreError.Reason(loss), now)
+        }
         guard isFirst(loss.kind, server) else { return }
         var metadata: Logger.Metadata = ["address": "\(address ?? addresses)", "reason": "\(loss.kind)"]
         switch loss {
@@ -63,6 +89,22 @@ final class ValkeyLog: Sendable {
             if let advice = loss.advice { metadata["hint"] = "\(advice)" }
             logger.warning("the session store cannot be reached", metadata: metadata)
         }
+    }
+
+    /// Logs that too few sentinels respond to confirm the server.
+    func notConfirmed(_ address: String) {
+        logger.warning(
+            "session store primary is not confirmed",
+            metadata: [
+                "address": "\(address)", "sentinels": "\(addresses)",
+                "hint":
+                    "fewer than half of the sentinels respond, so a failover may not be noticed: check the sentinels",
+            ])
+    }
+
+    /// Logs the end of this state.
+    func confirmed(_ address: String) {
+        logger.notice("session store primary is confirmed again", metadata: ["address": "\(address)"])
     }
 
     /// Logs that the server rejected a required command.

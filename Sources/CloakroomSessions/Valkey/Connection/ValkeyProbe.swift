@@ -182,13 +182,14 @@ public struct ValkeyProbe: Sendable {
         ]
         var names = commands.map { "+" + $0.name.lowercased() }
         (names[0], names[1]) = ("+client|tracking", "+client|setname")
-        if configuration.replicas > 0 {
-            commands.append(ValkeyCommand("WAIT", "0", "1"))
-            names.append("+wait")
-        }
         if isCluster {
             commands += [ValkeyConnector.clusterSlots, ValkeyCommand("ASKING")]
             names += ["+cluster|slots", "+asking"]
+        }
+        if configuration.replicas > 0 {
+            // Of no replica, so that it does not wait.
+            commands.append(ValkeyCommand("WAIT", "0", "1"))
+            names.append("+wait")
         }
         let replies = await connection.send(
             commands, timeout: ValkeyConnection.patience(TimeAmount(configuration.timeout)))
@@ -200,6 +201,8 @@ public struct ValkeyProbe: Sendable {
                 let isExpected =
                     error.code == "NOSCRIPT" && name == "+evalsha"
                     || isCluster && ["MOVED", "ASK"].contains(error.code)
+                    // A replica of a cluster has no replicas.
+                    || isCluster && error.code == "ERR" && name == "+wait"
                 if !isExpected { rejected.append((name, error.code)) }
             case .failure: throw await Self.reason(connection)
             }

@@ -100,6 +100,33 @@ struct ClusterTopologyTests {
         #expect(cluster.violations.prefix(3).isEmpty)
     }
 
+    @Test("Confirmations are counted about once in two seconds for each server, and never while they are too few")
+    func countedConfirmations() {
+        let count = ClusterTopology.maximumLinks
+        let share = HashSlot.count / count
+        let view = (0..<count).map { ($0 * share..<($0 + 1) * share, $0 + 1) }
+        var cluster = ModelCluster(view)
+        cluster.advance(.seconds(2))
+        let before = cluster.topology.countedMajorities
+        cluster.advance(.seconds(4))
+        #expect(cluster.areTrusted(HashSlot.all))
+        #expect((count..<4 * count).contains(cluster.topology.countedMajorities - before))
+        // Half of the servers contradict the other half about one slot of each of these.
+        let other = (0..<count).flatMap { index -> [(Range<Int>, Int)] in
+            let slots = index * share..<(index + 1) * share
+            guard index < count / 2 else { return [(slots, index + 1)] }
+            return [(slots.lowerBound..<slots.lowerBound + 1, index + 2), (slots.dropFirst(), index + 1)]
+        }
+        cluster.report(other, by: Array(count / 2 + 1...count))
+        cluster.advance(.seconds(5))
+        #expect(cluster.routes[0..<HashSlot.count / 2].allSatisfy { $0 == .inDoubt })
+        #expect(cluster.areTrusted(HashSlot.count / 2..<HashSlot.count))
+        let doubted = cluster.topology.countedMajorities
+        cluster.advance(.seconds(2))
+        #expect(cluster.topology.countedMajorities - doubted < 2 * count)
+        #expect(cluster.violations.prefix(3).isEmpty)
+    }
+
     @Test("A slot without a server is not used; the other slots of the server that had it are")
     func abandonedSlot() {
         var cluster = ModelCluster.ready()

@@ -17,6 +17,8 @@ final class ScriptedNode: Sendable {
         var role = "master"
         var hasReplica = false
         var slots = "*0\r\n"
+        /// The reply of a sentinel.
+        var primary: String?
     }
 
     private let state = Mutex(State())
@@ -44,7 +46,7 @@ final class ScriptedNode: Sendable {
 
     /// All commands but those that connect, ask for the topology and keep the connection.
     var commands: [[String]] {
-        let common: Set<String> = ["HELLO", "CLIENT", "PING", "ROLE", "CLUSTER"]
+        let common: Set<String> = ["HELLO", "CLIENT", "PING", "ROLE", "CLUSTER", "SENTINEL"]
         return state.withLock { $0.commands.filter { !common.contains($0[0]) } }
     }
 
@@ -72,9 +74,23 @@ final class ScriptedNode: Sendable {
         state.withLock { $0.slots = "*\(rows.count)\r\n" + text.joined() }
     }
 
+    /// Which primary it names as a sentinel; `nil` for none.
+    func setPrimary(_ node: ScriptedNode?) {
+        let reply = node.map { "*2\r\n$9\r\n127.0.0.1\r\n+\($0.port)\r\n" } ?? "*-1\r\n"
+        state.withLock { ($0.mode, $0.primary) = ("sentinel", reply) }
+    }
+
+    /// As a sentinel it does not respond.
+    func setSilent() {
+        state.withLock { $0.primary = "" }
+    }
+
     func setSlots(raw reply: String) {
         state.withLock { $0.slots = reply }
     }
+
+    /// The number of all connections that were opened to it.
+    var connectionCount: Int { state.withLock { $0.connections.count } }
 
     /// Closes all connections, and the port.
     func stop() async {
@@ -110,6 +126,7 @@ final class ScriptedNode: Sendable {
                 let replicas = state.hasReplica ? "*1\r\n*3\r\n$9\r\n127.0.0.1\r\n$1\r\n1\r\n$1\r\n0\r\n" : "*0\r\n"
                 return "*3\r\n+\(state.role)\r\n:0\r\n" + replicas
             case "CLUSTER": return state.mode == "cluster" ? state.slots : "-ERR cluster support disabled\r\n"
+            case "SENTINEL" where state.primary != nil: return state.primary ?? ""
             case "PING": return "+PONG\r\n"
             case "CLIENT", "ASKING": return "+OK\r\n"
             default: return ":\(port)\r\n"
@@ -140,7 +157,8 @@ final class ScriptedNode: Sendable {
             parser.append(unwrapInboundIn(data))
             while let value = try? parser.next() {
                 let command = (value.elements ?? []).map { $0.text ?? "" }
-                guard !command.isEmpty, let reply = box.node.withLock({ $0 })?.reply(to: command) else { continue }
+                guard !command.isEmpty, let reply = box.node.withLock({ $0 })?.reply(to: command), !reply.isEmpty
+                else { continue }
                 context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: reply)), promise: nil)
             }
         }
