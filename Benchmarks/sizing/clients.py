@@ -27,7 +27,7 @@ def api_request(cookie, path=b"/videos/1"):
 
 
 def at_rate(load, rate, jobs):
-    """The jobs, at random times with so many per second on average."""
+    """The jobs at random times, with this number of them per second on average."""
     at = time.monotonic()
     for job in jobs:
         at += random.expovariate(rate)

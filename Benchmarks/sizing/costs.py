@@ -111,7 +111,7 @@ class Exponents:
     server: float
 
     def each(self, meter, count):
-        """The cost of each of so many operations, at full load."""
+        """The cost of each operation at full load."""
         gateway, server = meter.shares()
         gateway = full_load(gateway, self.gateway) * len(meter.gateways)
         server = full_load(server, self.server) * len(meter.shards.servers)

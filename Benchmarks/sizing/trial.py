@@ -48,7 +48,7 @@ class Users:
         self.requests = self.sign_outs = 0
 
     def run(self, rate, seconds):
-        """Sends requests at random times, with so many per second on average, for some seconds."""
+        """Sends requests at random times for some seconds, at this average rate per second."""
         self.requests = self.sign_outs = 0
         at = time.monotonic()
         self.load.run(self.jobs(rate, at, at + seconds))

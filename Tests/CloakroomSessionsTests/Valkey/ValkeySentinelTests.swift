@@ -47,7 +47,7 @@ struct ValkeySentinelTests {
         await gateway.stop()
     }
 
-    @Test("Rule 77: a primary that only the sentinels cannot reach is left when they have replaced it")
+    @Test("Rule 76: a primary that only the sentinels cannot reach is left when they have replaced it")
     func separated() async throws {
         let user = "user gate on >canary-password ~* &* +@all"
         try await withRedis(RedisServer.Options(configuration: [user])) { primary in
@@ -98,7 +98,7 @@ struct ValkeySentinelTests {
         await gateway.stop()
     }
 
-    @Test("Rule 77: a server that the sentinels have replaced is not used any more, also if it still runs")
+    @Test("Rule 76: a server that the sentinels have replaced is not used any more, also if it still runs")
     func replacedPrimary() async throws {
         try await withRedis { old in
             try await withRedis { new in

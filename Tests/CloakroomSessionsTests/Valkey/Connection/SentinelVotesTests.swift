@@ -23,7 +23,7 @@ struct SentinelVotesTests {
     }
 
     @Test(
-        "Rule 77: a server is used if at least half of the sentinels name it, or if none names another one",
+        "Rule 76: a server is used if at least half of the sentinels name it, or if none names another one",
         arguments: [
             ("o", .confirmed, "old"), ("n", .contradicted, "new"), ("-", .unconfirmed, "none"),
             ("0", .unconfirmed, "none"),
@@ -41,7 +41,7 @@ struct SentinelVotesTests {
         #expect(votes.isComplete)
     }
 
-    @Test("Rule 77: a reply counts for 3 s after its question was sent, also if the sentinel fails later")
+    @Test("Rule 76: a reply counts for 3 s after its question was sent, also if the sentinel fails later")
     func period() {
         var votes = votes("oon")
         votes.failed(0)

@@ -78,7 +78,7 @@ struct SentinelWatchTests {
         await sentinels.stop()
     }
 
-    @Test("Rule 77: a server that the sentinels have replaced is not used any more, though its connection lives")
+    @Test("Rule 76: a server that the sentinels have replaced is not used any more, though its connection lives")
     func replaced() async throws {
         try await withSentinels(3) { all in
             all.sentinels[0].setPrimary(all.new)
@@ -110,7 +110,7 @@ struct SentinelWatchTests {
         }
     }
 
-    @Test("Rule 77: no server is used while sentinels contradict each other without a majority")
+    @Test("Rule 76: no server is used while sentinels contradict each other without a majority")
     func contradiction() async throws {
         try await withSentinels(3) { all in
             all.sentinels[2].setSilent()
@@ -136,7 +136,7 @@ struct SentinelWatchTests {
         }
     }
 
-    @Test("Rule 77: a server that no majority confirms, and that accepts no writes, is not used")
+    @Test("Rule 76: a server that no majority confirms, and that accepts no writes, is not used")
     func isolated() async throws {
         try await withSentinels(3) { all in
             for _ in 0..<100 { all.old.reply(to: "SET", "-NOREPLICAS Not enough good replicas to write.") }
