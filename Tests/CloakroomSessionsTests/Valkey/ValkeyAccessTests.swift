@@ -54,8 +54,9 @@ struct ValkeyAccessTests {
             #expect(try await store.insert(.sample(2)) == false)
             // The index of the first account still has the id of the session that has ended.
             #expect(try await store.insert(.sample(3)))
-            let rule = SurplusRule(limit: 1, accounts: [7], usedAfter: start - .seconds(1), new: SessionID(3))
-            #expect(try await store.surplus(of: 7, by: rule, now: start) == .records([SessionID(2)]))
+            #expect(try await store.insert(.sample(4)))
+            let rule = SurplusRule(limit: 1, accounts: [7], usedAfter: start - .seconds(1), new: SessionID(4))
+            #expect(try await store.surplus(of: 7, by: rule, now: start) == .records([SessionID(3)]))
             try await store.setCutoff(.account(7), keeping: nil, before: nil, lifetime: .seconds(9), now: start)
             #expect(try await store.cutoffs([.account(7)], now: start).first ?? nil != nil)
             #expect(replica.log.lines("level", "error").isEmpty)
