@@ -1,4 +1,5 @@
-"""An API that accepts each sign-in, each as an account of its own: asyncio, one process.
+"""An API that accepts each sign-in: asyncio, one process. `user-NUMBER@example.com` is the user with this number; each
+sign-in with another name is that of a new user.
 
 usage: python3 -m scenarios.sign_in_origin PORT ACCESS_BYTES REFRESH_BYTES [LIFETIME]
 
@@ -8,8 +9,10 @@ GET  any path         the user of the access token
 """
 
 import asyncio
+import base64
 import gc
 import json
+import re
 import sys
 
 
@@ -23,17 +26,19 @@ class Connection(asyncio.Protocol):
     def data_received(self, data):
         self.buffer += data
         while (end := self.buffer.find(b"\r\n\r\n")) >= 0:
-            head = self.buffer[:end].lower()
+            original = self.buffer[:end]
+            head = original.lower()
             position = head.find(b"\r\ncontent-length:")
             length = int(head[position + 17 :].split(b"\r\n", 1)[0]) if position >= 0 else 0
             if len(self.buffer) < end + 4 + length:
                 return
             self.buffer = self.buffer[end + 4 + length :]
-            self.respond(head)
+            self.respond(head, original)
 
-    def respond(self, head):
+    def respond(self, head, original):
         if head.startswith(b"post /auth "):
-            document = self.api.sign_in()
+            position = head.find(b"authorization: basic ") + 21
+            document = self.api.sign_in(base64.b64decode(original[position:].split(b"\r\n", 1)[0]))
         elif head.startswith(b"post"):
             document = self.api.tokens(self.bearer(head))
         else:
@@ -55,9 +60,10 @@ class API:
         self.access, self.refresh, self.count = access, refresh, 0
         self.more = {} if lifetime is None else {"expiresIn": lifetime}
 
-    def sign_in(self):
+    def sign_in(self, credentials):
         self.count += 1
-        return self.tokens(self.count)
+        number = re.match(rb"user-(\d{1,8})@", credentials)
+        return self.tokens(int(number[1]) if number else self.count)
 
     def tokens(self, user):
         number = f"{user:08}"

@@ -32,7 +32,7 @@ SHORT_IDLE_SECONDS = 16
 TOUCH_SECONDS = 3
 TOUCH_ROUNDS = 6
 # Requests per second that show how costs depend on the load, and the time for each.
-LOADS = (100, 400, 1_200, 4_000)
+LOADS = (400, 1_000, 2_500, 6_000)
 LOAD_SECONDS = 10
 IDLE_SECONDS = 5
 WARM_UP = 500
