@@ -93,19 +93,25 @@ extension SealedSessionStore {
         let hashes = names.flatMap(sealing.secrets.accountHashes.candidateHashes)
         let rule = SurplusRule(limit: limit, accounts: hashes, usedAfter: now - timeouts.idle, new: new)
         var ended: [EndedSession] = []
-        for hash in hashes {
-            switch try await records.surplus(of: hash, by: rule, now: now) {
-            case .none: continue
-            case .records(let ids): ended += await end(ids, reason: reason, now: now)
-            case .unknown:
-                var all: [SessionID: SurplusRule.Candidate] = [:]
-                for name in names {
-                    for record in try await liveRecords(of: name, now: now) {
-                        all[record.key.id] = SurplusRule.Candidate(record)
+        do throws(SessionStoreError) {
+            for hash in hashes {
+                switch try await records.surplus(of: hash, by: rule, now: now) {
+                case .none: continue
+                case .records(let ids): ended += await end(ids, reason: reason, now: now)
+                case .unknown:
+                    var all: [SessionID: SurplusRule.Candidate] = [:]
+                    for name in names {
+                        for record in try await liveRecords(of: name, now: now) {
+                            all[record.key.id] = SurplusRule.Candidate(record)
+                        }
                     }
+                    return ended
+                        + (await end(rule.oldest(all.count - limit, of: all.values), reason: reason, now: now))
                 }
-                return ended + (await end(rule.oldest(all.count - limit, of: all.values), reason: reason, now: now))
             }
+        } catch {
+            // The sessions that have ended are reported.
+            if ended.isEmpty { throw error }
         }
         return ended
     }

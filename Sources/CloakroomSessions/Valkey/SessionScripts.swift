@@ -125,8 +125,10 @@ enum SessionScripts {
         end
         local born = tonumber(ARGV[3])
         if not born then
-          local cutoff = tonumber(string.match(redis.call('GET', KEYS[2]) or '', '^%d+')) or 0
-          born = math.max(time[1] * 1000000 + time[2], cutoff + 1)
+          local value = redis.call('GET', KEYS[2]) or ''
+          local cutoff = tonumber(string.match(value, '^%d+')) or 0
+          local requested = tonumber(string.match(value, ' r(%d+):')) or 0
+          born = math.max(time[1] * 1000000 + time[2], cutoff + 1, requested + 1)
         end
         if (tonumber(redis.call('ZSCORE', KEYS[1], 'born')) or 0) < born then
           redis.call('ZADD', KEYS[1], string.format('%.0f', born), 'born')

@@ -317,6 +317,27 @@ struct SessionCutoffTests: SealedStoreSuite {
         #expect(server.listCount == 1)
         #expect(store.records.count == 3)
     }
+
+    @Test("reports the sessions that a sign-in has ended, also if not all indexes can be read")
+    func surplusOfOneIndex() async throws {
+        let store = store()
+        var new = Sample.new(1)
+        new.user = UserProfile(
+            json: new.user.json, account: new.user.account, name: AccountName(userID: "17", source: Sample.source))
+        let (_, oldest) = try await store.create(new, now: start)
+        let (_, latest) = try await store.create(new, now: start + .seconds(1))
+        let hashes = Sample.secrets.accountHashes
+        func evict(failing account: AccountName, over limit: Int) async throws -> [SessionID] {
+            store.records.set { $0.failingAccounts = Set(hashes.candidateHashes(account)) }
+            return try await store.takeOldest(
+                of: new.user, over: limit, but: latest.id, reason: .replaced, now: start + .seconds(1)
+            ).map(\.id)
+        }
+        await #expect(throws: SessionStoreError.self) { try await evict(failing: new.user.account, over: 1) }
+        await #expect(throws: SessionStoreError.self) { try await evict(failing: new.user.name, over: 2) }
+        let ended = try await evict(failing: new.user.name, over: 1)
+        #expect(ended == [oldest.id])
+    }
 }
 
 @Suite("The indexes that are known to have no cutoff")

@@ -20,6 +20,8 @@ final class InMemoryRecords: SessionRecordStore {
         var duringInsert: (@Sendable () async -> Void)?
         /// Reads and writes of cutoffs throw.
         var cutoffsAreUnavailable = false
+        /// The accounts whose surplus cannot be determined.
+        var failingAccounts: Set<UInt64> = []
         /// The next write of a cutoff throws, as on a full server.
         var rejectsNextCutoff = false
     }
@@ -216,6 +218,7 @@ final class InMemoryRecords: SessionRecordStore {
         of account: UInt64, by rule: SurplusRule, now: Timestamp
     ) async throws(SessionStoreError) -> RecordSurplus {
         try ask()
+        if switches.withLock({ $0.failingAccounts.contains(account) }) { throw SessionStoreError(.unavailable) }
         let found = server.contents.withLock { contents in
             contents.kept.values.map(\.record).filter {
                 $0.indexHashes.contains(account) && !contents.unlisted.contains($0.key.id)

@@ -83,6 +83,22 @@ struct ValkeyCutoffTests {
         }
     }
 
+    @Test("A session that begins after a requested cutoff is later, even if the server's clock went back")
+    func clockAfterRequest() async throws {
+        try await withValkeyStore { store, server in
+            _ = try await store.insert(.sample())
+            let future = try #require(try await stored(store)?.birth.account) + 10_000_000
+            try await server.ask("SET", .text(store.keys.cutoff(account)), "5 - - r\(future):-")
+            let cutoff = try #require(try await cutoff(store))
+            #expect(cutoff.request?.time == future)
+            #expect(cutoff.ends(try #require(try await stored(store)), in: account))
+            _ = try await store.insert(.sample(2))
+            guard case .record(let next) = try await store.read(SessionID(2)) else { throw NoRecord() }
+            #expect(next.birth.account == future + 1)
+            #expect(!cutoff.ends(next, in: account))
+        }
+    }
+
     private struct NoRecord: Error {}
 
     @Test("The earlier release keeps the births, ignores the member of the index, and its records have none")

@@ -201,6 +201,9 @@ final class SentinelWatch: Sendable {
         }
         if !wasLogged { log.notConfirmed(connection.address) }
         // An error that means that this is the wrong server closes the connection.
-        _ = await connection.send([write])
+        guard case .failure(.rejected(let error))? = await connection.send([write]).first,
+            error.code == ValkeyConnector.noReplicas
+        else { return }
+        connection.close(.notPrimary(code: error.code))
     }
 }

@@ -39,7 +39,7 @@ struct ValkeyConnector: Sendable {
         guard let write else { return connection }
         try await closingOnFailure(connection) { () async throws(ValkeyDisconnectReason) in
             guard case .failure(.rejected(let error))? = await connection.send([write]).first,
-                Self.unfit(hasSentinels: true).contains(error.code)
+                Self.unfit.contains(error.code) || error.code == Self.noReplicas
             else { return }
             throw .notPrimary(code: error.code)
         }
@@ -109,18 +109,17 @@ struct ValkeyConnector: Sendable {
     }
 
     private func open(_ node: ClusterNode) async throws(ValkeyDisconnectReason) -> ValkeyConnection {
-        let unfit = Self.unfit(hasSentinels: configuration.sentinelPrimary != nil)
-        return try await ValkeyConnection.connect(
-            host: node.address.host, port: node.address.port, options: options(unfit, name: node.name), on: eventLoop)
+        try await ValkeyConnection.connect(
+            host: node.address.host, port: node.address.port, options: options(Self.unfit, name: node.name),
+            on: eventLoop)
     }
 
     /// The codes of errors that mean that this is the wrong server.
-    private static func unfit(hasSentinels: Bool) -> Set<String> {
-        var unfit: Set<String> = ["READONLY", "LOADING", "MASTERDOWN", "NOAUTH"]
-        // With sentinels a primary without replicas may have been replaced; without them it is the only server.
-        if hasSentinels { unfit.insert("NOREPLICAS") }
-        return unfit
-    }
+    private static let unfit: Set<String> = ["READONLY", "LOADING", "MASTERDOWN", "NOAUTH"]
+
+    /// The code of the error for a write to a primary with too few replicas. It may have been replaced, unless sentinels
+    /// confirm it: ``SentinelWatch``. Otherwise it still serves reads.
+    static let noReplicas = "NOREPLICAS"
 
     /// Runs the commands that make a connection ready, and closes it if one fails or the task is cancelled: a stopping
     /// gateway does not wait for a server that does not respond.

@@ -153,6 +153,24 @@ struct SentinelWatchTests {
         }
     }
 
+    @Test("A confirmed server that accepts no writes without its replicas still serves reads")
+    func withoutReplicas() async throws {
+        try await withSentinels(3) { all in
+            all.old.reply(to: "SET", "-NOREPLICAS Not enough good replicas to write.")
+            guard
+                case .failure(.rejected(let error))? = await all.client.send([ValkeyCommand("SET", key: "a", "b")])
+                    .first
+            else {
+                Issue.record("the write was accepted")
+                return
+            }
+            #expect(error.code == "NOREPLICAS")
+            #expect(await all.port == all.old.port)
+            #expect(all.old.count(of: "HELLO") == 1)
+            #expect(all.trust.events == [.trusted([HashSlot.all], afterOutage: false)])
+        }
+    }
+
     @Test("A sentinel that returns is asked again, and the time ends")
     func returns() async throws {
         try await withSentinels(1) { all in
