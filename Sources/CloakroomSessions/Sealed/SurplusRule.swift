@@ -41,7 +41,8 @@ struct SurplusRule: Sendable, Equatable {
     /// Chooses the oldest records in excess of the limit.
     ///
     /// The number of active sessions is exact if all ids were checked. Otherwise it is estimated by the share of active
-    /// ones among those that were checked.
+    /// ones among those that were checked. An estimate of a few is often wrong, so only an eighth of it is chosen, and at
+    /// least one: an account that stays at its limit has one more with each sign-in.
     func surplus(in sample: Sample, now: Timestamp) -> RecordSurplus {
         let alive = sample.records.filter { $0.expiresAt > now && $0.lastUsedAt > usedAfter }
         guard alive.allSatisfy({ accounts.contains($0.account) }) else { return .unknown }
@@ -52,6 +53,7 @@ struct SurplusRule: Sendable, Equatable {
         var count = oldest.count - limit
         if !isExact, sample.ids.count > first.count {
             count += (sample.total - first.count) * others.count / (sample.ids.count - first.count)
+            if count > 0 { count = (count + 7) / 8 }
         }
         var chosen = self.oldest(count, of: oldest)
         chosen += self.oldest(min(count, Self.maximum) - chosen.count, of: others)

@@ -143,18 +143,19 @@ struct SurplusRuleTests {
     func estimated() {
         let all = (1...32 as ClosedRange<UInt64>).map { record($0, at: $0 <= 16 ? 100 + Int64($0) : 0) }
         let ids = all.map(\.id.value)
-        // All are active: 100 in excess.
-        #expect(surplus(103, ids, all) == chosen(1..<17))
-        #expect(surplus(33, ids, all) == chosen(1..<17))
+        // All are active: 100, 30 and 300 in excess, of which an eighth is chosen.
+        #expect(surplus(103, ids, all) == chosen(1..<14))
+        #expect(surplus(33, ids, all) == chosen(1..<5))
+        #expect(surplus(303, ids, all) == chosen(1..<17))
         // A quarter of the others has ended: 16 + 64 * 12 / 16 are active.
         let few = SurplusRule(limit: 62, accounts: [1], usedAfter: rule.usedAfter, new: rule.new)
         let sample = SurplusRule.Sample(total: 80, ids: ids.map { SessionID($0) }, records: Array(all.prefix(28)))
-        #expect(few.surplus(in: sample, now: now) == chosen(1..<3))
+        #expect(few.surplus(in: sample, now: now) == chosen(1..<2))
         let many = SurplusRule(limit: 64, accounts: [1], usedAfter: rule.usedAfter, new: rule.new)
         #expect(many.surplus(in: sample, now: now) == .none)
         // None of the oldest is active: the others are chosen.
         let late = SurplusRule.Sample(total: 80, ids: sample.ids, records: Array(all.suffix(16)))
-        #expect(few.surplus(in: late, now: now) == chosen(17..<19))
+        #expect(few.surplus(in: late, now: now) == chosen(17..<18))
     }
 
     @Test("Records of another account make the number unknown, unless they have expired")
