@@ -100,13 +100,13 @@ struct SessionCutoffTests: SealedStoreSuite {
         #expect(server.record(session.id) == nil)
     }
 
-    @Test("A full server that rejects the cutoff at first accepts it after sessions were removed")
-    func full() async throws {
+    @Test("A cutoff that cannot be set at first is set again after the listed sessions were removed")
+    func setAgain() async throws {
         let store = store()
         let (ticket, session) = try await store.create(Sample.new(1), now: start)
         let (lost, unlisted) = try await store.create(Sample.new(1), now: start)
         server.loseIndexEntries(of: unlisted.id)
-        records.set { $0.rejectsNextCutoff = true }
+        records.set { $0.failsNextCutoff = true }
         #expect(try await store.endAll(of: account, but: nil, reason: .revoked, now: start) == [session.id])
         for ticket in [ticket, lost] { #expect(try await store.lookup(ticket, at: start).reason == .revoked) }
     }

@@ -20,8 +20,8 @@ final class InMemoryRecords: SessionRecordStore {
         var duringInsert: (@Sendable () async -> Void)?
         /// Reads and writes of cutoffs throw.
         var cutoffsAreUnavailable = false
-        /// The next write of a cutoff throws, as on a full server.
-        var rejectsNextCutoff = false
+        /// The next write of a cutoff throws, as while a server is being replaced.
+        var failsNextCutoff = false
     }
 
     let server: RecordServer
@@ -240,11 +240,11 @@ final class InMemoryRecords: SessionRecordStore {
         _ index: RecordIndex, keeping kept: KeptSession?, before: Timestamp?, lifetime: Duration, now: Timestamp
     ) async throws(SessionStoreError) {
         try ask()
-        let isRejected = switches.withLock { switches in
-            defer { switches.rejectsNextCutoff = false }
-            return switches.cutoffsAreUnavailable || switches.rejectsNextCutoff
+        let isFailing = switches.withLock { switches in
+            defer { switches.failsNextCutoff = false }
+            return switches.cutoffsAreUnavailable || switches.failsNextCutoff
         }
-        if isRejected { throw SessionStoreError(.unavailable) }
+        if isFailing { throw SessionStoreError(.unavailable) }
         server.setCutoff(index, by: self, keeping: kept, before: before, now: now)
         try response()
     }
