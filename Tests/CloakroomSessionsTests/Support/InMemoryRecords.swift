@@ -10,6 +10,8 @@ final class InMemoryRecords: SessionRecordStore {
         var isUnavailable = false
         /// Uses of the sessions in these partitions cannot be written.
         var failingPartitions: Set<Int> = []
+        /// The records in these partitions cannot be removed.
+        var unremovablePartitions: Set<Int> = []
         /// Writes are carried out, but their results are lost.
         var losesResponses = false
         /// Awaited by each read, after the record was fetched and before it is returned.
@@ -136,6 +138,8 @@ final class InMemoryRecords: SessionRecordStore {
         _ id: SessionID, reason: SessionEndReason, condition: (version: UInt64, fence: UInt64)?, now: Timestamp
     ) async throws(SessionStoreError) -> RecordRemovalResult {
         try ask()
+        let isRemovable = switches.withLock { !$0.unremovablePartitions.contains(partition(of: id)) }
+        guard isRemovable else { throw SessionStoreError(.unavailable) }
         let removal = server.change(id, by: self) { contents -> (result: RecordRemovalResult, isChanged: Bool) in
             if condition == nil { contents.foreign.remove(id) }
             guard let kept = contents.kept[id] else {
