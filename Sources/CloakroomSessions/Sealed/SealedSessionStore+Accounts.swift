@@ -93,19 +93,24 @@ extension SealedSessionStore {
         let hashes = names.flatMap(sealing.secrets.accountHashes.candidateHashes)
         let rule = SurplusRule(limit: limit, accounts: hashes, usedAfter: now - timeouts.idle, new: new)
         var ended: [EndedSession] = []
-        for hash in hashes {
-            switch try await records.surplus(of: hash, by: rule, now: now) {
-            case .none: continue
-            case .records(let ids): ended += await end(ids, reason: reason, now: now)
-            case .unknown:
-                var all: [SessionID: SurplusRule.Candidate] = [:]
-                for name in names {
-                    for record in try await liveRecords(of: name, now: now) {
-                        all[record.key.id] = SurplusRule.Candidate(record)
+        do throws(SessionStoreError) {
+            for hash in hashes {
+                switch try await records.surplus(of: hash, by: rule, now: now) {
+                case .none: continue
+                case .records(let ids): ended += await end(ids, reason: reason, now: now)
+                case .unknown:
+                    var all: [SessionID: SurplusRule.Candidate] = [:]
+                    for name in names {
+                        for record in try await liveRecords(of: name, now: now) {
+                            all[record.key.id] = SurplusRule.Candidate(record)
+                        }
                     }
+                    let surplus = rule.oldest(all.count - limit, of: all.values)
+                    return ended + (await end(surplus, reason: reason, now: now))
                 }
-                return ended + (await end(rule.oldest(all.count - limit, of: all.values), reason: reason, now: now))
             }
+        } catch {
+            throw error.afterEnding(ended)
         }
         return ended
     }
@@ -124,8 +129,12 @@ extension SealedSessionStore {
         _ records: [SessionRecord], reason: SessionEndReason, now: Timestamp
     ) async throws(SessionStoreError) -> [EndedSession] {
         var ended: [EndedSession] = []
-        for record in records where try await end(record, reason: reason, now: now) {
-            ended.append(EndedSession(id: record.key.id, opened: nil))
+        do throws(SessionStoreError) {
+            for record in records where try await end(record, reason: reason, now: now) {
+                ended.append(EndedSession(id: record.key.id, opened: nil))
+            }
+        } catch {
+            throw error.afterEnding(ended)
         }
         return ended
     }

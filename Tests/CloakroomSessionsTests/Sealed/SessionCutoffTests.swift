@@ -111,6 +111,39 @@ struct SessionCutoffTests: SealedStoreSuite {
         for ticket in [ticket, lost] { #expect(try await store.lookup(ticket, at: start).reason == .revoked) }
     }
 
+    @Test("Sessions that were ended before a failure are reported with it, and the others when they are ended")
+    func endedBeforeFailure() async throws {
+        let records = InMemoryRecords(server, partitions: 1 << 20)
+        let store = self.store(records)
+        for _ in 1...3 { _ = try await store.create(Sample.new(1), now: start) }
+        let hash = Sample.secrets.accountHashes.candidateHashes(account)[0]
+        // The order of this list is kept while nothing is removed.
+        let listed = try await records.records(of: hash, now: start).map(\.key.id)
+        records.set { $0.unremovablePartitions = [records.partition(of: listed[2])] }
+        do {
+            _ = try await store.takeAll(of: account, but: nil, reason: .revoked, now: start)
+            Issue.record("no error")
+        } catch {
+            #expect(error == SessionStoreError(.unavailable))
+            #expect(error.ended.map(\.id) == Array(listed[..<2]))
+        }
+        records.set { $0.unremovablePartitions = [] }
+        #expect(try await store.endAll(of: account, but: nil, reason: .revoked, now: start) == [listed[2]])
+    }
+
+    @Test("Sessions that were ended are reported, also if their cutoff cannot be set")
+    func endedWithoutCutoff() async throws {
+        let store = store()
+        let (_, session) = try await store.create(Sample.new(1), now: start)
+        records.set { $0.cutoffsAreUnavailable = true }
+        do {
+            _ = try await store.takeAll(of: account, but: nil, reason: .revoked, now: start)
+            Issue.record("no error")
+        } catch {
+            #expect(error.ended.map(\.id) == [session.id])
+        }
+    }
+
     @Test("Rule 71: a session that an earlier cutoff has ended is not revived by a later one that keeps it")
     func keptAfterEnd() async throws {
         let store = store()
