@@ -91,8 +91,9 @@ public enum SignInThrottle {
 
     /// Thirty failures in ten minutes, then no attempts until the ten minutes are over. A successful sign-in removes
     /// only its own attempt: otherwise an attacker with an account could reset the count and guess indefinitely.
+    /// `maxDelay` is longer than the window, because the wait seems that much longer to a replica whose clock is behind.
     private static let address = ThrottleRule(
-        limit: 30, window: .seconds(600), delay: .window, maxDelay: .seconds(600))
+        limit: 30, window: .seconds(600), delay: .window, maxDelay: .seconds(660))
 
     /// A hundred failures in an hour, then one attempt every three seconds until the hour is over.
     ///
@@ -103,9 +104,9 @@ public enum SignInThrottle {
     private static let account = ThrottleRule(
         limit: 100, window: .seconds(3_600), delay: .constant(.seconds(3)), maxDelay: .seconds(60))
 
-    /// At most `limit` attempts in ten minutes, then none until they are over.
+    /// At most `limit` attempts in ten minutes, then none until they are over; `maxDelay` as for ``address``.
     private static func attempts(_ limit: UInt32) -> ThrottleRule {
-        ThrottleRule(limit: limit, window: .seconds(600), delay: .window, maxDelay: .seconds(600))
+        ThrottleRule(limit: limit, window: .seconds(600), delay: .window, maxDelay: .seconds(660))
     }
 
     /// The scope and the lengths precede the parts, so that different parts never have the same concatenation.

@@ -211,6 +211,7 @@ public protocol AccountSessions: Sendable {
     /// Ends the sessions of an account, and those that were signed in to under this name.
     /// - Parameter kept: A session that is not ended.
     /// - Returns: The sessions that were ended.
+    /// - Throws: An error with those that were ended before it: ``SessionStoreError/ended``. Also the two below.
     func takeAll(of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: Timestamp)
         async throws(SessionStoreError) -> [EndedSession]
     /// Ends the sessions of an account that were created before a time.
@@ -342,11 +343,21 @@ public struct SessionStoreError: Error, Sendable, Equatable {
     public let kind: Kind
     /// The cause, for operators.
     public let reason: Reason
+    /// The sessions that an operation on several had ended before it failed. The caller records their ends: if the
+    /// operation is repeated, they are not found any more.
+    public private(set) var ended: [EndedSession] = []
 
     /// Creates an error. The default reason is that of the kind: `full`, or `failed`.
     public init(_ kind: Kind, reason: Reason? = nil) {
         self.kind = kind
         self.reason = reason ?? (kind == .full ? .full : .failed)
+    }
+
+    /// Returns the error of an operation that had ended these sessions before, and those of ``ended``.
+    public func afterEnding(_ sessions: [EndedSession]) -> Self {
+        var error = self
+        error.ended = sessions + ended
+        return error
     }
 
     /// Compares the kinds.

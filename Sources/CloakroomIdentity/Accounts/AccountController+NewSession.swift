@@ -69,10 +69,15 @@ extension AccountController {
     /// Ends the oldest sessions of an account that has too many, so that one user cannot fill the store. A failure here
     /// does not reject the sign-in; the next sign-in tries again.
     private func evictOldestSessions(for session: Session, _ request: AccountRequest) async {
-        let ended = try? await store.takeOldest(
-            of: session.user, over: self.session.maxSessionsPerAccount, but: session.id, reason: .replaced,
-            now: request.now)
-        guard let ended, !ended.isEmpty else { return }
+        let ended: [EndedSession]
+        do throws(SessionStoreError) {
+            ended = try await store.takeOldest(
+                of: session.user, over: self.session.maxSessionsPerAccount, but: session.id, reason: .replaced,
+                now: request.now)
+        } catch {
+            ended = error.ended
+        }
+        guard !ended.isEmpty else { return }
         let tokens = revocations.revoke(ended)
         observer.accountEvent(.evicted(ended.map(\.id), tokens: tokens), from: request.origin)
     }

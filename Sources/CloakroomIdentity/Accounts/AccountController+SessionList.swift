@@ -18,20 +18,21 @@ extension AccountController {
     /// Responds with 200 and `{"ended": n}`, which saves the page a second request for the number.
     func endOtherSessions(_ request: AccountRequest) async -> AccountResponse {
         await withSession(of: request) { session throws(SessionStoreError) in
-            var ended = try await store.takeAll(
-                of: session.user.account, but: session.id, reason: .revoked, now: request.now)
-            if let name = typedAccount(of: session) {
-                // One by one: `takeAll` would also end sessions of another user id with the same typed name.
-                do throws(SessionStoreError) {
+            var ended: [EndedSession] = []
+            do throws(SessionStoreError) {
+                ended = try await store.takeAll(
+                    of: session.user.account, but: session.id, reason: .revoked, now: request.now)
+                if let name = typedAccount(of: session) {
+                    // One by one: `takeAll` would also end sessions of another user id with the same typed name.
                     for other in try await store.sessions(of: name, now: request.now) {
                         let one = try await store.take(other.id, of: name, reason: .revoked, now: request.now)
                         if let one { ended.append(one) }
                     }
-                } catch {
-                    // The sessions ended so far are logged and their tokens revoked; the request can be repeated.
-                    noteEnd(of: ended, by: session, request)
-                    throw error
                 }
+            } catch {
+                // The sessions ended so far are logged and their tokens revoked; the request can be repeated.
+                noteEnd(of: ended + error.ended, by: session, request)
+                throw error
             }
             noteEnd(of: ended, by: session, request)
             return AccountResponse(status: 200, content: .json(Array(#"{"ended":\#(ended.count)}"#.utf8)))

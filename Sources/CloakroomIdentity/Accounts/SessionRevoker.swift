@@ -29,7 +29,12 @@ public struct SessionRevoker: SessionRevoking {
     public func revoke(
         user account: AccountName, from origin: AuditContext, now: Timestamp
     ) async throws(SessionStoreError) -> Int {
-        note(try await sessions.takeAll(of: account, but: nil, reason: .revoked, now: now), origin)
+        do throws(SessionStoreError) {
+            return note(try await sessions.takeAll(of: account, but: nil, reason: .revoked, now: now), origin)
+        } catch {
+            _ = note(error.ended, origin)
+            throw error
+        }
     }
 
     /// Ends all sessions of the account with this user id at the identity upstream.

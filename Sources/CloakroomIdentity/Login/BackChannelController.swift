@@ -48,24 +48,35 @@ struct BackChannelController: Sendable {
         }
         var ended: [EndedSession] = []
         let user = logout.subject.map { AccountName(issuer: logout.issuer, subject: $0) }
-        if let id = logout.session {
-            ended = try await store.takeAll(
-                of: ProviderSession(issuer: logout.issuer, id: id), account: user, reason: .revoked,
-                now: request.now)
+        do throws(SessionStoreError) {
+            if let id = logout.session {
+                ended = try await store.takeAll(
+                    of: ProviderSession(issuer: logout.issuer, id: id), account: user, reason: .revoked,
+                    now: request.now)
+            }
+            if let user {
+                // Sessions have the time of another clock.
+                let end = latest + (request.now - request.wallTime)
+                ended += try await store.takeAll(
+                    of: user, createdBefore: end + .milliseconds(1), isNameless: logout.session != nil,
+                    reason: .revoked, now: request.now)
+            }
+        } catch {
+            // The provider sends the token again, which finds the others only.
+            ended += error.ended
+            if !ended.isEmpty { noteEnd(of: ended, at: provider, request) }
+            throw error
         }
-        if let user {
-            // Sessions have the time of another clock.
-            let end = latest + (request.now - request.wallTime)
-            ended += try await store.takeAll(
-                of: user, createdBefore: end + .milliseconds(1), isNameless: logout.session != nil, reason: .revoked,
-                now: request.now)
-        }
-        // Their tokens are not revoked: the provider has ended what they belong to, except for offline access (§2.7).
-        account.observer.accountEvent(
-            .providerLogout(ended.map(\.id), identity: provider.configuration.name), from: request.origin)
+        noteEnd(of: ended, at: provider, request)
         let lifetime = logout.replayableUntil - request.wallTime + provider.configuration.clockSkew
         _ = try await store.setMark(
             processed, lifetime: min(max(lifetime, .seconds(1)), .seconds(3_600)), now: request.now)
+    }
+
+    /// Their tokens are not revoked: the provider has ended what they belong to, except for offline access (§2.7).
+    private func noteEnd(of sessions: [EndedSession], at provider: any LoginProvider, _ request: AccountRequest) {
+        account.observer.accountEvent(
+            .providerLogout(sessions.map(\.id), identity: provider.configuration.name), from: request.origin)
     }
 
     /// 400: sending the token again is useless (§2.8).

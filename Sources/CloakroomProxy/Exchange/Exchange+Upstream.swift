@@ -260,7 +260,8 @@ extension Exchange: UpstreamDelegate {
             // No failure of the target: it closed an idle connection.
             decision = retryDecision(after: .condition(.stale), now: now)
         } else {
-            if failure.isBeforeResponse {
+            // A response is judged by its head, also if its body is invalid.
+            if failure.isBeforeResponse, machine.awaitsResponse {
                 reportFailure()
                 if let upstream { attempts.failed.insert(upstream.slot) }
             }

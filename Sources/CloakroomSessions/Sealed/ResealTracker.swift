@@ -75,11 +75,17 @@ final class UncertainInserts: Sendable {
         }
     }
 
-    /// The records that are to be removed now.
+    /// The records that are to be removed now, those first whose last attempt is the longest ago.
     func due(now: ContinuousClock.Instant) -> [(id: SessionID, madeAt: Timestamp)] {
         entries.withLock { entries in
-            entries.filter { $0.value.dueAt <= now }.map { (SessionID($0.key), $0.value.madeAt) }
+            entries.filter { $0.value.dueAt <= now }.sorted { $0.value.dueAt < $1.value.dueAt }
+                .map { (SessionID($0.key), $0.value.madeAt) }
         }
+    }
+
+    /// The record could not be removed: the others are removed first.
+    func failed(_ id: SessionID, now: ContinuousClock.Instant) {
+        entries.withLock { $0[id.value]?.dueAt = now }
     }
 
     func removed(_ id: SessionID) {

@@ -105,13 +105,12 @@ extension SealedSessionStore {
                             all[record.key.id] = SurplusRule.Candidate(record)
                         }
                     }
-                    return ended
-                        + (await end(rule.oldest(all.count - limit, of: all.values), reason: reason, now: now))
+                    let surplus = rule.oldest(all.count - limit, of: all.values)
+                    return ended + (await end(surplus, reason: reason, now: now))
                 }
             }
         } catch {
-            // The sessions that have ended are reported.
-            if ended.isEmpty { throw error }
+            throw error.afterEnding(ended)
         }
         return ended
     }
@@ -130,8 +129,12 @@ extension SealedSessionStore {
         _ records: [SessionRecord], reason: SessionEndReason, now: Timestamp
     ) async throws(SessionStoreError) -> [EndedSession] {
         var ended: [EndedSession] = []
-        for record in records where try await end(record, reason: reason, now: now) {
-            ended.append(EndedSession(id: record.key.id, opened: nil))
+        do throws(SessionStoreError) {
+            for record in records where try await end(record, reason: reason, now: now) {
+                ended.append(EndedSession(id: record.key.id, opened: nil))
+            }
+        } catch {
+            throw error.afterEnding(ended)
         }
         return ended
     }

@@ -71,7 +71,11 @@ extension SealedSessionStore {
             try await setCutoffs(indexes, keeping: kept, before: before, now: now)
         } catch {
             let ended = try await endListed()
-            try await setCutoffs(indexes, keeping: kept, before: before, now: now)
+            do throws(SessionStoreError) {
+                try await setCutoffs(indexes, keeping: kept, before: before, now: now)
+            } catch {
+                throw error.afterEnding(ended)
+            }
             return ended
         }
         return try await endListed()

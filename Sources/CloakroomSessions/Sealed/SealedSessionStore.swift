@@ -263,15 +263,41 @@ extension SealedSessionStore {
     }
 }
 
+/// The number of records that are removed at the same time.
+private let removalsAtOnce = 64
+
 extension SealedSessionStore {
     /// Removes records whose insertion was not confirmed. No end event is reported, because no creation was.
+    ///
+    /// Some at once, because each may take the time limit of the store. After failures the others wait for the next call,
+    /// so that a store that fails does not delay the writing of uses; those that failed are then the last.
     func removeUncertain(at instant: ContinuousClock.Instant = .now) async {
-        for (id, madeAt) in uncertain.due(now: instant) {
-            guard let removal = try? await records.remove(id, reason: .replaced, condition: nil, now: madeAt) else {
-                return
+        var due = uncertain.due(now: instant)[...]
+        var areRemoved = true
+        while areRemoved, !due.isEmpty {
+            let some = due.prefix(removalsAtOnce)
+            due = due.dropFirst(some.count)
+            areRemoved = await withTaskGroup(of: Bool.self) { group in
+                for (id, madeAt) in some {
+                    group.addTask { await self.removeUncertain(id, madeAt: madeAt, at: instant) }
+                }
+                return await group.reduce(true) { $0 && $1 }
             }
-            if case .removed = removal { uncertain.removed(id) } else { uncertain.notFound(id, now: instant) }
         }
+    }
+
+    /// - Returns: Whether the store has replied.
+    private func removeUncertain(
+        _ id: SessionID, madeAt: Timestamp, at instant: ContinuousClock.Instant
+    ) async -> Bool {
+        switch try? await records.remove(id, reason: .replaced, condition: nil, now: madeAt) {
+        case nil:
+            uncertain.failed(id, now: instant)
+            return false
+        case .removed?: uncertain.removed(id)
+        case .changed?, .notFound?: uncertain.notFound(id, now: instant)
+        }
+        return true
     }
 }
 

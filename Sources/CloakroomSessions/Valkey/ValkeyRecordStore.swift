@@ -21,12 +21,17 @@ import NIOSSL
 struct ValkeyRecordStore: SessionRecordStore {
     /// The maximum number of commands sent together; other operations run in between.
     private static let commandsAtOnce = 500
+    /// The maximum number of ids of an index whose records are read. An account has 10,000 sessions at most; ids of
+    /// sessions that have ended by the idle timeout remain, and those of other accounts with the same typed name.
+    private static let maximumListed = 100_000
     /// Ids stay this much longer in the index of their account than the server keeps their records, because updates of
     /// a record's end are delayed by the duration of commands.
     private static let indexMargin = Duration.seconds(3_600)
     /// The maximum time to keep a value.
     private static let longest = Duration.seconds(10 * 365 * 86_400)
 
+    /// ``maximumListed``, unless a test sets another.
+    var listLimit = Self.maximumListed
     let keys: ValkeyKeys
     let link: ValkeyClient
     /// What was written recently, to repeat it after a failover.
@@ -163,10 +168,8 @@ struct ValkeyRecordStore: SessionRecordStore {
         guard let elements = response.elements, let record = RecordEncoding.record(elements, id: id) else {
             return .notFound
         }
-        // The id in the index is harmless now, so the response does not wait for its removal.
-        for index in keys.indexes(of: record) {
-            _ = try? await ask(ValkeyCommand("ZREM", key: index, .text("\(id)")))
-        }
+        // The id in an index is harmless now, so it does not matter whether these succeed. They are in different slots.
+        _ = await link.send(keys.indexes(of: record).map { ValkeyCommand("ZREM", key: $0, .text("\(id)")) })
         return .removed(record)
     }
 
@@ -232,8 +235,11 @@ struct ValkeyRecordStore: SessionRecordStore {
     }
 
     private func records(in index: String) async throws(SessionStoreError) -> [SessionRecord] {
-        let names = try await ask(ValkeyCommand("ZRANGE", key: index, "0", "-1"))
-        var rest = (names.elements ?? []).compactMap { $0.text.flatMap { SessionID($0) } }[...]
+        // One more than the maximum.
+        let reply = try await ask(ValkeyCommand("ZRANGE", key: index, "0", .integer(Int64(listLimit))))
+        let names = reply.elements ?? []
+        guard names.count <= listLimit else { throw SessionStoreError(.unavailable, reason: .protocolError) }
+        var rest = names.compactMap { $0.text.flatMap { SessionID($0) } }[...]
         var records: [SessionRecord] = []
         while !rest.isEmpty {
             let ids = rest.prefix(Self.commandsAtOnce)

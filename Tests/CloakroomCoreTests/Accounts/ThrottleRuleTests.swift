@@ -134,6 +134,17 @@ struct ThrottleRuleTests {
         }
     }
 
+    @Test(
+        "The limit of a window is also one for a replica whose clock is a minute behind",
+        arguments: [.address, .attempts, .attemptsOfAccount] as [ThrottleKey.Scope])
+    func clockBehind(scope: ThrottleKey.Scope) {
+        var script = ThrottleScenario(scope)
+        #expect(script.fail(times: Int(script.rule.limit)).allSatisfy { $0 == .zero })
+        for behind in [Duration.milliseconds(1), .seconds(5), .seconds(60)] {
+            #expect(script.rule.wait(script.state, now: script.now - behind) == .seconds(600) + behind)
+        }
+    }
+
     @Test("Failures counted by a replica whose clock is ahead delay the next attempts in full")
     func countedAhead() {
         let now = Timestamp(seconds: 1_700_000_000)

@@ -80,6 +80,18 @@ struct EndSessionsTests {
         #expect(subject.observer.all.count == 1)
     }
 
+    @Test(
+        "Rule 24: if the store fails halfway, the response is 503, and the sessions that have ended are in the audit log"
+    )
+    func halfway() async throws {
+        let subject = AccountControllerFixture()
+        let (ticket, current) = try await subject.session()
+        let (_, old) = try await subject.session()
+        subject.store.failAfterEnding()
+        #expect(await subject.sessions(.endOtherSessions, ticket: ticket).status == 503)
+        #expect(subject.observer.all.first == .signOutOthers([old.id], by: current.id, tokens: .revoking))
+    }
+
     @Test("Rule 40: sessions that the store cannot open are not revoked upstream, and the event reports this")
     func sealed() async throws {
         let subject = AccountControllerFixture()

@@ -61,6 +61,22 @@ struct SessionRevokerTests {
         #expect(subject.observer.all.count == 1)
     }
 
+    @Test("Rule 24: gets an error if the store fails halfway, and the sessions that have ended are in the audit log")
+    func halfway() async throws {
+        let (_, first) = try await subject.session()
+        let (_, second) = try await subject.session()
+        subject.store.failAfterEnding()
+        await #expect(throws: SessionStoreError(.unavailable)) {
+            try await revoker.revoke(
+                user: AccountControllerFixture.account, from: origin, now: AccountControllerFixture.now)
+        }
+        guard case .revoked(let ended, .revoking) = subject.observer.all.last else {
+            Issue.record("the observer was not called")
+            return
+        }
+        #expect(Set(ended) == [first.id, second.id])
+    }
+
     @Test("gets an error if the store is unavailable")
     func storeDown() async {
         subject.store.fail(.end, .unavailable)

@@ -148,6 +148,22 @@ struct BackChannelControllerTests {
         }
     }
 
+    @Test("Identity rule 20: if the store fails halfway, the sessions that have ended are in the audit log")
+    func halfway() async throws {
+        let gateway = try LoginEndpoints()
+        _ = try await session(gateway)
+        gateway.provider.logout(.session(id: "sid-1", subject: nil))
+        gateway.store.failAfterEnding()
+        #expect(await gateway.postLogout().status == 503)
+        let events = gateway.observer.all.suffix(2)
+        guard case .providerLogout(let ended, identity: "company") = events.first else {
+            Issue.record("no event")
+            return
+        }
+        #expect(ended.count == 1)
+        #expect(events.last == .providerLogoutFailed(identity: "company", reason: "store_unavailable"))
+    }
+
     @Test(
         "A request without exactly one token in a form is 400, and is not verified",
         arguments: [

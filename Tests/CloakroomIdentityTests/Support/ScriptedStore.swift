@@ -21,6 +21,8 @@ final class ScriptedStore: SessionStore {
         var isRemote = false
         /// Whether the tokens of sessions that are ended by name stay sealed.
         var isSealed = false
+        /// Whether an operation that ends all sessions fails after it has ended those that it finds.
+        var failsAfterEnding = false
         /// The number of following throttle changes that lose a write conflict.
         var lostThrottleChanges: [ThrottleKey.Scope: Int] = [:]
     }
@@ -41,6 +43,9 @@ final class ScriptedStore: SessionStore {
     func fail(_ operation: Operation, _ kind: SessionStoreError.Kind) {
         state.withLock { $0.failures[operation] = kind }
     }
+
+    /// Makes an operation that ends all sessions fail after it has ended those that it finds.
+    func failAfterEnding() { state.withLock { $0.failsAfterEnding = true } }
 
     /// Makes an operation succeed again.
     func recover(_ operation: Operation) {
@@ -141,9 +146,10 @@ final class ScriptedStore: SessionStore {
         of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: Timestamp
     ) async throws(SessionStoreError) -> [EndedSession] {
         try check(.endAll)
-        return end(reason) {
-            ($1.user.account == account || $1.user.name == account) && $1.id != kept && $1.expiresAt > now
-        }.map(ended)
+        return try all(
+            end(reason) {
+                ($1.user.account == account || $1.user.name == account) && $1.id != kept && $1.expiresAt > now
+            })
     }
 
     func takeAll(
@@ -160,9 +166,17 @@ final class ScriptedStore: SessionStore {
         of session: ProviderSession, account: AccountName?, reason: SessionEndReason, now: Timestamp
     ) async throws(SessionStoreError) -> [EndedSession] {
         try check(.endAll)
-        return end(reason) {
-            $1.provenance?.session == session && (account == nil || $1.user.account == account) && $1.expiresAt > now
-        }.map(ended)
+        return try all(
+            end(reason) {
+                $1.provenance?.session == session && (account == nil || $1.user.account == account)
+                    && $1.expiresAt > now
+            })
+    }
+
+    private func all(_ sessions: [Session]) throws(SessionStoreError) -> [EndedSession] {
+        let ended = sessions.map(ended)
+        if state.withLock(\.failsAfterEnding) { throw SessionStoreError(.unavailable).afterEnding(ended) }
+        return ended
     }
 
     private func ended(_ session: Session) -> EndedSession {

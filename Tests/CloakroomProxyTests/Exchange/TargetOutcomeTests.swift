@@ -40,6 +40,23 @@ struct TargetOutcomeTests {
         }
     }
 
+    @Test("An invalid body after a valid head is no failure of the target, whether or not the client gets the head")
+    func invalidBody() async throws {
+        let first: [ScriptedUpstream.Step] = [
+            .request, .send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nno length\r\n"), .close,
+        ]
+        try await Self.run(first) { gateway, second in
+            for count in 1...3 {
+                let client = try await gateway.client()
+                let response = try? await client.exchange(Ask.get())
+                #expect(response?.status != 200)
+                #expect(gateway.upstream.requests.count == count)
+            }
+            #expect(second.requests.isEmpty)
+            #expect(Self.condition(gateway) == .up)
+        }
+    }
+
     @Test("A status of eject.statuses is a failure at once, while the body of the response is still being sent")
     func status() async throws {
         let gate = Gate()

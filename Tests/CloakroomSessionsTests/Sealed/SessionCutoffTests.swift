@@ -100,15 +100,48 @@ struct SessionCutoffTests: SealedStoreSuite {
         #expect(server.record(session.id) == nil)
     }
 
-    @Test("A full server that rejects the cutoff at first accepts it after sessions were removed")
-    func full() async throws {
+    @Test("A cutoff that cannot be set at first is set again after the listed sessions were removed")
+    func setAgain() async throws {
         let store = store()
         let (ticket, session) = try await store.create(Sample.new(1), now: start)
         let (lost, unlisted) = try await store.create(Sample.new(1), now: start)
         server.loseIndexEntries(of: unlisted.id)
-        records.set { $0.rejectsNextCutoff = true }
+        records.set { $0.failsNextCutoff = true }
         #expect(try await store.endAll(of: account, but: nil, reason: .revoked, now: start) == [session.id])
         for ticket in [ticket, lost] { #expect(try await store.lookup(ticket, at: start).reason == .revoked) }
+    }
+
+    @Test("Sessions that were ended before a failure are reported with it, and the others when they are ended")
+    func endedBeforeFailure() async throws {
+        let records = InMemoryRecords(server, partitions: 1 << 20)
+        let store = self.store(records)
+        for _ in 1...3 { _ = try await store.create(Sample.new(1), now: start) }
+        let hash = Sample.secrets.accountHashes.candidateHashes(account)[0]
+        // The order of this list is kept while nothing is removed.
+        let listed = try await records.records(of: hash, now: start).map(\.key.id)
+        records.set { $0.unremovablePartitions = [records.partition(of: listed[2])] }
+        do {
+            _ = try await store.takeAll(of: account, but: nil, reason: .revoked, now: start)
+            Issue.record("no error")
+        } catch {
+            #expect(error == SessionStoreError(.unavailable))
+            #expect(error.ended.map(\.id) == Array(listed[..<2]))
+        }
+        records.set { $0.unremovablePartitions = [] }
+        #expect(try await store.endAll(of: account, but: nil, reason: .revoked, now: start) == [listed[2]])
+    }
+
+    @Test("Sessions that were ended are reported, also if their cutoff cannot be set")
+    func endedWithoutCutoff() async throws {
+        let store = store()
+        let (_, session) = try await store.create(Sample.new(1), now: start)
+        records.set { $0.cutoffsAreUnavailable = true }
+        do {
+            _ = try await store.takeAll(of: account, but: nil, reason: .revoked, now: start)
+            Issue.record("no error")
+        } catch {
+            #expect(error.ended.map(\.id) == [session.id])
+        }
     }
 
     @Test("Rule 71: a session that an earlier cutoff has ended is not revived by a later one that keeps it")
@@ -327,16 +360,20 @@ struct SessionCutoffTests: SealedStoreSuite {
         let (_, oldest) = try await store.create(new, now: start)
         let (_, latest) = try await store.create(new, now: start + .seconds(1))
         let hashes = Sample.secrets.accountHashes
-        func evict(failing account: AccountName, over limit: Int) async throws -> [SessionID] {
+        /// The sessions that have ended before the failure.
+        func evict(failing account: AccountName, over limit: Int) async -> [SessionID]? {
             store.records.set { $0.failingAccounts = Set(hashes.candidateHashes(account)) }
-            return try await store.takeOldest(
-                of: new.user, over: limit, but: latest.id, reason: .replaced, now: start + .seconds(1)
-            ).map(\.id)
+            do throws(SessionStoreError) {
+                _ = try await store.takeOldest(
+                    of: new.user, over: limit, but: latest.id, reason: .replaced, now: start + .seconds(1))
+                return nil
+            } catch {
+                return error.ended.map(\.id)
+            }
         }
-        await #expect(throws: SessionStoreError.self) { try await evict(failing: new.user.account, over: 1) }
-        await #expect(throws: SessionStoreError.self) { try await evict(failing: new.user.name, over: 2) }
-        let ended = try await evict(failing: new.user.name, over: 1)
-        #expect(ended == [oldest.id])
+        #expect(await evict(failing: new.user.account, over: 1) == [])
+        #expect(await evict(failing: new.user.name, over: 2) == [])
+        #expect(await evict(failing: new.user.name, over: 1) == [oldest.id])
     }
 }
 

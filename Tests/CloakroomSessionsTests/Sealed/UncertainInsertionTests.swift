@@ -1,4 +1,5 @@
 import CloakroomCore
+import Synchronization
 import TestSupport
 import Testing
 
@@ -26,6 +27,31 @@ struct UncertainInsertionTests: SealedStoreSuite {
         #expect(try await store.sessions(of: Sample.account(1), now: start).isEmpty)
         #expect(told.created == 0)
         #expect(told.ended.isEmpty)
+    }
+
+    @Test("a partition of the store that fails delays the removal of other records by a few passes, and loses none")
+    func failingPartition() async throws {
+        let records = InMemoryRecords(server, partitions: 2)
+        let store = SealedSessionStore(records, configuration: Sample.configuration, secrets: Sample.secrets)
+        records.set { $0.losesResponses = true }
+        for number in 1...200 {
+            await #expect(throws: SessionStoreError(.unavailable)) {
+                try await store.create(Sample.new(number), now: start)
+            }
+        }
+        let inserted = server.contents.withLock { Array($0.kept.keys) }
+        #expect(inserted.count == 200)
+        let unremovable = Set(inserted.filter { records.partition(of: $0) == 1 })
+        records.set { switches in
+            switches.losesResponses = false
+            switches.unremovablePartitions = [1]
+        }
+        for _ in 1...4 { await store.removeUncertain() }
+        #expect(server.contents.withLock { Set($0.kept.keys) } == unremovable)
+        records.set { $0.unremovablePartitions = [] }
+        await store.removeUncertain()
+        #expect(server.count == 0)
+        #expect(store.uncertain.count == 0)
     }
 
     @Test("a late insertion is found for a minute, and not searched for afterwards")

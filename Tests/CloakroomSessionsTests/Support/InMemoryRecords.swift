@@ -10,6 +10,8 @@ final class InMemoryRecords: SessionRecordStore {
         var isUnavailable = false
         /// Uses of the sessions in these partitions cannot be written.
         var failingPartitions: Set<Int> = []
+        /// The records in these partitions cannot be removed.
+        var unremovablePartitions: Set<Int> = []
         /// Writes are carried out, but their results are lost.
         var losesResponses = false
         /// Awaited by each read, after the record was fetched and before it is returned.
@@ -22,8 +24,8 @@ final class InMemoryRecords: SessionRecordStore {
         var cutoffsAreUnavailable = false
         /// The accounts whose surplus cannot be determined.
         var failingAccounts: Set<UInt64> = []
-        /// The next write of a cutoff throws, as on a full server.
-        var rejectsNextCutoff = false
+        /// The next write of a cutoff throws, as while a server is being replaced.
+        var failsNextCutoff = false
     }
 
     let server: RecordServer
@@ -138,6 +140,8 @@ final class InMemoryRecords: SessionRecordStore {
         _ id: SessionID, reason: SessionEndReason, condition: (version: UInt64, fence: UInt64)?, now: Timestamp
     ) async throws(SessionStoreError) -> RecordRemovalResult {
         try ask()
+        let isRemovable = switches.withLock { !$0.unremovablePartitions.contains(partition(of: id)) }
+        guard isRemovable else { throw SessionStoreError(.unavailable) }
         let removal = server.change(id, by: self) { contents -> (result: RecordRemovalResult, isChanged: Bool) in
             if condition == nil { contents.foreign.remove(id) }
             guard let kept = contents.kept[id] else {
@@ -243,11 +247,11 @@ final class InMemoryRecords: SessionRecordStore {
         _ index: RecordIndex, keeping kept: KeptSession?, before: Timestamp?, lifetime: Duration, now: Timestamp
     ) async throws(SessionStoreError) {
         try ask()
-        let isRejected = switches.withLock { switches in
-            defer { switches.rejectsNextCutoff = false }
-            return switches.cutoffsAreUnavailable || switches.rejectsNextCutoff
+        let isFailing = switches.withLock { switches in
+            defer { switches.failsNextCutoff = false }
+            return switches.cutoffsAreUnavailable || switches.failsNextCutoff
         }
-        if isRejected { throw SessionStoreError(.unavailable) }
+        if isFailing { throw SessionStoreError(.unavailable) }
         server.setCutoff(index, by: self, keeping: kept, before: before, now: now)
         try response()
     }

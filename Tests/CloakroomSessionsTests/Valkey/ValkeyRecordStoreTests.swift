@@ -96,6 +96,32 @@ struct ValkeyRecordStoreTests {
         }
     }
 
+    @Test("An index with more ids than an account can have is an error, and none of its records is read")
+    func longIndex() async throws {
+        try await withValkeyStore { store, server in
+            let record = SessionRecord.sample()
+            _ = try await store.insert(record)
+            var limited = store
+            limited.listLimit = 3
+            let index = store.keys.sessions(of: record.account)
+            for number in 101...102 {
+                try await server.ask("ZADD", .text(index), "\(number)", "\(SessionID(UInt64(number)))")
+            }
+            #expect(try await limited.records(of: record.account, now: Self.start) == [record])
+            try await server.ask("ZADD", .text(index), "103", "\(SessionID(103))")
+            try await server.ask("CONFIG", "RESETSTAT")
+            do throws(SessionStoreError) {
+                _ = try await limited.records(of: record.account, now: Self.start)
+                Issue.record("no error")
+            } catch {
+                #expect(error.kind == .unavailable && error.reason == .protocolError)
+            }
+            let statistics = try await server.ask("INFO", "commandstats").text ?? ""
+            #expect(statistics.contains("cmdstat_zrange:") && !statistics.contains("cmdstat_hgetall:"))
+            #expect(try await store.records(of: record.account, now: Self.start) == [record])
+        }
+    }
+
     @Test("A lease expires by the server's clock, and its holder may still save until there is another lease")
     func leaseEnds() async throws {
         try await withValkeyStore { store, server in

@@ -24,8 +24,8 @@ public enum ReassertedWrite: String, Sendable, Hashable, CaseIterable {
 final class DurabilityLog: Sendable {
     private let logger: Logger
     private let events: SessionStoreCallbacks
-    /// The servers that were reported to have no replica, until they have one.
-    private let lonely = Mutex<Set<String>>([])
+    /// The servers that were reported to have too few replicas, with their number, until they have enough.
+    private let shortfalls = Mutex<[String: Int]>([:])
     private let timeouts = LogRateLimiter(interval: .seconds(60))
     private let failures = LogRateLimiter(interval: .seconds(60))
     private let rejections = LogRateLimiter(interval: .seconds(600))
@@ -41,24 +41,42 @@ final class DurabilityLog: Sendable {
         if count > 0 { events.onUnconfirmedWrites(count) }
     }
 
-    /// Logs once for each server that it has no replica.
-    func noReplica(_ address: String) {
-        let isNew = lonely.withLock { lonely in
-            if lonely.count >= 256 { lonely.removeAll() }
-            return lonely.insert(address).inserted
+    /// Logs once for each change that a server has too few replicas, and that it has enough again.
+    func replicas(_ address: String, required: Int, connected: Int) {
+        let (isMissing, previous) = (connected < required, shortfall(address, required: required, connected: connected))
+        guard previous != (isMissing ? connected : nil) else { return }
+        switch connected {
+        case 0:
+            logger.notice(
+                "session store has no connected replica",
+                metadata: [
+                    "address": "\(address)",
+                    "hint": "add a replica, or set session.valkey.replicas to 0 if the server has none on purpose",
+                ])
+        case ..<required:
+            logger.notice(
+                "session store has too few connected replicas",
+                metadata: [
+                    "address": "\(address)", "required": "\(required)", "connected": "\(connected)",
+                    "hint": "every write counts as unconfirmed: add replicas, or lower session.valkey.replicas",
+                ])
+        case 1:
+            logger.notice("session store has a connected replica again", metadata: ["address": "\(address)"])
+        default:
+            logger.notice(
+                "session store has enough connected replicas again",
+                metadata: ["address": "\(address)", "connected": "\(connected)"])
         }
-        guard isNew else { return }
-        logger.notice(
-            "session store has no connected replica",
-            metadata: [
-                "address": "\(address)",
-                "hint": "add a replica, or set session.valkey.replicas to 0 if the server has none on purpose",
-            ])
     }
 
-    func replicaConnected(_ address: String) {
-        guard lonely.withLock({ $0.remove(address) }) != nil else { return }
-        logger.notice("session store has a connected replica again", metadata: ["address": "\(address)"])
+    /// Sets the number of replicas of a server.
+    /// - Returns: The number that was set before; `nil` if it was sufficient.
+    private func shortfall(_ address: String, required: Int, connected: Int) -> Int? {
+        shortfalls.withLock { shortfalls in
+            guard connected < required else { return shortfalls.removeValue(forKey: address) }
+            if shortfalls.count >= 256, shortfalls[address] == nil { shortfalls.removeAll() }
+            return shortfalls.updateValue(connected, forKey: address)
+        }
     }
 
     func timedOut(_ address: String, required: Int, confirmed: Int) {

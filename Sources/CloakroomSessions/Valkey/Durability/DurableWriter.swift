@@ -253,7 +253,7 @@ extension DurableWriter {
                 return connection.close(.notPrimary(code: "READONLY"))
             }
             state.withLock { $0.confirmation.replicasReported(count) }
-            if count == 0 { log.noReplica(link.address) } else { log.replicaConnected(link.address) }
+            log.replicas(link.address, required: options.replicas, connected: count)
         case .failure(.rejected):
             // Services that hide the role have replicas, or none.
             state.withLock { $0.confirmation.replicasReported(nil) }

@@ -168,6 +168,23 @@ struct DurableWriterTests {
         }
     }
 
+    @Test("A server with fewer replicas than required is logged once for each change, and so is its end")
+    func shortfalls() {
+        let recorded = RecordedLog()
+        let log = DurabilityLog(recorded.logger, SessionStoreCallbacks())
+        for connected in [2, 1, 1, 1, 0, 0, 1, 2, 2, 3, 1] { log.replicas("a:1", required: 2, connected: connected) }
+        log.replicas("b:1", required: 1, connected: 0)
+        for _ in 1...2 { log.replicas("b:1", required: 1, connected: 1) }
+        let few = recorded.lines("message", "session store has too few connected replicas")
+        #expect(few.map { $0["connected"] } == ["1", "1", "1"])
+        #expect(few.allSatisfy { $0["address"] == "a:1" && $0["required"] == "2" })
+        #expect(few.allSatisfy { $0["hint"]?.contains("session.valkey.replicas") == true })
+        let none = recorded.lines("message", "session store has no connected replica")
+        #expect(none.map { $0["address"] } == ["a:1", "b:1"])
+        #expect(recorded.lines("message", "session store has enough connected replicas again").count == 1)
+        #expect(recorded.lines("message", "session store has a connected replica again").count == 1)
+    }
+
     @Test("A server that rejects the wait is reported with a remedy, and its writes succeed")
     func rejectedWait() async throws {
         let options = RedisServer.Options(configuration: ["user default on nopass ~* &* +@all -wait -role"])
