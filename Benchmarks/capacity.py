@@ -18,6 +18,7 @@ import json
 import os
 import pathlib
 import platform
+import statistics
 import sys
 
 import memory as gateway_memory
@@ -36,21 +37,34 @@ GIB = 2**30
 
 
 def measure_costs(environment, binary, options, figures):
-    print("costs of operations, one gateway with one event loop, one primary with a replica", flush=True)
-    shards = Shards(environment, binary, 1, is_cluster=True, replicas=1)
-    measured = Costs(environment, shards, options.sign_ins)
-    costs, gateway, local = measured.measure()
-    shards.stop()
+    """The medians of several runs."""
+    runs = []
+    for number in range(options.runs):
+        print(f"costs of operations, one gateway with one event loop, one primary with a replica, run {number + 1}", flush=True)
+        shards = Shards(environment, binary, 1, is_cluster=True, replicas=1)
+        measured = Costs(environment, shards, options.sign_ins)
+        costs, gateway, local = measured.measure()
+        shards.stop()
+        runs.append(costs | {
+            "gatewayExponent": measured.exponents.gateway,
+            "serverExponent": measured.exponents.server,
+            "gatewayBytes": gateway,
+            "gatewayBytesPerPasswordSession": round(local),
+            "serverBytes": measured.server_bytes,
+        })  # fmt: skip
     provider = gateway_memory.measure_sessions(environment, "provider", min(PROVIDER_SESSIONS, options.sign_ins))
-    figures["model"] = figures.get("model", {}) | costs | {
-        "gatewayExponent": measured.exponents.gateway,
-        "serverExponent": measured.exponents.server,
-        "gatewayBytes": gateway,
-        "gatewayBytesPerPasswordSession": round(local),
-        "gatewayBytesPerProviderSession": round(provider),
-        "serverBytes": measured.server_bytes,
-    }  # fmt: skip
+    found = medians(runs) | {"gatewayBytesPerProviderSession": round(provider)}
+    figures["model"] = figures.get("model", {}) | found
+    local = found["gatewayBytesPerPasswordSession"]
     print(f"  a cached session: {local:,.0f} bytes of a gateway; of a provider {provider:,.0f}", flush=True)
+
+
+def medians(runs):
+    """The median of each figure; those of an operation each for itself."""
+    return {
+        name: medians([run[name] for run in runs]) if isinstance(value, dict) else statistics.median(run[name] for run in runs)
+        for name, value in runs[0].items()
+    }
 
 
 def measure_memory(environment, binary, options, figures):
@@ -92,6 +106,7 @@ def arguments():
     parser.add_argument("--largest", type=int, default=10_000_000, help="100,000 to 20,000,000; default: %(default)s")
     parser.add_argument("--most-memory", type=float, default=11.5, help="GiB for the servers, 0.1 to 1000; default: %(default)s")
     parser.add_argument("--sign-ins", type=int, default=20_000, help="1,000 to 100,000; default: %(default)s")
+    parser.add_argument("--runs", type=int, default=3, help="of costs, 1 to 9: medians are kept; default: %(default)s")
     parser.add_argument("--seconds", type=int, default=60, help="length of check, 20 to 600; default: %(default)s")
     parser.add_argument("--json", type=pathlib.Path, default=FIGURES, help="the file of figures; default: %(default)s")
     parser.add_argument("--short", action="store_true", help="fewer sessions; writes nothing")
@@ -101,12 +116,14 @@ def arguments():
         parser.error(f"unknown part {sorted(unknown)[0]}: {', '.join(PARTS)}, {PAGE}")
     if options.short:
         options.sizes, options.largest, options.sign_ins, options.seconds = "10000,20000,40000", 100_000, 3_000, 30
+        options.runs = 1
     sizes = options.sizes.split(",")
     if not all(size.isdigit() and 1_000 <= int(size) <= 20_000_000 for size in sizes) or len(sizes) < 2:
         parser.error("--sizes are two or more numbers of 1,000 to 20,000,000, such as 250000,500000,1000000")
     options.sizes = sorted(map(int, sizes))
     for name, low, high in (
-        ("largest", 100_000, 20_000_000), ("most_memory", 0.1, 1_000), ("sign_ins", 1_000, 100_000), ("seconds", 20, 600),
+        ("largest", 100_000, 20_000_000), ("most_memory", 0.1, 1_000), ("sign_ins", 1_000, 100_000), ("runs", 1, 9),
+        ("seconds", 20, 600),
     ):  # fmt: skip
         if not low <= getattr(options, name) <= high:
             parser.error(f"--{name.replace('_', '-')} is a number of {low:,} to {high:,}")

@@ -4,38 +4,38 @@ extension CapacityFigures {
     static let measured = CapacityFigures(
         // Benchmarks/capacity.py costs
         request: OperationCost(
-            gatewayMicroseconds: 20.5, serverMicroseconds: 0,
+            gatewayMicroseconds: 20.7, serverMicroseconds: 0,
             bytesToServer: 0, bytesFromServer: 0),
         lookUp: OperationCost(
-            gatewayMicroseconds: 152.2, serverMicroseconds: 13.1,
-            bytesToServer: 172, bytesFromServer: 993.8),
+            gatewayMicroseconds: 91.5, serverMicroseconds: 9.2,
+            bytesToServer: 172, bytesFromServer: 993.1),
         lookUpAgain: OperationCost(
-            gatewayMicroseconds: 64.3, serverMicroseconds: 4.1,
-            bytesToServer: 60, bytesFromServer: 987.8),
+            gatewayMicroseconds: 69.9, serverMicroseconds: 3.9,
+            bytesToServer: 60, bytesFromServer: 987),
         providerLookUp: OperationCost(
-            gatewayMicroseconds: 82.1, serverMicroseconds: 11,
-            bytesToServer: 116.2, bytesFromServer: 1_861.3),
+            gatewayMicroseconds: 104.2, serverMicroseconds: 9.7,
+            bytesToServer: 116, bytesFromServer: 1_863.3),
         touch: OperationCost(
-            gatewayMicroseconds: 0, serverMicroseconds: 4,
+            gatewayMicroseconds: 11.7, serverMicroseconds: 4,
             bytesToServer: 146, bytesFromServer: 3.8),
         refresh: OperationCost(
-            gatewayMicroseconds: 881.1, serverMicroseconds: 106,
-            bytesToServer: 1_928.8, bytesFromServer: 1_179.1),
+            gatewayMicroseconds: 1_444.7, serverMicroseconds: 163.9,
+            bytesToServer: 2_001.3, bytesFromServer: 1_182.6),
         signIn: OperationCost(
-            gatewayMicroseconds: 874.5, serverMicroseconds: 158,
-            bytesToServer: 2_817.5, bytesFromServer: 92.3),
+            gatewayMicroseconds: 1_245.8, serverMicroseconds: 238.6,
+            bytesToServer: 2_968.2, bytesFromServer: 94.1),
         signOut: OperationCost(
-            gatewayMicroseconds: 358.2, serverMicroseconds: 49.5,
-            bytesToServer: 591.5, bytesFromServer: 2_053.4),
+            gatewayMicroseconds: 495.7, serverMicroseconds: 105.8,
+            bytesToServer: 637.1, bytesFromServer: 2_054.9),
         login: OperationCost(
-            gatewayMicroseconds: 1_509.6, serverMicroseconds: 178.1,
-            bytesToServer: 2_751.1, bytesFromServer: 1_818.3),
-        gatewayExponent: 0.62,
-        serverExponent: 0.657,
-        gatewayBytes: 47_554_560,
-        gatewayBytesPerPasswordSession: 990,
-        gatewayBytesPerProviderSession: 2_359,
-        serverBytes: 7_348_224,
+            gatewayMicroseconds: 1_348.3, serverMicroseconds: 100,
+            bytesToServer: 2_781.8, bytesFromServer: 1_821.4),
+        gatewayExponent: 0.618,
+        serverExponent: 0.644,
+        gatewayBytes: 50_810_880,
+        gatewayBytesPerPasswordSession: 995,
+        gatewayBytesPerProviderSession: 2_366,
+        serverBytes: 7_565_312,
         // Benchmarks/capacity.py memory
         serverBytesPerPasswordSession: 1_751,
         serverBytesPerProviderSession: 2_715,
