@@ -235,11 +235,10 @@ struct ValkeyRecordStore: SessionRecordStore {
     }
 
     private func records(in index: String) async throws(SessionStoreError) -> [SessionRecord] {
-        // One more than the maximum.
+        // One more than the maximum. The member `born`, which is no id, is the last one.
         let reply = try await ask(ValkeyCommand("ZRANGE", key: index, "0", .integer(Int64(listLimit))))
-        let names = reply.elements ?? []
-        guard names.count <= listLimit else { throw SessionStoreError(.unavailable, reason: .protocolError) }
-        var rest = names.compactMap { $0.text.flatMap { SessionID($0) } }[...]
+        var rest = (reply.elements ?? []).compactMap { $0.text.flatMap { SessionID($0) } }[...]
+        guard rest.count <= listLimit else { throw SessionStoreError(.unavailable, reason: .protocolError) }
         var records: [SessionRecord] = []
         while !rest.isEmpty {
             let ids = rest.prefix(Self.commandsAtOnce)

