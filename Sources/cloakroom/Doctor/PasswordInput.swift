@@ -78,7 +78,7 @@ private struct PasswordPrompt {
         }
         pausing = [
             (SIGTSTP, Self.handle(SIGTSTP) { PasswordPrompt.stop($0) }),
-            (SIGCONT, Self.handle(SIGCONT) { _ in PasswordPrompt.ask() }),
+            (SIGCONT, Self.handle(SIGCONT) { _ in PasswordPrompt.askAgain() }),
         ]
         Self.ask()
     }
@@ -114,6 +114,16 @@ extension PasswordPrompt {
         let prompt: StaticString = "Password: "
         write(STDERR_FILENO, prompt.utf8Start, prompt.utf8CodeUnitCount)
         errno = error
+    }
+
+    /// The handler may run twice: when the process continues in the background, another thread may begin it, stop with the
+    /// process, and go on in the foreground. The echo is off after the first time.
+    private static func askAgain() {
+        let error = errno
+        defer { errno = error }
+        var current = termios()
+        guard tcgetattr(STDIN_FILENO, &current) == 0, current.c_lflag & tcflag_t(ECHO) != 0 else { return }
+        ask()
     }
 
     private static func stop(_ number: Int32) {
