@@ -88,7 +88,9 @@ final class ClusterCoordinator {
         while let action = queue.popFirst() {
             switch action {
             case .connect(let node): connect(node)
-            case .disconnect(let address): links[address]?.connection.close(.closed)
+            case .disconnect(let address):
+                log.forgotten(server: "\(address)")
+                links[address]?.connection.close(.closed)
             case .ask(let address): ask(address)
             case .askSeed(let address): askSeed(address)
             case .distrust(let slots): listener.slotsChanged(slots, areTrusted: false, afterOutage: false)

@@ -100,7 +100,10 @@ extension ClusterTopology {
     }
 
     mutating func forget(_ id: NodeID) {
-        if let member = members.removeValue(forKey: id) { ids[member.node.address] = nil }
+        if let member = members.removeValue(forKey: id) {
+            ids[member.node.address] = nil
+            actions.append(.disconnect(member.node.address))
+        }
         for other in members.keys { members[other]?.confirmations[id] = nil }
     }
 

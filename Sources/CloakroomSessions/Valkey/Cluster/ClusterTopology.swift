@@ -63,7 +63,7 @@ struct ClusterTopology: Sendable {
         /// Connect to a primary, and report the result with ``ClusterTopology/linkReady(_:now:)`` or
         /// ``ClusterTopology/linkLost(_:now:)``.
         case connect(ClusterNode)
-        /// Close a connection that is not needed any more.
+        /// A server is not needed any more: close its connection, if there is one.
         case disconnect(HostAndPort)
         /// Ask a primary over its link.
         case ask(HostAndPort)
@@ -211,7 +211,6 @@ extension ClusterTopology {
             case .idle: forget(id)
             case .connecting: break
             case .ready where !isNeeded && member.lastUsedAt + Self.idlePeriod <= now:
-                actions.append(.disconnect(member.node.address))
                 forget(id)
             case .ready:
                 if !member.isAsked, member.nextQuestionAt <= now { ask(id, now) }

@@ -47,6 +47,11 @@ final class ValkeyLog: Sendable {
         logger.notice("connected to the session store", metadata: ["address": "\(address)"])
     }
 
+    /// Records that a server of a cluster is not needed any more, so that its loss explains nothing.
+    func forgotten(server: String) {
+        losses.withLock { $0[server] = nil }
+    }
+
     /// Records that a seed of a cluster has replied.
     func resolved(_ address: String) {
         let name = Self.seed(address)

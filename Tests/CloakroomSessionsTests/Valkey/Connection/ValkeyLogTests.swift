@@ -43,6 +43,11 @@ struct ValkeyLogTests {
         log.resolved("s")
         log.connected("a", server: "a")
         #expect(log.outage == nil)
+        log.disconnected(.unreachable, "b", server: "b")
+        log.disconnected(.timedOut, "c", server: "c")
+        #expect(log.outage == nil)
+        log.forgotten(server: "b")
+        #expect(log.outage == .timeout)
     }
 
     @Test("A rejected command is logged once for each server and connection, also in a cluster")
