@@ -226,13 +226,11 @@ extension GatewayMetrics {
     ///   - operations: The names of its operations, a bounded set.
     ///   - reassertedKinds: The kinds of writes that are repeated after a failover, a bounded set; empty for a store
     ///     without replicas of its own.
-    ///   - hasSentinels: Whether sentinels confirm the server.
     public func sessionStore(
-        backend: String, operations: [String], reassertedKinds: [String] = [], hasSentinels: Bool = false
+        backend: String, operations: [String], reassertedKinds: [String] = []
     ) -> SessionStoreMetrics {
         SessionStoreMetrics(
-            registry: registry, backend: backend, operations: operations, reassertedKinds: reassertedKinds,
-            hasSentinels: hasSentinels)
+            registry: registry, backend: backend, operations: operations, reassertedKinds: reassertedKinds)
     }
 
     /// `cloakroom_rejections_total`: malformed messages and connections that were rejected. The reason is a source

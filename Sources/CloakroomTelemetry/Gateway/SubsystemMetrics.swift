@@ -60,8 +60,7 @@ public struct SessionStoreMetrics: Sendable {
     }
 
     init(
-        registry: PrometheusRegistry, backend: String, operations: [String], reassertedKinds: [String],
-        hasSentinels: Bool = false
+        registry: PrometheusRegistry, backend: String, operations: [String], reassertedKinds: [String]
     ) {
         up = registry.gauge(
             "cloakroom_session_store_up", help: "Whether the session store is reachable.",
@@ -96,12 +95,12 @@ public struct SessionStoreMetrics: Sendable {
                 help: "Session store writes that fewer replicas of the server have confirmed than configured.",
                 labels: [("backend", backend)])
         unconfirmedPrimary =
-            hasSentinels
-            ? registry.floatingPointGauge(
+            reassertedKinds.isEmpty
+            ? nil
+            : registry.floatingPointGauge(
                 "cloakroom_session_store_primary_unconfirmed_seconds",
-                help: "Time since the sentinels confirmed the session store's primary in use; 0 while it is confirmed.",
+                help: "Time since sentinels confirmed the primary in use; 0 while confirmed, and without sentinels.",
                 labels: [("backend", backend)])
-            : nil
         var reasserted: [String: CounterHandle] = [:]
         for kind in reassertedKinds {
             reasserted[kind] = registry.counter(

@@ -32,8 +32,7 @@ struct SessionStoreSetup {
             backend: configuration.store.rawValue,
             // Durations of the memory store's operations are negligible and not measured.
             operations: configuration.store == .memory ? [] : SessionStoreOperation.allCases.map(\.rawValue),
-            reassertedKinds: configuration.store == .valkey ? ReassertedWrite.allCases.map(\.rawValue) : [],
-            hasSentinels: configuration.store == .valkey && configuration.valkey.sentinelPrimary != nil)
+            reassertedKinds: configuration.store == .valkey ? ReassertedWrite.allCases.map(\.rawValue) : [])
         var events = events
         events.onUnconfirmedWrites = { backend.recordUnconfirmed($0) }
         events.onReassertedWrites = { backend.recordReasserted(kind: $0.rawValue, count: $1) }

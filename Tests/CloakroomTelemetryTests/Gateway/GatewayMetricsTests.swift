@@ -45,7 +45,7 @@ struct GatewayMetricsTests {
         metrics.rejections(reason: "bad_host").increment()
         metrics.recordRefresh(.leaseTimeout, durationNanoseconds: 2_000_000_000)
         let store = metrics.sessionStore(
-            backend: "valkey", operations: ["read", "insert"], reassertedKinds: ["end", "mark"], hasSentinels: true)
+            backend: "valkey", operations: ["read", "insert"], reassertedKinds: ["end", "mark"])
         store.recordUnconfirmed(3)
         store.setUnconfirmedPrimary(.milliseconds(4_500))
         store.recordReasserted(kind: "end", count: 2)
