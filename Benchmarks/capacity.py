@@ -26,7 +26,7 @@ from harness.command import Failure, run_command
 from harness.environment import TestEnvironment
 from harness.gateway import release_build
 from sizing import memory, page, swift, trial
-from sizing.costs import Costs, Exponents
+from sizing.costs import Costs
 from sizing.servers import Shards, find_server
 
 FIGURES = pathlib.Path(__file__).resolve().parent / "capacity.json"
@@ -46,8 +46,6 @@ def measure_costs(environment, binary, options, figures):
         costs, gateway, local = measured.measure()
         shards.stop()
         runs.append(costs | {
-            "gatewayExponent": measured.exponents.gateway,
-            "serverExponent": measured.exponents.server,
             "gatewayBytes": gateway,
             "gatewayBytesPerPasswordSession": round(local),
             "serverBytes": measured.server_bytes,
@@ -91,10 +89,8 @@ def measure_largest(environment, binary, options, figures):
     template = memory.templates(environment, binary)["name"]
     known = figures.get("serverBytesPerSession", {}).get("name", {}).get("compact", {})
     each, limit = known.get("resident", 1_200), options.most_memory * GIB
-    model = figures.get("model", {})
-    exponents = Exponents(model.get("gatewayExponent", 1), model.get("serverExponent", 1))
     print(f"as many of {options.largest:,} sessions as fit into {options.most_memory} GiB", flush=True)
-    figures["largest"] = memory.largest(environment, binary, template, each, options.largest, limit, exponents)
+    figures["largest"] = memory.largest(environment, binary, template, each, options.largest, limit)
 
 
 def arguments():

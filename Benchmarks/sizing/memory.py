@@ -1,8 +1,10 @@
 """Memory of servers per session: from records of three sizes, and with as many as fit."""
 
+import statistics
+
 from scenarios import provider_helpers
 from sizing.clients import Load, sign_in_request
-from sizing.costs import Costs, cookie_value, slope, start_gateway, start_origin, start_provider_gateway
+from sizing.costs import Costs, cookie_value, start_gateway, start_origin, start_provider_gateway
 from sizing.records import Template, load, spread
 from sizing.servers import Client, Shards, encode
 
@@ -59,10 +61,15 @@ def per_session(environment, binary, found, sizes):
             rows, _ = grow(environment, binary, template, options, sizes)
             results.setdefault(kind, {})[encoding] = {
                 "rows": rows,
-                "bytes": round(slope([row[:2] for row in rows])),
-                "resident": round(slope([(row[0], row[2]) for row in rows])),
+                "bytes": slope(rows, 1),
+                "resident": slope(rows, 2),
             }
     return results
+
+
+def slope(rows, column):
+    """Bytes per session, from rows that begin with the number of sessions."""
+    return round(statistics.linear_regression([row[0] for row in rows], [row[column] for row in rows]).slope)
 
 
 def tracking(environment, binary, template):
@@ -89,10 +96,15 @@ def tracking(environment, binary, template):
     return [round((after - before) / TRACKED) for before, after in zip(sizes, sizes[1:])]
 
 
-def largest(environment, binary, template, each, wanted, limit, exponents):
+def largest(environment, binary, template, each, wanted, limit):
     """As many sessions as wanted, or as fit into the limit of resident bytes, in a cluster, and what operations cost then."""
     count = min(wanted, int(limit / each))
     sizes = [count // 4, count // 2, count]
-    measure = lambda shards: Costs(environment, shards, SESSIONS).of_sessions(exponents)  # noqa: E731
+
+    def measure(shards):
+        costs = Costs(environment, shards, SESSIONS)
+        costs.of_sessions()
+        return costs.rounded()
+
     rows, costs = grow(environment, binary, template, COMPACT, sizes, measure)
     return {"wanted": wanted, "rows": rows, "costs": costs}

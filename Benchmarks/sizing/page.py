@@ -56,10 +56,9 @@ def costs(_binary, figures):
     rows = []
     for name, meaning in NAMES.items():
         cost = figures["model"][name]
-        micro = [f"{cost[key]:,.0f} µs" for key in ("gatewayMicroseconds", "serverMicroseconds")]
+        micro = [f"{cost[of + 'Microseconds']:,.0f} to {cost[of + 'IdleMicroseconds']:,.0f} µs" for of in ("gateway", "server")]
         size = [f"{cost[key]:,.0f} B" for key in ("bytesToServer", "bytesFromServer")]
-        server = cost["serverMicroseconds"]
-        rates = [f"{1e6 / each:,.0f}" if each else "" for each in (cost["gatewayMicroseconds"], server)]
+        rates = [f"{1e6 / each:,.0f}" if each else "" for each in (cost["gatewayMicroseconds"], cost["serverMicroseconds"])]
         rows.append([meaning, *micro, *size, *rates])
     head = ["operation", "gateway", "server", "to server", "from server", "per second and core of a gateway", "of a shard"]
     return table(head, rows)

@@ -5,11 +5,13 @@ import pathlib
 FILE = pathlib.Path(__file__).resolve().parent.parent.parent / "Sources/cloakroom/Capacity/CapacityFigures+Measured.swift"
 # Each figure and the part of capacity.py that measures it.
 OPERATIONS = ("request", "lookUp", "lookUpAgain", "providerLookUp", "touch", "refresh", "signIn", "signOut", "login")
-COSTS = ("gatewayMicroseconds", "serverMicroseconds", "bytesToServer", "bytesFromServer")
+COSTS = (
+    ("gatewayMicroseconds", "gatewayIdleMicroseconds"), ("serverMicroseconds", "serverIdleMicroseconds"),
+    ("bytesToServer", "bytesFromServer"),
+)  # fmt: skip
 GATEWAY_SIZES = (
     "gatewayBytes", "gatewayBytesPerPasswordSession", "gatewayBytesPerProviderSession", "serverBytes",
 )  # fmt: skip
-EXPONENTS = ("gatewayExponent", "serverExponent")
 SERVER_SIZES = (
     "serverBytesPerPasswordSession", "serverBytesPerProviderSession", "serverBytesPerTrackedSession",
     "serverBytesPerFurtherGateway",
@@ -34,11 +36,11 @@ def write(figures):
     ]
     for name in OPERATIONS:
         cost = model[name]
-        first, second = (
-            ", ".join(f"{key}: {number(cost[key])}" for key in keys) for keys in (COSTS[:2], COSTS[2:])
-        )
-        lines += [f"        {name}: OperationCost(", f"            {first},", f"            {second}),"]
-    lines += [f"        {name}: {number(model[name])}," for name in (*EXPONENTS, *GATEWAY_SIZES)]
+        rows = (", ".join(f"{key}: {number(cost[key])}" for key in keys) for keys in COSTS)
+        lines.append(f"        {name}: OperationCost(")
+        lines += [f"            {row}," for row in rows]
+        lines[-1] = lines[-1].removesuffix(",") + "),"
+    lines += [f"        {name}: {number(model[name])}," for name in GATEWAY_SIZES]
     lines.append("        // Benchmarks/capacity.py memory")
     lines += [f"        {name}: {number(model[name])}," for name in SERVER_SIZES]
     lines[-1] = lines[-1].removesuffix(",") + ")"
@@ -46,4 +48,4 @@ def write(figures):
 
 
 def is_complete(figures):
-    return all(name in figures.get("model", {}) for name in (*OPERATIONS, *EXPONENTS, *GATEWAY_SIZES, *SERVER_SIZES))
+    return all(name in figures.get("model", {}) for name in (*OPERATIONS, *GATEWAY_SIZES, *SERVER_SIZES))

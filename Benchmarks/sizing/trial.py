@@ -7,8 +7,9 @@ import time
 
 from harness.command import Failure
 from sizing import memory
-from sizing.clients import Load, api_request, cookie_of, sign_in_request, sign_out_request
-from sizing.costs import Meter, idle_rates, sign_in_all, start_gateway, start_origin
+from sizing.clients import Load, api_request, at_rate, cookie_of, sign_in_request, sign_out_request
+from sizing.costs import api_jobs, sign_in_all, start_gateway, start_origin
+from sizing.meter import Meter, between, idle_rates
 from sizing.records import load
 from sizing.servers import Shards
 
@@ -23,6 +24,8 @@ TOKEN_SECONDS = 30
 # Sessions of the server's memory.
 STORED = 100_000
 TOLERANCE = 0.15
+# Requests per second and their number that show how fast the machine is.
+SPEED_REQUESTS, SPEED_SESSIONS = 600, 6_000
 
 
 def predict(binary, file, users, requests_per_second, session_seconds, shards, cached=1_000_000):
@@ -42,7 +45,7 @@ class Users:
 
     def __init__(self, gateways):
         self.load, self.count = Load(gateways), len(gateways)
-        self.cookies, _ = sign_in_all(gateways[0], 1, USERS)
+        self.cookies = sign_in_all(gateways[0], 1, USERS)
         self.next_user = USERS + 1
         self.waiting = []
         self.requests = self.sign_outs = 0
@@ -86,8 +89,9 @@ def check(environment, binary, options, figures):
     users = Users(gateways)
     idle, rows = idle_rates(gateways, shards), []
     for rate in REQUESTS_PER_SECOND:
+        slowness = slowness_of_requests(environment, shards, figures["model"]["request"])
         users.run(rate, TOKEN_SECONDS)
-        rows += at_load(environment, file, users, Meter(gateways, shards, idle), rate, options.seconds)
+        rows += at_load(environment, file, users, Meter(gateways, shards, idle), rate, options.seconds, slowness)
     shards.stop()
     predicted = predict(environment.binary, file, STORED, 0, SESSION_SECONDS, 1, cached=1)["shard"]["memoryBytes"]
     rows.append(compared(0, f"bytes of {STORED:,} sessions", stored_bytes(environment, binary), predicted))
@@ -98,8 +102,24 @@ def check(environment, binary, options, figures):
     return 0 if is_close else 1
 
 
-def at_load(environment, file, users, meter, rate, seconds):
-    """Measured and predicted figures at one load."""
+def slowness_of_requests(environment, shards, known):
+    """What a request with a cached session costs now, divided by the figure: a machine that other programs use too is
+    faster in some minutes than in others."""
+    gateway = start_gateway(environment, shards, start_origin(environment))
+    idle, cookies = idle_rates([gateway], shards), sign_in_all(gateway, 1, SPEED_SESSIONS // 10)
+    with Load([gateway]) as load:
+        load.run(api_jobs(cookies))
+        with Meter([gateway], shards, idle) as meter:
+            count = load.run(at_rate(load, SPEED_REQUESTS, api_jobs(cookies * 10)))
+    gateway.stop()
+    sample = meter.sample(count)
+    model = between(known["gatewayMicroseconds"], known["gatewayIdleMicroseconds"], sample.gateway_idle)
+    print(f"a request takes {sample.gateway:.1f} µs; when the figures were measured, {model:.1f} µs", flush=True)
+    return sample.gateway / model
+
+
+def at_load(environment, file, users, meter, rate, seconds, slowness):
+    """Measured and predicted figures at one load. CPU time is predicted for a machine as fast as it is now."""
     shards = meter.shards
     reads = shards.calls("hgetall")
     with meter:
@@ -111,12 +131,18 @@ def at_load(environment, file, users, meter, rate, seconds):
     print(f"{USERS:,} users, {requests_per_second:,.0f} requests/s, {meter.seconds:.0f} s", flush=True)
     (gateway, server), shard = meter.shares(), predicted["shard"]
     return [
-        compared(requests_per_second, "cores of a gateway", gateway, predicted["gateway"]["cores"]),
-        compared(requests_per_second, "cores of a primary", server, shard["cores"]),
-        compared(requests_per_second, "bytes/s to a primary", meter.rates.received / count, shard["bytesToServers"]),
-        compared(requests_per_second, "bytes/s from a primary", meter.rates.sent / count, shard["bytesFromServers"]),
+        compared(requests_per_second, "cores of a gateway", gateway, slowness * predicted["gateway"]["cores"]),
+        compared(requests_per_second, "cores of a primary", server, slowness * shard["cores"]),
+        compared(requests_per_second, "bytes of a gateway", resident(meter.gateways), predicted["gateway"]["memoryBytes"]),
+        compared(requests_per_second, "bytes/s to a primary", meter.rates[2] / count, shard["bytesToServers"]),
+        compared(requests_per_second, "bytes/s from a primary", meter.rates[3] / count, shard["bytesFromServers"]),
         compared(requests_per_second, "records read/s", reads / meter.seconds, records_read(predicted["rates"])),
     ]
+
+
+def resident(gateways):
+    """Resident memory of a gateway, on average."""
+    return sum(gateway.resident() for gateway in gateways) / len(gateways)
 
 
 def compared(requests, name, measured, predicted):

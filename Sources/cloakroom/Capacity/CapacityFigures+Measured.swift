@@ -4,38 +4,45 @@ extension CapacityFigures {
     static let measured = CapacityFigures(
         // Benchmarks/capacity.py costs
         request: OperationCost(
-            gatewayMicroseconds: 20.7, serverMicroseconds: 0,
+            gatewayMicroseconds: 30, gatewayIdleMicroseconds: 109.1,
+            serverMicroseconds: 0, serverIdleMicroseconds: 0,
             bytesToServer: 0, bytesFromServer: 0),
         lookUp: OperationCost(
-            gatewayMicroseconds: 91.5, serverMicroseconds: 9.2,
-            bytesToServer: 172, bytesFromServer: 993.1),
+            gatewayMicroseconds: 80.6, gatewayIdleMicroseconds: 355.95,
+            serverMicroseconds: 22.5, serverIdleMicroseconds: 96.5,
+            bytesToServer: 172, bytesFromServer: 993.9),
         lookUpAgain: OperationCost(
-            gatewayMicroseconds: 69.9, serverMicroseconds: 3.9,
-            bytesToServer: 60, bytesFromServer: 987),
+            gatewayMicroseconds: 94.69999999999999, gatewayIdleMicroseconds: 358,
+            serverMicroseconds: 15.2, serverIdleMicroseconds: 70.75,
+            bytesToServer: 60, bytesFromServer: 987.8),
         providerLookUp: OperationCost(
-            gatewayMicroseconds: 104.2, serverMicroseconds: 9.7,
-            bytesToServer: 116, bytesFromServer: 1_863.3),
+            gatewayMicroseconds: 114.7, gatewayIdleMicroseconds: 454.9,
+            serverMicroseconds: 24.15, serverIdleMicroseconds: 107.3,
+            bytesToServer: 116.1, bytesFromServer: 1_864.6),
         touch: OperationCost(
-            gatewayMicroseconds: 11.7, serverMicroseconds: 4,
+            gatewayMicroseconds: 3.85, gatewayIdleMicroseconds: 3.85,
+            serverMicroseconds: 17.9, serverIdleMicroseconds: 17.9,
             bytesToServer: 146, bytesFromServer: 3.8),
         refresh: OperationCost(
-            gatewayMicroseconds: 1_444.7, serverMicroseconds: 163.9,
-            bytesToServer: 2_001.3, bytesFromServer: 1_182.6),
+            gatewayMicroseconds: 757.3, gatewayIdleMicroseconds: 3_367.55,
+            serverMicroseconds: 178.25, serverIdleMicroseconds: 875.85,
+            bytesToServer: 1_923.35, bytesFromServer: 1_180.8),
         signIn: OperationCost(
-            gatewayMicroseconds: 1_245.8, serverMicroseconds: 238.6,
-            bytesToServer: 2_968.2, bytesFromServer: 94.1),
+            gatewayMicroseconds: 885.45, gatewayIdleMicroseconds: 3_019.45,
+            serverMicroseconds: 279.05, serverIdleMicroseconds: 1_114.5500000000002,
+            bytesToServer: 2_937.55, bytesFromServer: 92.9),
         signOut: OperationCost(
-            gatewayMicroseconds: 495.7, serverMicroseconds: 105.8,
-            bytesToServer: 637.1, bytesFromServer: 2_054.9),
+            gatewayMicroseconds: 437.6, gatewayIdleMicroseconds: 1_785.65,
+            serverMicroseconds: 103.55, serverIdleMicroseconds: 495.25,
+            bytesToServer: 593.75, bytesFromServer: 2_052.9),
         login: OperationCost(
-            gatewayMicroseconds: 1_348.3, serverMicroseconds: 100,
-            bytesToServer: 2_781.8, bytesFromServer: 1_821.4),
-        gatewayExponent: 0.618,
-        serverExponent: 0.644,
-        gatewayBytes: 50_810_880,
-        gatewayBytesPerPasswordSession: 995,
-        gatewayBytesPerProviderSession: 2_366,
-        serverBytes: 7_565_312,
+            gatewayMicroseconds: 1_378.15, gatewayIdleMicroseconds: 1_378.15,
+            serverMicroseconds: 314, serverIdleMicroseconds: 314,
+            bytesToServer: 2_826.3, bytesFromServer: 1_825.9499999999998),
+        gatewayBytes: 67_841_476,
+        gatewayBytesPerPasswordSession: 995.5,
+        gatewayBytesPerProviderSession: 2_321,
+        serverBytes: 7_622_656,
         // Benchmarks/capacity.py memory
         serverBytesPerPasswordSession: 1_751,
         serverBytesPerProviderSession: 2_715,

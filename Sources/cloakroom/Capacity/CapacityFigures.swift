@@ -1,11 +1,18 @@
 import Foundation
 
-/// What one operation costs at full load.
+/// What one operation costs.
+///
+/// A process that is idle when something arrives is woken up, and needs more CPU time for the same work: its caches are
+/// cold, and it reads few requests at once.
 struct OperationCost: Equatable, Sendable, Codable {
-    /// Microseconds of CPU time of the gateway.
+    /// Microseconds of CPU time of a gateway that is never idle.
     var gatewayMicroseconds: Double
-    /// Microseconds of CPU time of the server.
+    /// Microseconds of CPU time of a gateway that is idle before, at least ``gatewayMicroseconds``.
+    var gatewayIdleMicroseconds: Double
+    /// Microseconds of CPU time of a server that is never idle, or whose gateways never are: they send many commands at once.
     var serverMicroseconds: Double
+    /// Microseconds of CPU time of a server that is idle before, as its gateways are, at least ``serverMicroseconds``.
+    var serverIdleMicroseconds: Double
     /// Bytes that the server receives.
     var bytesToServer: Double
     /// Bytes that the server sends.
@@ -33,11 +40,6 @@ struct CapacityFigures: Equatable, Sendable, Codable {
     var signOut: OperationCost
     /// A login at a provider.
     var login: OperationCost
-    /// The share of a core for which a gateway is busy is the share that its work would take at full load to the power of
-    /// this, above 0 and at most 1: while it is mostly idle, it reads few requests at once and its caches are cold.
-    var gatewayExponent: Double
-    /// The same for a server.
-    var serverExponent: Double
     /// Resident memory of a gateway without sessions.
     var gatewayBytes: Double
     /// Memory of a gateway per cached session that was signed in to with a password.
@@ -71,7 +73,7 @@ extension CapacityFigures {
 
     /// Reads a file that `Benchmarks/capacity.py` wrote.
     /// - Returns: `nil` if it is not one, or a figure is negative or above 10^12, with which results would overflow, or an
-    ///   exponent is not from 0.1 to 1.
+    ///   operation costs an idle process less than a busy one.
     init?(file: Data) {
         guard let decoded = try? JSONDecoder().decode(File.self, from: file), decoded.model.isPlausible else {
             return nil
@@ -87,9 +89,15 @@ extension CapacityFigures {
             serverBytesPerFurtherGateway,
         ]
         let figures = costs.flatMap {
-            [$0.gatewayMicroseconds, $0.serverMicroseconds, $0.bytesToServer, $0.bytesFromServer]
+            [
+                $0.gatewayMicroseconds, $0.gatewayIdleMicroseconds, $0.serverMicroseconds, $0.serverIdleMicroseconds,
+                $0.bytesToServer, $0.bytesFromServer,
+            ]
         }
         return (sizes + figures).allSatisfy { (0...1e12).contains($0) }
-            && [gatewayExponent, serverExponent].allSatisfy { (0.1...1).contains($0) }
+            && costs.allSatisfy {
+                $0.gatewayMicroseconds <= $0.gatewayIdleMicroseconds
+                    && $0.serverMicroseconds <= $0.serverIdleMicroseconds
+            }
     }
 }

@@ -148,14 +148,44 @@ struct CapacityModel: Sendable {
             + rates.signIns * (signIn[keyPath: figure] + figures.signOut[keyPath: figure])
     }
 
-    /// Cores that are busy with the work of a process, from those at full load.
-    private static func busy(_ cores: Double, _ exponent: Double) -> Double {
-        cores < 1 ? pow(cores, exponent) : cores
+    /// Cores for which one gateway would be busy if it never were idle, and what it needs in addition per second in which
+    /// something arrives while it is idle. Savings of ``lookUpAgain`` can make a difference of two measurements negative.
+    private var gatewayWork: (cores: Double, wakeUps: Double) {
+        let count = Double(demand.gateways)
+        let busy = max(0, total(\.gatewayMicroseconds)) / 1e6 / count
+        return (busy, max(0, total(\.gatewayIdleMicroseconds) / 1e6 / count - busy))
+    }
+
+    /// The event loops of each gateway with which each is busy for at most ``busiestLoop`` of the time.
+    var eventLoops: Double {
+        let work = gatewayWork
+        return max(1, ((work.cores + work.wakeUps * (1 - Self.busiestLoop)) / Self.busiestLoop).rounded(.up))
+    }
+
+    static let busiestLoop = 0.7
+
+    /// The share of the time for which an event loop is busy: *s* of *s* = (cores + (1 - *s*) wake-ups) / loops.
+    private var busyLoop: Double {
+        let work = gatewayWork
+        return (work.cores + work.wakeUps) / (eventLoops + work.wakeUps)
+    }
+
+    /// The same for all servers together. They are woken up by gateways, of which a busy one sends many commands at once.
+    private var serverWork: (cores: Double, wakeUps: Double) {
+        let busy = max(0, total(\.serverMicroseconds)) / 1e6
+        return (busy, (1 - busyLoop) * max(0, total(\.serverIdleMicroseconds) / 1e6 - busy))
+    }
+
+    /// The share of the time for which the one thread of a shard is busy; above 1 it is not possible.
+    private var busyShard: Double {
+        let work = serverWork
+        let (cores, wakeUps) = (work.cores / Double(demand.shards), work.wakeUps / Double(demand.shards))
+        return cores < 1 ? (cores + wakeUps) / (1 + wakeUps) : cores
     }
 
     /// The number of shards with which each is busy for this share of the time, 0 to 1, of its one thread.
     func shards(busyFor share: Double) -> Double {
-        total(\.serverMicroseconds) / 1e6 / pow(share, 1 / figures.serverExponent)
+        (serverWork.cores + (1 - share) * serverWork.wakeUps) / share
     }
 
     /// Sessions at one gateway, at most.
@@ -168,7 +198,7 @@ struct CapacityModel: Sendable {
     var gateway: CapacityNeed {
         let count = Double(demand.gateways)
         return CapacityNeed(
-            cores: Self.busy(total(\.gatewayMicroseconds) / 1e6 / count, figures.gatewayExponent),
+            cores: busyLoop * eventLoops,
             memoryBytes: figures.gatewayBytes + cachedSessions * figures.gatewayBytesPerSession(demand.signIn),
             bytesToServers: total(\.bytesToServer) / count, bytesFromServers: total(\.bytesFromServer) / count)
     }
@@ -181,7 +211,7 @@ struct CapacityModel: Sendable {
             trackedPerShard * figures.serverBytesPerTrackedSession
             + max(0, readers - trackedPerShard) * figures.serverBytesPerFurtherGateway
         return CapacityNeed(
-            cores: Self.busy(total(\.serverMicroseconds) / 1e6 / count, figures.serverExponent),
+            cores: busyShard,
             memoryBytes: figures.serverBytes + demand.users / count * figures.serverBytesPerSession(demand.signIn)
                 + tracking,
             bytesToServers: total(\.bytesToServer) / count, bytesFromServers: total(\.bytesFromServer) / count)

@@ -79,9 +79,9 @@ struct CapacityReport: Sendable {
                 "A server reports changes of 1,000,000 keys by default, and makes gateways forget sessions beyond that:"
                     + " set tracking-table-max-keys to \(Self.number(Self.rounded(model.trackedPerShard))).")
         }
-        if model.gateway.cores > 1 {
-            let loops = Int((model.gateway.cores / 0.7).rounded(.up))
-            advice.append("A gateway needs at least \(loops) cores and event loops, for a load of 70 %.")
+        if model.eventLoops > 1 {
+            let (loops, load) = (Int(model.eventLoops), Int(CapacityModel.busiestLoop * 100))
+            advice.append("A gateway needs at least \(loops) cores and event loops, for a load of \(load) %.")
         }
         return advice
     }

@@ -6,11 +6,12 @@ import Testing
 /// What the model predicts from figures that make the results easy to compute.
 @Suite("The capacity model")
 struct CapacityModelTests {
-    private static func cost(_ gateway: Double, _ server: Double = 0, _ to: Double = 0, _ from: Double = 0)
-        -> OperationCost
-    {
+    private static func cost(
+        _ gateway: Double, _ server: Double = 0, _ to: Double = 0, _ from: Double = 0, idle: Double = 1
+    ) -> OperationCost {
         OperationCost(
-            gatewayMicroseconds: gateway, serverMicroseconds: server, bytesToServer: to, bytesFromServer: from)
+            gatewayMicroseconds: gateway, gatewayIdleMicroseconds: gateway * idle, serverMicroseconds: server,
+            serverIdleMicroseconds: server * idle, bytesToServer: to, bytesFromServer: from)
     }
 
     static let figures = CapacityFigures(
@@ -18,7 +19,7 @@ struct CapacityModelTests {
         providerLookUp: cost(90, 12, 60, 2_000),
         touch: cost(30, 15, 150, 5), refresh: cost(500, 100, 1_500, 100), signIn: cost(800, 130, 1_600, 1_900),
         signOut: cost(400, 90, 400, 1_800), login: cost(5_000, 200, 2_600, 3_600),
-        gatewayExponent: 1, serverExponent: 1, gatewayBytes: 20e6, gatewayBytesPerPasswordSession: 1_000,
+        gatewayBytes: 20e6, gatewayBytesPerPasswordSession: 1_000,
         gatewayBytesPerProviderSession: 3_000, serverBytes: 10e6,
         serverBytesPerPasswordSession: 1_600, serverBytesPerProviderSession: 2_600, serverBytesPerTrackedSession: 100,
         serverBytesPerFurtherGateway: 10)
@@ -126,21 +127,42 @@ struct CapacityModelTests {
 
     @Test("a process that is mostly idle needs more CPU time for the same work")
     func lowLoad() {
-        let demand = CapacityDemand(users: 1_000, requestsPerSecond: 1_000, tokenLifetime: 0, gateways: 1)
-        let full = model(demand)
+        var demand = CapacityDemand(users: 1_000, requestsPerSecond: 1_000, tokenLifetime: 0, gateways: 1)
         var figures = Self.figures
-        figures.gatewayExponent = 0.5
-        figures.serverExponent = 0.6
-        let idle = CapacityModel(demand: demand, figures: figures)
-        #expect(full.gateway.cores < 0.05)
-        #expect(isClose(idle.gateway.cores, full.gateway.cores.squareRoot()))
-        #expect(isClose(idle.shard.cores, pow(full.shard.cores, 0.6)))
-        // A busy one does not, and shards that are half idle can take less than half of the work.
+        figures.request = Self.cost(20, 100, idle: 5)
+        func cores() -> (gateway: Double, shard: Double) {
+            let (full, idle) = (model(demand), CapacityModel(demand: demand, figures: figures))
+            let requests = demand.requestsPerSecond
+            // Whatever else is done costs the same.
+            let ours = full.gateway.cores + (1 - idle.gateway.cores / idle.eventLoops) * requests * 80e-6
+            #expect(isClose(idle.gateway.cores, ours))
+            let others = full.shard.cores + requests * 100e-6
+            let wakeUps = (1 - idle.gateway.cores / idle.eventLoops) * requests * 400e-6
+            if others < 1 { #expect(isClose(idle.shard.cores, others + (1 - idle.shard.cores) * wakeUps)) }
+            #expect(isClose(idle.shards(busyFor: 0.5), (others + 0.5 * wakeUps) / 0.5))
+            return (idle.gateway.cores, idle.shard.cores)
+        }
+        // Almost all requests find the gateway idle.
+        let low = cores()
+        #expect((0.085...0.1).contains(low.gateway) && low.shard < 0.4)
+        demand.requestsPerSecond = 8_000
+        let high = cores()
+        #expect(high.gateway < low.gateway * 7 && high.shard < low.shard * 7)
+        // More than one core: the event loops are idle for three tenths of the time.
+        demand.requestsPerSecond = 1_000_000
+        #expect(isClose(cores().gateway / 44.1, 1, 0.03))
+    }
+
+    @Test("a gateway has as many event loops as are busy for at most 70 % of the time")
+    func eventLoops() {
+        let demand = CapacityDemand(users: 1_000, requestsPerSecond: 0, tokenLifetime: 0, gateways: 1)
+        #expect(model(demand).eventLoops == 1)
         var busy = demand
-        busy.requestsPerSecond = 100_000
-        #expect(CapacityModel(demand: busy, figures: figures).gateway.cores == model(busy).gateway.cores)
-        #expect(isClose(full.shards(busyFor: 0.5), full.shard.cores / 0.5))
-        #expect(isClose(idle.shards(busyFor: 0.5), full.shard.cores / pow(0.5, 1 / 0.6)))
+        busy.requestsPerSecond = 34_000
+        #expect(model(busy).eventLoops == 1 && model(busy).gateway.cores < 0.7)
+        busy.requestsPerSecond = 36_000
+        #expect(model(busy).eventLoops == 2)
+        #expect(isClose(model(busy).gateway.cores, 0.72, 0.01))
     }
 
     @Test("takes the figures of providers for their sessions")
@@ -179,7 +201,8 @@ struct CapacityFiguresTests {
             ("serverBytes\":", "serverByte\":"), ("\"signOut\":{", "\"signOut\":{\"x\":1,"), (":20,", ":-20,"),
             // A number of cores that is no Int.
             (":20,", ":1e300,"),
-            ("serverExponent\":1", "serverExponent\":0"), ("gatewayExponent\":1", "gatewayExponent\":1.1"),
+            // Less for an idle process than for a busy one.
+            ("gatewayIdleMicroseconds\":20", "gatewayIdleMicroseconds\":19"),
         ] {
             #expect(text.contains(old))
             let changed = CapacityFigures(file: Data(text.replacing(old, with: new).utf8))
