@@ -81,9 +81,11 @@ struct InstrumentedRecordStore<Records: SessionRecordStore>: SessionRecordStore 
     }
 
     @discardableResult
-    func touch(_ touches: [RecordTouch]) async throws(SessionStoreError) -> UnwrittenTouches? {
+    func touch(
+        _ touches: [RecordTouch], granularity: Duration
+    ) async throws(SessionStoreError) -> UnwrittenTouches? {
         try await measured(.touch, failure: { $0?.error }) { () async throws(SessionStoreError) in
-            try await records.touch(touches)
+            try await records.touch(touches, granularity: granularity)
         }
     }
 

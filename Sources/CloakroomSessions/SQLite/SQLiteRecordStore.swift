@@ -105,16 +105,20 @@ final class SQLiteRecordStore: SessionRecordStore {
     }
 
     @discardableResult
-    func touch(_ touches: [RecordTouch]) async throws(SessionStoreError) -> UnwrittenTouches? {
+    func touch(
+        _ touches: [RecordTouch], granularity: Duration
+    ) async throws(SessionStoreError) -> UnwrittenTouches? {
         var rest = touches[...]
+        var superseded: Set<SessionID> = []
         while !rest.isEmpty {
             let some = rest.prefix(Self.touchesAtOnce)
             rest = rest.dropFirst(some.count)
-            try await connector.write(.relaxed) { db in
-                for touch in some { try db.touch(touch) }
+            let unchanged = try await connector.write(.relaxed) { db in
+                try some.filter { try !db.touch($0, granularity: granularity) }
             }
+            superseded.formUnion(unchanged.map(\.id))
         }
-        return nil
+        return superseded.isEmpty ? nil : UnwrittenTouches(superseded: superseded)
     }
 
     func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseResult {

@@ -114,12 +114,18 @@ extension Database {
         return changesCount == 1
     }
 
-    func touch(_ touch: RecordTouch) throws {
+    /// - Returns: `false` if there is no row, or another use is recorded that makes this one needless.
+    func touch(_ touch: RecordTouch, granularity: Duration) throws -> Bool {
         try run(
             """
-            UPDATE session SET last_used_at = ?1, keep_until = max(keep_until, ?2) WHERE id = ?3 AND last_used_at < ?1
+            UPDATE session SET last_used_at = ?1, keep_until = max(keep_until, ?2)
+                WHERE id = ?3 AND last_used_at <= ?1 - ?4
             """,
-            [touch.lastUsedAt.milliseconds, touch.keepUntil.milliseconds, touch.id.rowID])
+            [
+                touch.lastUsedAt.milliseconds, touch.keepUntil.milliseconds, touch.id.rowID,
+                max(1, granularity.wholeMilliseconds),
+            ])
+        return changesCount == 1
     }
 
     /// - Parameters:

@@ -244,21 +244,24 @@ extension SealedSessionStore {
         touches.beginPass()
         while let batch = touches.next(limit: touchBatch) {
             guard !batch.touches.isEmpty else { continue }
-            let unwritten = await unwritten(batch.touches)
-            touches.finish(batch, unwritten: unwritten)
-            guard !unwritten.isEmpty else { continue }
-            if batch.isRetry { failedRetries += unwritten.count }
+            let unwritten = await write(batch.touches)
+            touches.finish(batch, unwritten: unwritten.ids)
+            // After that: the next look-up must find the recorded time only. Otherwise the next use would be recorded
+            // later than an eighth of the idle timeout after it, and the session could end early elsewhere.
+            for id in unwritten.superseded { table.recordChanged(id) }
+            guard !unwritten.ids.isEmpty else { continue }
+            if batch.isRetry { failedRetries += unwritten.ids.count }
             if ContinuousClock.now >= end || !isLast && failedRetries >= maxFailedRetries { return }
         }
     }
 
     /// Writes uses.
-    /// - Returns: The sessions whose use could not be written.
-    private func unwritten(_ uses: [RecordTouch]) async -> Set<SessionID> {
+    /// - Returns: Those that were not written.
+    private func write(_ uses: [RecordTouch]) async -> UnwrittenTouches {
         do throws(SessionStoreError) {
-            return try await records.touch(uses)?.ids ?? []
+            return try await records.touch(uses, granularity: timeouts.touchGranularity) ?? UnwrittenTouches()
         } catch {
-            return Set(uses.map(\.id))
+            return UnwrittenTouches(ids: Set(uses.map(\.id)), error: error)
         }
     }
 }

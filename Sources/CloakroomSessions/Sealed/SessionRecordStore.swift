@@ -17,7 +17,7 @@ struct SessionRecord: Sendable {
     var provider: UInt64?
     var createdAt: Timestamp
     var expiresAt: Timestamp
-    /// Written at most once in an eighth of the idle timeout; see ``SessionRecordStore/touch(_:)``.
+    /// Written at most once in an eighth of the idle timeout; see ``SessionRecordStore/touch(_:granularity:)``.
     var lastUsedAt: Timestamp
     /// Counts the changes of the sealed data, from 1.
     var version: UInt64
@@ -80,10 +80,14 @@ protocol SessionRecordStore: ThrottleStore, MarkStore {
     ) async throws(SessionStoreError) -> RecordRemovalResult
     /// Records uses. A removed record is not restored; an earlier time than the stored one changes nothing. Other
     /// replicas need not be notified.
-    /// - Returns: Those that could not be written, if a part of the store has failed; `nil` if all are written.
-    /// - Throws: If none is known to be written.
+    /// - Parameter granularity: A use that is less than this after the recorded one is not written: it was recorded by
+    ///   another replica, which this one did not know yet. At least 1 ms.
+    /// - Returns: Those that were not written; `nil` if all were.
+    /// - Throws: If a part of the store has failed, and no use was processed.
     @discardableResult
-    func touch(_ touches: [RecordTouch]) async throws(SessionStoreError) -> UnwrittenTouches?
+    func touch(
+        _ touches: [RecordTouch], granularity: Duration
+    ) async throws(SessionStoreError) -> UnwrittenTouches?
     /// Acquires the lease on a record; the fence counts the leases, from 1.
     func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseResult
     /// Releases a lease if it is still the latest.
@@ -152,12 +156,16 @@ struct RecordTouch: Sendable, Equatable {
     var keepUntil: Timestamp
 }
 
-/// The uses that could not be written, because a part of the store has failed.
+/// The uses that were not written.
 struct UnwrittenTouches: Sendable {
-    /// The sessions.
-    var ids: Set<SessionID>
+    /// The sessions whose use could not be written, because a part of the store has failed.
+    var ids: Set<SessionID> = []
     /// The latest failure.
-    var error: SessionStoreError
+    var error: SessionStoreError?
+    /// The sessions of which another use is recorded, less than the granularity earlier, or later. Some may have no record.
+    var superseded: Set<SessionID> = []
+
+    var isEmpty: Bool { ids.isEmpty && superseded.isEmpty }
 }
 
 /// Receives changes of other processes to records that were read here. Called from any thread; never waits.

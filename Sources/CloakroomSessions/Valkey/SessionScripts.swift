@@ -70,16 +70,20 @@ enum SessionScripts {
         return kept
         """)
 
-    /// ARGV: time of use, milliseconds to keep the record.
+    /// ARGV: time of use, milliseconds to keep the record, milliseconds between two uses that are recorded.
+    /// - Returns: Empty if there is no record; 0 if nothing was written.
+    ///
+    /// Nothing is written, and so nothing replicated or reported, if a use is recorded already that is later, or earlier
+    /// by less than the given time: several replicas may record a use before they know of those of the others. Unless the
+    /// server might delete the record before it has expired for a gateway and its end was reported, 300 s after that.
     static let touch = ValkeyScript(
         """
-        if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then return 0 end
-        local isLater = (tonumber(redis.call('HGET', KEYS[1], 'u')) or 0) < tonumber(ARGV[1])
+        if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then return false end
+        local passed = ARGV[1] - (tonumber(redis.call('HGET', KEYS[1], 'u')) or 0)
         local left = redis.call('PTTL', KEYS[1])
-        if isLater or left < tonumber(ARGV[2]) then
-          redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.max(left, ARGV[2])))
-        end
-        if isLater then redis.call('HSET', KEYS[1], 'u', ARGV[1]) end
+        if passed < tonumber(ARGV[3]) and left + math.max(passed, 0) >= ARGV[2] - 300000 then return 0 end
+        redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.max(left, ARGV[2])))
+        if passed > 0 then redis.call('HSET', KEYS[1], 'u', ARGV[1]) end
         redis.call('HEXISTS', KEYS[1], 'v')
         return 1
         """)

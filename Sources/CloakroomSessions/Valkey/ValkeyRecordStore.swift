@@ -174,11 +174,12 @@ struct ValkeyRecordStore: SessionRecordStore {
     }
 
     @discardableResult
-    func touch(_ touches: [RecordTouch]) async throws(SessionStoreError) -> UnwrittenTouches? {
+    func touch(
+        _ touches: [RecordTouch], granularity: Duration
+    ) async throws(SessionStoreError) -> UnwrittenTouches? {
         var rest = touches[...]
-        var failed: Set<SessionID> = []
-        var failure: SessionStoreError?
-        var isAnyWritten = false
+        var unwritten = UnwrittenTouches()
+        var hasReply = false
         while !rest.isEmpty {
             let some = rest.prefix(Self.commandsAtOnce)
             rest = rest.dropFirst(some.count)
@@ -186,22 +187,23 @@ struct ValkeyRecordStore: SessionRecordStore {
                 let time = Self.time(touch.keepUntil - touch.lastUsedAt + Self.tombstoneLifetime)
                 return ScriptCall(
                     keys: [keys.session(touch.id)],
-                    arguments: [.integer(touch.lastUsedAt.milliseconds), .integer(time)])
+                    arguments: [
+                        .integer(touch.lastUsedAt.milliseconds), .integer(time), .integer(Self.time(granularity)),
+                    ])
             }
             for (touch, reply) in zip(some, await run(SessionScripts.touch, calls)) {
                 do throws(SessionStoreError) {
-                    _ = try Self.value(reply)
-                    isAnyWritten = true
+                    if try Self.value(reply) == .integer(0) { unwritten.superseded.insert(touch.id) }
+                    hasReply = true
                 } catch {
                     // Only the servers of some slots may be unavailable.
-                    failed.insert(touch.id)
-                    failure = error
+                    unwritten.ids.insert(touch.id)
+                    unwritten.error = error
                 }
             }
         }
-        guard let failure else { return nil }
-        guard isAnyWritten else { throw failure }
-        return UnwrittenTouches(ids: failed, error: failure)
+        if let error = unwritten.error, !hasReply { throw error }
+        return unwritten.isEmpty ? nil : unwritten
     }
 
     func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseResult {

@@ -60,6 +60,14 @@ struct RecordStoreCase: Sendable, CustomTestStringConvertible {
     }
 }
 
+extension SessionRecordStore {
+    /// Records uses, also if others were recorded shortly before.
+    @discardableResult
+    func touch(_ touches: [RecordTouch]) async throws(SessionStoreError) -> UnwrittenTouches? {
+        try await touch(touches, granularity: .milliseconds(1))
+    }
+}
+
 /// Storage of record stores: a file, a server. Several stores over the same storage act as several replicas.
 protocol RecordStoreFixture: Sendable {
     /// Creates another store over this storage. It is not running yet; its operations work nevertheless.

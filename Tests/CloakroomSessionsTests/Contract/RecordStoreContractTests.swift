@@ -252,6 +252,34 @@ struct RecordStoreContractTests: RecordContract {
         }
     }
 
+    @Test("writes no use shortly after one that another replica has recorded", arguments: RecordStoreCase.all)
+    func supersededTouches(kind: RecordStoreCase) async throws {
+        try await kind.runTwo { one, other in
+            var expected = record(1)
+            let id = expected.key.id
+            try await insert(expected, one)
+            func touch(_ store: any SessionRecordStore, _ milliseconds: Int64) async throws -> UnwrittenTouches? {
+                let use = RecordTouch(id: id, lastUsedAt: now + .milliseconds(milliseconds), keepUntil: later)
+                return try await store.touch([use], granularity: .milliseconds(112_500))
+            }
+            let first = try await touch(one, 112_500)
+            #expect(first == nil)
+            for milliseconds in [112_900, 112_500, 90_000, 224_999] as [Int64] {
+                let unwritten = try await touch(other, milliseconds)
+                #expect(unwritten?.superseded == [id])
+                #expect(unwritten?.ids == [] && unwritten?.error == nil)
+            }
+            expected.lastUsedAt = now + .milliseconds(112_500)
+            let recorded = try await one.read(id, now: now)
+            #expect(recorded == .record(expected))
+            let next = try await touch(other, 225_000)
+            #expect(next == nil)
+            expected.lastUsedAt = now + .milliseconds(225_000)
+            let latest = try await one.read(id, now: now)
+            #expect(latest == .record(expected))
+        }
+    }
+
     @Test("writes many uses in one batch", arguments: RecordStoreCase.all)
     func manyTouches(kind: RecordStoreCase) async throws {
         try await kind.run { store in

@@ -91,6 +91,30 @@ struct SessionUseTests: SealedStoreSuite {
         #expect(try await other.load(ticket, now: second + .seconds(900)).session != nil)
     }
 
+    @Test("two replicas that are used at about the same time write one use, and count the next from that one")
+    func usedAtTwoReplicas() async throws {
+        let (one, other) = (store(), store(InMemoryRecords(server)))
+        let (ticket, session) = try await one.create(Sample.new(), now: start)
+        for store in [one, other] { _ = try await store.load(ticket, now: start) }
+        let written = start + .milliseconds(112_500)
+        _ = try await one.lookup(ticket, at: written)
+        _ = try await other.lookup(ticket, at: start + .milliseconds(112_900))
+        for store in [one, other] { await store.writeTouches() }
+        #expect(server.touched.map(\.lastUsedAt) == [written])
+        #expect(other.touches.isEmpty)
+        // An eighth of the idle timeout after the use that is written, and not after its own.
+        let next = start + .milliseconds(225_390)
+        #expect(try await other.lookup(ticket, at: next).session?.lastUsedAt == next)
+        await other.writeTouches()
+        #expect(server.record(session.id)?.lastUsedAt == next)
+        #expect(server.touched.count == 2)
+        // The other one still has the earlier time, so its use is due again.
+        _ = try await one.lookup(ticket, at: next + .milliseconds(10))
+        await one.writeTouches()
+        #expect(server.touched.count == 2)
+        #expect(try await one.load(ticket, now: next + .milliseconds(20)).session?.lastUsedAt == next)
+    }
+
     @Test("a clock that jumps back extends no session, and rejected sessions stay rejected")
     func clockJumpsBack() async throws {
         let store = store()

@@ -158,22 +158,31 @@ final class InMemoryRecords: SessionRecordStore {
     }
 
     @discardableResult
-    func touch(_ touches: [RecordTouch]) async throws(SessionStoreError) -> UnwrittenTouches? {
+    func touch(
+        _ touches: [RecordTouch], granularity: Duration
+    ) async throws(SessionStoreError) -> UnwrittenTouches? {
         try ask()
         let failing = switches.withLock { $0.failingPartitions }
         let failed = touches.filter { failing.contains(partition(of: $0.id)) }
-        server.contents.withLock { contents in
+        let superseded = server.contents.withLock { contents in
             contents.failedTouchCount += failed.count
+            var superseded: Set<SessionID> = []
             for touch in touches where !failing.contains(partition(of: touch.id)) {
+                if let kept = contents.kept[touch.id] {
+                    guard touch.lastUsedAt - kept.record.lastUsedAt >= max(granularity, .milliseconds(1)) else {
+                        superseded.insert(touch.id)
+                        continue
+                    }
+                    contents.kept[touch.id]?.record.lastUsedAt = touch.lastUsedAt
+                }
                 contents.touched.append(touch)
-                guard var kept = contents.kept[touch.id] else { continue }
-                kept.record.lastUsedAt = max(kept.record.lastUsedAt, touch.lastUsedAt)
-                contents.kept[touch.id] = kept
             }
+            return superseded
         }
         try response()
-        let error = SessionStoreError(.unavailable, reason: .clusterDown)
-        return failed.isEmpty ? nil : UnwrittenTouches(ids: Set(failed.map(\.id)), error: error)
+        let error = failed.isEmpty ? nil : SessionStoreError(.unavailable, reason: .clusterDown)
+        let unwritten = UnwrittenTouches(ids: Set(failed.map(\.id)), error: error, superseded: superseded)
+        return unwritten.isEmpty ? nil : unwritten
     }
 
     func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseResult {

@@ -273,7 +273,7 @@ struct ValkeyRecordStoreTests {
                 "ACL", "SETUSER", "default", "resetkeys", .text("~\(store.keys.session(SessionID(2)))"))
             let unwritten = try await store.touch(uses)
             #expect(unwritten?.ids == [SessionID(1), SessionID(3)])
-            #expect(unwritten?.error.reason == .noPermission)
+            #expect(unwritten?.error?.reason == .noPermission)
             await #expect(throws: SessionStoreError(.unavailable)) { try await store.touch([uses[0], uses[2]]) }
             try await server.ask("ACL", "SETUSER", "default", "allkeys")
             for (number, time) in [(UInt64(1), Self.start), (2, later), (3, Self.start)] {

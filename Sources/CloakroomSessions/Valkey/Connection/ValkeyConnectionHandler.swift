@@ -191,7 +191,7 @@ struct PendingCommands {
     /// The maximum number of pending commands. More are rejected: a server that slow will not catch up.
     static let maximumCount = 100_000
     /// The maximum size of all pending commands in bytes.
-    static let maximumSize = 64 * 1024 * 1024
+    static let maximumSize = 64 << 20
 
     private var entries = CircularBuffer<Entry>()
     private var size = 0

@@ -36,7 +36,7 @@ final class DurableWriter: Sendable {
     /// The maximum number of commands that wait for the next batch.
     static let maximumCount = 10_000
     /// The maximum size of these commands in bytes.
-    static let maximumSize = 16 * 1024 * 1024
+    static let maximumSize = 16 << 20
 
     private struct PendingWrite {
         let commands: [ValkeyCommand]

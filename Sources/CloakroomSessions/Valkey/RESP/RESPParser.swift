@@ -224,7 +224,7 @@ struct RESPLimits: Sendable {
     /// The maximum length of a line or an error, in bytes.
     var line = 64 * 1024
     /// The maximum length of a string, in bytes.
-    var blob = 16 * 1024 * 1024
+    var blob = 16 << 20
     /// The maximum length of all strings and lines of one value, in bytes.
     var bytes = 64 * 1024 * 1024
     /// The maximum number of members of one value, including nested members.

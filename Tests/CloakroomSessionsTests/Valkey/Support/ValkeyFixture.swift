@@ -113,8 +113,10 @@ struct RunningRecords: SessionRecordStore {
     }
 
     @discardableResult
-    func touch(_ touches: [RecordTouch]) async throws(SessionStoreError) -> UnwrittenTouches? {
-        try await records.touch(touches)
+    func touch(
+        _ touches: [RecordTouch], granularity: Duration
+    ) async throws(SessionStoreError) -> UnwrittenTouches? {
+        try await records.touch(touches, granularity: granularity)
     }
 
     func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseResult {
