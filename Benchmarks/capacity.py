@@ -79,7 +79,7 @@ def measure_memory(environment, binary, options, figures):
     figures["model"] = figures.get("model", {}) | {
         "serverBytesPerPasswordSession": results["password"]["default"]["resident"],
         "serverBytesPerProviderSession": results["provider"]["default"]["resident"],
-        "serverBytesPerTrackedSession": first,
+        "serverBytesPerTrackedKey": first,
         "serverBytesPerFurtherGateway": further,
     }  # fmt: skip
 

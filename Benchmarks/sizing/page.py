@@ -74,7 +74,7 @@ def memory(_binary, figures):
     sizes = "; ".join(f"{row[0]:,}" for row in measured["password"]["default"]["rows"])
     text += f"\nThe figures are slopes over these numbers of sessions: {sizes}.\n"
     rows = [
-        ["a server, per session in the cache of a gateway", f"{model['serverBytesPerTrackedSession']:,} B"],
+        ["a server, per session in the cache of a gateway", f"{model['serverBytesPerTrackedKey']:,} B"],
         ["and per further gateway", f"{model['serverBytesPerFurtherGateway']:,} B"],
         ["a gateway, per cached session with a password", f"{model['gatewayBytesPerPasswordSession']:,} B"],
         ["a gateway, per cached session of a provider", f"{model['gatewayBytesPerProviderSession']:,} B"],

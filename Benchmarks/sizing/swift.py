@@ -13,7 +13,7 @@ GATEWAY_SIZES = (
     "gatewayBytes", "gatewayBytesPerPasswordSession", "gatewayBytesPerProviderSession", "serverBytes",
 )  # fmt: skip
 SERVER_SIZES = (
-    "serverBytesPerPasswordSession", "serverBytesPerProviderSession", "serverBytesPerTrackedSession",
+    "serverBytesPerPasswordSession", "serverBytesPerProviderSession", "serverBytesPerTrackedKey",
     "serverBytesPerFurtherGateway",
 )  # fmt: skip
 

@@ -24,8 +24,9 @@ TOKEN_SECONDS = 30
 # Sessions of the server's memory.
 STORED = 100_000
 TOLERANCE = 0.15
-# Requests per second and their number that show how fast the machine is.
-SPEED_REQUESTS, SPEED_SESSIONS = 600, 6_000
+# Requests per second that show how fast the machine is, ten of each of these sessions, and users that sign in for nothing else.
+SPEED_LOAD, SPEED_SESSIONS = 600, 600
+OTHER_USERS = 1_000_000
 
 
 def predict(binary, file, users, requests_per_second, session_seconds, shards, cached=1_000_000):
@@ -106,11 +107,12 @@ def slowness_of_requests(environment, shards, known):
     """What a request with a cached session costs now, divided by the figure: a machine that other programs use too is
     faster in some minutes than in others."""
     gateway = start_gateway(environment, shards, start_origin(environment))
-    idle, cookies = idle_rates([gateway], shards), sign_in_all(gateway, 1, SPEED_SESSIONS // 10)
+    idle = idle_rates([gateway], shards)
+    cookies = sign_in_all(gateway, OTHER_USERS + 1, OTHER_USERS + SPEED_SESSIONS)
     with Load([gateway]) as load:
         load.run(api_jobs(cookies))
         with Meter([gateway], shards, idle) as meter:
-            count = load.run(at_rate(load, SPEED_REQUESTS, api_jobs(cookies * 10)))
+            count = load.run(at_rate(load, SPEED_LOAD, api_jobs(cookies * 10)))
     gateway.stop()
     sample = meter.sample(count)
     model = between(known["gatewayMicroseconds"], known["gatewayIdleMicroseconds"], sample.gateway_idle)

@@ -46,6 +46,6 @@ extension CapacityFigures {
         // Benchmarks/capacity.py memory
         serverBytesPerPasswordSession: 1_751,
         serverBytesPerProviderSession: 2_715,
-        serverBytesPerTrackedSession: 173,
+        serverBytesPerTrackedKey: 173,
         serverBytesPerFurtherGateway: 72)
 }

@@ -52,9 +52,9 @@ struct CapacityFigures: Equatable, Sendable, Codable {
     var serverBytesPerPasswordSession: Double
     /// The same for a session of a provider.
     var serverBytesPerProviderSession: Double
-    /// Memory of a server per session that is in the cache of a gateway.
-    var serverBytesPerTrackedSession: Double
-    /// Memory of a server per further gateway that has it in its cache.
+    /// Memory of a server per key that a gateway has read, of which it reports changes.
+    var serverBytesPerTrackedKey: Double
+    /// Memory of a server for such a key per further gateway.
     var serverBytesPerFurtherGateway: Double
 
     func gatewayBytesPerSession(_ signIn: CapacitySignIn) -> Double {
@@ -85,7 +85,7 @@ extension CapacityFigures {
         let costs = [request, lookUp, lookUpAgain, providerLookUp, touch, refresh, signIn, signOut, login]
         let sizes = [
             gatewayBytes, gatewayBytesPerPasswordSession, gatewayBytesPerProviderSession, serverBytes,
-            serverBytesPerPasswordSession, serverBytesPerProviderSession, serverBytesPerTrackedSession,
+            serverBytesPerPasswordSession, serverBytesPerProviderSession, serverBytesPerTrackedKey,
             serverBytesPerFurtherGateway,
         ]
         let figures = costs.flatMap {

@@ -32,6 +32,10 @@ struct CapacityDemand: Equatable, Sendable {
 enum CapacitySignIn: String, CaseIterable, Sendable, Codable {
     case password
     case provider
+
+    /// The keys of a session of which a server reports changes, at most: its record and its cutoffs, those of its account,
+    /// and lists; see “Valkey” in Operations.md.
+    var trackedKeys: Double { self == .password ? 5 : 6 }
 }
 
 /// Operations per second of all users together.
@@ -41,8 +45,10 @@ struct CapacityRates: Equatable, Sendable, Codable {
     var signIns: Double
     /// Requests whose session is not cached at the gateway, so that it is read from the server.
     var lookUps: Double
-    /// Uses that are written to the server.
+    /// Uses that are written by the server.
     var touches: Double
+    /// Uses that gateways send although another one has sent that of the same time: the server writes nothing.
+    var repeatedTouches: Double
     /// Refreshes of tokens.
     var refreshes: Double
 }
@@ -92,13 +98,17 @@ struct CapacityModel: Sendable {
     /// Requests per second of one session at one of the gateways that it reaches.
     private var arrivals: Double { requestRate / gatewaysPerSession }
 
-    /// Uses are written each second. Until then, each other gateway with a request of the session writes one too.
     private var touchRate: Double {
         let timeouts = SessionTimeouts(
             idle: .seconds(demand.idleTimeout), absolute: .seconds(demand.sessionLength), isShared: true)
+        return rate(after: timeouts.touchGranularity / .seconds(1))
+    }
+
+    /// Gateways send uses each second. Until then, each other gateway with a request of the session notes one too.
+    private var repeatedTouchRate: Double {
         // The probability of a request within a time that is uniformly distributed over a second.
         let again = arrivals > 0 ? 1 - (1 - exp(-arrivals)) / arrivals : 0
-        return rate(after: timeouts.touchGranularity / .seconds(1)) * (1 + (gatewaysPerSession - 1) * again)
+        return touchRate * (gatewaysPerSession - 1) * again
     }
 
     /// As ``RefreshSchedule`` spreads them: in the last fifth of the lifetime, at most 60 seconds, after a tenth of that
@@ -132,7 +142,7 @@ struct CapacityModel: Sendable {
         CapacityRates(
             requests: demand.requestsPerSecond, signIns: demand.users / demand.sessionLength,
             lookUps: demand.requestsPerSecond * (1 - hitRatio), touches: demand.users * touchRate,
-            refreshes: demand.users * refreshRate)
+            repeatedTouches: demand.users * repeatedTouchRate, refreshes: demand.users * refreshRate)
     }
 
     /// The sum of a figure over all operations of a second.
@@ -143,8 +153,8 @@ struct CapacityModel: Sendable {
         let lookUp = isProvider ? figures.providerLookUp : figures.lookUp
         let savedAgain = figures.lookUp[keyPath: figure] - figures.lookUpAgain[keyPath: figure]
         return rates.requests * figures.request[keyPath: figure] + rates.lookUps * lookUp[keyPath: figure]
-            - lookUpsAgain * savedAgain + rates.touches * figures.touch[keyPath: figure] + rates.refreshes
-            * figures.refresh[keyPath: figure]
+            - lookUpsAgain * savedAgain + (rates.touches + rates.repeatedTouches) * figures.touch[keyPath: figure]
+            + rates.refreshes * figures.refresh[keyPath: figure]
             + rates.signIns * (signIn[keyPath: figure] + figures.signOut[keyPath: figure])
     }
 
@@ -208,12 +218,12 @@ struct CapacityModel: Sendable {
         let count = Double(demand.shards)
         let readers = cachedSessions * Double(demand.gateways) / count
         let tracking =
-            trackedPerShard * figures.serverBytesPerTrackedSession
+            trackedPerShard * figures.serverBytesPerTrackedKey
             + max(0, readers - trackedPerShard) * figures.serverBytesPerFurtherGateway
         return CapacityNeed(
             cores: busyShard,
             memoryBytes: figures.serverBytes + demand.users / count * figures.serverBytesPerSession(demand.signIn)
-                + tracking,
+                + tracking * demand.signIn.trackedKeys,
             bytesToServers: total(\.bytesToServer) / count, bytesFromServers: total(\.bytesFromServer) / count)
     }
 }

@@ -74,10 +74,11 @@ struct CapacityReport: Sendable {
                 "A gateway has at most \(Self.number(Double(demand.cacheSize))) of \(Self.number(share)) sessions in its cache:"
                     + " raise session.cacheSize if its memory permits.")
         }
-        if model.trackedPerShard > Self.defaultTrackedKeys {
+        let tracked = model.trackedPerShard * Self.trackedKeysPerSession
+        if tracked > Self.defaultTrackedKeys {
             advice.append(
                 "A server reports changes of 1,000,000 keys by default, and makes gateways forget sessions beyond that:"
-                    + " set tracking-table-max-keys to \(Self.number(Self.rounded(model.trackedPerShard))).")
+                    + " set tracking-table-max-keys to \(Self.number(Self.rounded(tracked))).")
         }
         if model.eventLoops > 1 {
             let (loops, load) = (Int(model.eventLoops), Int(CapacityModel.busiestLoop * 100))
@@ -86,6 +87,8 @@ struct CapacityReport: Sendable {
         return advice
     }
 
+    /// Up to six keys are tracked for a session: its record and cutoffs, those of its account, and lists.
+    private static let trackedKeysPerSession = 6.0
     /// The default of `tracking-table-max-keys`.
     private static let defaultTrackedKeys = 1_000_000.0
 

@@ -21,7 +21,7 @@ struct CapacityModelTests {
         signOut: cost(400, 90, 400, 1_800), login: cost(5_000, 200, 2_600, 3_600),
         gatewayBytes: 20e6, gatewayBytesPerPasswordSession: 1_000,
         gatewayBytesPerProviderSession: 3_000, serverBytes: 10e6,
-        serverBytesPerPasswordSession: 1_600, serverBytesPerProviderSession: 2_600, serverBytesPerTrackedSession: 100,
+        serverBytesPerPasswordSession: 1_600, serverBytesPerProviderSession: 2_600, serverBytesPerTrackedKey: 100,
         serverBytesPerFurtherGateway: 10)
 
     private func model(_ demand: CapacityDemand) -> CapacityModel {
@@ -57,11 +57,11 @@ struct CapacityModelTests {
             users: 1_000, requestsPerSecond: 1_000, sessionLength: 1_000_000, idleTimeout: 80, tokenLifetime: 0,
             gateways: 4)
         let spread = model(demand)
-        // Each gateway has a quarter of the requests. A use is written each 11 s, by each of the three others too if it
-        // has a request in the part of a second until then.
-        let uses = (1 + 3 * (1 - (1 - exp(-0.25)) / 0.25)) / 11
-        #expect(isClose(spread.rates.touches, 1_000 * uses))
-        let changes = 0.75 * uses + 1 / 1_000_000
+        // Each gateway has a quarter of the requests. A use is written each 11 s, and sent by each of the three others too
+        // if it has a request in the part of a second until then.
+        #expect(isClose(spread.rates.touches, 1_000 / 11))
+        #expect(isClose(spread.rates.repeatedTouches, 3_000 * (1 - (1 - exp(-0.25)) / 0.25) / 11))
+        let changes = 0.75 / 11 + 1 / 1_000_000
         #expect(isClose(1 - spread.hitRatio, changes / (0.25 + changes)))
         demand.isSticky = true
         let sticky = model(demand)
@@ -85,7 +85,9 @@ struct CapacityModelTests {
     func idle() {
         let quiet = model(CapacityDemand(users: 1_000, requestsPerSecond: 0))
         #expect(
-            quiet.rates == CapacityRates(requests: 0, signIns: 1_000.0 / 28_800, lookUps: 0, touches: 0, refreshes: 0))
+            quiet.rates
+                == CapacityRates(
+                    requests: 0, signIns: 1_000.0 / 28_800, lookUps: 0, touches: 0, repeatedTouches: 0, refreshes: 0))
         #expect(quiet.gateway.cores > 0)
         let lasting = model(CapacityDemand(users: 1_000, requestsPerSecond: 100, tokenLifetime: 0))
         #expect(lasting.rates.refreshes == 0)
@@ -107,21 +109,22 @@ struct CapacityModelTests {
             users: 300_000, requestsPerSecond: 30_000, gateways: 3, shards: 2, cacheSize: 1_000_000)
         let model = model(demand)
         let rates = model.rates
+        let touches = rates.touches + rates.repeatedTouches
         // All look-ups but the first one of each session at each gateway.
         let again = rates.lookUps - rates.signIns * 3
         let cores =
-            rates.requests * 20 + rates.lookUps * 80 - again * 10 + rates.touches * 30 + rates.refreshes * 500
+            rates.requests * 20 + rates.lookUps * 80 - again * 10 + touches * 30 + rates.refreshes * 500
             + rates.signIns * 1_200
         #expect(isClose(model.gateway.cores, cores / 1e6 / 3))
-        let server = rates.lookUps * 10 - again * 2 + rates.touches * 15 + rates.refreshes * 100 + rates.signIns * 220
+        let server = rates.lookUps * 10 - again * 2 + touches * 15 + rates.refreshes * 100 + rates.signIns * 220
         #expect(isClose(model.shard.cores, server / 1e6 / 2))
         let sent =
-            rates.lookUps * 170 - again * 110 + rates.touches * 150 + rates.refreshes * 1_500 + rates.signIns * 2_000
+            rates.lookUps * 170 - again * 110 + touches * 150 + rates.refreshes * 1_500 + rates.signIns * 2_000
         #expect(isClose(model.gateway.bytesToServers, sent / 3))
         #expect(isClose(model.shard.bytesToServers, sent / 2))
         #expect(isClose(model.shard.bytesFromServers, model.gateway.bytesFromServers * 1.5))
-        // Each session is cached at all three gateways.
-        let tracking = 150_000 * 100.0 + 300_000 * 10.0
+        // Each session is cached at all three gateways, with five keys.
+        let tracking = 150_000 * 500.0 + 300_000 * 50.0
         #expect(model.shard.memoryBytes == 10e6 + 150_000 * 1_600.0 + tracking)
     }
 
@@ -173,7 +176,8 @@ struct CapacityModelTests {
         let provider = model(demand)
         #expect(provider.rates == password.rates)
         #expect(provider.gateway.memoryBytes == 20e6 + 100_000 * 3_000)
-        #expect(provider.shard.memoryBytes - password.shard.memoryBytes == 100_000 * 1_000)
+        // One more key is tracked, for two gateways.
+        #expect(provider.shard.memoryBytes - password.shard.memoryBytes == 100_000 * 1_110)
         let more = (5_000.0 - 800) * provider.rates.signIns + 10 * provider.rates.lookUps
         #expect(isClose((provider.gateway.cores - password.gateway.cores) * 2, more / 1e6))
     }
@@ -251,7 +255,7 @@ struct CapacityReportTests {
         #expect(advice.count == 4)
         #expect(advice[0].hasPrefix("A shard is busy") && advice[0].hasSuffix(" shards."))
         #expect(advice[1].contains("at most 5,000,000 of 10,000,000 sessions"))
-        #expect(advice[2].contains("tracking-table-max-keys to 3,700,000"))
+        #expect(advice[2].contains("tracking-table-max-keys to 22,000,000"))
         #expect(advice[3].contains("event loops"))
     }
 
@@ -271,7 +275,7 @@ struct CapacityReportTests {
         let document = try #require(try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any])
         #expect(Set(document.keys) == ["rates", "hitRatio", "gateway", "shard", "advice"])
         let rates = try #require(document["rates"] as? [String: Double])
-        #expect(Set(rates.keys) == ["requests", "signIns", "lookUps", "touches", "refreshes"])
+        #expect(Set(rates.keys) == ["requests", "signIns", "lookUps", "touches", "repeatedTouches", "refreshes"])
         let shard = try #require(document["shard"] as? [String: Double])
         #expect(Set(shard.keys) == ["cores", "memoryBytes", "bytesToServers", "bytesFromServers"])
         #expect(text.hasSuffix("}\n"))
