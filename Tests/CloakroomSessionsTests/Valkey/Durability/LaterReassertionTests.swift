@@ -185,6 +185,24 @@ struct LaterReassertionTests {
         }
     }
 
+    @Test("Rule 75: a session without a record ends only if the server keeps the reason, or is full")
+    func reasonWithoutRecord() async throws {
+        try await withValkeyStore { store, server in
+            func remove() async throws -> RecordRemovalResult {
+                try await store.remove(SessionID(1), reason: .revoked, condition: nil, now: Self.start)
+            }
+            try await server.ask("CONFIG", "SET", "min-replicas-to-write", "1")
+            await #expect(throws: SessionStoreError(.unavailable)) { try await remove() }
+            try await server.ask("CONFIG", "SET", "min-replicas-to-write", "0")
+            try await server.ask("CONFIG", "SET", "maxmemory", "1")
+            #expect(try await remove() == .notFound)
+            #expect(try await store.read(SessionID(1)) == .none)
+            try await server.ask("CONFIG", "SET", "maxmemory", "0")
+            for _ in 0..<2 { #expect(try await remove() == .notFound) }
+            #expect(try await store.read(SessionID(1)) == .ended(.revoked))
+        }
+    }
+
     @Test("A cutoff whose time is unknown is neither in effect nor absent until the server has it")
     func requestedCutoff() async throws {
         try await withRedis { server in
