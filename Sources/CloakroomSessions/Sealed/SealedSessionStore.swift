@@ -310,6 +310,8 @@ extension SealedSessionStore: RecordChangeDelegate {
         table.partitionsChanged(partitions, areTrusted: areTrusted)
     }
 
+    func partitionsLackWrites(_ partitions: [Range<Int>]) { recovery.begin(partitions) }
+
     func allowsNewRefreshes(of key: SessionKey) -> Bool { recovery.isOver(records.partition(of: key.id)) }
 
     func recordChanged(_ id: SessionID) { table.recordChanged(id) }

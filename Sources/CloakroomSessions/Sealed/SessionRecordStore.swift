@@ -174,7 +174,10 @@ protocol RecordChangeDelegate: Sendable {
     /// that was read from them may be trusted. When it is established again, all earlier data is stale.
     /// - Parameter afterOutage: Whether the partitions were available before, and then not.
     func partitionsChanged(_ partitions: [Range<Int>], areTrusted: Bool, afterOutage: Bool)
-    /// Another process changed or ended a record.
+    /// The store may lack records of some partitions that this process has written and that it writes again. Called at
+    /// least every few seconds until they are written.
+    func partitionsLackWrites(_ partitions: [Range<Int>])
+    /// Another process changed or ended a record, or a record that was lost was written again.
     func recordChanged(_ id: SessionID)
     /// Another process has set the cutoff of an index.
     func cutoffChanged(_ index: RecordIndex)

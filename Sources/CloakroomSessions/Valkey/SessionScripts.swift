@@ -48,13 +48,14 @@ enum SessionScripts {
     ///
     /// The record is deleted before the reason is stored, so that sessions can be ended on a server that is full. Without
     /// a record the reason is stored too, unless the server is full: a failover may have lost the record, and another
-    /// gateway may write it again.
+    /// gateway may write it again. A server that accepts no writes for another reason fails.
     static let remove = ValkeyScript(
         """
         local kind = redis.call('TYPE', KEYS[1]).ok
         if kind == 'none' then
           if ARGV[3] == '' then
-            redis.pcall('SET', KEYS[3], ARGV[1], 'PX', ARGV[2], 'NX')
+            local stored = redis.pcall('SET', KEYS[3], ARGV[1], 'PX', ARGV[2], 'NX')
+            if type(stored) == 'table' and stored.err and not string.find(stored.err, 'OOM ') then return stored end
           end
           return false
         end

@@ -7,18 +7,25 @@ extension ValkeyRecordStore {
     func partition(ofIndex index: RecordIndex) -> Int { Int(HashSlot.slot(of: keys.cutoff(index))) }
 
     func cutoffs(_ indexes: [RecordIndex], now: Timestamp) async throws(SessionStoreError) -> [SessionCutoff?] {
+        let names = indexes.map(keys.cutoff)
+        let repetitions = names.map { journal.repetition(of: Int(HashSlot.slot(of: $0))) }
         var cutoffs: [SessionCutoff?] = []
         // One command each: they are in different slots.
-        for reply in await link.send(indexes.map { ValkeyCommand("GET", key: keys.cutoff($0)) }) {
+        let replies = await link.send(names.map { ValkeyCommand("GET", key: $0) })
+        for ((name, repetition), reply) in zip(zip(names, repetitions), replies) {
             let value = try Self.value(reply)
-            if value == .null {
-                cutoffs.append(nil)
-            } else if let cutoff = value.text.flatMap(SessionCutoff.init(stored:)) {
-                cutoffs.append(cutoff)
-            } else {
+            var cutoff: SessionCutoff?
+            if value != .null {
                 // It ends some sessions, and it is unknown which ones.
-                throw SessionStoreError(.unavailable)
+                guard let stored = value.text.flatMap(SessionCutoff.init(stored:)) else {
+                    throw SessionStoreError(.unavailable)
+                }
+                cutoff = stored
             }
+            let own = journal.cutoff(name, since: repetition)
+            // Its time is unknown until the server has it.
+            if own.isRequested { throw SessionStoreError(.unavailable) }
+            cutoffs.append(own.set.map { $0.completing(value.text) } ?? cutoff)
         }
         return cutoffs
     }
@@ -55,16 +62,16 @@ extension ValkeyRecordStore {
     /// A write that is journaled after its reply.
     struct WriteAttempt {
         let slot: Int
-        let repetitions: UInt32
+        let repetition: UInt32
     }
 
     func attempt(in slot: Int) -> WriteAttempt {
-        WriteAttempt(slot: slot, repetitions: journal.repetitions(of: slot))
+        WriteAttempt(slot: slot, repetition: journal.repetition(of: slot))
     }
 
     /// Fails if the writes of the slot were repeated since a write was sent: it may be lost, so its result is unknown.
     func check(_ attempt: WriteAttempt) throws(SessionStoreError) {
-        guard journal.repetitions(of: attempt.slot) == attempt.repetitions else {
+        guard journal.repetition(of: attempt.slot) == attempt.repetition else {
             throw SessionStoreError(.unavailable, reason: .unreachable)
         }
     }
@@ -118,6 +125,7 @@ extension ValkeyRecordStore {
     func setMark(
         _ key: MarkKey, to time: Timestamp, lifetime: Duration, now: Timestamp
     ) async throws(SessionStoreError) -> Bool {
+        if let kept = journal.mark(key), kept >= time { return false }
         let attempt = attempt(in: Int(HashSlot.slot(of: keys.mark(key))))
         // Any client may begin a login, so its mark is no reason to exceed the memory of a full server.
         let isRequired = key.scope != .usedLogin
@@ -133,12 +141,16 @@ extension ValkeyRecordStore {
 
     func latestMark(_ names: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Timestamp? {
         var latest: Timestamp?
+        let marks = names.map(keys.mark)
+        let repetitions = marks.map { journal.repetition(of: Int(HashSlot.slot(of: $0))) }
         // One command each: they are in different slots.
-        for reply in await link.send(names.map { ValkeyCommand("GET", key: keys.mark($0)) }) {
+        for (number, reply) in await link.send(marks.map { ValkeyCommand("GET", key: $0) }).enumerated() {
             let value = try Self.value(reply)
-            guard value != .null else { continue }
-            let time = Timestamp(milliseconds: value.text.flatMap { Int64($0) } ?? 0)
-            latest = max(latest ?? time, time)
+            if value != .null {
+                let time = Timestamp(milliseconds: value.text.flatMap { Int64($0) } ?? 0)
+                latest = max(latest ?? time, time)
+            }
+            if let own = journal.mark(names[number], since: repetitions[number]) { latest = max(latest ?? own, own) }
         }
         return latest
     }

@@ -98,7 +98,10 @@ struct ValkeyRecordStore: SessionRecordStore {
     }
 
     func read(_ id: SessionID, now: Timestamp) async throws(SessionStoreError) -> RecordLookup {
+        let attempt = attempt(in: partition(of: id))
         let reply = await link.send([ValkeyCommand("HGETALL", key: keys.session(id))]).first
+        // Before the reply is used: a server that rejects or does not have an end can be read nevertheless.
+        if case .success? = reply, let reason = journal.end(of: id, since: attempt.repetition) { return .ended(reason) }
         switch try Self.record(reply, id) {
         case .none:
             let reason = try await ask(ValkeyCommand("GET", key: keys.ended(id)))
@@ -113,6 +116,7 @@ struct ValkeyRecordStore: SessionRecordStore {
         _ record: SessionRecord, keepUntil: Timestamp, fence: UInt64?, now: Timestamp
     ) async throws(SessionStoreError) -> RecordUpdateResult {
         let id = record.key.id
+        guard journal.end(of: id) == nil else { return .notFound }
         let attempt = attempt(in: partition(of: id))
         // The account's hash may be a new one, under a new secret. The index is again written first.
         _ = try await index(record, now: now)
@@ -207,6 +211,7 @@ struct ValkeyRecordStore: SessionRecordStore {
     }
 
     func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseResult {
+        guard journal.end(of: id) == nil else { return .notFound }
         let attempt = attempt(in: partition(of: id))
         let response = try await run(
             SessionScripts.lease, [keys.session(id), keys.lease(id)], [.integer(Self.time(duration))], isDurable: true)
@@ -257,7 +262,11 @@ struct ValkeyRecordStore: SessionRecordStore {
     }
 
     func run(_ changes: any RecordChangeDelegate, idleTimeout: Duration) async {
-        await link.run(InvalidationForwarder(keys: keys, changes: changes), failover: reassertion)
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await reassertion.repeatUntilAccepted(over: link, changes) }
+            await link.run(InvalidationForwarder(keys: keys, changes: changes), failover: reassertion)
+            group.cancelAll()
+        }
     }
 
     /// Enters a record into its indexes.

@@ -42,6 +42,17 @@ struct LostRecordTests: SealedStoreSuite {
         #expect(try await !store.end(session.id, of: nil, reason: .revoked, now: start))
     }
 
+    @Test("Rule 75: the period does not end while this process has records to write again")
+    func writtenAgainLater() async throws {
+        let store = store()
+        let stranger = SessionTicket.random
+        #expect(try await store.load(stranger, now: start).reason == .noSession)
+        #expect(store.allowsNewRefreshes(of: SessionKey(stranger)))
+        store.partitionsLackWrites([0..<1])
+        await #expect(throws: failure) { try await store.load(stranger, now: start) }
+        #expect(!store.allowsNewRefreshes(of: SessionKey(stranger)))
+    }
+
     @Test("A missing record is no proof while its partition is not trusted")
     func untrusted() async throws {
         let store = store()

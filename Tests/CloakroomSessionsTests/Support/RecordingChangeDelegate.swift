@@ -12,6 +12,7 @@ final class RecordingChangeDelegate: RecordChangeDelegate {
         case changed(SessionID)
         case cutoff(RecordIndex)
         case allChanged
+        case lacksWrites
         case expired(idle: Int, absolute: Int)
     }
 
@@ -64,6 +65,10 @@ final class RecordingChangeDelegate: RecordChangeDelegate {
         add(areTrusted ? .up : .down) {
             $0.partitionsChanged(partitions, areTrusted: areTrusted, afterOutage: afterOutage)
         }
+    }
+
+    func partitionsLackWrites(_ partitions: [Range<Int>]) {
+        add(.lacksWrites) { $0.partitionsLackWrites(partitions) }
     }
 
     func recordChanged(_ id: SessionID) {

@@ -191,6 +191,11 @@ final class ValkeyClient: Sendable {
         try? await eventLoop.submit {}.get()
     }
 
+    /// The link to the server of a slot, if there is one.
+    func link(of slot: UInt16) -> ValkeyLink? {
+        if case .link(let link) = routes.route(slot) { link } else { nil }
+    }
+
     /// The route of a command now.
     func route(_ command: ValkeyCommand) -> SlotRoutes.Route { routes.route(command.slot) }
 

@@ -67,7 +67,8 @@ protocol ValkeyPushDelegate: Sendable {
 /// Writes again what a failover may have lost.
 protocol ValkeyFailoverDelegate: Sendable {
     /// Called when slots have another server, or the same one again, after the connection was lost: before they are
-    /// reported as trusted, and before commands of other callers reach the server. Cancelled after 1 s.
+    /// reported as trusted, and before commands of other callers reach the server. Cancelled after 1 s: what was not
+    /// written by then, or was rejected, is left to the delegate.
     /// - Parameters:
     ///   - slots: In ascending order.
     ///   - send: Sends commands to the new server.

@@ -112,8 +112,10 @@ final class DurabilityLog: Sendable {
     }
 
     /// Counts and logs the writes that a new server did not have.
-    /// - Parameter unwritten: The number of journaled writes that were not sent, or have no reply.
-    func reasserted(_ counts: [ReassertedWrite: Int], unwritten: Int) {
+    /// - Parameters:
+    ///   - unwritten: The number of journaled writes that were not sent, have no reply, or were rejected.
+    ///   - reason: The code of the last rejection.
+    func reasserted(_ counts: [ReassertedWrite: Int], unwritten: Int, reason: String? = nil) {
         for (kind, count) in counts where count > 0 { events.onReassertedWrites(kind, count) }
         let total = counts.values.reduce(0, +)
         guard total > 0 || unwritten > 0 else { return }
@@ -122,8 +124,14 @@ final class DurabilityLog: Sendable {
         if unwritten == 0 {
             logger.notice("session store lost writes, which were repeated", metadata: metadata)
         } else {
+            if let reason { metadata["reason"] = "\(reason.lowercased())" }
             logger.warning("session store may have lost writes, and not all were repeated", metadata: metadata)
         }
+    }
+
+    /// Logs that the writes that were not accepted have been repeated since, or are too old for that.
+    func completed() {
+        logger.notice("no writes are left to repeat in the session store")
     }
 
     private static var now: UInt64 {

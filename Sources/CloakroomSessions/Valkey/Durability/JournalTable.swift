@@ -38,6 +38,8 @@ struct JournalTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     private var keys: [UInt16: Set<Key>] = [:]
     private var nextNumber: UInt64 = 0
     private(set) var size = 0
+    /// Whether values stay that are older than the limit.
+    var keepsOld = false
 
     init(_ limits: Limits) {
         self.limits = limits
@@ -88,7 +90,7 @@ struct JournalTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     func entries(in slot: Int, now: ContinuousClock.Instant) -> [Entry] {
         guard let keys = keys[UInt16(clamping: slot)] else { return [] }
         return keys.compactMap { key in
-            entries[key].flatMap { now - $0.writtenAt < limits.lifetime ? $0 : nil }
+            entries[key].flatMap { isTooOld($0, now: now) ? nil : $0 }
         }
     }
 
@@ -99,11 +101,15 @@ struct JournalTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
                 continue
             }
             guard
-                entries.count > limits.count || size > limits.size || now - entry.writtenAt >= limits.lifetime
+                entries.count > limits.count || size > limits.size || isTooOld(entry, now: now)
             else { return }
             order.removeFirst()
             remove(first.key)
         }
+    }
+
+    private func isTooOld(_ entry: Entry, now: ContinuousClock.Instant) -> Bool {
+        !keepsOld && now - entry.writtenAt >= limits.lifetime
     }
 
     private mutating func dropStalePlaces() {

@@ -6,7 +6,8 @@ import Synchronization
 ///
 /// Bounded in number, size and age. Of each session, cutoff and mark only the newest write is kept, and the end of a
 /// session is its last write: it replaces its record, and no record replaces it. Records, which are large, have limits of
-/// their own, so that sign-ins do not displace the ends of sessions.
+/// their own, so that sign-ins do not displace the ends of sessions. Ends, cutoffs and marks have no age limit while a
+/// server has not accepted their repetition.
 final class WriteJournal: Sendable {
     /// How long a write is kept: longer than it takes, with usual settings, until a server is given up and its replica is
     /// promoted.
@@ -28,8 +29,23 @@ final class WriteJournal: Sendable {
         var ends: JournalTable<JournalKey, JournaledWrite>
         var records: JournalTable<JournalKey, JournaledWrite>
         var leases: JournalTable<JournalKey, JournaledWrite>
-        /// How often the writes of each slot were repeated; empty before the first time.
+        /// The number of the last repetition of each slot's writes; empty before the first one.
         var repetitions: [UInt32] = []
+        var lastRepetition: UInt32 = 0
+        /// The slots with writes that their server may lack, because it has not accepted a repetition.
+        var unrepeated: Set<UInt16> = [] {
+            didSet { ends.keepsOld = !unrepeated.isEmpty }
+        }
+        /// Notified when slots are added.
+        var shortfalls: AsyncStream<Void>.Continuation?
+
+        func repetition(of slot: Int) -> UInt32 { repetitions.isEmpty ? 0 : repetitions[slot] }
+
+        /// Whether the server of a slot may lack writes, or has lacked some since a repetition.
+        func mayLack(_ slot: UInt16, since repetition: UInt32?) -> Bool {
+            if unrepeated.contains(slot) { return true }
+            return repetition.map { $0 != self.repetition(of: Int(slot)) } ?? false
+        }
     }
 
     private let keys: ValkeyKeys
@@ -48,6 +64,9 @@ final class WriteJournal: Sendable {
     struct Entry: Sendable {
         let write: JournaledWrite
         let age: Duration
+        let slot: UInt16
+        /// Further slots with a part of the write.
+        let otherSlots: [UInt16]
     }
 
     /// The writes of hash slots, each once, in the order in which they are repeated: first what ends sessions, then
@@ -68,7 +87,8 @@ final class WriteJournal: Sendable {
             }
         }
         return [ends, records, leases].flatMap(Self.newestFirst).map { found in
-            Entry(write: found.value, age: now - found.writtenAt)
+            Entry(
+                write: found.value, age: now - found.writtenAt, slot: found.slot, otherSlots: found.otherSlots)
         }
     }
 
@@ -85,20 +105,6 @@ final class WriteJournal: Sendable {
     }
 
     private func slot(of id: SessionID) -> UInt16 { HashSlot.slot(of: keys.session(id)) }
-
-    /// The writes of slots are about to be read with ``entries(in:now:)``, and repeated.
-    func willRepeat(_ slots: [Range<Int>]) {
-        state.withLock { state in
-            if state.repetitions.isEmpty { state.repetitions = Array(repeating: 0, count: HashSlot.count) }
-            for slot in slots.joined() { state.repetitions[slot] &+= 1 }
-        }
-    }
-
-    /// How often the writes of a slot were repeated. A write that was sent before a repetition and is kept only after it
-    /// may be lost: the server that executed it was replaced, and the new one did not get it.
-    func repetitions(of slot: Int) -> UInt32 {
-        state.withLock { $0.repetitions.isEmpty ? 0 : $0.repetitions[slot] }
-    }
 
     /// A session has ended.
     func ended(_ id: SessionID, reason: SessionEndReason, now: ContinuousClock.Instant = .now) {
@@ -221,136 +227,118 @@ final class WriteJournal: Sendable {
     }
 }
 
-/// What a journaled write is about.
-enum JournalKey: Hashable, Sendable {
-    case session(SessionID)
-    case lease(SessionID)
-    case cutoff(String)
-    case cutoffRequest(String)
-    case mark(MarkKey)
-}
-
-/// A write that the server has executed, or may have executed.
-enum JournaledWrite: Sendable {
-    case end(SessionID, SessionEndReason)
-    case record(JournaledRecord)
-    case lease(SessionID, fence: UInt64, Duration)
-    case cutoff(JournaledCutoff)
-    case cutoffRequest(CutoffRequest)
-    case mark(MarkKey, Timestamp, lifetime: Duration)
-}
-
-/// A record as it was written.
-struct JournaledRecord: Sendable {
-    let id: SessionID
-    let key: [UInt8]
-    let version: UInt64
-    /// The fence of the lease under which it was saved; 0 for none.
-    let fence: UInt64
-    let lastUsedAt: Timestamp
-    /// How long the server keeps the record.
-    let lifetime: Duration
-    /// Fields and values in turn, except the time of use and the fence.
-    let fields: [ValkeyCommand.Part]
-    /// Fields that only the insertion has written.
-    private(set) var insertedFields: [ValkeyCommand.Part] = []
-    /// The keys of the indexes that list the session, and how long; empty unless it was inserted by this process.
-    private(set) var indexes: [String]
-    private(set) var indexLifetime: Duration
-
-    init(
-        _ record: SessionRecord, fence: UInt64? = nil, lifetime: Duration, fields: [ValkeyCommand.Part],
-        indexes: [String] = [], indexLifetime: Duration = .zero
-    ) {
-        id = record.key.id
-        key = record.key.bytes
-        version = record.version
-        self.fence = fence ?? 0
-        lastUsedAt = record.lastUsedAt
-        self.lifetime = lifetime
-        self.fields = fields
-        self.indexes = indexes
-        self.indexLifetime = indexLifetime
+/// Repetitions. Each has a number, so that one that ends late does not change what a later one has found.
+extension WriteJournal {
+    /// The writes of slots are about to be read with ``entries(in:now:)``, and repeated.
+    /// - Returns: The number of the repetition, for ``didRepeat(_:_:unwritten:)``.
+    @discardableResult
+    func willRepeat(_ slots: [Range<Int>]) -> UInt32 {
+        state.withLock { state in
+            if state.repetitions.isEmpty { state.repetitions = Array(repeating: 0, count: HashSlot.count) }
+            state.lastRepetition &+= 1
+            for slot in slots.joined() { state.repetitions[slot] = state.lastRepetition }
+            return state.lastRepetition
+        }
     }
 
-    /// The approximate size in memory, in bytes.
-    var size: Int {
-        (fields + insertedFields).reduce(256 + indexes.reduce(0) { $0 + $1.utf8.count }) { sum, part in
-            switch part {
-            case .text(let text): sum + 16 + text.utf8.count
-            case .bytes(let bytes): sum + 48 + bytes.count
-            case .integer: sum + 16
+    /// A repetition has ended.
+    /// - Parameters:
+    ///   - slots: The slots that were repeated.
+    ///   - unwritten: The slots with writes that the server may lack, and may accept later.
+    func didRepeat(_ slots: [Range<Int>], _ number: UInt32, unwritten: Set<UInt16>) {
+        state.withLock { state in
+            if !state.unrepeated.isEmpty {
+                for slot in slots.joined() where state.repetitions[slot] == number {
+                    state.unrepeated.remove(UInt16(slot))
+                }
+            }
+            guard !unwritten.isEmpty else { return }
+            state.unrepeated.formUnion(unwritten)
+            state.shortfalls?.yield()
+        }
+    }
+
+    /// The slots with writes that their server may lack, in ascending order.
+    var unrepeated: [Range<Int>] {
+        var slots = SlotRanges()
+        for slot in state.withLock({ $0.unrepeated }).sorted() { slots.append(Int(slot)) }
+        return slots.ranges
+    }
+
+    /// Whether there are records in slots that can still be repeated.
+    func hasRecords(in slots: [Range<Int>], now: ContinuousClock.Instant = .now) -> Bool {
+        slots.joined().contains { slot in state.withLock { !$0.records.entries(in: slot, now: now).isEmpty } }
+    }
+
+    /// Yields whenever ``unrepeated`` has more slots, and at first if there are any. For one consumer.
+    func shortfalls() -> AsyncStream<Void> {
+        let (stream, continuation) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
+        state.withLock { state in
+            state.shortfalls = continuation
+            if !state.unrepeated.isEmpty { continuation.yield() }
+        }
+        return stream
+    }
+
+    /// The number of the last repetition of a slot's writes; 0 if there was none. A write that was sent before a
+    /// repetition and is kept only after it may be lost: the server that executed it was replaced, and the new one did not
+    /// get it.
+    func repetition(of slot: Int) -> UInt32 {
+        state.withLock { $0.repetition(of: slot) }
+    }
+
+    /// Whether a write, or a later one in its place, is still journaled. The server does not execute one that is out of date.
+    func contains(_ write: JournaledWrite) -> Bool {
+        state.withLock { state in
+            switch write {
+            case .end(let id, _): state.ends[.session(id)] != nil
+            case .record(let record): state.records[.session(record.id)] != nil
+            case .lease(let id, _, _): state.leases[.lease(id)] != nil
+            case .cutoff(let cutoff): state.ends[.cutoff(cutoff.key)] != nil
+            case .cutoffRequest(let request): state.ends[.cutoffRequest(request.key)] != nil
+            case .mark(let key, _, _): state.ends[.mark(key)] != nil
             }
         }
     }
-
-    /// Takes over from an older version what this one does not contain.
-    mutating func keepFields(of older: JournaledRecord) {
-        var names: Set<String> = []
-        for index in stride(from: 0, to: fields.count, by: 2) {
-            if case .text(let name) = fields[index] { names.insert(name) }
-        }
-        let others = older.fields + older.insertedFields
-        for index in stride(from: 0, to: others.count - 1, by: 2) {
-            guard case .text(let name) = others[index], names.insert(name).inserted else { continue }
-            insertedFields += others[index...(index + 1)]
-        }
-        if indexes.isEmpty { (indexes, indexLifetime) = (older.indexes, older.indexLifetime) }
-    }
 }
 
-/// A cutoff as it was written: the time before which all sessions of an index have ended.
-struct JournaledCutoff: Sendable, Equatable {
-    let key: String
-    /// Microseconds by the server's clock; 0 for none.
-    private(set) var time: Int64
-    /// The id of the session that is kept; `-` for none.
-    private(set) var kept: String
-    /// When the kept session was entered into the index, in microseconds; `nil` if it is not known.
-    private(set) var keptBirth: Int64?
-    /// Sessions created before this have ended, in milliseconds; `nil` for none.
-    private(set) var createdBefore: Int64?
-    /// How long the server keeps it.
-    private(set) var lifetime: Duration
-
-    /// Parses the value in the server: microseconds, the id or `-`, milliseconds or `-`, and the birth of the kept session
-    /// if it is known.
-    init?(key: String, stored: String, lifetime: Duration) {
-        let fields = stored.split(separator: " ", omittingEmptySubsequences: false)
-        guard fields.count >= 3, let time = Int64(fields[0]) else { return nil }
-        self.key = key
-        self.time = time
-        kept = String(fields[1])
-        keptBirth = fields.count > 3 ? Int64(fields[3]) : nil
-        createdBefore = Int64(fields[2])
-        self.lifetime = lifetime
-    }
-
-    /// A cutoff that ends the sessions that were created before a time.
-    init(key: String, createdBefore: Timestamp, lifetime: Duration) {
-        self.key = key
-        time = 0
-        kept = "-"
-        self.createdBefore = createdBefore.milliseconds
-        self.lifetime = lifetime
-    }
-
-    /// Takes over what is later in another one: replies to concurrent writes may be processed in any order. A session is
-    /// not kept if the earlier one has ended it.
-    mutating func merge(_ other: JournaledCutoff) {
-        let earlier = other.time > time ? self : other
-        if other.time > time { (time, kept, keptBirth) = (other.time, other.kept, other.keptBirth) }
-        if earlier.time > 0, earlier.time < time, kept != earlier.kept, let birth = keptBirth, birth <= earlier.time {
-            (kept, keptBirth) = ("-", nil)
+/// What this process has written and the server may lack: then the server's replies are completed with it.
+extension WriteJournal {
+    /// Why a session has ended, if this process has ended it and the server may not have that.
+    /// - Parameter repetition: ``repetition(of:)`` for the session's slot before the server was asked; `nil` for now.
+    func end(of id: SessionID, since repetition: UInt32? = nil) -> SessionEndReason? {
+        let slot = slot(of: id)
+        return state.withLock { state in
+            guard state.mayLack(slot, since: repetition), case .end(_, let reason)? = state.ends[.session(id)] else {
+                return nil
+            }
+            return reason
         }
-        if let before = other.createdBefore, before > createdBefore ?? .min { createdBefore = before }
-        lifetime = max(lifetime, other.lifetime)
     }
-}
 
-/// The end of all sessions of an index so far, of which it is unknown whether and when the server has set it.
-struct CutoffRequest: Sendable, Equatable {
-    let key: String
-    let kept: SessionID?
-    let lifetime: Duration
+    /// A cutoff that was set, or that may have been set, if the server may not have it.
+    /// - Parameter repetition: ``repetition(of:)`` for the key's slot before the server was asked.
+    func cutoff(_ key: String, since repetition: UInt32) -> (set: JournaledCutoff?, isRequested: Bool) {
+        let slot = HashSlot.slot(of: key)
+        return state.withLock { state in
+            guard state.mayLack(slot, since: repetition) else { return (nil, false) }
+            var set: JournaledCutoff?
+            if case .cutoff(let cutoff)? = state.ends[.cutoff(key)] { set = cutoff }
+            return (set, state.ends[.cutoffRequest(key)] != nil)
+        }
+    }
+
+    /// The time of a mark that was set, if the server may not have it.
+    /// - Parameter repetition: ``repetition(of:)`` for the mark's slot before the server was asked; `nil` for now.
+    func mark(
+        _ key: MarkKey, since repetition: UInt32? = nil, now: ContinuousClock.Instant = .now
+    ) -> Timestamp? {
+        let slot = HashSlot.slot(of: keys.mark(key))
+        return state.withLock { state in
+            guard state.mayLack(slot, since: repetition), let entry = state.ends.entry(.mark(key)),
+                case .mark(_, let time, let lifetime) = entry.value, now - entry.writtenAt < lifetime
+            else { return nil }
+            return time
+        }
+    }
 }

@@ -13,45 +13,96 @@ struct WriteReassertion: ValkeyFailoverDelegate {
     let keys: ValkeyKeys
     let log: DurabilityLog
 
+    /// Repeats the writes of slots for at most ``limit``. What the server does not accept in that time is repeated later:
+    /// ``repeatUntilAccepted(over:_:)``.
     func serverReplaced(
         _ slots: [Range<Int>],
         send: @escaping @Sendable ([ValkeyCommand]) async -> [Result<RESPValue, ValkeyCommandError>]
     ) async {
-        let start = ContinuousClock.now
-        journal.willRepeat(slots)
-        let entries = journal.entries(in: slots, now: start)
-        var calls = ReassertionCalls(entries, keys: keys, slots: slots, start: start)
-        if calls.needsTime { calls.time = await Self.time(send) }
+        let pass = await attempt(slots, journal.willRepeat(slots), until: .now + Self.limit, send)
+        log.reasserted(pass.counts, unwritten: pass.rejected + pass.unaccepted, reason: pass.reason)
+    }
+
+    /// What one repetition of the writes of slots has done.
+    struct Pass: Sendable {
+        /// The writes that the server did not have.
         var counts: [ReassertedWrite: Int] = [:]
-        var unwritten = 0
-        while !Task.isCancelled, ContinuousClock.now - start < Self.limit {
+        /// The sessions whose records were written.
+        var changed: [SessionID] = []
+        /// The number of writes that the server does not accept, now or later.
+        var rejected = 0
+        /// The number of writes that were not sent or have no reply, or that the server may accept later.
+        var unaccepted = 0
+        /// The slots of those.
+        var unwritten: Set<UInt16> = []
+        /// The code of the last error.
+        var reason: String?
+    }
+
+    /// Repeats the writes of slots once.
+    /// - Parameters:
+    ///   - number: Of the repetition, from ``WriteJournal/willRepeat(_:)``.
+    ///   - end: When the attempt ends; `nil` if it goes on until all writes were sent.
+    func attempt(
+        _ slots: [Range<Int>], _ number: UInt32, until end: ContinuousClock.Instant?,
+        _ send: @Sendable ([ValkeyCommand]) async -> [Result<RESPValue, ValkeyCommandError>]
+    ) async -> Pass {
+        let start = ContinuousClock.now
+        let entries = journal.entries(in: slots, now: start)
+        var calls = ReassertionCalls(entries, keys: keys, slots: slots, start: start, journal: journal)
+        var pass = Pass()
+        if calls.needsTime {
+            do throws(ValkeyCommandError) {
+                calls.time = try await Self.time(send)
+            } catch {
+                // Cutoffs whose time is unknown need it.
+                pass.failed(error, slots: calls.slotsThatNeedTime)
+            }
+        }
+        while !Task.isCancelled, end.map({ ContinuousClock.now < $0 }) ?? true {
             let batch = calls.next(Self.commandsAtOnce)
             guard !batch.isEmpty else { break }
             let replies = await Self.run(batch, send)
             for (call, reply) in zip(batch, replies) {
                 switch reply {
                 case .success(.integer(let change)) where change > 0:
-                    counts[call.kind(change), default: 0] += 1
+                    pass.counts[call.kind(change), default: 0] += 1
+                    if let session = call.session { pass.changed.append(session) }
                 case .success: break
-                case .failure: unwritten += 1
+                case .failure(let error): pass.failed(error, slots: [call.slot])
                 }
             }
-            // The connection has ended: the writes are repeated on the next one.
-            if case .failure(let error)? = replies.last, error == .disconnected || error == .notConnected { break }
+            if Self.rejectsAll(replies) { break }
         }
-        log.reasserted(counts, unwritten: unwritten + calls.remaining)
+        pass.unaccepted += calls.remaining
+        pass.unwritten.formUnion(calls.remainingSlots)
+        journal.didRepeat(slots, number, unwritten: pass.unwritten)
+        return pass
     }
 
-    /// The server's time, and the latest instant at which it was that; `nil` if the server does not respond.
+    /// Whether further commands are pointless now: the connection has ended, or the server accepts no write.
+    private static func rejectsAll(_ replies: [Result<RESPValue, ValkeyCommandError>]) -> Bool {
+        if case .failure(let error)? = replies.last, error == .disconnected || error == .notConnected { return true }
+        return replies.allSatisfy { reply in
+            guard case .failure(let error) = reply, error.isTemporary else { return false }
+            guard case .rejected(let error) = error else { return true }
+            // These concern one slot.
+            return !["MOVED", "ASK", "TRYAGAIN"].contains(error.code)
+        }
+    }
+
+    /// The server's time, and the latest instant at which it was that.
     private static func time(
         _ send: @Sendable ([ValkeyCommand]) async -> [Result<RESPValue, ValkeyCommandError>]
-    ) async -> ReassertionCalls.ServerTime? {
-        guard case .success(let reply)? = await send([ValkeyCommand("TIME")]).first, let parts = reply.elements,
-            parts.count == 2, let seconds = parts[0].text.flatMap({ Int64($0) }),
+    ) async throws(ValkeyCommandError) -> ReassertionCalls.ServerTime {
+        let invalid = ValkeyCommandError.rejected(RESPError(line: "ERR no time"))
+        guard let reply = await send([ValkeyCommand("TIME")]).first else { throw invalid }
+        guard let parts = try reply.get().elements, parts.count == 2,
+            let seconds = parts[0].text.flatMap({ Int64($0) }),
             let microseconds = parts[1].text.flatMap({ Int64($0) })
-        else { return nil }
+        else { throw invalid }
         // Far above all times that a server may have, and far below an overflow.
-        guard (0..<1_000_000_000_000).contains(seconds), (0..<1_000_000).contains(microseconds) else { return nil }
+        guard (0..<1_000_000_000_000).contains(seconds), (0..<1_000_000).contains(microseconds) else { throw invalid }
         return ReassertionCalls.ServerTime(
             microseconds: seconds * 1_000_000 + microseconds, before: ContinuousClock.now)
     }
@@ -71,21 +122,51 @@ struct WriteReassertion: ValkeyFailoverDelegate {
     }
 }
 
+extension WriteReassertion.Pass {
+    fileprivate mutating func failed(_ error: ValkeyCommandError, slots: [UInt16]) {
+        if case .rejected(let error) = error { reason = error.code }
+        if error.isTemporary {
+            unaccepted += slots.count
+            unwritten.formUnion(slots)
+        } else {
+            rejected += slots.count
+        }
+    }
+}
+
+extension ValkeyCommandError {
+    /// Whether the server, or another one in its place, may accept the same command later.
+    fileprivate var isTemporary: Bool {
+        guard case .rejected(let error) = self else { return true }
+        return switch SessionStoreError.Reason(code: error.code) {
+        case .readonly, .loading, .full, .clusterDown, .overloaded: true
+        default: false
+        }
+    }
+}
+
 /// A call of a script that repeats a write.
 struct ReassertionCall: Sendable {
     let script: ValkeyScript
     let keys: [String]
     let arguments: [ValkeyCommand.Part]
+    /// The session whose record it writes.
+    let session: SessionID?
     private let write: ReassertedWrite
 
     init(
-        _ write: ReassertedWrite, _ script: ValkeyScript, _ keys: [String], _ arguments: [ValkeyCommand.Part]
+        _ write: ReassertedWrite, _ script: ValkeyScript, _ keys: [String], _ arguments: [ValkeyCommand.Part],
+        session: SessionID? = nil
     ) {
         self.write = write
+        self.session = session
         self.script = script
         self.keys = keys
         self.arguments = arguments
     }
+
+    /// The slot of all its keys.
+    var slot: UInt16 { keys.first.map(HashSlot.slot(of:)) ?? 0 }
 
     /// What was repeated.
     /// - Parameter change: The result of the script.
@@ -103,6 +184,7 @@ struct ReassertionCalls {
     /// Whether each slot is one of those that are repeated; empty if all are.
     private let hasSlot: [Bool]
     private let start: ContinuousClock.Instant
+    private let journal: WriteJournal?
 
     /// A time of the server's clock.
     struct ServerTime: Sendable {
@@ -115,20 +197,25 @@ struct ReassertionCalls {
     /// if the index has lost it, rather than one that began after it ends.
     static let clockMargin = Duration.seconds(1)
 
+    /// The slots of cutoffs whose time is unknown.
+    let slotsThatNeedTime: [UInt16]
     /// Whether ``time`` is needed.
-    let needsTime: Bool
+    var needsTime: Bool { !slotsThatNeedTime.isEmpty }
     /// Without it, cutoffs whose time is unknown are not set.
     var time: ServerTime?
 
     /// - Parameters:
     ///   - entries: At least those of the slots. Of a record, only the calls for keys in the slots are made.
     ///   - start: The time by which the ages of the entries were determined.
+    ///   - journal: Entries that it does not contain any more are skipped; `nil` for none.
     init(
-        _ entries: [WriteJournal.Entry], keys: ValkeyKeys, slots: [Range<Int>], start: ContinuousClock.Instant = .now
+        _ entries: [WriteJournal.Entry], keys: ValkeyKeys, slots: [Range<Int>], start: ContinuousClock.Instant = .now,
+        journal: WriteJournal? = nil
     ) {
         rest = entries[...]
         self.start = start
-        needsTime = entries.contains { if case .cutoffRequest = $0.write { true } else { false } }
+        self.journal = journal
+        slotsThatNeedTime = entries.compactMap { if case .cutoffRequest = $0.write { $0.slot } else { nil } }
         self.keys = keys
         var hasSlot: [Bool] = []
         if !slots.contains(HashSlot.all) {
@@ -141,12 +228,24 @@ struct ReassertionCalls {
     /// The number of writes of which not all calls were made.
     var remaining: Int { rest.count + pending.count }
 
+    /// The slots of these writes.
+    var remainingSlots: Set<UInt16> {
+        var slots = Set(pending.map(\.slot))
+        for entry in rest {
+            if hasSlot(entry.slot) { slots.insert(entry.slot) }
+            for other in entry.otherSlots where hasSlot(other) { slots.insert(other) }
+        }
+        return slots
+    }
+
     /// The next calls, at most a number; empty at the end.
     mutating func next(_ limit: Int) -> [ReassertionCall] {
         var calls = pending
         pending = []
         while calls.count < limit, let entry = rest.popFirst() {
-            calls += self.calls(entry).filter { hasSlot(of: $0.keys[0]) }
+            // A lease may have been released meanwhile, and the insertion of a record may have failed.
+            guard journal?.contains(entry.write) ?? true else { continue }
+            calls += self.calls(entry).filter { hasSlot($0.slot) }
         }
         if calls.count > limit {
             pending = Array(calls[limit...])
@@ -155,8 +254,8 @@ struct ReassertionCalls {
         return calls
     }
 
-    private func hasSlot(of key: String) -> Bool {
-        hasSlot.isEmpty || hasSlot[Int(HashSlot.slot(of: key))]
+    private func hasSlot(_ slot: UInt16) -> Bool {
+        hasSlot.isEmpty || hasSlot[Int(slot)]
     }
 
     private func calls(_ entry: WriteJournal.Entry) -> [ReassertionCall] {
@@ -221,7 +320,8 @@ struct ReassertionCalls {
                 .integer(Int64(record.fields.count)),
             ] + record.fields + record.insertedFields
         let update = ReassertionCall(
-            .update, ReassertionScripts.record, [keys.session(record.id), keys.ended(record.id)], arguments)
+            .update, ReassertionScripts.record, [keys.session(record.id), keys.ended(record.id)], arguments,
+            session: record.id)
         // In other slots than the record, and maybe at another server.
         let lifetime = ValkeyRecordStore.time(record.indexLifetime - age)
         let indexes = record.indexes.map {

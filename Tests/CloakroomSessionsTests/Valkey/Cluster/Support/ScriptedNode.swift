@@ -57,6 +57,11 @@ final class ScriptedNode: Sendable {
         state.withLock { $0.replies[name, default: []] += lines.map { $0 + "\r\n" } }
     }
 
+    /// Forgets the replies that are left of ``reply(to:_:)``.
+    func dropReplies(to name: String) {
+        state.withLock { $0.replies[name] = nil }
+    }
+
     func setMode(_ mode: String, role: String = "master") {
         state.withLock { ($0.mode, $0.role) = (mode, role) }
     }

@@ -1,0 +1,310 @@
+import CloakroomCore
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import CloakroomSessions
+
+/// A server that replaces another one does not accept the repeated writes at first.
+@Suite("Writes that are repeated until a server accepts them", .serialized, .timeLimit(.minutes(3)))
+struct LaterReassertionTests {
+    private static let start = SessionRecord.start
+    private static let slots = 5_461..<10_923
+
+    @Test("Rule 24: what a server without its replicas rejects counts here, and is repeated as soon as it accepts it")
+    func noReplicas() async throws {
+        try await withRedis { server in
+            let gateway = try await Replica.up(server)
+            let (store, changes) = (gateway.records, gateway.changes)
+            let (ended, saved, index) = (SessionID(1), SessionID(2), RecordIndex.account(8))
+            let (mark, time) = (MarkKey(.usedLogin, hash: 1), Timestamp(milliseconds: 0))
+            for id in [ended, saved] {
+                _ = try await store.insert(.sample(id.value))
+                try await server.ask("COPY", .text(store.keys.session(id)), .text("backup\(id.value)"))
+            }
+            _ = try await store.insert(.sample(3, account: 8))
+            _ = try await store.remove(ended, reason: .signedOut, condition: nil, now: Self.start)
+            #expect(try await store.lease(saved, for: .seconds(30), now: Self.start).lease != nil)
+            #expect(try await store.replace(.sample(2, version: 2), fence: 1, now: Self.start) == .done)
+            try await store.release(saved, fence: 1)
+            try await store.setCutoff(index, keeping: nil, before: nil, lifetime: .seconds(600), now: Self.start)
+            #expect(try await store.setMark(mark, to: time, lifetime: .seconds(600), now: Self.start))
+            // A replica without these writes is promoted, and other replicas are not connected to it yet.
+            for key in [store.keys.ended(ended), store.keys.cutoff(index), store.keys.mark(mark)] {
+                try await server.ask("DEL", .text(key))
+            }
+            for id in [ended, saved] {
+                try await server.ask("RENAME", .text("backup\(id.value)"), .text(store.keys.session(id)))
+            }
+            try await server.ask("CONFIG", "SET", "min-replicas-to-write", "1")
+            try await server.ask("CLIENT", "KILL", "TYPE", "normal")
+            let since = try await changes.time(of: .up, count: 2)
+            repeat {
+                #expect(try await store.read(ended) == .ended(.signedOut))
+                try await Task.sleep(for: .milliseconds(100))
+            } while ContinuousClock.now - since < .seconds(2)
+            #expect(try await server.ask("EXISTS", .text(store.keys.session(ended))) == .integer(1))
+            #expect(try await store.lease(ended, for: .seconds(30), now: Self.start) == .notFound)
+            guard case .record(let record) = try await store.read(SessionID(3)) else {
+                Issue.record("no record")
+                return
+            }
+            let cutoff = try #require(try await store.cutoffs([index], now: Self.start).first ?? nil)
+            #expect(cutoff.ends(record, in: index))
+            #expect(try await store.latestMark([mark], now: Self.start) == time)
+            #expect(try await !store.setMark(mark, to: time, lifetime: .seconds(600), now: Self.start))
+            #expect(changes.count(.lacksWrites) > 1)
+            #expect(gateway.log.lines("reason", "noreplicas").map { $0["level"] } == ["warning"])
+            let before = changes.count(.changed(saved))
+            try await server.ask("CONFIG", "SET", "min-replicas-to-write", "0")
+            try await eventually("everything is repeated") { store.journal.unrepeated.isEmpty }
+            #expect(try await server.ask("EXISTS", .text(store.keys.session(ended))) == .integer(0))
+            #expect(try await server.ask("EXISTS", .text(store.keys.ended(ended))) == .integer(1))
+            #expect(try await store.cutoffs([index], now: Self.start) == [cutoff])
+            #expect(try await server.ask("EXISTS", .text(store.keys.mark(mark))) == .integer(1))
+            #expect(try await store.read(saved) == .record(.sample(2, version: 2)))
+            try await eventually("what was read before is forgotten") { changes.count(.changed(saved)) > before }
+            let message = "no writes are left to repeat in the session store"
+            try await eventually("the end is logged") { !gateway.log.lines("message", message).isEmpty }
+            // All over the same connection.
+            #expect(changes.count(.up) == 2)
+            await gateway.stop()
+        }
+    }
+
+    /// Runs a test with a cluster in which a new server has replaced the second one, and rejects scripts.
+    private func withPromotion(
+        rejecting line: String,
+        _ body: (WriteJournal, SessionID, ScriptedNode, ScriptedCluster, Task<Void, Never>) async throws -> Void
+    ) async throws {
+        let (journal, keys, log) = (WriteJournal(), ValkeyKeys(prefix: "p"), RecordedLog())
+        let id = try #require(
+            (UInt64(1)...10_000).map { SessionID($0) }.first {
+                Self.slots.contains(Int(HashSlot.slot(of: keys.session($0))))
+            })
+        journal.ended(id, reason: .revoked)
+        let reassertion = WriteReassertion(
+            journal: journal, keys: keys, log: DurabilityLog(log.logger, SessionStoreCallbacks()))
+        let cluster = try await ScriptedCluster(failover: reassertion)
+        let repeating = Task {
+            await reassertion.repeatUntilAccepted(over: cluster.client, RecordingChangeDelegate())
+        }
+        let new = try await ScriptedNode()
+        do {
+            try await cluster.isUp()
+            #expect(journal.end(of: id) == nil)
+            for _ in 0..<1_000 { new.reply(to: "EVALSHA", line) }
+            let rows = [(0..<5_461, cluster.nodes[0]), (Self.slots, new), (10_923..<16_384, cluster.nodes[2])]
+            for node in [cluster.nodes[0], cluster.nodes[2], new] { node.setSlots(rows) }
+            await cluster.nodes[1].stop()
+            try await eventually("the new server is used") { await cluster.port("c") == Int64(new.port) }
+            try await cluster.isUp()
+            try await body(journal, id, new, cluster, repeating)
+        } catch {
+            repeating.cancel()
+            await new.stop()
+            await cluster.stop()
+            throw error
+        }
+        repeating.cancel()
+        await repeating.value
+        await cluster.stop()
+        await new.stop()
+    }
+
+    @Test(
+        "Rule 24: an end that a promoted server of a cluster rejects counts here, and is repeated until it is accepted",
+        arguments: [
+            "-CLUSTERDOWN The cluster is down", "-NOREPLICAS x", "-TRYAGAIN x", "-ASK 5461 127.0.0.1:1",
+            "-MISCONF x", "-BUSY x",
+        ])
+    func promotion(_ line: String) async throws {
+        try await withPromotion(rejecting: line) { journal, id, new, cluster, _ in
+            let connections = new.connectionCount
+            try await Task.sleep(for: .seconds(1))
+            #expect(journal.end(of: id) == .revoked)
+            let count = new.count(of: "EVALSHA")
+            #expect((3...40).contains(count))
+            new.dropReplies(to: "EVALSHA")
+            try await eventually("the end is repeated") { journal.unrepeated.isEmpty }
+            // The server has it now.
+            #expect(journal.end(of: id) == nil)
+            #expect(new.count(of: "EVALSHA") > count)
+            #expect(new.connectionCount == connections)
+            #expect(cluster.trust.areTrusted(HashSlot.all))
+        }
+    }
+
+    @Test("An end that the server can never accept is not repeated again", arguments: ["-WRONGTYPE x", "-ERR x"])
+    func permanent(_ line: String) async throws {
+        try await withPromotion(rejecting: line) { journal, _, new, _, _ in
+            #expect(journal.unrepeated.isEmpty)
+            try await Task.sleep(for: .seconds(1))
+            #expect(new.count(of: "EVALSHA") == 1)
+        }
+    }
+
+    @Test("A gateway that stops does not repeat its writes any more")
+    func stop() async throws {
+        try await withPromotion(rejecting: "-NOREPLICAS x") { journal, id, new, _, repeating in
+            try await eventually("it is repeated") { new.count(of: "EVALSHA") > 2 }
+            let start = ContinuousClock.now
+            repeating.cancel()
+            await repeating.value
+            #expect(ContinuousClock.now - start < .seconds(5))
+            let count = new.count(of: "EVALSHA")
+            try await Task.sleep(for: .milliseconds(1_500))
+            #expect(new.count(of: "EVALSHA") == count)
+            #expect(journal.end(of: id) == .revoked)
+        }
+    }
+
+    @Test("Rule 24: ends for which the time limit leaves no time are repeated after it")
+    func limit() async throws {
+        try await withValkeyStore { store, server in
+            for number in UInt64(1)...1_000 { store.journal.ended(SessionID(number), reason: .revoked) }
+            let sent = Mutex(0)
+            let reassertion = WriteReassertion(
+                journal: store.journal, keys: store.keys,
+                log: DurabilityLog(RecordedLog().logger, SessionStoreCallbacks()))
+            // A slow server that has everything.
+            await reassertion.serverReplaced([HashSlot.all]) { commands in
+                sent.withLock { $0 += commands.count }
+                try? await Task.sleep(for: .milliseconds(600))
+                return commands.map { _ in .success(.integer(0)) }
+            }
+            let count = sent.withLock { $0 }
+            #expect(count < 1_000)
+            // The newest come first. The store repeats the others by itself.
+            try await eventually("the others are repeated") { store.journal.unrepeated.isEmpty }
+            for number in UInt64(1)...UInt64(1_000 - count) {
+                #expect(try await store.read(SessionID(number)) == .ended(.revoked))
+            }
+            #expect(
+                try await server.ask("EXISTS", .text(store.keys.ended(SessionID(1)))) == .integer(1))
+        }
+    }
+
+    @Test("Rule 75: a session without a record ends only if the server keeps the reason, or is full")
+    func reasonWithoutRecord() async throws {
+        try await withValkeyStore { store, server in
+            func remove() async throws -> RecordRemovalResult {
+                try await store.remove(SessionID(1), reason: .revoked, condition: nil, now: Self.start)
+            }
+            try await server.ask("CONFIG", "SET", "min-replicas-to-write", "1")
+            await #expect(throws: SessionStoreError(.unavailable)) { try await remove() }
+            try await server.ask("CONFIG", "SET", "min-replicas-to-write", "0")
+            try await server.ask("CONFIG", "SET", "maxmemory", "1")
+            #expect(try await remove() == .notFound)
+            #expect(try await store.read(SessionID(1)) == .none)
+            try await server.ask("CONFIG", "SET", "maxmemory", "0")
+            for _ in 0..<2 { #expect(try await remove() == .notFound) }
+            #expect(try await store.read(SessionID(1)) == .ended(.revoked))
+        }
+    }
+
+    @Test("A cutoff whose time is unknown is neither in effect nor absent until the server has it")
+    func requestedCutoff() async throws {
+        try await withRedis { server in
+            let gateway = try await Replica.up(server)
+            let store = gateway.records
+            let key = store.keys.cutoff(.account(7))
+            store.journal.cutoffRequested(
+                CutoffRequest(key: key, kept: nil, lifetime: .seconds(600)), sentAt: .now - .seconds(1))
+            #expect(try await store.cutoffs([.account(7)], now: Self.start) == [nil])
+            try await server.ask("CONFIG", "SET", "min-replicas-to-write", "1")
+            try await server.ask("CLIENT", "KILL", "TYPE", "normal")
+            try await gateway.changes.time(of: .up, count: 2)
+            await #expect(throws: SessionStoreError(.unavailable)) {
+                try await store.cutoffs([.account(7)], now: Self.start)
+            }
+            #expect(try await store.cutoffs([.account(6)], now: Self.start) == [nil])
+            try await server.ask("CONFIG", "SET", "min-replicas-to-write", "0")
+            try await eventually("it is repeated") { store.journal.unrepeated.isEmpty }
+            let cutoff = try await store.cutoffs([.account(7)], now: Self.start).first ?? nil
+            #expect(cutoff?.request != nil)
+            await gateway.stop()
+        }
+    }
+
+    @Test("Ends stay in the journal beyond their age while a server may lack them, and records do not")
+    func age() {
+        let journal = WriteJournal()
+        let (start, later) = (ContinuousClock.now, ContinuousClock.now + WriteJournal.lifetime * 2)
+        let slot = HashSlot.slot(of: "p:{\(SessionID(1))}:session")
+        let record = JournaledRecord(.sample(2), lifetime: .seconds(900), fields: [])
+        journal.saved(record, now: start)
+        journal.ended(SessionID(1), reason: .revoked, now: start)
+        #expect(journal.entries(now: later).isEmpty)
+        journal.didRepeat([HashSlot.all], journal.willRepeat([HashSlot.all]), unwritten: [slot])
+        journal.ended(SessionID(3), reason: .revoked, now: later)
+        #expect(journal.entries(now: later).count == 2)
+        #expect(journal.end(of: SessionID(1)) == .revoked)
+        // In another slot.
+        #expect(journal.end(of: SessionID(3)) == nil)
+        #expect(!journal.hasRecords(in: [HashSlot.all], now: later))
+        journal.didRepeat([HashSlot.all], journal.willRepeat([HashSlot.all]), unwritten: [])
+        #expect(journal.entries(now: later).count == 1)
+        #expect(journal.end(of: SessionID(1)) == nil)
+    }
+
+    @Test("A repetition that ends late does not hide that a later one has failed")
+    func overtaken() {
+        let journal = WriteJournal()
+        let slot = HashSlot.slot(of: "p:{\(SessionID(1))}:session")
+        let first = journal.willRepeat([HashSlot.all])
+        journal.didRepeat([HashSlot.all], journal.willRepeat([HashSlot.all]), unwritten: [slot])
+        journal.didRepeat([HashSlot.all], first, unwritten: [])
+        #expect(journal.unrepeated == [Int(slot)..<(Int(slot) + 1)])
+    }
+
+    @Test("Rule 24: a reply that was requested before a repetition is completed with the journal after it")
+    func repeatedMeanwhile() {
+        let journal = WriteJournal()
+        let slot = HashSlot.slot(of: "p:{\(SessionID(1))}:session")
+        let before = journal.repetition(of: Int(slot))
+        journal.ended(SessionID(1), reason: .revoked)
+        #expect(journal.end(of: SessionID(1), since: before) == nil)
+        journal.didRepeat([HashSlot.all], journal.willRepeat([HashSlot.all]), unwritten: [])
+        #expect(journal.end(of: SessionID(1), since: before) == .revoked)
+        #expect(journal.end(of: SessionID(1), since: journal.repetition(of: Int(slot))) == nil)
+    }
+
+    @Test("A cutoff that the server lacks completes the one that it has")
+    func cutoffs() throws {
+        let key = "p:{a1}:cutoff"
+        let id = SessionID(5)
+        let own = try #require(JournaledCutoff(key: key, stored: "70 \(id) 9 60", lifetime: .seconds(9)))
+        for (stored, expected) in [
+            (nil, SessionCutoff(time: 70, kept: id, createdBefore: Timestamp(milliseconds: 9))),
+            ("x", SessionCutoff(time: 70, kept: id, createdBefore: Timestamp(milliseconds: 9))),
+            ("60 - 5", SessionCutoff(time: 70, createdBefore: Timestamp(milliseconds: 9))),
+            ("80 - 10", SessionCutoff(time: 80, createdBefore: Timestamp(milliseconds: 10))),
+            (
+                "80 - - r90:-",
+                SessionCutoff(
+                    time: 80, createdBefore: Timestamp(milliseconds: 9),
+                    request: SessionCutoff.Request(time: 90, kept: nil))
+            ),
+        ] {
+            #expect(own.completing(stored) == expected, "\(stored ?? "none")")
+        }
+    }
+
+    @Test("A released lease and a save that has failed are not repeated later")
+    func taken() async throws {
+        let (journal, keys) = (WriteJournal(), ValkeyKeys(prefix: "p"))
+        let save = try #require(journal.saved(JournaledRecord(.sample(), lifetime: .seconds(900), fields: [])))
+        journal.leased(SessionID(2), fence: 1, for: .seconds(30))
+        let entries = journal.entries()
+        func count() -> Int {
+            var calls = ReassertionCalls(entries, keys: keys, slots: [HashSlot.all], journal: journal)
+            return calls.next(10).count
+        }
+        #expect(count() == 2)
+        journal.released(SessionID(2), fence: 1)
+        #expect(count() == 1)
+        journal.rejected(save)
+        #expect(count() == 0)
+    }
+}
