@@ -248,12 +248,13 @@ def cookie_value(gateway):
     return provider_helpers.log_in(gateway).removeprefix("Cookie: ").strip().encode()
 
 
-def sign_in_all(gateway, first, last):
-    """Signs in the users with these numbers. Returns their cookies."""
+def sign_in_all(gateway, first, last, rate=None):
+    """Signs in the users with these numbers, at a rate per second or as fast as possible. Returns their cookies."""
     cookies = []
     with Load([gateway]) as load:
         add = lambda head: cookies.append(cookie_of(head))  # noqa: E731
-        load.run((0, sign_in_request(number), add) for number in range(first, last + 1))
+        jobs = ((0, sign_in_request(number), add) for number in range(first, last + 1))
+        load.run(at_rate(load, rate, jobs) if rate else jobs)
     return cookies
 
 

@@ -1,7 +1,9 @@
 """Two gateways with a cluster of three primaries under mixed loads, compared with what `cloakroom capacity` predicts."""
 
+import collections
 import json
 import random
+import statistics
 import subprocess
 import time
 
@@ -27,6 +29,7 @@ TOLERANCE = 0.15
 # Requests per second that show how fast the machine is, ten of each of these sessions, and users that sign in for nothing else.
 SPEED_LOAD, SPEED_SESSIONS = 600, 600
 OTHER_USERS = 1_000_000
+CORES = "cores of a "
 
 
 def predict(binary, file, users, requests_per_second, session_seconds, shards, cached=1_000_000):
@@ -46,9 +49,11 @@ class Users:
 
     def __init__(self, gateways):
         self.load, self.count = Load(gateways), len(gateways)
-        self.cookies = sign_in_all(gateways[0], 1, USERS)
+        # Not all at once, or their tokens expire at the same time.
+        self.cookies = sign_in_all(gateways[0], 1, USERS, USERS / TOKEN_SECONDS)
         self.next_user = USERS + 1
-        self.waiting = []
+        # Sign-outs that were sent, and cookies to sign out with their times.
+        self.waiting, self.leaving = [], collections.deque()
         self.requests = self.sign_outs = 0
 
     def run(self, rate, seconds):
@@ -67,11 +72,14 @@ class Users:
                 self.waiting.pop()
                 yield self.gateway(), sign_in_request(self.next_user), lambda head: self.cookies.append(cookie_of(head))
                 self.next_user += 1
+            elif self.leaving and self.leaving[0][0] < at:
+                self.sign_outs += 1
+                yield self.gateway(), sign_out_request(self.leaving.popleft()[1]), self.waiting.append
             elif random.random() < share:
                 index = random.randrange(len(self.cookies))
                 self.cookies[index], self.cookies[-1] = self.cookies[-1], self.cookies[index]
-                self.sign_outs += 1
-                yield self.gateway(), sign_out_request(self.cookies.pop()), self.waiting.append
+                # Not before its requests have responses.
+                self.leaving.append((at + 1, self.cookies.pop()))
             else:
                 self.requests += 1
                 yield self.gateway(), api_request(random.choice(self.cookies)), None
@@ -87,15 +95,19 @@ def check(environment, binary, options, figures):
     shards = Shards(environment, binary, memory.SHARDS, replicas=1)
     origin = start_origin(environment, TOKEN_SECONDS)
     gateways = [start_gateway(environment, shards, origin, idleTimeout=f"{IDLE_SECONDS}s") for _ in range(2)]
-    users = Users(gateways)
-    idle, rows = idle_rates(gateways, shards), []
+    request = figures["model"]["request"]
+    slowness = [slowness_of_requests(environment, shards, request)]
+    idle = idle_rates(gateways, shards)
+    users, samples = Users(gateways), []
     for rate in REQUESTS_PER_SECOND:
-        slowness = slowness_of_requests(environment, shards, figures["model"]["request"])
         users.run(rate, TOKEN_SECONDS)
-        rows += at_load(environment, file, users, Meter(gateways, shards, idle), rate, options.seconds, slowness)
+        samples += at_load(environment, file, users, Meter(gateways, shards, idle), rate, options.seconds)
+    slowness = statistics.mean([*slowness, slowness_of_requests(environment, shards, request)])
+    print(f"CPU time is multiplied by {slowness:.2f}; {USERS:,} users, {options.seconds} s for each load", flush=True)
+    rows = [compared(slowness, *sample) for sample in samples]
     shards.stop()
     predicted = predict(environment.binary, file, STORED, 0, SESSION_SECONDS, 1, cached=1)["shard"]["memoryBytes"]
-    rows.append(compared(0, f"bytes of {STORED:,} sessions", stored_bytes(environment, binary), predicted))
+    rows.append(compared(slowness, 0, f"bytes of {STORED:,} sessions", stored_bytes(environment, binary), predicted))
     figures["check"] = rows
     worst = max(abs(row["predicted"] / row["measured"] - 1) for row in rows)
     is_close = worst <= TOLERANCE
@@ -120,8 +132,8 @@ def slowness_of_requests(environment, shards, known):
     return sample.gateway / model
 
 
-def at_load(environment, file, users, meter, rate, seconds, slowness):
-    """Measured and predicted figures at one load. CPU time is predicted for a machine as fast as it is now."""
+def at_load(environment, file, users, meter, rate, seconds):
+    """Measured and predicted figures at one load, each with the requests per second and its name."""
     shards = meter.shards
     reads = shards.calls("hgetall")
     with meter:
@@ -130,16 +142,17 @@ def at_load(environment, file, users, meter, rate, seconds, slowness):
     requests_per_second, session_seconds = users.requests / meter.seconds, USERS * meter.seconds / max(1, users.sign_outs)
     count = len(shards.servers)
     predicted = predict(environment.binary, file, USERS, requests_per_second, session_seconds, count)
-    print(f"{USERS:,} users, {requests_per_second:,.0f} requests/s, {meter.seconds:.0f} s", flush=True)
-    (gateway, server), shard = meter.shares(), predicted["shard"]
-    return [
-        compared(requests_per_second, "cores of a gateway", gateway, slowness * predicted["gateway"]["cores"]),
-        compared(requests_per_second, "cores of a primary", server, slowness * shard["cores"]),
-        compared(requests_per_second, "bytes of a gateway", resident(meter.gateways), predicted["gateway"]["memoryBytes"]),
-        compared(requests_per_second, "bytes/s to a primary", meter.rates[2] / count, shard["bytesToServers"]),
-        compared(requests_per_second, "bytes/s from a primary", meter.rates[3] / count, shard["bytesFromServers"]),
-        compared(requests_per_second, "records read/s", reads / meter.seconds, records_read(predicted["rates"])),
+    print(f"{requests_per_second:,.0f} requests/s, {meter.seconds:.0f} s", flush=True)
+    (gateway, server), shard, memory_bytes = meter.shares(), predicted["shard"], predicted["gateway"]["memoryBytes"]
+    samples = [
+        (CORES + "gateway", gateway, predicted["gateway"]["cores"]),
+        (CORES + "primary", server, shard["cores"]),
+        ("bytes of a gateway", resident(meter.gateways), memory_bytes),
+        ("bytes/s to a primary", meter.rates[2] / count, shard["bytesToServers"]),
+        ("bytes/s from a primary", meter.rates[3] / count, shard["bytesFromServers"]),
+        ("records read/s", reads / meter.seconds, records_read(predicted["rates"])),
     ]
+    return [(requests_per_second, *sample) for sample in samples]
 
 
 def resident(gateways):
@@ -147,9 +160,12 @@ def resident(gateways):
     return sum(gateway.resident() for gateway in gateways) / len(gateways)
 
 
-def compared(requests, name, measured, predicted):
+def compared(slowness, requests, name, measured, predicted):
+    """A row of the comparison. CPU time is predicted for a machine as fast as it is now."""
+    if name.startswith(CORES):
+        predicted *= slowness
     difference = predicted / measured - 1
-    print(f"  {name:26} measured {measured:14,.3f}   predicted {predicted:14,.3f}   {difference:+.1%}", flush=True)
+    print(f"  {requests:6,.0f}  {name:26} measured {measured:14,.3f}   predicted {predicted:14,.3f}   {difference:+.1%}", flush=True)
     return {"requests": round(requests), "name": name, "measured": measured, "predicted": predicted}
 
 
