@@ -314,6 +314,7 @@ extension ClusterTopology {
         seed.failures = 0
         // Asked again only if these primaries are unreachable too.
         seed.retryAt = now + .seconds(1)
+        reuseNumbers()
         let named = Set(report.primaries.map { member(for: $0, now) })
         guard named != voters else { return take() }
         voters = named

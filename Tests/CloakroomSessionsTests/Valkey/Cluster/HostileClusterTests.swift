@@ -192,6 +192,28 @@ struct HostileClusterTests {
         }
     }
 
+    @Test("A server that names others in each report uses up no numbers, and changes only its own slots")
+    func manyNames() {
+        var cluster = ModelCluster.ready()
+        cluster.topology.lastID = ClusterTopology.NodeID.max - 30
+        for round in 0..<5 {
+            let others = (0..<20).map { (5_461 + $0..<5_462 + $0, 1_000 + 20 * round + $0) }
+            cluster.report([(0..<5_461, 1)] + others, by: 1)
+            cluster.advance(.seconds(2))
+            let areTrusted = cluster.areTrusted(5_461..<16_384)
+            #expect(areTrusted)
+        }
+        #expect((3...1_000).contains(cluster.topology.lastID))
+        #expect(Set(cluster.topology.ids.values).count == cluster.topology.ids.count)
+        #expect([5_461, 10_922].allSatisfy { cluster.port(of: $0) == 2 })
+        cluster.report(ModelCluster.thirds, by: 1)
+        cluster.advance(.seconds(5))
+        let areTrusted = cluster.areTrusted(HashSlot.all)
+        #expect(areTrusted)
+        #expect(cluster.topology.members.count == 3)
+        #expect(cluster.violations.prefix(3).isEmpty)
+    }
+
     @Test("Servers to which one primary redirects have no vote: together they cannot take the slots of the others")
     func noMajority() {
         var cluster = ModelCluster()
