@@ -84,6 +84,8 @@ struct ValkeyRecordStore: SessionRecordStore {
             let response = try await run(
                 SessionScripts.insert, [keys.session(record.key.id)], arguments, full: true, isDurable: true)
             if response == .integer(1) { return true }
+            // Anything but 0 leaves unknown whether the record was inserted.
+            guard response == .integer(0) else { throw SessionStoreError(.unavailable, reason: .protocolError) }
         } catch {
             // Its client gets no ticket, so it must not be repeated.
             if let save { journal.rejected(save) }

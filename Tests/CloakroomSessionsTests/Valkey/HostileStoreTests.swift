@@ -86,4 +86,45 @@ struct HostileStoreTests {
             #expect(surplus == .none)
         }
     }
+
+    /// A sign-in at a server whose replies to the script that inserts a record are these.
+    private func signIn(_ insertions: [String], _ node: ScriptedNode, _ replica: Replica) async -> SessionStoreError? {
+        let store = SealedSessionStore(replica.records, configuration: Sample.configuration, secrets: Sample.secrets)
+        for insertion in insertions { node.reply(to: "EVALSHA", "$16\r\n1700000000000000", insertion) }
+        do throws(SessionStoreError) {
+            _ = try await store.create(Sample.new(1), now: Sample.start)
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    @Test("A server that reports each id as taken gets three, and then the sign-in fails")
+    func takenIds() async throws {
+        try await withStore { node, replica in
+            let error = await signIn(Array(repeating: ":0", count: 100), node, replica)
+            #expect(error?.kind == .unavailable)
+            #expect(error?.reason == .protocolError)
+            // Each time the index and the record.
+            #expect(node.count(of: "EVALSHA") == 6)
+            #expect(node.count(of: "ZREM") == 3)
+            #expect(replica.records.journal.entries().isEmpty)
+        }
+        try await withStore { node, replica in
+            #expect(await signIn([":0", ":0", ":1"], node, replica) == nil)
+        }
+    }
+
+    @Test(
+        "Anything but 0 or 1 as the result of an insertion is an error: nothing is sent again",
+        arguments: [":2", ":-1", "+OK", "$1\r\n0", "_", "*0"])
+    func oddInsertions(_ reply: String) async throws {
+        try await withStore { node, replica in
+            let error = await signIn([reply, ":1"], node, replica)
+            #expect(error?.reason == .protocolError)
+            #expect(node.count(of: "EVALSHA") == 2)
+            #expect(node.count(of: "ZREM") == 0)
+            #expect(replica.records.journal.entries().isEmpty)
+        }
+    }
 }
