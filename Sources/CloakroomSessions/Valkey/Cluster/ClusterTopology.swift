@@ -362,6 +362,16 @@ extension ClusterTopology {
         return take()
     }
 
+    /// A server redirected a command to a server that it cannot name. Its slot is not trusted, as one that is being moved,
+    /// until the primaries, which are asked now, name the other server.
+    mutating func redirected(_ slot: Int, toUnknownBy sender: HostAndPort, now: NIODeadline) -> [Action] {
+        guard let source = ids[sender], HashSlot.all.contains(slot), slots[slot].owner == source else { return take() }
+        distrust([slot..<(slot + 1)])
+        moving[slot] = now + Self.movePeriod
+        for id in members.keys.sorted() { askSoon(id, now) }
+        return take()
+    }
+
     /// A restoration is complete.
     mutating func restored(_ number: UInt32, now: NIODeadline) -> [Action] {
         guard number > 0, let (id, member) = members.first(where: { $0.value.restoration == number }) else { return [] }

@@ -80,7 +80,20 @@ struct ValkeyConnector: Sendable {
             guard mode == .cluster || mode == .unknown else { throw .wrongTopology(mode.mismatchForCluster) }
             reply = try await ask(Self.clusterSlots, connection)
         }
-        guard let slots = try? ClusterSlots(reply, asked: address.host) else { throw .protocolError }
+        return try Self.usableSlots(reply, asked: address)
+    }
+
+    /// Parses the reply of a server to ``clusterSlots``.
+    /// - Throws: Why the gateway cannot use its cluster.
+    static func usableSlots(
+        _ reply: RESPValue, asked address: HostAndPort
+    ) throws(ValkeyDisconnectReason) -> ClusterSlots {
+        let slots: ClusterSlots
+        do throws(ClusterSlotsError) {
+            slots = try ClusterSlots(reply, asked: address.host)
+        } catch {
+            throw error.disconnectReason
+        }
         if slots.primaries.isEmpty { throw .wrongTopology(.clusterWithoutSlots) }
         if slots.primaries.count > ClusterTopology.maximumLinks {
             throw .wrongTopology(.tooManyPrimaries(slots.primaries.count))

@@ -146,8 +146,7 @@ public struct ValkeyProbe: Sendable {
             if case .unauthorized(code: "NOPERM", _) = error { return }
             throw error
         }
-        guard let slots = try? ClusterSlots(reply, asked: finding.address.host) else { throw .protocolError }
-        if slots.primaries.isEmpty { throw .wrongTopology(.clusterWithoutSlots) }
+        let slots = try ValkeyConnector.usableSlots(reply, asked: finding.address)
         finding.facts.append("a cluster with \(slots.primaries.count) primaries")
     }
 

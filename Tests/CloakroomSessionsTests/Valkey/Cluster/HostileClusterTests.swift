@@ -50,6 +50,7 @@ struct HostileClusterTests {
         ("control characters", rows(row(0, 1, "a\u{1b}[2J", 1))), ("line end", rows(row(0, 1, "a\r\nb", 1))),
         ("zero byte", rows(row(0, 1, "127.0.0.1\u{0}", 1))),
         ("300 characters", rows(row(0, 1, String(repeating: "a", count: 300), 1))),
+        ("a server without a name", rows(row(0, 16_383, "?", 1))),
     ]
 
     @Test("A reply to CLUSTER SLOTS is rejected as a whole, with a reason", arguments: replies.indices)
@@ -79,11 +80,9 @@ struct HostileClusterTests {
 
     @Test("Servers without a host, and all slots at one server, are valid: what a majority denies is not used")
     func oneServer() async throws {
-        for host in ["", "?"] {
-            let bytes = Array(Self.rows(Self.row(0, 16_383, host, 7)).utf8)
-            let slots = try #require(ClusterFuzzing.slots(bytes))
-            #expect((slots.slots, slots.primaries, slots.replicas) == (16_384, 1, 0))
-        }
+        let bytes = Array(Self.rows(Self.row(0, 16_383, "", 7)).utf8)
+        let slots = try #require(ClusterFuzzing.slots(bytes))
+        #expect((slots.slots, slots.primaries, slots.replicas) == (16_384, 1, 0))
         try await withCluster { cluster in
             let thief = cluster.nodes[2]
             thief.setSlots([(HashSlot.all, thief)])
@@ -153,6 +152,33 @@ struct HostileClusterTests {
                 // What is left of the script.
                 try await eventually("the server replies again") { await cluster.port("c") == Int64(liar.port) }
             }
+        }
+    }
+
+    @Test(
+        "A redirection to a server without a name leads nowhere: the command is sent again",
+        arguments: ["MOVED", "ASK"])
+    func unnamedTarget(_ kind: String) async throws {
+        try await withCluster { cluster in
+            let (node, closed) = (cluster.nodes[1], try await RedisServer.freePort())
+            node.reply(to: "GET", "-\(kind) \(Self.slotOfC) ?:\(closed)")
+            #expect(await cluster.port("c") == Int64(node.port))
+            #expect(cluster.trust.events.contains(.lost([Self.slotOfC..<(Self.slotOfC + 1)])))
+            try await cluster.isUp()
+            #expect(cluster.log.lines("address", "127.0.0.1:\(closed)").isEmpty)
+        }
+    }
+
+    @Test("A primary without a name loses its connection, and the log names what to set")
+    func unnamedPrimary() async throws {
+        try await withCluster { cluster in
+            cluster.nodes[2].setSlots(raw: Self.rows(Self.row(0, 16_383, "?", 7)))
+            try await eventually("the reason is logged") {
+                !cluster.log.lines("reason", "wrong_topology").isEmpty
+            }
+            let hint = cluster.log.lines("reason", "wrong_topology").first?["hint"]
+            #expect(hint?.contains("cluster-announce-hostname") == true)
+            #expect(await cluster.port("b") == Int64(cluster.nodes[0].port))
         }
     }
 
