@@ -206,7 +206,12 @@ struct ValkeyConnector: Sendable {
             if case .unsupportedServer = error { throw .wrongTopology(.serverForSentinel) }
             throw error
         }
-        guard let elements = response.elements, elements.count == 2,
+        return Self.primary(response)
+    }
+
+    /// The address in the reply of a sentinel; `nil` if there is none.
+    static func primary(_ reply: RESPValue) -> HostAndPort? {
+        guard let elements = reply.elements, elements.count == 2,
             let host = elements[0].text.flatMap(ClusterNode.host), let port = elements[1].text.flatMap({ UInt16($0) }),
             port > 0
         else { return nil }
