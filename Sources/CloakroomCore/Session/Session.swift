@@ -32,15 +32,16 @@ public final class Session: Sendable {
     private let inFlight = Atomic<Int32>(0)
 
     /// Creates a session.
+    /// - Parameter storeData: ``storeData``. Only the first 255 bytes are kept.
     public convenience init(
         key: SessionKey, user: UserProfile, tokens: TokenSet, client: SessionClientInfo = SessionClientInfo(),
         source: SessionSource = .unknown, provenance: SessionProvenance? = nil, createdAt: Timestamp,
-        expiresAt: Timestamp, lastUsedAt: Timestamp, version: UInt64 = 1
+        expiresAt: Timestamp, lastUsedAt: Timestamp, version: UInt64 = 1, storeData: [UInt8] = []
     ) {
         self.init(
             key: key, user: user, tokens: tokens, client: client, source: source,
             provided: provenance.map(SharedProvenance.init), createdAt: createdAt, expiresAt: expiresAt,
-            lastUsedAt: lastUsedAt, version: version)
+            lastUsedAt: lastUsedAt, version: version, storeData: storeData)
     }
 
     /// Creates a session that begins now.
@@ -52,7 +53,8 @@ public final class Session: Sendable {
 
     private init(
         key: SessionKey, user: UserProfile, tokens: TokenSet, client: SessionClientInfo, source: SessionSource,
-        provided: SharedProvenance?, createdAt: Timestamp, expiresAt: Timestamp, lastUsedAt: Timestamp, version: UInt64
+        provided: SharedProvenance?, createdAt: Timestamp, expiresAt: Timestamp, lastUsedAt: Timestamp, version: UInt64,
+        storeData: [UInt8]
     ) {
         self.provided = provided
         self.key = key
@@ -65,7 +67,8 @@ public final class Session: Sendable {
         update = RefreshSchedule(tokens, spread: key.word3)
         tokensIssuedAt = tokens.issuedAt
         accessTokenExpiresAt = tokens.accessTokenExpiresAt ?? Timestamp(milliseconds: .max)
-        packed = CompactSessionFields(refreshToken: tokens.refreshToken, user: user, client: client)
+        packed = CompactSessionFields(
+            refreshToken: tokens.refreshToken, user: user, client: client, storeData: storeData)
         lastUse = Atomic(lastUsedAt.milliseconds)
     }
 
@@ -93,6 +96,10 @@ public final class Session: Sendable {
 
     /// The client that signed in.
     public var client: SessionClientInfo { packed.client }
+
+    /// What a store outside the process keeps with the session, for when it saves it: up to 255 bytes that only the store
+    /// interprets.
+    public var storeData: [UInt8] { packed.storeData }
 
     /// What the provider stated; `nil` if the user signed in with credentials.
     public var provenance: SessionProvenance? { provided?.provenance }
@@ -146,7 +153,7 @@ public final class Session: Sendable {
             tokens: refresh.tokens ?? tokens, client: client, source: source,
             provided: refresh.provenance.map(SharedProvenance.init) ?? provided, createdAt: createdAt,
             expiresAt: expiresAt ?? self.expiresAt,
-            lastUsedAt: lastUsedAt, version: version + 1)
+            lastUsedAt: lastUsedAt, version: version + 1, storeData: storeData)
     }
 }
 
@@ -224,23 +231,26 @@ public struct TokenSet: Sendable, Equatable {
     }
 }
 
-/// The parts of a session that requests do not need, in one byte array: the refresh token, the user, the client.
+/// The parts of a session that requests do not need, in one byte array: the refresh token, the user, the client, and the
+/// data of the store.
 ///
 /// Separate arrays would cost 32 bytes each, plus the rounding of the allocation.
 struct CompactSessionFields: Sendable, CustomStringConvertible, CustomReflectable {
-    private static let headerSize = 10
+    private static let headerSize = 11
     private static let absent: UInt32 = .max
     private let bytes: [UInt8]
 
-    init(refreshToken: Secret?, user: UserProfile, client: SessionClientInfo) {
+    init(refreshToken: Secret?, user: UserProfile, client: SessionClientInfo, storeData: [UInt8]) {
         // Addresses are short and account names bounded; a longer value would overflow its length field.
         let peer = Array(client.peer.utf8.prefix(255))
         let account = user.account.canonicalBytes.prefix(Int(UInt16.max))
         // Usually the name equals the account name.
         let name = user.name == user.account ? [] : user.name.canonicalBytes.prefix(Int(UInt16.max))
         let token = refreshToken?.bytes ?? []
+        let storeData = storeData.prefix(255)
         var bytes: [UInt8] = []
-        bytes.reserveCapacity(Self.headerSize + token.count + account.count + name.count + peer.count + user.json.count)
+        bytes.reserveCapacity(
+            Self.headerSize + token.count + account.count + name.count + peer.count + storeData.count + user.json.count)
         let tokenCount = refreshToken == nil ? Self.absent : UInt32(truncatingIfNeeded: token.count)
         for shift in stride(from: 0, to: 32, by: 8) {
             bytes.append(UInt8(truncatingIfNeeded: tokenCount >> UInt32(shift)))
@@ -249,10 +259,12 @@ struct CompactSessionFields: Sendable, CustomStringConvertible, CustomReflectabl
         bytes.append(UInt8(peer.count))
         bytes.append(client.userAgent.rawValue)
         for shift in stride(from: 0, to: 16, by: 8) { bytes.append(UInt8(truncatingIfNeeded: name.count >> shift)) }
+        bytes.append(UInt8(storeData.count))
         bytes += token
         bytes += account
         bytes += name
         bytes += peer
+        bytes += storeData
         bytes += user.json
         self.bytes = bytes
     }
@@ -269,6 +281,7 @@ struct CompactSessionFields: Sendable, CustomStringConvertible, CustomReflectabl
     private var accountEnd: Int { tokenEnd + (Int(bytes[4]) | Int(bytes[5]) << 8) }
     private var nameEnd: Int { accountEnd + (Int(bytes[8]) | Int(bytes[9]) << 8) }
     private var peerEnd: Int { nameEnd + Int(bytes[6]) }
+    private var storeDataEnd: Int { peerEnd + Int(bytes[10]) }
 
     var hasRefreshToken: Bool { tokenCount != Self.absent }
 
@@ -283,7 +296,7 @@ struct CompactSessionFields: Sendable, CustomStringConvertible, CustomReflectabl
 
     var user: UserProfile {
         UserProfile(
-            json: Array(bytes[peerEnd...]), account: AccountName(canonicalBytes: Array(account)),
+            json: Array(bytes[storeDataEnd...]), account: AccountName(canonicalBytes: Array(account)),
             name: nameEnd == accountEnd ? nil : AccountName(canonicalBytes: Array(name)))
     }
 
@@ -292,6 +305,8 @@ struct CompactSessionFields: Sendable, CustomStringConvertible, CustomReflectabl
             peer: String(decoding: bytes[nameEnd..<peerEnd], as: UTF8.self),
             userAgent: UserAgentFamily(rawValue: bytes[7]) ?? .other)
     }
+
+    var storeData: [UInt8] { Array(bytes[peerEnd..<storeDataEnd]) }
 }
 
 /// The identity source of a session: the upstream that issued its tokens. Tokens are sent to no other upstream.

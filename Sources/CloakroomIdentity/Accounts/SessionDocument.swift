@@ -13,9 +13,17 @@ enum SessionDocument {
         return Array(#"{"user":"#.utf8) + user + Array(#","session":{\#(times),\#(idle)}}"#.utf8)
     }
 
+    /// A time as clients can parse it: a year has four digits (RFC 3339 §5.6). Times of a record that is listed without
+    /// its ticket are not authenticated, so a store can return any.
     static func iso8601(_ time: Timestamp) -> String {
-        Date(timeIntervalSince1970: Double(time.milliseconds) / 1_000).formatted(.iso8601)
+        let milliseconds = min(max(time.milliseconds, firstMillisecond), lastMillisecond)
+        return Date(timeIntervalSince1970: Double(milliseconds) / 1_000).formatted(.iso8601)
     }
+
+    /// 0001-01-01T00:00:00Z.
+    private static let firstMillisecond: Int64 = -62_135_596_800_000
+    /// 9999-12-31T23:59:59Z.
+    private static let lastMillisecond: Int64 = 253_402_300_799_000
 }
 
 /// The JSON document that lists a user's sessions: never contains a token or a ticket. Address and user agent come from

@@ -13,7 +13,7 @@ extension SealedSessionStore {
     }
 
     /// Whether a cutoff has ended the session of a record that was saved; it is then removed. The record itself is read
-    /// only if there is a cutoff at all, because what was saved has no ``SessionRecord/birth``.
+    /// only if there is a cutoff at all, because what was saved may have no ``SessionRecord/birth``.
     func isCutOff(saved record: SessionRecord, now: Timestamp) async throws(SessionStoreError) -> Bool {
         guard try await !knownCutoffs([record], now: now).isEmpty else { return false }
         guard case .record(let stored) = try await records.read(record.key.id, now: now) else {

@@ -161,20 +161,17 @@ extension SealedSessionStore {
             guard resealed.admit(session.id, now: now) else {
                 return RecordEvaluation(lookup: .active(session), kept: session)
             }
-            return await seal(session, born: record.birth, ticket: ticket, now: now)
+            return await seal(session, ticket: ticket, now: now)
         }
     }
 
     /// Reseals a session that is sealed under an older secret. A failure is harmless: a later read tries again, and a
     /// refresh reseals in any case.
-    private func seal(
-        _ session: Session, born birth: RecordBirth, ticket: SessionTicket, now: Timestamp
-    ) async -> RecordEvaluation {
+    private func seal(_ session: Session, ticket: SessionTicket, now: Timestamp) async -> RecordEvaluation {
         let next = session.refreshed(with: SessionUpdate())
-        guard var record = try? sealing.seal(next, ticket: ticket) else {
+        guard let record = try? sealing.seal(next, ticket: ticket) else {
             return RecordEvaluation(lookup: .active(session), kept: session)
         }
-        record.birth = birth
         // A reader must not block a refresh: without a fence the write yields to any lease.
         let change = try? await replace(record, fence: nil, now: now)
         switch change {

@@ -81,10 +81,11 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
         touches.note(RecordTouch(id: session.id, lastUsedAt: now, keepUntil: keepUntil(session.expiresAt, now)))
     }
 
+    /// - Throws: ``SessionStoreError`` with the reason `protocolError` if the store reports each id as taken.
     func create(_ new: NewSession, now: Timestamp) async throws(SessionStoreError) -> (SessionTicket, Session) {
         guard records.count < maxSessions else { throw SessionStoreError(.full) }
         var generator = SystemRandomNumberGenerator()
-        while true {
+        for _ in 0..<maximumInsertions {
             let ticket = SessionTicket(using: &generator)
             let session = Session(new, key: SessionKey(ticket), timeouts: timeouts, now: now)
             let record = try sealing.seal(session, ticket: ticket)
@@ -92,6 +93,7 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
             events.onCreated()
             return (ticket, session)
         }
+        throw SessionStoreError(.unavailable, reason: .protocolError)
     }
 
     /// Inserts a record. If the result is unknown, the record is removed later: its client gets no ticket.
@@ -204,6 +206,9 @@ extension SealedSessionStore {
     }
 }
 
+/// The maximum number of ids that are tried for a new session. Two in succession are never taken by chance: the store
+/// then reports what is not the case.
+private let maximumInsertions = 3
 /// The number of uses per write.
 private let touchBatch = 512
 /// The number of uses that fail again, after which a pass ends.

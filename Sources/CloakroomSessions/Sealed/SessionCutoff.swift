@@ -30,6 +30,29 @@ struct RecordBirth: Sendable, Equatable {
     }
 }
 
+/// A gateway that loads a session and saves it later writes the times again: if the store loses the record, this gateway
+/// may be the one that inserts it.
+extension RecordBirth {
+    /// Each time after a byte, which is 1 if there is one: a byte without a time is 0. Empty if there are none.
+    var bytes: [UInt8] {
+        guard self != RecordBirth() else { return [] }
+        return [account, name, provider].flatMap { time -> [UInt8] in
+            time.map { [1] + UInt64(bitPattern: $0).bigEndianBytes } ?? [0]
+        }
+    }
+
+    /// The times in what ``bytes`` returned; none in any other bytes.
+    init(bytes: [UInt8]) {
+        var rest = bytes[...]
+        func next() -> Int64? {
+            guard rest.popFirst() == 1, rest.count >= 8 else { return nil }
+            defer { rest = rest.dropFirst(8) }
+            return Int64(bitPattern: rest.prefix(8).reduce(0) { $0 << 8 | UInt64($1) })
+        }
+        self.init(account: next(), name: next(), provider: next())
+    }
+}
+
 /// The end of all sessions of an index that began before a time, whether the index still lists them or not.
 ///
 /// Ending the sessions that an index lists is not enough: a server that fails over may lose an entry, and the session

@@ -37,7 +37,7 @@ struct SessionSealer: Sendable {
         case unreadable
     }
 
-    /// Seals a session under the newest secret.
+    /// Seals a session under the newest secret. A session that was opened here keeps its ``SessionRecord/birth``.
     /// - Throws: ``SessionStoreError`` of kind `unavailable` if the cipher fails, which is not expected.
     func seal(_ session: Session, ticket: SessionTicket) throws(SessionStoreError) -> SessionRecord {
         var record = SessionRecord(
@@ -45,7 +45,7 @@ struct SessionSealer: Sendable {
             name: secrets.accountHashes.hash(session.user.name),
             provider: session.provenance?.session.map(secrets.accountHashes.hash), createdAt: session.createdAt,
             expiresAt: session.expiresAt, lastUsedAt: session.lastUsedAt, version: session.version, contents: [],
-            client: [])
+            client: [], birth: RecordBirth(bytes: session.storeData))
         let parts = SessionParts(
             user: session.user, tokens: session.tokens, source: session.source, provenance: session.provenance)
         record.contents = try seal(
@@ -70,7 +70,7 @@ struct SessionSealer: Sendable {
             key: record.key, user: parts.user, tokens: parts.tokens, client: client,
             source: parts.source ?? unsourced, provenance: parts.provenance, createdAt: record.createdAt,
             expiresAt: record.expiresAt,
-            lastUsedAt: record.lastUsedAt, version: record.version)
+            lastUsedAt: record.lastUsedAt, version: record.version, storeData: record.birth.bytes)
         return .opened(session, isCurrent: part.secret == secrets.newestID)
     }
 

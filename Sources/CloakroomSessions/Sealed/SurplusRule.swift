@@ -29,7 +29,7 @@ struct SurplusRule: Sendable, Equatable {
 
     /// Ids of an index, some of which were checked.
     struct Sample: Sendable {
-        /// The number of ids in the index.
+        /// The number of ids in the index, at most 2^32: the estimate multiplies it.
         var total: Int
         /// The ids that were checked: first ``SurplusRule/maximum`` of those that end first, then others that are evenly
         /// spread over the index.

@@ -1,4 +1,5 @@
 import CloakroomCore
+import NIOCore
 
 /// The oldest sessions of an account that has too many.
 ///
@@ -11,11 +12,12 @@ extension ValkeyRecordStore {
         of account: UInt64, by rule: SurplusRule, now: Timestamp
     ) async throws(SessionStoreError) -> RecordSurplus {
         let index = keys.sessions(of: account)
-        let sample = try await run(
+        let limit = max(0, rule.limit)
+        let reply = try await run(
             SessionScripts.surplus, [index],
-            [.integer(Int64(max(0, rule.limit))), .integer(Int64.random(in: 0..<1_000_000))])
-        guard let elements = sample.elements, case .integer(let total)? = elements.first else { return .none }
-        let ids = elements.dropFirst().compactMap { $0.text.flatMap { SessionID($0) } }
+            [.integer(Int64(limit)), .integer(Int64.random(in: 0..<1_000_000))])
+        let (total, ids) = try ListedSample.parse(reply, limit: limit)
+        guard total > 0 else { return .none }
         // One command each: they are in different slots.
         let replies = await link.send(ids.map { ValkeyCommand("HMGET", key: keys.session($0), "a", "c", "e", "u") })
         var records: [SurplusRule.Candidate] = []
@@ -35,6 +37,54 @@ extension ValkeyRecordStore {
                 SessionScripts.forget, [index], [.text("\(rule.new)")] + missing.map { .text("\($0)") })
         }
         return rule.surplus(
-            in: SurplusRule.Sample(total: Int(clamping: total), ids: ids, records: records), now: now)
+            in: SurplusRule.Sample(total: total, ids: ids, records: records), now: now)
+    }
+}
+
+/// The reply to ``SessionScripts/surplus``. Its numbers enter the estimate of ``SurplusRule``, so that any other reply is
+/// an error.
+enum ListedSample {
+    /// The maximum number of members of a sorted set, which is more than a listing permits: ids of sessions that have
+    /// ended stay in an index, and its oldest sessions can still be ended.
+    static let maximumTotal = Int64(UInt32.max)
+    /// The maximum number of ids in the reply.
+    static let maximumCount = 2 * SurplusRule.maximum
+
+    /// Parses a reply.
+    /// - Parameter limit: The limit that the script had.
+    /// - Returns: The number of ids in the index, 0 if there are no more than the limit, and those that are to be checked.
+    /// - Throws: ``SessionStoreError`` with the reason `protocolError` for what the script never returns.
+    static func parse(
+        _ reply: RESPValue, limit: Int
+    ) throws(SessionStoreError) -> (total: Int, ids: [SessionID]) {
+        guard let elements = reply.elements else { throw SessionStoreError(.unavailable, reason: .protocolError) }
+        guard let first = elements.first else { return (0, []) }
+        guard case .integer(let total) = first, total > limit, total <= maximumTotal,
+            elements.count - 1 <= min(Int(total), maximumCount)
+        else { throw SessionStoreError(.unavailable, reason: .protocolError) }
+        // Members of other software are none.
+        let ids = elements.dropFirst().compactMap { $0.text.flatMap { SessionID($0) } }
+        guard Set(ids).count == ids.count else { throw SessionStoreError(.unavailable, reason: .protocolError) }
+        return (Int(total), ids)
+    }
+}
+
+/// Entry point for fuzzing the choice of sessions in excess of a limit.
+public enum SurplusFuzzing {
+    /// Parses bytes as the reply to the script that lists sessions, and chooses among them as if all were active.
+    /// - Returns: The number of sessions that would be ended; `nil` for an invalid reply.
+    public static func chosen(_ bytes: [UInt8], limit: Int) -> Int? {
+        var parser = RESPParser()
+        parser.append(ByteBuffer(bytes: bytes))
+        guard let reply = try? parser.next(), let (total, ids) = try? ListedSample.parse(reply, limit: limit) else {
+            return nil
+        }
+        let now = Timestamp(milliseconds: 0)
+        let rule = SurplusRule(limit: limit, accounts: [0], usedAfter: now - .seconds(1), new: SessionID(0))
+        let records = ids.map { id in
+            SurplusRule.Candidate(id: id, account: 0, createdAt: now, expiresAt: now + .seconds(1), lastUsedAt: now)
+        }
+        let surplus = rule.surplus(in: SurplusRule.Sample(total: total, ids: ids, records: records), now: now)
+        return if case .records(let chosen) = surplus { chosen.count } else { 0 }
     }
 }

@@ -68,6 +68,29 @@ struct ValkeyRecordStore: SessionRecordStore {
     var count: Int { 0 }
 
     func insert(_ record: SessionRecord, keepUntil: Timestamp, now: Timestamp) async throws(SessionStoreError) -> Bool {
+        do throws(SessionStoreError) {
+            if try await insertIndexed(record, keepUntil: keepUntil, now: now) { return true }
+        } catch {
+            // A full server accepts ids, because their script begins with a deletion. Each rejected sign-in would leave
+            // one for as long as a session lasts.
+            if error.kind == .full { _ = await link.send(removals(of: record)) }
+            throw error
+        }
+        // The id belongs to a session of another account, so it must not be in this account's index.
+        for removal in removals(of: record) { _ = try await ask(removal) }
+        return false
+    }
+
+    /// The commands that remove a record's id from its indexes, which are in different slots.
+    private func removals(of record: SessionRecord) -> [ValkeyCommand] {
+        keys.indexes(of: record).map { ValkeyCommand("ZREM", key: $0, .text("\(record.key.id)")) }
+    }
+
+    /// Enters a record into its indexes, and inserts it.
+    /// - Returns: `false` if there is one with the same id.
+    private func insertIndexed(
+        _ record: SessionRecord, keepUntil: Timestamp, now: Timestamp
+    ) async throws(SessionStoreError) -> Bool {
         // The index first. It is in another slot, so the two writes are not atomic. An id without a record is harmless;
         // a record without an id would be a session that signing out everywhere misses.
         var record = record
@@ -84,16 +107,14 @@ struct ValkeyRecordStore: SessionRecordStore {
             let response = try await run(
                 SessionScripts.insert, [keys.session(record.key.id)], arguments, full: true, isDurable: true)
             if response == .integer(1) { return true }
+            // Anything but 0 leaves unknown whether the record was inserted.
+            guard response == .integer(0) else { throw SessionStoreError(.unavailable, reason: .protocolError) }
         } catch {
             // Its client gets no ticket, so it must not be repeated.
             if let save { journal.rejected(save) }
             throw error
         }
         if let save { journal.rejected(save) }
-        // The id belongs to a session of another account, so it must not be in this account's index.
-        for index in keys.indexes(of: record) {
-            _ = try await ask(ValkeyCommand("ZREM", key: index, .text("\(record.key.id)")))
-        }
         return false
     }
 
@@ -173,7 +194,7 @@ struct ValkeyRecordStore: SessionRecordStore {
             return .notFound
         }
         // The id in an index is harmless now, so it does not matter whether these succeed. They are in different slots.
-        _ = await link.send(keys.indexes(of: record).map { ValkeyCommand("ZREM", key: $0, .text("\(id)")) })
+        _ = await link.send(removals(of: record))
         return .removed(record)
     }
 

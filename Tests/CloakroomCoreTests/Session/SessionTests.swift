@@ -75,6 +75,31 @@ struct SessionTests {
         #expect(other.user.json == Array("{}".utf8))
         #expect(other.tokens == tokens)
     }
+
+    @Test("keeps the data of its store, also when it is refreshed, and next to all other fields")
+    func storeData() {
+        for count in [0, 1, 27, 255, 300] {
+            let data = (0..<count).map { UInt8(truncatingIfNeeded: $0) }
+            let user = UserProfile(
+                json: Array(#"{"id":1}"#.utf8), account: AccountName(email: "jo@example.com"),
+                name: AccountName(email: "jo"))
+            let session = Session(
+                key: SessionKey(1, 2, 3, 4), user: user,
+                tokens: TokenSet(
+                    authorization: Secret("Bearer a"), refreshToken: Secret("canary-refresh"), obtainedAt: start),
+                client: SessionClientInfo(peer: "192.0.2.1", userAgent: .firefox), createdAt: start,
+                expiresAt: start + .seconds(60), lastUsedAt: start, storeData: data)
+            #expect(session.storeData == Array(data.prefix(255)))
+            #expect(session.user == user)
+            #expect(session.tokens.refreshToken == Secret("canary-refresh"))
+            #expect(session.client == SessionClientInfo(peer: "192.0.2.1", userAgent: .firefox))
+            let next = session.refreshed(with: SessionUpdate(userJSON: Array("{}".utf8)))
+            #expect(next.storeData == session.storeData)
+            #expect(next.user.json == Array("{}".utf8))
+            #expect(next.user.name == user.name)
+        }
+        #expect(session().storeData.isEmpty)
+    }
 }
 
 @Suite("The packed fields of a session")

@@ -72,6 +72,33 @@ struct FullServerTests {
         }
     }
 
+    @Test(
+        "A rejected sign-in leaves no id in any list: of the account, the typed name or the provider",
+        arguments: programs)
+    func rejectedIDs(program: String) async throws {
+        try await with(program) { replica, server in
+            let store = replica.records
+            func record(_ number: UInt64) -> SessionRecord {
+                var record = SessionRecord.sample(number)
+                (record.name, record.provider) = (8, 9)
+                return record
+            }
+            #expect(try await store.insert(record(1)))
+            try await fill(server)
+            for number in UInt64(2)...9 {
+                await #expect(throws: SessionStoreError(.full)) { try await store.insert(record(number)) }
+            }
+            for index in store.keys.indexes(of: record(1)) {
+                let members = try await server.ask("ZRANGE", .text(index), "0", "-1").elements ?? []
+                #expect(members.compactMap(\.text) == ["\(SessionID(1))", "born"], "\(index)")
+            }
+            // An account without sessions has no list then, except for its latest sign-in.
+            await #expect(throws: SessionStoreError(.full)) { try await store.insert(.sample(10, account: 70)) }
+            let others = try await server.ask("ZRANGE", .text(store.keys.sessions(of: 70)), "0", "-1").elements ?? []
+            #expect(others.compactMap(\.text) == ["born"])
+        }
+    }
+
     @Test("Users stay signed in, get new tokens, and sign out, also everywhere", arguments: programs)
     func sessions(program: String) async throws {
         try await with(program) { replica, server in

@@ -108,7 +108,95 @@ struct ValkeyProbeTests {
         #expect(found.facts.contains { $0.hasPrefix("its primary main is 127.0.0.1:") })
         var other = configuration
         other.sentinelPrimary = "other"
-        #expect(try await finding(other).problem == "the sentinel does not know the primary")
+        #expect(try await finding(other).problem == "the sentinel does not know the primary, or its address")
+    }
+
+    /// A server with the user `gate`, and what a probe finds of it by way of a sentinel: the last finding.
+    private func withSentinel(
+        permissions: String, _ test: (RedisServer, ValkeyConfiguration) async throws -> Void
+    ) async throws {
+        let user = "user gate on >canary-password \(permissions)"
+        try await withRedis(RedisServer.Options(configuration: [user])) { server in
+            let watching = RedisServer.Options(
+                program: RedisServer.Options.sentinel,
+                configuration: ["sentinel monitor main 127.0.0.1 \(server.port) 1"])
+            try await withRedis(watching) { sentinel in
+                try await test(
+                    server,
+                    ValkeyConfiguration(
+                        addresses: [sentinel.address], sentinelPrimary: "main", user: "gate",
+                        password: Secret("canary-password")))
+            }
+        }
+    }
+
+    @Test("The primary that a sentinel names is described as the store's user, and its problems are found")
+    func namedPrimary() async throws {
+        let permissions = ValkeyAccessTests.permissions.replacing(" +hgetall", with: "")
+        try await withSentinel(permissions: permissions) { server, configuration in
+            func findings(_ configuration: ValkeyConfiguration) async throws -> [ValkeyProbe.Finding] {
+                let findings = try await ValkeyProbe(configuration, tls: nil).run()
+                #expect(findings.count == 2 && findings[0].problem == nil)
+                #expect(findings.last?.address == server.address)
+                return findings
+            }
+            let lacking = try #require(try await findings(configuration).last)
+            #expect(lacking.facts.first?.contains("mode standalone, role master") == true)
+            #expect(lacking.problem == "the user gate lacks permissions: +hgetall")
+            #expect(lacking.reason == .noPermission)
+            var other = configuration
+            other.password = Secret("another-canary")
+            let rejected = try #require(try await findings(other).last)
+            #expect(rejected.problem == "the server rejects HELLO with WRONGPASS")
+            #expect(rejected.reason == .noAuth)
+            try await server.ask("ACL", "SETUSER", "gate", "+hgetall")
+            #expect(try await findings(configuration).last?.problem == nil)
+            #expect(try await server.ask("DBSIZE") == .integer(0))
+            await server.kill()
+            let absent = try #require(try await findings(configuration).last)
+            #expect(absent.reason == .unreachable)
+            #expect(absent.advice?.contains("replica-announce-ip") == true)
+        }
+    }
+
+    @Test("A named primary is tried once, and is of the wrong kind if it is a replica, a sentinel or part of a cluster")
+    func namedByAll() async throws {
+        let (node, other) = (try await ScriptedNode(mode: "standalone"), try await ScriptedNode(mode: "standalone"))
+        let sentinels = [try await ScriptedNode(), try await ScriptedNode(), try await ScriptedNode()]
+        for (sentinel, primary) in zip(sentinels, [node, node, other]) { sentinel.setPrimary(primary) }
+        let configuration = ValkeyConfiguration(addresses: sentinels.map(\.address), sentinelPrimary: "main")
+        let probe = try ValkeyProbe(configuration, tls: nil)
+        let findings = await probe.run()
+        #expect(findings.map(\.address) == (sentinels + [node, other]).map(\.address))
+        #expect(findings.allSatisfy { $0.problem == nil })
+        for (mode, hint) in [("cluster", "belongs to a cluster"), ("sentinel", "is a sentinel")] {
+            node.setMode(mode)
+            let found = try #require(await probe.run().first { $0.address == node.address })
+            #expect(found.reason == .wrongTopology && found.advice?.contains(hint) == true)
+        }
+        node.reply(to: "HELLO", "%2\r\n+mode\r\n+standalone\r\n+role\r\n+replica")
+        let replica = try #require(await probe.run().first { $0.address == node.address })
+        #expect(replica.reason == .readonly)
+        for server in sentinels + [node, other] { await server.stop() }
+    }
+
+    @Test("A cluster that the gateway does not support is a wrong topology")
+    func unsupportedCluster() async throws {
+        let node = try await ScriptedNode(mode: "cluster")
+        func slots(_ count: Int, host: String) -> String {
+            let rows = (0..<count).map { "*3\r\n:\($0)\r\n:\($0)\r\n*2\r\n+\(host)\r\n:\($0 + 1)\r\n" }
+            return "*\(count)\r\n" + rows.joined()
+        }
+        let configuration = ValkeyConfiguration(addresses: [node.address], topology: .cluster)
+        node.setSlots(raw: slots(129, host: "h"))
+        let large = try await finding(configuration)
+        #expect(large.reason == .wrongTopology)
+        #expect(large.advice?.contains("129 primaries: at most 128") == true)
+        node.setSlots(raw: slots(128, host: "h"))
+        #expect(try await finding(configuration).problem == nil)
+        node.setSlots(raw: slots(1, host: "?"))
+        #expect(try await finding(configuration).advice?.contains("cluster-announce-hostname") == true)
+        await node.stop()
     }
 
     /// A scripted server that replies to the commands of a probe.
@@ -167,5 +255,6 @@ struct ValkeyProbeTests {
         let fact = try #require(sentinel.facts.last)
         #expect(fact.hasPrefix("its primary main is [2J31mstore:ok") && fact.hasSuffix("aaa:6379["))
         #expect(fact.utf8.count < 300 && fact.utf8.allSatisfy { (0x20...0x7e).contains($0) })
+        #expect(sentinel.problem == "the sentinel does not know the primary, or its address")
     }
 }

@@ -6,7 +6,8 @@ extension FuzzTarget {
         "cluster-replies",
         words: [
             "*1\r\n", "*3\r\n", "*4\r\n", ":0\r\n", ":16383\r\n", ":16384\r\n", ":-1\r\n", ":6379\r\n", "$0\r\n\r\n",
-            "$1\r\n?\r\n", "_\r\n", "$9\r\n127.0.0.1\r\n", "$3\r\n::1\r\n", "$8\r\nhostname\r\n", "%1\r\n", "%0\r\n",
+            "$1\r\n?\r\n", "_\r\n", "$9\r\n127.0.0.1\r\n", "$3\r\n::1\r\n", "$8\r\nhostname\r\n",
+            "$2\r\nip\r\n", "%1\r\n", "%0\r\n",
             "MOVED ", "ASK ", "16383 ", ":65535", "[::1]", " ", ":", "?",
         ],
         times: [

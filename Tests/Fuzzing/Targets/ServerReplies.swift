@@ -1,7 +1,7 @@
 import CloakroomSessions
 
 extension FuzzTarget {
-    /// Replies of a Valkey or Redis server (RESP3).
+    /// Replies of a Valkey or Redis server (RESP3), and what is chosen by one that lists sessions.
     static let serverReplies = FuzzTarget(
         "server-replies",
         words: [
@@ -9,6 +9,7 @@ extension FuzzTarget {
             ">2\r\n",
             "|1\r\n", "_\r\n", "#t\r\n", ",1.5\r\n", "(123\r\n", "!5\r\nERROR\r\n", "=8\r\ntxt:text\r\n", "\r\n", "\r",
             "$10\r\ninvalidate\r\n", "9223372036854775807", "-1", "?", ";0\r\n", ".\r\n",
+            "*33\r\n", ":9223372036854775807\r\n", ":4294967295\r\n", "$16\r\n00000000000000ff\r\n",
         ],
         times: [
             LinearTime(
@@ -40,6 +41,9 @@ extension FuzzTarget {
                 return Array(bytes[start..<end])
             }
             try require(RESPFuzzing.read(pieces) == whole, "parsed differently when cut at \(cuts.prefix(16))")
+        }
+        if let chosen = SurplusFuzzing.chosen(bytes, limit: bytes.count % 40) {
+            try require((0...16).contains(chosen), "\(chosen) sessions would be ended")
         }
         guard let whole else { return }
         try require(whole <= bytes.count, "more values than bytes")

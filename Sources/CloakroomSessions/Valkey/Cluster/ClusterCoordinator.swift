@@ -68,7 +68,10 @@ final class ClusterCoordinator {
     /// - Returns: The link for this command, if it may be sent there after `ASKING`.
     func redirected(_ redirection: ClusterRedirection, by address: HostAndPort) -> ValkeyLink? {
         guard !isStopped else { return nil }
-        let target = redirection.address(from: address)
+        guard let target = redirection.address(from: address) else {
+            perform(topology.redirected(redirection.slot, toUnknownBy: address, now: eventLoop.now))
+            return nil
+        }
         switch redirection.kind {
         case .moved:
             perform(topology.moved(redirection.slot, to: target, by: address, now: eventLoop.now))
@@ -177,10 +180,11 @@ final class ClusterCoordinator {
             guard !this.isStopped, this.links[address] === link else { return }
             switch reply {
             case .success(let value):
-                if let slots = try? ClusterSlots(value, asked: address.host) {
+                do throws(ClusterSlotsError) {
+                    let slots = try ClusterSlots(value, asked: address.host)
                     this.perform(this.topology.answered(address, slots, now: this.eventLoop.now))
-                } else {
-                    link.connection.close(.protocolError)
+                } catch {
+                    link.connection.close(error.disconnectReason)
                 }
             case .failure(.rejected(let error)):
                 this.log.rejected(ValkeyConnector.clusterSlots, error, "\(address)", server: "\(address)")

@@ -90,7 +90,10 @@ struct ClusterSlots: Sendable, Equatable {
 
     /// Parses a reply. Each row has the first and the last slot, the primary, and its replicas; a server has a host, a
     /// port, an id and further data.
-    /// - Parameter asked: The host of the server that replied, which is the host of servers without one.
+    ///
+    /// A host that is missing or empty is the one that was asked. `?` is another one: the cluster prefers host names, and
+    /// this server announces none. Its IP address is then in the further data.
+    /// - Parameter asked: The host of the server that replied.
     init(_ reply: RESPValue, asked: String) throws(ClusterSlotsError) {
         guard case .array(let rows) = reply else { throw ClusterSlotsError.malformed }
         var indexes: [HostAndPort: UInt16] = [:]
@@ -99,7 +102,7 @@ struct ClusterSlots: Sendable, Equatable {
             guard case .array(let members) = row, members.count >= 3, case .integer(let first) = members[0],
                 case .integer(let last) = members[1], first >= 0, first <= last, last < HashSlot.count
             else { throw ClusterSlotsError.malformed }
-            let primary = try Self.node(members[2], asked)
+            guard let primary = try Self.node(members[2], asked) else { throw ClusterSlotsError.unnamed }
             if indexes[primary.address] == nil {
                 guard indexes.count < Self.maximumNodes else { throw ClusterSlotsError.tooMany }
                 indexes[primary.address] = UInt16(primaries.count)
@@ -111,7 +114,7 @@ struct ClusterSlots: Sendable, Equatable {
                 owners[slot] = index
             }
             for member in members[3...] {
-                let replica = try Self.node(member, asked).address
+                guard let replica = try Self.node(member, asked)?.address else { continue }
                 guard others.count < Self.maximumNodes || others.contains(replica) else {
                     throw ClusterSlotsError.tooMany
                 }
@@ -122,7 +125,8 @@ struct ClusterSlots: Sendable, Equatable {
     }
 
     /// Parses a server.
-    private static func node(_ value: RESPValue, _ asked: String) throws(ClusterSlotsError) -> ClusterNode {
+    /// - Returns: `nil` if its host is unknown.
+    private static func node(_ value: RESPValue, _ asked: String) throws(ClusterSlotsError) -> ClusterNode? {
         guard case .array(let parts) = value, parts.count >= 2, case .integer(let port) = parts[1],
             (1...65_535).contains(port)
         else { throw ClusterSlotsError.malformed }
@@ -131,20 +135,27 @@ struct ClusterSlots: Sendable, Equatable {
             guard let announced = parts[0].text else { throw ClusterSlotsError.malformed }
             text = announced
         }
-        let isUnknown = text.isEmpty || text == "?"
-        guard let host = isUnknown ? asked : ClusterNode.host(text) else { throw ClusterSlotsError.malformed }
+        let metadata = parts.count >= 4 ? parts[3] : .null
+        if text == "?" {
+            guard let ip = host("ip", in: metadata), IPAddress.bytes(of: ip) != nil else { return nil }
+            text = ip
+        }
+        guard let host = text.isEmpty ? asked : ClusterNode.host(text) else { throw ClusterSlotsError.malformed }
         var node = ClusterNode(address: HostAndPort(host: host, port: Int(port)))
         // Names that are not host names are ignored: they are additional data.
-        if parts.count >= 4, IPAddress.bytes(of: host) != nil, let name = hostName(parts[3]) { node.name = name }
+        if IPAddress.bytes(of: host) != nil, let name = Self.host("hostname", in: metadata),
+            IPAddress.bytes(of: name) == nil
+        {
+            node.name = name
+        }
         return node
     }
 
-    private static func hostName(_ metadata: RESPValue) -> String? {
+    /// A host in the further data of a server; `nil` if it has none of this kind, or an invalid one.
+    private static func host(_ kind: String, in metadata: RESPValue) -> String? {
         guard let elements = metadata.elements else { return nil }
-        for index in stride(from: 0, to: elements.count - 1, by: 2) where elements[index].text == "hostname" {
-            guard let name = elements[index + 1].text.flatMap(ClusterNode.host), IPAddress.bytes(of: name) == nil
-            else { return nil }
-            return name
+        for index in stride(from: 0, to: elements.count - 1, by: 2) where elements[index].text == kind {
+            return elements[index + 1].text.flatMap(ClusterNode.host)
         }
         return nil
     }
@@ -158,6 +169,13 @@ enum ClusterSlotsError: Error, Sendable, Equatable {
     case overlap
     /// More than ``ClusterSlots/maximumNodes`` servers.
     case tooMany
+    /// A primary whose host is unknown.
+    case unnamed
+
+    /// Why the connection to the server ends.
+    var disconnectReason: ValkeyDisconnectReason {
+        self == .unnamed ? .wrongTopology(.serverWithoutHostname) : .protocolError
+    }
 }
 
 /// Entry point for fuzzing what servers of a cluster send.
@@ -175,8 +193,12 @@ public enum ClusterFuzzing {
     }
 
     /// Parses the line of an error.
-    /// - Returns: The slot, the host (empty for the host that was asked) and the port; `nil` if it is no redirection.
+    /// - Returns: The slot, the host (empty for the host that was asked, `?` for an unknown one) and the port; `nil` if it
+    ///   is no redirection.
     public static func redirection(_ line: String) -> (slot: Int, host: String, port: Int)? {
-        ClusterRedirection(line: line).map { ($0.slot, $0.host ?? "", $0.port) }
+        ClusterRedirection(line: line).map { redirection in
+            let host = redirection.address(from: HostAndPort(host: "", port: 1))?.host
+            return (redirection.slot, host ?? "?", redirection.port)
+        }
     }
 }

@@ -56,6 +56,7 @@ extension ClusterTopology {
     /// The owner of each slot in a report.
     mutating func owners(in report: ClusterSlots) -> [NodeID] {
         if ids.count > 4 * ClusterSlots.maximumNodes { forgetUnused() }
+        reuseNumbers()
         let names = report.primaries.map { id(of: $0.address) }
         for (id, primary) in zip(names, report.primaries) where primary.name != nil {
             members[id]?.node.name = primary.name
@@ -63,9 +64,17 @@ extension ClusterTopology {
         return report.owners.map { $0 == ClusterSlots.none ? Self.noNode : names[Int($0)] }
     }
 
+    /// Begins again with the first number before there is none left: servers that name others in each report would use
+    /// them up within days. Numbers of members stay in use.
+    mutating func reuseNumbers() {
+        guard lastID > NodeID.max - 4 * NodeID(ClusterSlots.maximumNodes) else { return }
+        forgetUnused()
+        lastID = 0
+    }
+
     mutating func id(of address: HostAndPort) -> NodeID {
         if let id = ids[address] { return id }
-        lastID += 1
+        repeat { lastID += 1 } while members[lastID] != nil
         ids[address] = lastID
         return lastID
     }

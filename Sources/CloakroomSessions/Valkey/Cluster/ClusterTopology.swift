@@ -314,6 +314,7 @@ extension ClusterTopology {
         seed.failures = 0
         // Asked again only if these primaries are unreachable too.
         seed.retryAt = now + .seconds(1)
+        reuseNumbers()
         let named = Set(report.primaries.map { member(for: $0, now) })
         guard named != voters else { return take() }
         voters = named
@@ -358,6 +359,16 @@ extension ClusterTopology {
         members[target]?.lastUsedAt = now
         members[target]?.isExpected = true
         if members[target]?.link == .idle { connect(target) }
+        return take()
+    }
+
+    /// A server redirected a command to a server that it cannot name. Its slot is not trusted, as one that is being moved,
+    /// until the primaries, which are asked now, name the other server.
+    mutating func redirected(_ slot: Int, toUnknownBy sender: HostAndPort, now: NIODeadline) -> [Action] {
+        guard let source = ids[sender], HashSlot.all.contains(slot), slots[slot].owner == source else { return take() }
+        distrust([slot..<(slot + 1)])
+        moving[slot] = now + Self.movePeriod
+        for id in members.keys.sorted() { askSoon(id, now) }
         return take()
     }
 

@@ -154,10 +154,18 @@ struct ClusterRedirection: Sendable, Equatable {
         case ask = "ASK"
     }
 
+    /// The host of the other server.
+    private enum Host: Equatable {
+        case named(String)
+        /// The host of the server that sent the error.
+        case sender
+        /// The cluster prefers host names, and the other server announces none.
+        case unknown
+    }
+
     let kind: Kind
     let slot: Int
-    /// The host of the other server; `nil` is the host of the server that sent the error.
-    let host: String?
+    private let host: Host
     /// 1...65535.
     let port: Int
 
@@ -171,12 +179,12 @@ struct ClusterRedirection: Sendable, Equatable {
             let colon = words[2].lastIndex(of: ":"),
             let port = UInt16(words[2][words[2].index(after: colon)...]), port > 0
         else { return nil }
-        let host = words[2][..<colon]
-        if host.isEmpty || host == "?" {
-            self.host = nil
-        } else {
-            guard let host = ClusterNode.host(String(host)) else { return nil }
-            self.host = host
+        switch words[2][..<colon] {
+        case "": host = .sender
+        case "?": host = .unknown
+        case let text:
+            guard let name = ClusterNode.host(String(text)) else { return nil }
+            host = .named(name)
         }
         self.kind = kind
         self.slot = Int(slot)
@@ -184,8 +192,13 @@ struct ClusterRedirection: Sendable, Equatable {
     }
 
     /// The address of the other server.
-    /// - Parameter asked: The server that sent the error.
-    func address(from asked: HostAndPort) -> HostAndPort {
-        HostAndPort(host: host ?? asked.host, port: port)
+    /// - Parameter sender: The server that sent the error.
+    /// - Returns: `nil` if it is unknown.
+    func address(from sender: HostAndPort) -> HostAndPort? {
+        switch host {
+        case .named(let name): HostAndPort(host: name, port: port)
+        case .sender: HostAndPort(host: sender.host, port: port)
+        case .unknown: nil
+        }
     }
 }

@@ -80,7 +80,20 @@ struct ValkeyConnector: Sendable {
             guard mode == .cluster || mode == .unknown else { throw .wrongTopology(mode.mismatchForCluster) }
             reply = try await ask(Self.clusterSlots, connection)
         }
-        guard let slots = try? ClusterSlots(reply, asked: address.host) else { throw .protocolError }
+        return try Self.usableSlots(reply, asked: address)
+    }
+
+    /// Parses the reply of a server to ``clusterSlots``.
+    /// - Throws: Why the gateway cannot use its cluster.
+    static func usableSlots(
+        _ reply: RESPValue, asked address: HostAndPort
+    ) throws(ValkeyDisconnectReason) -> ClusterSlots {
+        let slots: ClusterSlots
+        do throws(ClusterSlotsError) {
+            slots = try ClusterSlots(reply, asked: address.host)
+        } catch {
+            throw error.disconnectReason
+        }
         if slots.primaries.isEmpty { throw .wrongTopology(.clusterWithoutSlots) }
         if slots.primaries.count > ClusterTopology.maximumLinks {
             throw .wrongTopology(.tooManyPrimaries(slots.primaries.count))
@@ -193,7 +206,12 @@ struct ValkeyConnector: Sendable {
             if case .unsupportedServer = error { throw .wrongTopology(.serverForSentinel) }
             throw error
         }
-        guard let elements = response.elements, elements.count == 2,
+        return Self.primary(response)
+    }
+
+    /// The address in the reply of a sentinel; `nil` if there is none.
+    static func primary(_ reply: RESPValue) -> HostAndPort? {
+        guard let elements = reply.elements, elements.count == 2,
             let host = elements[0].text.flatMap(ClusterNode.host), let port = elements[1].text.flatMap({ UInt16($0) }),
             port > 0
         else { return nil }

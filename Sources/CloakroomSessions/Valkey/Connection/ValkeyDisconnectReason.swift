@@ -91,6 +91,8 @@ enum ValkeyTopologyMismatch: Error, Sendable, Equatable, CustomStringConvertible
     case clusterWithoutSlots
     /// A cluster with more primaries than ``ClusterTopology/maximumLinks``.
     case tooManyPrimaries(Int)
+    /// A cluster that prefers host names, with a primary that announces neither a name nor an address.
+    case serverWithoutHostname
 
     /// The cause and its remedy.
     var description: String {
@@ -112,6 +114,9 @@ enum ValkeyTopologyMismatch: Error, Sendable, Equatable, CustomStringConvertible
             "the cluster has no slots: create it with redis-cli --cluster create, or check that the server has joined it"
         case .tooManyPrimaries(let count):
             "the cluster has \(count) primaries: at most \(ClusterTopology.maximumLinks) are supported"
+        case .serverWithoutHostname:
+            "a primary of the cluster announces no host name: set cluster-announce-hostname at each server, or"
+                + " cluster-preferred-endpoint-type to ip"
         }
     }
 }

@@ -3,7 +3,8 @@ import NIOCore
 import NIOPosix
 public import NIOSSL
 
-/// Connects once to each configured server of the session store and describes what it found, for an operator.
+/// Connects once to each configured server of the session store, and to the primaries that sentinels name, and describes
+/// what it found, for an operator.
 ///
 /// It changes no session. To find missing permissions it sends each command that the store needs to a key of its own,
 /// which it deletes.
@@ -24,6 +25,14 @@ public struct ValkeyProbe: Sendable {
 
     private static let mostAddresses = 16
 
+    /// What a server has to be.
+    private enum Role {
+        case configured
+        case sentinel(ofPrimary: String)
+        /// The primary that a sentinel names.
+        case named
+    }
+
     private let configuration: ValkeyConfiguration
     private let tls: NIOSSLContext?
 
@@ -34,16 +43,24 @@ public struct ValkeyProbe: Sendable {
         self.tls = try tls.map { try NIOSSLContext(configuration: $0) }
     }
 
-    /// Tries each address, at most 16, each within some seconds.
+    /// Tries each address, at most 16, and then each primary that a sentinel has named, each within some seconds.
     public func run() async -> [Finding] {
         var findings: [Finding] = []
+        var primaries: [HostAndPort] = []
         for address in configuration.addresses.prefix(Self.mostAddresses) {
-            findings.append(await probe(address))
+            var primary: HostAndPort?
+            let role = configuration.sentinelPrimary.map(Role.sentinel) ?? .configured
+            findings.append(await probe(address, as: role, naming: &primary))
+            if let primary, !primaries.contains(primary) { primaries.append(primary) }
+        }
+        for address in primaries {
+            var none: HostAndPort?
+            findings.append(await probe(address, as: .named, naming: &none))
         }
         return findings
     }
 
-    private func probe(_ address: HostAndPort) async -> Finding {
+    private func probe(_ address: HostAndPort, as role: Role, naming primary: inout HostAndPort?) async -> Finding {
         var finding = Finding(address: address)
         var isConnected = false
         do throws(ValkeyDisconnectReason) {
@@ -55,16 +72,24 @@ public struct ValkeyProbe: Sendable {
                 on: MultiThreadedEventLoopGroup.singleton.any())
             defer { connection.close(.closed) }
             isConnected = true
-            try await describe(connection, in: &finding)
+            if case .sentinel(let name) = role {
+                primary = try await describeSentinel(connection, of: name, in: &finding)
+            } else {
+                try await describeServer(connection, in: &finding)
+            }
         } catch {
             let reason = SessionStoreError.Reason(error)
             finding.problem = "\(Self.problem(error))"
             finding.reason = reason
             let isSilent = isConnected && finding.facts.isEmpty
             finding.advice = (isSilent ? adviceOnTLS(error) : nil) ?? error.advice ?? reason.advice
+            if case .named = role, !isConnected { finding.advice = Self.adviceOnAnnouncement }
         }
         return finding
     }
+
+    private static let adviceOnAnnouncement =
+        "a sentinel names this address: check that the gateway can reach it, and replica-announce-ip of the server"
 
     /// What to do about a server that accepts connections, and replies to nothing. One with TLS closes connections
     /// without it, and one without TLS waits for the rest of what it takes for a command.
@@ -81,34 +106,34 @@ public struct ValkeyProbe: Sendable {
         case .unauthorized(let code, let command): "the server rejects \(command) with \(code)"
         case .notPrimary(let code): "the server is not a primary that accepts writes (\(code))"
         case .wrongTopology: "the server does not fit session.valkey.topology"
-        case .noPrimary: "the sentinel does not know the primary"
+        case .noPrimary: "the sentinel does not know the primary, or its address"
         default: "no usable connection: \(loss.kind)"
         }
     }
 
-    private func describe(
-        _ connection: ValkeyConnection, in finding: inout Finding
-    ) async throws(ValkeyDisconnectReason) {
-        let expectsSentinel = configuration.sentinelPrimary != nil
-        var hello: [ValkeyCommand.Part] = ["3"]
-        if expectsSentinel {
-            if let password = configuration.sentinelPassword { hello += ["AUTH", "default", .bytes(password.bytes)] }
-        } else if let password = configuration.password {
-            hello += ["AUTH", .text(configuration.user ?? "default"), .bytes(password.bytes)]
-        }
-        let reply = try await ask(ValkeyCommand("HELLO", hello), connection)
-        let mode = ValkeyServerMode(hello: reply)
+    /// Authenticates, and describes the kind of a server.
+    /// - Returns: Its reply.
+    private func greet(
+        _ connection: ValkeyConnection, _ authentication: [ValkeyCommand.Part], in finding: inout Finding
+    ) async throws(ValkeyDisconnectReason) -> RESPValue {
+        let reply = try await ask(ValkeyCommand("HELLO", ["3"] + authentication), connection)
         let name = Self.field("server", in: reply) ?? "server"
         let version = Self.field("version", in: reply) ?? "of unknown version"
-        finding.facts.append(
-            "\(name) \(version), mode \(mode.rawValue), role \(Self.field("role", in: reply) ?? "unknown")")
-        if let primary = configuration.sentinelPrimary {
-            if mode != .sentinel, mode != .unknown { throw .wrongTopology(.serverForSentinel) }
-            try await describeSentinel(connection, primary, in: &finding)
-            return
-        }
+        let role = Self.field("role", in: reply) ?? "unknown"
+        finding.facts.append("\(name) \(version), mode \(ValkeyServerMode(hello: reply).rawValue), role \(role)")
+        return reply
+    }
+
+    private func describeServer(
+        _ connection: ValkeyConnection, in finding: inout Finding
+    ) async throws(ValkeyDisconnectReason) {
+        let authentication: [ValkeyCommand.Part] =
+            configuration.password.map { ["AUTH", .text(configuration.user ?? "default"), .bytes($0.bytes)] } ?? []
+        let reply = try await greet(connection, authentication, in: &finding)
+        let mode = ValkeyServerMode(hello: reply)
         switch (mode, configuration.topology) {
         case (.sentinel, _): throw .wrongTopology(.sentinelForServer)
+        case (.cluster, _) where configuration.sentinelPrimary != nil: throw .wrongTopology(.clusterForSentinel)
         case (.cluster, .single): throw .wrongTopology(.clusterForSingle)
         case (.standalone, .cluster): throw .wrongTopology(.singleForCluster)
         default: break
@@ -146,19 +171,25 @@ public struct ValkeyProbe: Sendable {
             if case .unauthorized(code: "NOPERM", _) = error { return }
             throw error
         }
-        guard let slots = try? ClusterSlots(reply, asked: finding.address.host) else { throw .protocolError }
-        if slots.primaries.isEmpty { throw .wrongTopology(.clusterWithoutSlots) }
+        let slots = try ValkeyConnector.usableSlots(reply, asked: finding.address)
         finding.facts.append("a cluster with \(slots.primaries.count) primaries")
     }
 
+    /// - Returns: The primary that the sentinel names.
     private func describeSentinel(
-        _ connection: ValkeyConnection, _ primary: String, in finding: inout Finding
-    ) async throws(ValkeyDisconnectReason) {
+        _ connection: ValkeyConnection, of primary: String, in finding: inout Finding
+    ) async throws(ValkeyDisconnectReason) -> HostAndPort {
+        let authentication: [ValkeyCommand.Part] =
+            configuration.sentinelPassword.map { ["AUTH", "default", .bytes($0.bytes)] } ?? []
+        let mode = ValkeyServerMode(hello: try await greet(connection, authentication, in: &finding))
+        if mode != .sentinel, mode != .unknown { throw .wrongTopology(.serverForSentinel) }
         let reply = try await ask(ValkeyCommand("SENTINEL", "GET-MASTER-ADDR-BY-NAME", .text(primary)), connection)
         guard let parts = reply.elements, parts.count == 2, let host = parts[0].text, let port = parts[1].text else {
             throw .noPrimary
         }
         finding.facts.append("its primary \(primary) is \(Self.printable(host, 255)):\(Self.printable(port, 5))")
+        guard let address = ValkeyConnector.primary(reply) else { throw .noPrimary }
+        return address
     }
 
     /// The permissions whose commands the server rejects, with the codes of the errors. Servers check permissions before

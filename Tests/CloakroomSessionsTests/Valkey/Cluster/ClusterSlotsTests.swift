@@ -44,9 +44,38 @@ struct ClusterSlotsTests {
 
     @Test("A server without a host has the host that was asked, and its own port")
     func missingHosts() throws {
-        for host in [RESPValue.null, Self.blob(""), Self.blob("?")] {
+        for host in [RESPValue.null, Self.blob("")] {
             #expect(owner(try Self.parse(Self.row(0, 1, Self.node(host, 7))), 0) == "asked.test:7")
         }
+    }
+
+    @Test("A server without the name that its cluster prefers has its IP address, and never the host that was asked")
+    func missingNames() throws {
+        let unnamed = Self.blob("?")
+        for (ip, address) in [("10.0.0.9", "10.0.0.9:7"), ("2001:db8::9", "[2001:db8::9]:7")] {
+            let map = RESPValue.map([RESPValue.Pair(key: Self.blob("ip"), value: Self.blob(ip))])
+            for metadata in [map, .array([Self.blob("ip"), Self.blob(ip)])] {
+                let slots = try Self.parse(Self.row(0, 1, Self.node(unnamed, 7, metadata)))
+                #expect(owner(slots, 0) == address)
+                #expect(slots.primaries.first?.name == nil)
+            }
+        }
+        for odd in [
+            RESPValue.null, .array([]), .array([Self.blob("ip")]), .array([Self.blob("ip"), Self.blob("")]),
+            .array([Self.blob("ip"), .null]), .array([Self.blob("ip"), Self.blob("other.test")]),
+            .array([Self.blob("hostname"), Self.blob("10.0.0.9")]), .array([Self.blob("ip"), Self.blob("?")]),
+        ] {
+            #expect(throws: ClusterSlotsError.unnamed, "\(odd)") {
+                try Self.parse(Self.row(0, 1, Self.node(unnamed, 7, odd)))
+            }
+            // Replicas are not used, so one more that is unknown is no obstacle.
+            let primary = Self.node(Self.blob("10.0.0.1"), 1)
+            let slots = try Self.parse(Self.row(0, 1, primary, Self.node(unnamed, 7, odd), Self.node(.null, 8)))
+            #expect(slots.replicas == [HostAndPort(host: "asked.test", port: 8)])
+        }
+        #expect(throws: ClusterSlotsError.unnamed) { try Self.parse(Self.row(0, 1, Self.node(unnamed, 7))) }
+        #expect(ClusterSlotsError.unnamed.disconnectReason.advice?.contains("cluster-announce-hostname") == true)
+        #expect(ClusterSlotsError.overlap.disconnectReason == .protocolError)
     }
 
     @Test("Addresses are IPv4, IPv6 or names")
@@ -180,14 +209,25 @@ struct ClusterRedirectionTests {
             ("MOVED 0 2001:db8::5:65535", .moved, 0, "[2001:db8::5]:65535"),
             ("MOVED 1 [::1]:6379", .moved, 1, "[::1]:6379"),
             ("MOVED 1 :6379", .moved, 1, "asked.test:6379"),
-            ("ASK 1 ?:6379", .ask, 1, "asked.test:6379"),
         ]
         for (line, kind, slot, address) in cases {
             let redirection = try #require(RESPError(line: line).redirection, "\(line)")
             #expect(redirection.kind == kind)
             #expect(redirection.slot == slot)
-            #expect(redirection.address(from: asked).description == address)
+            #expect(redirection.address(from: asked)?.description == address)
         }
+    }
+
+    @Test("The target of a redirection may be unknown: it is not the server that was asked")
+    func unknown() throws {
+        for line in ["MOVED 3999 ?:6379", "ASK 3999 ?:6379"] {
+            let redirection = try #require(RESPError(line: line).redirection)
+            #expect(redirection.slot == 3_999)
+            #expect(redirection.address(from: HostAndPort(host: "asked.test", port: 1)) == nil)
+            #expect(ClusterFuzzing.redirection(line)?.host == "?")
+        }
+        #expect(ClusterFuzzing.redirection("MOVED 3999 :6379")?.host == "")
+        #expect(RESPError(line: "MOVED 3999 ?:0").redirection == nil)
     }
 
     @Test(

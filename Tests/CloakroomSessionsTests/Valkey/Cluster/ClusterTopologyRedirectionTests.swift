@@ -103,6 +103,40 @@ struct ClusterTopologyRedirectionTests {
         #expect(!cluster.links.contains(5))
     }
 
+    @Test("A redirection to an unknown server: the slot is not trusted, and all primaries are asked for its owner")
+    func unknownTarget() {
+        var cluster = ModelCluster.ready()
+        cluster.advance(.seconds(40))
+        func redirect(by port: Int) -> [ClusterTopology.Action] {
+            cluster.topology.redirected(7, toUnknownBy: ModelCluster.address(port), now: cluster.now)
+        }
+        for other in [2, 9] {
+            let actions = redirect(by: other)
+            #expect(actions.isEmpty)
+        }
+        cluster.forgetActions()
+        let first = redirect(by: 1)
+        cluster.perform(first)
+        #expect(cluster.actions == [.distrust([7..<8])])
+        #expect(cluster.port(of: 7) == 1 && cluster.trusted[6])
+        cluster.advance(.milliseconds(100))
+        let questions = (1...3).map { cluster.questions(to: $0) }
+        #expect(questions.allSatisfy { $0 >= 1 }, "\(questions)")
+        // They name no other server: it was moved back, or the redirection was a lie.
+        cluster.advance(.milliseconds(1_500))
+        #expect(!cluster.trusted[7])
+        cluster.advance(.seconds(1))
+        #expect(cluster.trusted[7])
+        let second = redirect(by: 1)
+        cluster.perform(second)
+        cluster.report(
+            [(0..<7, 1), (7..<8, 2), (8..<5_461, 1), (ModelCluster.second, 2), (ModelCluster.third, 3)], by: 1, 2, 3)
+        cluster.advance(.milliseconds(500))
+        #expect(cluster.port(of: 7) == 2)
+        #expect(cluster.trusted[7])
+        #expect(cluster.violations.prefix(3).isEmpty)
+    }
+
     @Test("A redirection asks all primaries soon")
     func asksAll() {
         var cluster = ModelCluster.ready()

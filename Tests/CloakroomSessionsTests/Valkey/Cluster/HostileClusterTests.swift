@@ -50,6 +50,7 @@ struct HostileClusterTests {
         ("control characters", rows(row(0, 1, "a\u{1b}[2J", 1))), ("line end", rows(row(0, 1, "a\r\nb", 1))),
         ("zero byte", rows(row(0, 1, "127.0.0.1\u{0}", 1))),
         ("300 characters", rows(row(0, 1, String(repeating: "a", count: 300), 1))),
+        ("a server without a name", rows(row(0, 16_383, "?", 1))),
     ]
 
     @Test("A reply to CLUSTER SLOTS is rejected as a whole, with a reason", arguments: replies.indices)
@@ -79,11 +80,9 @@ struct HostileClusterTests {
 
     @Test("Servers without a host, and all slots at one server, are valid: what a majority denies is not used")
     func oneServer() async throws {
-        for host in ["", "?"] {
-            let bytes = Array(Self.rows(Self.row(0, 16_383, host, 7)).utf8)
-            let slots = try #require(ClusterFuzzing.slots(bytes))
-            #expect((slots.slots, slots.primaries, slots.replicas) == (16_384, 1, 0))
-        }
+        let bytes = Array(Self.rows(Self.row(0, 16_383, "", 7)).utf8)
+        let slots = try #require(ClusterFuzzing.slots(bytes))
+        #expect((slots.slots, slots.primaries, slots.replicas) == (16_384, 1, 0))
         try await withCluster { cluster in
             let thief = cluster.nodes[2]
             thief.setSlots([(HashSlot.all, thief)])
@@ -156,6 +155,33 @@ struct HostileClusterTests {
         }
     }
 
+    @Test(
+        "A redirection to a server without a name leads nowhere: the command is sent again",
+        arguments: ["MOVED", "ASK"])
+    func unnamedTarget(_ kind: String) async throws {
+        try await withCluster { cluster in
+            let (node, closed) = (cluster.nodes[1], try await RedisServer.freePort())
+            node.reply(to: "GET", "-\(kind) \(Self.slotOfC) ?:\(closed)")
+            #expect(await cluster.port("c") == Int64(node.port))
+            #expect(cluster.trust.events.contains(.lost([Self.slotOfC..<(Self.slotOfC + 1)])))
+            try await cluster.isUp()
+            #expect(cluster.log.lines("address", "127.0.0.1:\(closed)").isEmpty)
+        }
+    }
+
+    @Test("A primary without a name loses its connection, and the log names what to set")
+    func unnamedPrimary() async throws {
+        try await withCluster { cluster in
+            cluster.nodes[2].setSlots(raw: Self.rows(Self.row(0, 16_383, "?", 7)))
+            try await eventually("the reason is logged") {
+                !cluster.log.lines("reason", "wrong_topology").isEmpty
+            }
+            let hint = cluster.log.lines("reason", "wrong_topology").first?["hint"]
+            #expect(hint?.contains("cluster-announce-hostname") == true)
+            #expect(await cluster.port("b") == Int64(cluster.nodes[0].port))
+        }
+    }
+
     @Test("Redirections to thousands of servers open few connections, and the other slots stay trusted")
     func manyTargets() {
         for kind in ClusterRedirection.Kind.allKinds {
@@ -190,6 +216,28 @@ struct HostileClusterTests {
             #expect(cluster.topology.members.count == 3)
             #expect(cluster.violations.prefix(3).isEmpty)
         }
+    }
+
+    @Test("A server that names others in each report uses up no numbers, and changes only its own slots")
+    func manyNames() {
+        var cluster = ModelCluster.ready()
+        cluster.topology.lastID = ClusterTopology.NodeID.max - 30
+        for round in 0..<5 {
+            let others = (0..<20).map { (5_461 + $0..<5_462 + $0, 1_000 + 20 * round + $0) }
+            cluster.report([(0..<5_461, 1)] + others, by: 1)
+            cluster.advance(.seconds(2))
+            let areTrusted = cluster.areTrusted(5_461..<16_384)
+            #expect(areTrusted)
+        }
+        #expect((3...1_000).contains(cluster.topology.lastID))
+        #expect(Set(cluster.topology.ids.values).count == cluster.topology.ids.count)
+        #expect([5_461, 10_922].allSatisfy { cluster.port(of: $0) == 2 })
+        cluster.report(ModelCluster.thirds, by: 1)
+        cluster.advance(.seconds(5))
+        let areTrusted = cluster.areTrusted(HashSlot.all)
+        #expect(areTrusted)
+        #expect(cluster.topology.members.count == 3)
+        #expect(cluster.violations.prefix(3).isEmpty)
     }
 
     @Test("Servers to which one primary redirects have no vote: together they cannot take the slots of the others")

@@ -1,0 +1,130 @@
+import CloakroomCore
+import TestSupport
+import Testing
+
+@testable import CloakroomSessions
+
+/// A single server whose replies to the scripts of the store are none that these return.
+@Suite("Hostile replies to a sign-in", .timeLimit(.minutes(3)))
+struct HostileStoreTests {
+    private static let start = SessionRecord.start
+
+    private func withStore(_ body: (ScriptedNode, Replica) async throws -> Void) async throws {
+        let node = try await ScriptedNode(mode: "standalone")
+        let replica = try await Replica.up(
+            ValkeyConfiguration(addresses: [node.address], topology: .single, replicas: 0))
+        do {
+            try await body(node, replica)
+        } catch {
+            await replica.stop()
+            await node.stop()
+            throw error
+        }
+        await replica.stop()
+        await node.stop()
+    }
+
+    /// The reply to the script that lists sessions.
+    private static func listed(_ total: String, _ ids: [UInt64]) -> String {
+        (["*\(ids.count + 1)", ":\(total)"] + ids.flatMap { ["$16", "\(SessionID($0))"] }).joined(separator: "\r\n")
+    }
+
+    private static let rule = SurplusRule(
+        limit: 20, accounts: [7], usedAfter: start - .seconds(900), new: SessionID(1_000))
+
+    @Test(
+        "A number of sessions that no server can have, and ids that are listed twice, are errors",
+        arguments: [
+            listed("9223372036854775807", Array(1...32)), listed("4294967296", Array(1...32)),
+            listed("-9223372036854775808", Array(1...32)), listed("20", Array(1...20)), listed("0", []),
+            listed("100", Array(1...33)), listed("21", Array(1...22)), listed("100", Array(1...31) + [1]),
+            "*1\r\n$2\r\n21", "*1\r\n_", ":1", "+OK", "_",
+        ])
+    func totals(_ reply: String) async throws {
+        try await withStore { node, replica in
+            node.reply(to: "EVALSHA", reply)
+            for number in 1...40 { node.reply(to: "HMGET", Self.candidate(number)) }
+            let error = await #expect(throws: SessionStoreError.self) {
+                try await replica.records.surplus(of: 7, by: Self.rule, now: Self.start)
+            }
+            #expect(error?.reason == .protocolError)
+            #expect(node.count(of: "HMGET") == 0)
+        }
+    }
+
+    /// An active session of the account, as the script's ids are read.
+    private static func candidate(_ number: Int) -> String {
+        let values = ["7", "\(start.milliseconds + Int64(number))", "\(Int64.max)", "\(start.milliseconds)"]
+        return (["*4"] + values.flatMap { ["$\($0.utf8.count)", $0] }).joined(separator: "\r\n")
+    }
+
+    @Test(
+        "The greatest number that a server can have, and members that are no ids, are no errors",
+        arguments: [("21", 21, 1), ("100", 32, 10), ("4294967295", 32, 16)])
+    func greatest(_ total: String, _ count: Int, _ chosen: Int) async throws {
+        try await withStore { node, replica in
+            node.reply(to: "EVALSHA", Self.listed(total, Array(1...UInt64(count))))
+            for number in 1...count { node.reply(to: "HMGET", Self.candidate(number)) }
+            let surplus = try await replica.records.surplus(of: 7, by: Self.rule, now: Self.start)
+            #expect(surplus == .records((1...UInt64(chosen)).map { SessionID($0) }))
+            node.reply(to: "EVALSHA", "*4\r\n:21\r\n$5\r\nother\r\n_\r\n$16\r\nzzzzzzzzzzzzzzzz", "*0")
+            #expect(try await replica.records.surplus(of: 7, by: Self.rule, now: Self.start) == .none)
+            #expect(try await replica.records.surplus(of: 7, by: Self.rule, now: Self.start) == .none)
+        }
+    }
+
+    @Test("Times at the ends of their range overflow nothing")
+    func times() async throws {
+        try await withStore { node, replica in
+            node.reply(to: "EVALSHA", Self.listed("21", Array(1...21)))
+            for time in [Int64.min, Int64.max] {
+                let text = String(time)
+                let values = ["7", text, text, text].flatMap { ["$\($0.utf8.count)", $0] }
+                for _ in 0..<11 { node.reply(to: "HMGET", (["*4"] + values).joined(separator: "\r\n")) }
+            }
+            let surplus = try await replica.records.surplus(of: 7, by: Self.rule, now: Self.start)
+            #expect(surplus == .none)
+        }
+    }
+
+    /// A sign-in at a server whose replies to the script that inserts a record are these.
+    private func signIn(_ insertions: [String], _ node: ScriptedNode, _ replica: Replica) async -> SessionStoreError? {
+        let store = SealedSessionStore(replica.records, configuration: Sample.configuration, secrets: Sample.secrets)
+        for insertion in insertions { node.reply(to: "EVALSHA", "$16\r\n1700000000000000", insertion) }
+        do throws(SessionStoreError) {
+            _ = try await store.create(Sample.new(1), now: Sample.start)
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    @Test("A server that reports each id as taken gets three, and then the sign-in fails")
+    func takenIds() async throws {
+        try await withStore { node, replica in
+            let error = await signIn(Array(repeating: ":0", count: 100), node, replica)
+            #expect(error?.kind == .unavailable)
+            #expect(error?.reason == .protocolError)
+            // Each time the index and the record.
+            #expect(node.count(of: "EVALSHA") == 6)
+            #expect(node.count(of: "ZREM") == 3)
+            #expect(replica.records.journal.entries().isEmpty)
+        }
+        try await withStore { node, replica in
+            #expect(await signIn([":0", ":0", ":1"], node, replica) == nil)
+        }
+    }
+
+    @Test(
+        "Anything but 0 or 1 as the result of an insertion is an error: nothing is sent again",
+        arguments: [":2", ":-1", "+OK", "$1\r\n0", "_", "*0"])
+    func oddInsertions(_ reply: String) async throws {
+        try await withStore { node, replica in
+            let error = await signIn([reply, ":1"], node, replica)
+            #expect(error?.reason == .protocolError)
+            #expect(node.count(of: "EVALSHA") == 2)
+            #expect(node.count(of: "ZREM") == 0)
+            #expect(replica.records.journal.entries().isEmpty)
+        }
+    }
+}
