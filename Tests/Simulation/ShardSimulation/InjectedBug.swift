@@ -9,8 +9,6 @@ public enum InjectedBug: String, Sendable, CaseIterable {
     case reassertAfterTrust
     /// The journal is written again only if the old link was lost, not if the server redirects or restarts.
     case reassertsOnlyAfterLoss
-    /// If a server rejects what is written again, the partition is trusted, and it is not tried again.
-    case rejectionForgotten
     /// Writing a record again overwrites a later version.
     case reassertOverwritesNewer
     /// Writing a record again overwrites the note that its session has ended.

@@ -197,7 +197,7 @@ extension World {
         guard left == 1 else { return }
         gateway.partitions[slot].asserting = nil
         // After a failure the next heartbeat tries again.
-        guard !gateway.partitions[slot].hasAssertionFailed || mutant == .rejectionForgotten else { return }
+        guard !gateway.partitions[slot].hasAssertionFailed else { return }
         gateway.partitions[slot].needsAssertion = false
         evaluate(gateway)
     }

@@ -10,7 +10,6 @@ struct MutantTests {
         (.noReassertion, 18),
         (.reassertAfterTrust, 9),
         (.reassertsOnlyAfterLoss, 18),
-        (.rejectionForgotten, 0),
         (.reassertOverwritesNewer, 8),
         (.reinsertWinsOverEnd, 89),
         (.journalOutlivesTombstones, 52),
