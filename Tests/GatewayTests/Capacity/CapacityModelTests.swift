@@ -241,7 +241,7 @@ struct CapacityReportTests {
 
                                            cores        memory    to servers  from servers
                 each gateway of 1           0.00       48.8 MB      2.0 kB/s      3.7 kB/s
-                each shard of 1             0.00       59.0 MB      2.0 kB/s      3.7 kB/s
+                each shard of 1             0.00       70.5 MB      2.0 kB/s      3.7 kB/s
 
                 """)
     }

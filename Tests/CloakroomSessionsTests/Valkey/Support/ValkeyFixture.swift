@@ -61,8 +61,9 @@ struct RunningRecords: SessionRecordStore {
     var count: Int { records.count }
 
     func run(_ changes: any RecordChangeDelegate, idleTimeout: Duration) async {
-        changes.partitionsChanged([0..<partitionCount], areTrusted: true, afterOutage: false)
+        // First, so that no change is missed after the notification.
         replica.changes.forward(to: changes)
+        changes.partitionsChanged([0..<partitionCount], areTrusted: true, afterOutage: false)
         // Ends only with its task, like the store itself.
         let (waiting, end) = AsyncStream<Never>.makeStream()
         await withTaskCancellationHandler {
