@@ -28,6 +28,8 @@ final class Gateway {
         var word = 0
         /// When a majority of the primaries named the owner: the time of the question.
         var confirmedAt: Int64 = -1_000_000
+        /// When it was trusted the last time.
+        var trustedAt: Int64 = -1_000_000
         /// The end of the grace period.
         var graceEnd: Int64 = 0
         /// Whether the next trust follows an outage that this process has seen, or a first attempt that failed.

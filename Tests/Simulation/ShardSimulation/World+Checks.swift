@@ -95,10 +95,12 @@ extension World {
         guard processes[early.process].isAlive, holder.undisturbedSince <= early.startedAt else { return }
         // The holder gave up: it could not save within its retry period.
         guard !early.hasGivenUp else { return }
-        // The spender was stopped between its decision and the call.
+        // The spender was stopped between its decision and the call, or does not know of the failure.
         guard processes[late.process].isAlive, spender.undisturbedSince <= late.startedAt else { return }
-        // One of them does not know of the failure. It can also overtake a call that began before.
-        guard !late.isFresh, !early.isFresh else { return }
+        guard !late.isFresh else { return }
+        // The holder does not know of the failure, and overtook a call: the spender could not write its lease again in time.
+        let isLeaseLost = spender.partitions[late.session].trustedAt > early.startedAt
+        guard !early.isFresh || late.startedAt > early.startedAt || !isLeaseLost else { return }
         violate(
             .spentOnce,
             "f\(index) at g\(late.gateway) spends p\(pair) after f\(first) at g\(early.gateway), which lives")

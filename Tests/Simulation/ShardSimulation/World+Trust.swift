@@ -119,6 +119,7 @@ extension World {
     private func trust(_ gateway: Gateway, _ slot: Int) {
         let partition = gateway.partitions[slot]
         gateway.partitions[slot].word += 1
+        gateway.partitions[slot].trustedAt = now
         coverage.count(.trusted)
         var hadOutage = partition.hadOutage
         // A server that hands a slot over knows the new owner and is a primary still. Otherwise it was replaced.
