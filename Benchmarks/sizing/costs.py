@@ -103,13 +103,14 @@ class Costs:
         return at_two_loads(low, self.run(gateway, jobs[count:]))
 
     def sign_ins(self, local):
-        """Returns the bytes of resident memory of a gateway without cached sessions, after load."""
+        """Returns the bytes of resident memory of a gateway without cached sessions, some seconds after load."""
         gateway = self.gateway()
         cookies = sign_in_all(gateway, self.sessions + 1, self.sessions + WARM_UP)
         self.run(gateway, api_jobs(cookies))
         first = self.sessions + WARM_UP + 1
         jobs = [(0, sign_in_request(number), None) for number in range(first, first + min(WRITES, self.sessions // 2))]
         self.keep("signIn", self.writes(gateway, jobs, lambda: random.choice(cookies)))
+        time.sleep(QUIET_SECONDS)
         memory = gateway.resident() - local * (len(cookies) + len(jobs))
         gateway.stop()
         return memory

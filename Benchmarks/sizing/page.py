@@ -52,11 +52,15 @@ def example(binary, _figures):
     return f"<!-- output: {EXAMPLE} -->\n```text\n{command(binary, EXAMPLE)}```\n"
 
 
+def microseconds(busy, idle):
+    return f"{busy:,.0f} µs" if busy == idle else f"{busy:,.0f} to {idle:,.0f} µs"
+
+
 def costs(_binary, figures):
     rows = []
     for name, meaning in NAMES.items():
         cost = figures["model"][name]
-        micro = [f"{cost[of + 'Microseconds']:,.0f} to {cost[of + 'IdleMicroseconds']:,.0f} µs" for of in ("gateway", "server")]
+        micro = [microseconds(cost[of + "Microseconds"], cost[of + "IdleMicroseconds"]) for of in ("gateway", "server")]
         size = [f"{cost[key]:,.0f} B" for key in ("bytesToServer", "bytesFromServer")]
         rates = [f"{1e6 / each:,.0f}" if each else "" for each in (cost["gatewayMicroseconds"], cost["serverMicroseconds"])]
         rows.append([meaning, *micro, *size, *rates])
@@ -74,7 +78,7 @@ def memory(_binary, figures):
     sizes = "; ".join(f"{row[0]:,}" for row in measured["password"]["default"]["rows"])
     text += f"\nThe figures are slopes over these numbers of sessions: {sizes}.\n"
     rows = [
-        ["a server, per session in the cache of a gateway", f"{model['serverBytesPerTrackedKey']:,} B"],
+        ["a server, per key that a gateway has read", f"{model['serverBytesPerTrackedKey']:,} B"],
         ["and per further gateway", f"{model['serverBytesPerFurtherGateway']:,} B"],
         ["a gateway, per cached session with a password", f"{model['gatewayBytesPerPasswordSession']:,} B"],
         ["a gateway, per cached session of a provider", f"{model['gatewayBytesPerProviderSession']:,} B"],

@@ -39,7 +39,7 @@ extension CapacityFigures {
             gatewayMicroseconds: 1_378.15, gatewayIdleMicroseconds: 1_378.15,
             serverMicroseconds: 314, serverIdleMicroseconds: 314,
             bytesToServer: 2_826.3, bytesFromServer: 1_825.9499999999998),
-        gatewayBytes: 67_841_476,
+        gatewayBytes: 66_248_132,
         gatewayBytesPerPasswordSession: 995.5,
         gatewayBytesPerProviderSession: 2_321,
         serverBytes: 7_622_656,
