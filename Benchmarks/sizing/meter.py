@@ -52,7 +52,7 @@ class Meter:
         return self.rates[0] / len(self.gateways), self.rates[1] / len(self.shards.servers)
 
     def sample(self, count):
-        """What each of so many operations took."""
+        """What each of this number of operations took."""
         gateway, server, received, sent = (rate * self.seconds / count for rate in self.rates)
         ours, its = (max(0, 1 - share) for share in self.shares())
         return Sample(gateway * 1e6, server * 1e6, received, sent, ours, ours * its)

@@ -34,7 +34,7 @@ enum CapacitySignIn: String, CaseIterable, Sendable, Codable {
     case provider
 
     /// The keys of a session of which a server reports changes, at most: its record and its cutoffs, those of its account,
-    /// and lists; see “Valkey” in Operations.md.
+    /// and lists; see “Scaling out with Valkey” in Operations.md.
     var trackedKeys: Double { self == .password ? 5 : 6 }
 }
 
