@@ -19,7 +19,7 @@ USERS = 2_500
 # A low load, and about what the clients can send: at a low load each request costs more.
 REQUESTS_PER_SECOND = (600, 3_000)
 SESSION_SECONDS = 300
-# Uses are recorded after an eighth of this: long, compared with the second in which two gateways may write one each.
+# Uses are recorded after an eighth of this: long, compared with the second in which two gateways may send one each.
 IDLE_SECONDS = 160
 # The least time between two refreshes of a session.
 TOKEN_SECONDS = 30

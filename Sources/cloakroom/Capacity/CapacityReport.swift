@@ -74,7 +74,8 @@ struct CapacityReport: Sendable {
                 "A gateway has at most \(Self.number(Double(demand.cacheSize))) of \(Self.number(share)) sessions in its cache:"
                     + " raise session.cacheSize if its memory permits.")
         }
-        let tracked = model.trackedPerShard * Self.trackedKeysPerSession
+        // Of the sessions with the most keys: the same number for all, as in Operations.md.
+        let tracked = model.trackedPerShard * CapacitySignIn.provider.trackedKeys
         if tracked > Self.defaultTrackedKeys {
             advice.append(
                 "A server reports changes of 1,000,000 keys by default, and makes gateways forget sessions beyond that:"
@@ -87,8 +88,6 @@ struct CapacityReport: Sendable {
         return advice
     }
 
-    /// Up to six keys are tracked for a session: its record and cutoffs, those of its account, and lists.
-    private static let trackedKeysPerSession = 6.0
     /// The default of `tracking-table-max-keys`.
     private static let defaultTrackedKeys = 1_000_000.0
 
