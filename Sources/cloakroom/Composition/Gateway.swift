@@ -7,7 +7,6 @@ import Logging
 import ServiceLifecycle
 import Synchronization
 import Tracing
-import UnixSignals
 
 /// The composition root: the only place that creates the components of all modules and connects them.
 ///
@@ -206,13 +205,13 @@ final class Gateway: Sendable, Unprintable {
         var configuration = ServiceGroupConfiguration(
             services: all.map {
                 .init(service: NamedService($0), successTerminationBehavior: .gracefullyShutdownGroup)
-            },
-            gracefulShutdownSignals: [.sigterm, .sigint], logger: parts.logger)
+            }, logger: parts.logger)
         configuration.maximumGracefulShutdownDuration = grace
         configuration.maximumCancellationDuration = .seconds(10)
-        await ForcedShutdownSignal.watch(telemetry)
+        let group = ServiceGroup(configuration: configuration)
+        await ShutdownSignals.watch(for: group, telemetry)
         defer { telemetry.shutdown() }
-        try await ServiceGroup(configuration: configuration).run()
+        try await group.run()
         parts.logger.notice("stopped")
     }
 }

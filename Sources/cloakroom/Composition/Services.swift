@@ -34,17 +34,22 @@ struct SpanExportService: Service, Unprintable {
     }
 }
 
-/// The first signal starts a graceful shutdown; a second one ends the process at once.
-enum ForcedShutdownSignal {
-    /// Counts SIGTERM and SIGINT from this call until the process ends.
-    static func watch(_ telemetry: GatewayTelemetry) async {
-        // Registered before any listener starts; a signal received earlier would not be counted.
+/// The first SIGTERM or SIGINT shuts the services down gracefully; a second one ends the process at once.
+enum ShutdownSignals {
+    /// Handles both signals from this call until the process ends, also before the group runs.
+    ///
+    /// The group must not handle them itself: two signal sources get a signal at different times, and a source merges
+    /// signals that it has not delivered. A second signal after the group has reacted could then count as one.
+    static func watch(for group: ServiceGroup, _ telemetry: GatewayTelemetry) async {
         let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint)
         Task.detached {
             var count = 0
             for await signal in signals {
                 count += 1
-                guard count > 1 else { continue }
+                guard count > 1 else {
+                    await group.triggerGracefulShutdown()
+                    continue
+                }
                 telemetry.shutdown()
                 // The conventional exit status of a process ended by a signal: 128 plus its number.
                 exit(128 + (signal == .sigterm ? 15 : 2))
