@@ -32,7 +32,8 @@ class Scenario:
     streams: int = 1
     status: int = 200
     path: str = "/videos/1"
-    has_provider: bool = False
+    gateway: str = "product"
+    """The function of the environment that makes the gateway."""
 
 
 SCENARIOS = {
@@ -42,10 +43,15 @@ SCENARIOS = {
     "h2-streams": Scenario("HTTP/2 over TLS, 2 connections of 8 streams", "https", "h2", 2, 8),
     "unauthorized": Scenario("HTTP/1.1, 401 without a session", "http", "http/1.1", status=401),
     "provider": Scenario(
-        "HTTP/1.1, session of an OpenID Provider", "http", "http/1.1", path="/tokens/1", has_provider=True
+        "HTTP/1.1, session of an OpenID Provider", "http", "http/1.1",
+        path="/tokens/1", gateway="product_with_provider",
     ),
     "claims": Scenario(
-        "HTTP/1.1, session of an OpenID Provider with claims", "http", "http/1.1", path="/claims/1", has_provider=True
+        "HTTP/1.1, session of an OpenID Provider with claims", "http", "http/1.1",
+        path="/claims/1", gateway="product_with_provider",
+    ),
+    "cluster": Scenario(
+        "HTTP/1.1, cached session in a Valkey cluster", "http", "http/1.1", gateway="product_with_cluster"
     ),
 }
 
@@ -58,9 +64,9 @@ class CountedGateway:
 
     @classmethod
     @contextlib.contextmanager
-    def running(cls, environment, binary, has_provider):
-        gateway = environment.product_with_provider(binary) if has_provider else environment.product(binary)
-        output = environment.folder / pathlib.Path(gateway.template).with_suffix(".callgrind")
+    def running(cls, environment, binary, kind):
+        gateway = getattr(environment, kind)(binary)
+        output = gateway.config.with_suffix(".callgrind")
         valgrind = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={output}"]
         with gateway.running(core=None, before=valgrind) as process:
             yield cls(gateway, process, output)
@@ -182,11 +188,11 @@ def arguments():
     return options
 
 
-def measure(names, environment, binary, has_provider, options):
+def measure(names, environment, binary, kind, options):
     """The instructions per request of scenarios that one gateway serves."""
     results = {}
-    with CountedGateway.running(environment, binary, has_provider) as counted:
-        print(f"cloakroom {counted.gateway.version}, {counted.gateway.template}")
+    with CountedGateway.running(environment, binary, kind) as counted:
+        print(f"cloakroom {counted.gateway.version}, {counted.gateway.config.name}")
         # After the first requests, the idle gateway executes the same timers as under load.
         counted.send(SCENARIOS[names[0]], 200)
         idle, duration, _ = counted.count(lambda: time.sleep(IDLE_SECONDS))
@@ -205,10 +211,10 @@ def main():
     start = time.monotonic()
     with BenchmarkEnvironment() as environment:
         binary = without_debug_info(environment, options.product or release_build())
-        for has_provider in (False, True):
-            names = [name for name in options.scenarios if SCENARIOS[name].has_provider == has_provider]
+        for kind in dict.fromkeys(scenario.gateway for scenario in SCENARIOS.values()):
+            names = [name for name in options.scenarios if SCENARIOS[name].gateway == kind]
             if names:
-                results |= measure(names, environment, binary, has_provider, options)
+                results |= measure(names, environment, binary, kind, options)
     print(f"({time.monotonic() - start:.0f} s)")
     if options.update:
         update(results, options.update)

@@ -8,4 +8,5 @@ deploy/packages.sh valgrind=valgrind strip=binutils h2load=nghttp2-client nginx=
 if [[ " $* " != *" --product"* && " $* " != *" --help "* ]]; then
     deploy/build.sh
 fi
-exec python3 Benchmarks/callgrind.py "$@"
+valkey=$(deploy/valkey.sh)
+PATH=$valkey:$PATH exec python3 Benchmarks/callgrind.py "$@"

@@ -15,7 +15,8 @@ from harness import gateway as gateways
 from harness.command import Failure
 from harness.http import begin_login, complete_login, request, sign_in
 from harness.ports import free_ports
-from harness.process import Process, ProcessGroup, allow_many_files
+from harness.process import Process, ProcessGroup, allow_many_files, wait_until
+from harness.valkey import SLOTS, Node
 
 BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
 BASELINES = BENCHMARKS / "baselines"
@@ -109,6 +110,8 @@ class MeasuredGateway:
             process.wait_for_port(self.tls_port)
             self.process = process
             if self.sign_in:
+                ready = f"http://127.0.0.1:{self.admin_port}/ready"
+                wait_until(f"{self.name} is ready", 60, lambda: request(ready)[0] == 200)
                 self.cookie = self.sign_in(f"http://127.0.0.1:{self.clear_port}")
             yield process
         finally:
@@ -141,6 +144,7 @@ class BenchmarkEnvironment(Environment):
             "UPSTREAM_PORT": self.upstream_port,
             "PROVIDER_PORT": self.provider_port,
             "MORE_ROUTES": "",
+            "SESSION_STORE": "",
             "SESSION_ID": self.session_id,
             "ACCESS_TOKEN": self.access_token,
             "REFRESH_TOKEN": self.refresh_token,
@@ -161,6 +165,15 @@ class BenchmarkEnvironment(Environment):
         options = [f"--port={self.provider_port}", "--access-token-lifetime=86400"]
         self.start("mock-provider", [binary, "mock-provider", *options], self.provider_port)
         return self.product(binary, "cloakroom-provider.yaml", lambda url: complete_login(begin_login(url)))
+
+    def product_with_cluster(self, binary):
+        """The gateway with a session in a Valkey cluster. One node, because a gateway asks each of them every second."""
+        node = Node(self)
+        node.ask("CLUSTER", "ADDSLOTSRANGE", 0, SLOTS - 1)
+        wait_until("the cluster serves", 20, lambda: node.info("CLUSTER", "INFO")["cluster_state"] == "ok")
+        valkey = f"{{ topology: cluster, addresses: [{node.host}:{node.port}] }}"
+        store = f"  store: valkey\n  secrets: [{secrets.token_urlsafe(36)}]\n  valkey: {valkey}"
+        return self.product(binary).variant("cluster", SESSION_STORE=store)
 
 
 LARGE_BODY = b"0123456789abcdef" * 6_400
