@@ -16,6 +16,7 @@ final class ScriptedNode: Sendable {
         var mode = "cluster"
         var role = "master"
         var hasReplica = false
+        var isHanging = false
         var slots = "*0\r\n"
         /// The reply of a sentinel.
         var primary: String?
@@ -71,6 +72,11 @@ final class ScriptedNode: Sendable {
         state.withLock { $0.hasReplica = hasReplica }
     }
 
+    /// Whether it replies to nothing. Its connections stay.
+    func setHanging(_ isHanging: Bool) {
+        state.withLock { $0.isHanging = isHanging }
+    }
+
     /// What it reports of the slots.
     func setSlots(_ rows: [(Range<Int>, ScriptedNode)]) {
         let text = rows.map { slots, node in
@@ -123,6 +129,7 @@ final class ScriptedNode: Sendable {
     fileprivate func reply(to command: [String]) -> String {
         state.withLock { state in
             state.commands.append(command)
+            guard !state.isHanging else { return "" }
             let name = command[0]
             if state.replies[name]?.isEmpty == false, let next = state.replies[name]?.removeFirst() { return next }
             switch name {
