@@ -1,10 +1,12 @@
+import Glibc
 import NIOCore
 import NIOPosix
 
 /// A loopback port on which connections are never accepted.
 package struct BlackholePort {
     package enum Behavior {
-        /// The port is closed: connection attempts fail immediately.
+        /// No process listens: connection attempts fail immediately. The port stays reserved until it is released, so
+        /// that no other process or connection gets it.
         case rejects
         /// The accept queue is full and is never read: connections are not established.
         case isDeaf
@@ -12,30 +14,54 @@ package struct BlackholePort {
 
     package let port: Int
     private let channels: [any Channel]
+    private let descriptor: Int32?
 
     package init(_ behavior: Behavior) async throws {
+        if case .rejects = behavior {
+            let (descriptor, port) = try Self.reserve()
+            self.port = port
+            self.descriptor = descriptor
+            channels = []
+            return
+        }
         let group = MultiThreadedEventLoopGroup.singleton
         let server = try await ServerBootstrap(group: group)
             .serverChannelOption(.backlog, value: 1)
             .serverChannelOption(.autoRead, value: false)
             .bind(host: "127.0.0.1", port: 0).get()
         port = server.localAddress?.port ?? 0
-        switch behavior {
-        case .rejects:
-            try await server.close()
-            channels = []
-        case .isDeaf:
-            // Fill the queue: it holds two connections, and neither is ever accepted.
-            var channels: [any Channel] = [server]
-            for _ in 0..<2 {
-                channels.append(try await ClientBootstrap(group: group).connect(host: "127.0.0.1", port: port).get())
-            }
-            self.channels = channels
+        descriptor = nil
+        // Fill the queue: it holds two connections, and neither is ever accepted.
+        var channels: [any Channel] = [server]
+        for _ in 0..<2 {
+            channels.append(try await ClientBootstrap(group: group).connect(host: "127.0.0.1", port: port).get())
         }
+        self.channels = channels
+    }
+
+    /// Binds a socket to a free port without listening on it.
+    private static func reserve() throws -> (descriptor: Int32, port: Int) {
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { throw TimeoutError("a socket") }
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = in_addr_t(0x7f00_0001).bigEndian
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let isBound = withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(descriptor, $0, length) == 0 && getsockname(descriptor, $0, &length) == 0
+            }
+        }
+        guard isBound else {
+            close(descriptor)
+            throw TimeoutError("a reserved port")
+        }
+        return (descriptor, Int(in_port_t(bigEndian: address.sin_port)))
     }
 
     /// Closes the port.
     package func release() {
         for channel in channels { channel.close(promise: nil) }
+        if let descriptor { close(descriptor) }
     }
 }

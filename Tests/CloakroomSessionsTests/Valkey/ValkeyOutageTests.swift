@@ -87,7 +87,7 @@ struct ValkeyOutageTests {
 
     @Test("A store that is unreachable at the start is logged once, and connects when it is available")
     func absentAtStart() async throws {
-        let port = try await RedisServer.freePort()
+        let port = try FreePort.next()
         let replica = try Replica(ValkeyConfiguration(addresses: [HostAndPort(host: "127.0.0.1", port: port)]))
         try await eventually("the reason is logged") { !replica.log.lines("reason", "unreachable").isEmpty }
         await #expect(throws: SessionStoreError(.unavailable)) { try await replica.records.read(SessionID(1)) }

@@ -29,7 +29,7 @@ struct HealthTests {
                 try await health(["--address", address]),
                 try await health([], environment: ["CLOAKROOM_ADMIN_ADDRESS": address]),
             ] {
-                #expect(response.ending == ChildProgram.Ending(status: 0), "\(response.errors)")
+                #expect(response.ending == ChildProgram.Ending(status: 0), "\(response.output)\(response.errors)")
                 #expect(response.output.contains("\"ready\":true"), "\(response.output)")
             }
             return address

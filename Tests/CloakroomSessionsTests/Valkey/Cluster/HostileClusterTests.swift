@@ -138,7 +138,7 @@ struct HostileClusterTests {
     func badTargets() async throws {
         try await withCluster { cluster in
             let liar = cluster.nodes[1]
-            let closed = try await RedisServer.freePort()
+            let closed = try FreePort.next()
             for (kind, port) in [("MOVED", liar.port), ("ASK", liar.port), ("ASK", closed)] {
                 let before = liar.count(of: "GET")
                 let start = ContinuousClock.now
@@ -160,7 +160,7 @@ struct HostileClusterTests {
         arguments: ["MOVED", "ASK"])
     func unnamedTarget(_ kind: String) async throws {
         try await withCluster { cluster in
-            let (node, closed) = (cluster.nodes[1], try await RedisServer.freePort())
+            let (node, closed) = (cluster.nodes[1], try FreePort.next())
             node.reply(to: "GET", "-\(kind) \(Self.slotOfC) ?:\(closed)")
             #expect(await cluster.port("c") == Int64(node.port))
             #expect(cluster.trust.events.contains(.lost([Self.slotOfC..<(Self.slotOfC + 1)])))
