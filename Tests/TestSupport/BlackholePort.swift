@@ -1,6 +1,7 @@
 import Glibc
 import NIOCore
 import NIOPosix
+import Synchronization
 
 /// A loopback port on which connections are never accepted.
 package struct BlackholePort {
@@ -14,13 +15,12 @@ package struct BlackholePort {
 
     package let port: Int
     private let channels: [any Channel]
-    private let descriptor: Int32?
+    private let reservation: Reservation?
 
     package init(_ behavior: Behavior) async throws {
         if case .rejects = behavior {
-            let (descriptor, port) = try Self.reserve()
-            self.port = port
-            self.descriptor = descriptor
+            port = try FreePort.next()
+            reservation = try Reservation(port)
             channels = []
             return
         }
@@ -30,7 +30,7 @@ package struct BlackholePort {
             .serverChannelOption(.autoRead, value: false)
             .bind(host: "127.0.0.1", port: 0).get()
         port = server.localAddress?.port ?? 0
-        descriptor = nil
+        reservation = nil
         // Fill the queue: it holds two connections, and neither is ever accepted.
         var channels: [any Channel] = [server]
         for _ in 0..<2 {
@@ -39,29 +39,40 @@ package struct BlackholePort {
         self.channels = channels
     }
 
-    /// Binds a socket to a free port without listening on it.
-    private static func reserve() throws -> (descriptor: Int32, port: Int) {
-        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-        guard descriptor >= 0 else { throw TimeoutError("a socket") }
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_addr.s_addr = in_addr_t(0x7f00_0001).bigEndian
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let isBound = withUnsafeMutablePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(descriptor, $0, length) == 0 && getsockname(descriptor, $0, &length) == 0
-            }
-        }
-        guard isBound else {
-            close(descriptor)
-            throw TimeoutError("a reserved port")
-        }
-        return (descriptor, Int(in_port_t(bigEndian: address.sin_port)))
-    }
-
-    /// Closes the port.
+    /// Closes the port; if it rejects connections, a server may listen on it afterwards.
     package func release() {
         for channel in channels { channel.close(promise: nil) }
-        if let descriptor { close(descriptor) }
+        reservation?.end()
+    }
+
+    /// A socket that is bound to a port of loopback and does not listen.
+    private final class Reservation: Sendable {
+        private let descriptor: Mutex<Int32?>
+
+        init(_ port: Int) throws {
+            let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+            guard descriptor >= 0 else { throw TimeoutError("a socket") }
+            var address = sockaddr_in()
+            address.sin_family = sa_family_t(AF_INET)
+            address.sin_port = in_port_t(port).bigEndian
+            address.sin_addr.s_addr = in_addr_t(0x7f00_0001).bigEndian
+            let isBound = withUnsafePointer(to: &address) { pointer in
+                pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                    bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
+                }
+            }
+            guard isBound else {
+                close(descriptor)
+                throw TimeoutError("a reserved port")
+            }
+            self.descriptor = Mutex(descriptor)
+        }
+
+        func end() {
+            descriptor.withLock { descriptor in
+                if let open = descriptor { close(open) }
+                descriptor = nil
+            }
+        }
     }
 }

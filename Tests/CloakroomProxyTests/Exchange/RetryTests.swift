@@ -252,23 +252,23 @@ struct RetryTests {
     func slowUpload() async throws {
         let gate = Gate()
         try await GatewaySetup([.head, .body(6), .wait(gate), .send(Reply.ok)]).configuration {
-            $0.timeouts.responseHead = .milliseconds(400)
+            $0.timeouts.responseHead = .seconds(4)
             $0.limits.requestBuffer = 0
         }
         .run { gateway in
             let client = try await gateway.client()
             client.send("POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\n")
             for part in ["ab", "cd", "ef"] {
-                try await Task.sleep(for: .milliseconds(300))
+                try await Task.sleep(for: .milliseconds(1_500))
                 client.send(part)
             }
             try await eventually("the body") { gateway.upstream.requests.first?.text == "abcdef" }
             try await Task.sleep(for: .milliseconds(150))
             gate.open()
             #expect(try await client.response().text == "ok")
-            // The client took 900 ms, the target 150.
+            // The client took 4.5 s, the target 150 ms.
             let estimate = try await eventually("the estimate") { gateway.estimate.flatMap { $0 > 0 ? $0 : nil } }
-            #expect(estimate < 0.5)
+            #expect(estimate < 3)
         }
     }
 }
