@@ -14,6 +14,9 @@ struct SessionStoreFixture {
 
     static let secret = "a secret of the gateway's for tests and long enough"
 
+    /// Only a server that hangs exceeds it, and not one on a busy machine.
+    private static let timeout = "session.valkey.timeout=5s"
+
     let kind: Kind
     let directory: TemporaryDirectory
     /// The port of the Redis server, if there is one.
@@ -29,8 +32,9 @@ struct SessionStoreFixture {
         switch kind {
         case .memory: break
         case .sqlite: settings.append("session.sqlite.path=\(directory.path(of: "sessions.sqlite"))")
-        case .valkey: settings.append("session.valkey.addresses=127.0.0.1:\(port)")
+        case .valkey: settings += ["session.valkey.addresses=127.0.0.1:\(port)", Self.timeout]
         case .cluster:
+            settings.append(Self.timeout)
             settings.append("session.valkey.topology=cluster")
             settings.append("session.valkey.addresses=\(cluster?.addresses ?? "")")
         }
