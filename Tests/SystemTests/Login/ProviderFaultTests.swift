@@ -16,7 +16,7 @@ struct ProviderFaultTests {
     @Test(
         "a provider that is frozen, slow, failing or closed signs no user out",
         arguments: [
-            EndpointFault.frozen(), .slow(seconds: 30), .closed(), .response(500), .response(503), .response(429),
+            EndpointFault.frozen(), .slow(seconds: 12), .closed(), .response(500), .response(503), .response(429),
             .response(200, "<html>"), .response(200, #"{"keys":[]}"#), .error("temporarily_unavailable", status: 503),
         ])
     func faults(_ fault: EndpointFault) async throws {
