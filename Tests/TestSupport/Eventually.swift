@@ -36,7 +36,7 @@ package func eventually(
 package func waitUntilStable(_ value: @Sendable () -> Int) async throws -> Int {
     var last = value()
     var sameSince = ContinuousClock.now
-    while ContinuousClock.now - sameSince < .milliseconds(250) {
+    while ContinuousClock.now - sameSince < .milliseconds(750) {
         try await Task.sleep(for: .milliseconds(10))
         let now = value()
         if now != last {

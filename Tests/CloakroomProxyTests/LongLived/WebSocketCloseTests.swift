@@ -26,17 +26,17 @@ struct WebSocketCloseTests {
         try await Tunnel.open(
             configuration: {
                 $0.timeouts.bodyIdle = .milliseconds(50)
-                $0.timeouts.tunnelIdle = .milliseconds(600)
+                $0.timeouts.tunnelIdle = .seconds(4)
             }
         ) { tunnel in
             let start = ContinuousClock.now
             // Data in either direction resets the idle timeout.
-            while ContinuousClock.now - start < .milliseconds(900) {
+            while ContinuousClock.now - start < .seconds(5) {
                 tunnel.client.send("x")
                 try await Task.sleep(for: .milliseconds(50))
             }
             #expect(!tunnel.client.isClosed)
-            while ContinuousClock.now - start < .milliseconds(1_800) {
+            while ContinuousClock.now - start < .seconds(10) {
                 tunnel.upstream.send("y")
                 try await Task.sleep(for: .milliseconds(50))
             }
@@ -67,7 +67,7 @@ struct WebSocketCloseTests {
     func signOutAtOnce() async throws {
         var fastest = Duration.seconds(60)
         // A busy machine may delay some of them.
-        for _ in 0..<5 where fastest > .milliseconds(600) {
+        for _ in 0..<20 where fastest > .milliseconds(600) {
             try await Self.open { tunnel, signOut in
                 let start = ContinuousClock.now
                 try await signOut()
@@ -89,7 +89,7 @@ struct WebSocketCloseTests {
             }
             defer { speaker.cancel() }
             try await signOut()
-            try await eventually("the end of the tunnel", within: .seconds(10)) { tunnel.client.hasInputEnded }
+            try await eventually("the end of the tunnel") { tunnel.client.hasInputEnded }
             try await tunnel.upstream.closed()
         }
     }
@@ -117,7 +117,7 @@ struct WebSocketCloseTests {
     func sessionEndsWithoutStore() async throws {
         let sessions = FakeSessions()
         let now = Date.now.timeIntervalSince1970
-        let end = Timestamp(milliseconds: Int64((now + 3) * 1_000))
+        let end = Timestamp(milliseconds: Int64((now + 10) * 1_000))
         let cookie = sessions.add(FakeSessions.make(endsAt: end))
         try await Tunnel.open(
             GatewaySetup().with(\.sessions, sessions), request: Handshake.request("/private/socket", cookie)
@@ -125,9 +125,9 @@ struct WebSocketCloseTests {
             sessions.forget(load: .fail)
             try await eventually("two checks") { sessions.loads >= 2 }
             #expect(!tunnel.client.isClosed)
-            try await eventually("the end of the tunnel", within: .seconds(10)) { tunnel.client.hasInputEnded }
+            try await eventually("the end of the tunnel") { tunnel.client.hasInputEnded }
             #expect(Frame.closeCode(try await tunnel.client.rest()) == 1_008)
-            #expect(Date.now.timeIntervalSince1970 >= now + 2.5)
+            #expect(Date.now.timeIntervalSince1970 >= now + 9.5)
         }
     }
 

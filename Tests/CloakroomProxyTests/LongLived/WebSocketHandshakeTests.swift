@@ -221,7 +221,7 @@ struct WebSocketHandshakeTests {
         "An upstream that does not respond to the handshake in time is 504, and one that disconnects 502 (RFC 9110 §15.6.5)"
     )
     func noResponse() async throws {
-        try await Tunnel.gateway(configuration: { $0.timeouts.responseHead = .milliseconds(200) }) { gateway, server in
+        try await Tunnel.gateway(configuration: { $0.timeouts.responseHead = .seconds(4) }) { gateway, server in
             let client = try await gateway.client()
             #expect(try await client.exchange(Handshake.request()).status == 504)
             client.send(Handshake.request())

@@ -32,7 +32,7 @@ struct ValkeyInvalidationTests {
                 #expect(try await b.records.read(record.id) == .ended(.signedOut))
             }
             // Generous, because the machine may be busy. Benchmarks/endurance.py replicas measures the actual time.
-            #expect(slowest < .seconds(1))
+            #expect(slowest < .seconds(15))
             #expect(!a.changes.events.contains { if case .changed = $0 { true } else { false } })
         }
     }

@@ -71,7 +71,7 @@ struct ValkeyProbeTests {
             try await server.ask("REPLICAOF", "127.0.0.1", "1")
             #expect(try await finding(ValkeyConfiguration(addresses: [server.address])).reason == .readonly)
         }
-        let absent = HostAndPort(host: "127.0.0.1", port: try await RedisServer.freePort())
+        let absent = HostAndPort(host: "127.0.0.1", port: try FreePort.next())
         #expect(try await finding(ValkeyConfiguration(addresses: [absent])).reason == .unreachable)
     }
 

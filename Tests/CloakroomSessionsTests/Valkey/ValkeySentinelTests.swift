@@ -25,7 +25,7 @@ struct ValkeySentinelTests {
     }
 
     private func failover(from primary: RedisServer, to replica: RedisServer, sentinel: RedisServer) async throws {
-        let absent = try await RedisServer.freePort()
+        let absent = try FreePort.next()
         // One listed sentinel does not exist, which has no effect.
         let configuration = ValkeyConfiguration(
             addresses: [HostAndPort(host: "127.0.0.1", port: absent), sentinel.address], sentinelPrimary: "main")

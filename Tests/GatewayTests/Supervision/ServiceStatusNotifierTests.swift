@@ -96,13 +96,14 @@ struct ServiceStatusNotifierTests {
                 // A blocked event loop never completes the call.
                 while isBlocked.withLock({ $0 }), !Task.isCancelled { await Task.yield() }
             },
-            sendWatchdog: { if !isBlocked.withLock({ $0 }) { sent.withLock { $0 += 1 } } })
+            sendWatchdog: { sent.withLock { $0 += 1 } })
         let running = Task { await service.run() }
         try await eventually("three messages") { sent.withLock { $0 >= 3 } }
         isBlocked.withLock { $0 = true }
         let before = sent.withLock { $0 }
         try await Task.sleep(for: .milliseconds(50))
-        #expect(sent.withLock { $0 } == before)
+        // The loops may have been passed just before they were blocked.
+        #expect(sent.withLock { $0 } <= before + 1)
         running.cancel()
         await running.value
         #expect(messages.next() == ["STOPPING=1\nSTATUS=Stopping; requests in flight complete"])

@@ -62,7 +62,7 @@ struct DemoPageFailureTests {
                 #expect(run.values == ["failed_request"])
             }
         }
-        let nowhere = "http://127.0.0.1:\(try await SessionStoreFixture.freePort())"
+        let nowhere = "http://127.0.0.1:\(try await BlackholePort(.rejects).port)"
         try await SampleAppGateway.running(api: nowhere) { gateway, _ in
             let run = try await browser.run(
                 [

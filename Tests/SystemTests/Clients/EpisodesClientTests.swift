@@ -153,7 +153,7 @@ struct EpisodesClientTests {
                 #expect(await clientError { try await client.episodes() }?.code == .network)
             }
         }
-        let nowhere = "http://127.0.0.1:\(try await SessionStoreFixture.freePort())"
+        let nowhere = "http://127.0.0.1:\(try await BlackholePort(.rejects).port)"
         try await SampleAppGateway.running(api: nowhere) { gateway, _ in
             try await CheckedTransport.with(gateway) { client, _ in
                 let failure = await clientError { try await client.signIn(email: "jo@example.com", password: "secret") }

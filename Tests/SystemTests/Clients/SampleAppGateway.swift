@@ -45,7 +45,7 @@ struct SampleAppGateway {
 
     /// Redirect URIs contain the port of the gateway, so it is selected before the gateway starts.
     private static func adding(_ provider: RunningMockProvider, to yaml: String) async throws -> String {
-        let port = try await SessionStoreFixture.freePort()
+        let port = try FreePort.next()
         let settings = provider.settings
         return yaml.replacing("address: 127.0.0.1:0\n    tls:", with: "address: 127.0.0.1:\(port)\n    tls:")
             .replacing(

@@ -85,12 +85,12 @@ struct WebSocketClientTests {
 
     @Test("Rule 28: an idle session timeout closes the WebSocket with 1008")
     func idleTimeout() async throws {
-        try await ends(set: ["session.idleTimeout=2s"], .listen) { _ in }
+        try await ends(set: ["session.idleTimeout=12s"], .listen) { _ in }
     }
 
     @Test("Rule 28: the absolute session timeout closes the WebSocket with 1008, also under traffic")
     func absoluteTimeout() async throws {
-        try await ends(set: ["session.idleTimeout=3s", "session.absoluteTimeout=3s"], .chatter) { _ in }
+        try await ends(set: ["session.idleTimeout=12s", "session.absoluteTimeout=12s"], .chatter) { _ in }
     }
 
     @Test("A gateway that shuts down closes the WebSocket with 1001 and exits with 0")

@@ -99,7 +99,7 @@ struct CommandLineTests {
             let response = try await WebClient("http://\(address)").get("/nothing")
             #expect(response.status == 404)
             program.send(SIGTERM)
-            #expect(try await program.ending(within: .seconds(20)) == ChildProgram.Ending(status: 0))
+            #expect(try await program.ending() == ChildProgram.Ending(status: 0))
         }
     }
 

@@ -162,7 +162,7 @@ struct CommandTests {
             let hidden = try await client.get("/__mock/requests", [("X-API-TOKEN", "t0ken")])
             #expect(hidden.status == 404)
             program.send(SIGTERM)
-            let ending = try await program.ending(within: .seconds(20))
+            let ending = try await program.ending()
             #expect(ending == ChildProgram.Ending(status: 0))
         }
     }
@@ -182,7 +182,7 @@ struct CommandTests {
                 let script = try await client.send("PUT", "/__mock/script", body: #"{"subject":"mia"}"#)
                 #expect(script.status == (isControlled ? 200 : 404))
                 program.send(SIGTERM)
-                #expect(try await program.ending(within: .seconds(20)) == ChildProgram.Ending(status: 0))
+                #expect(try await program.ending() == ChildProgram.Ending(status: 0))
             }
         }
     }

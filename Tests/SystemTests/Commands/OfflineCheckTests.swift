@@ -33,7 +33,7 @@ struct OfflineCheckTests {
     @Test("--probe reports a server of the session store that cannot be used, and is not possible with --offline")
     func probe() async throws {
         let directory = try TemporaryDirectory()
-        let port = try await SessionStoreFixture.freePort()
+        let port = try await BlackholePort(.rejects).port
         try directory.write(
             """
             listeners:

@@ -10,7 +10,7 @@ struct ShutdownTests {
     func drain() async throws {
         try await RunningDemo.running { demo in
             let curl = try Executables.onPath("curl", package: "curl")
-            let slow = ["-sk", "-N", "--max-time", "60", "\(demo.gateway)/__mock/slow?seconds=4"]
+            let slow = ["-sk", "-N", "--max-time", "60", "\(demo.gateway)/__mock/slow?seconds=10"]
             try await ChildProgram.running(curl, slow) { client in
                 try await client.waits(for: "the first part of the response") { $0.lines == ["waiting"] }
                 #expect(try await WebClient(demo.admin).get("/ready").status == 200)
@@ -32,7 +32,7 @@ struct ShutdownTests {
                 #expect(client.output == "waiting\ndone\n")
             }
             // Well within the drain limit of 30 seconds, since no request is left.
-            let ending = try await demo.program.ending(within: .seconds(20))
+            let ending = try await demo.program.ending()
             #expect(ending == ChildProgram.Ending(status: 0))
             #expect(demo.program.errors == "")
         }
@@ -48,7 +48,7 @@ struct ShutdownTests {
                 demo.program.send(SIGTERM)
                 try await demo.program.drains()
                 demo.program.send(SIGTERM)
-                let ending = try await demo.program.ending(within: .seconds(20))
+                let ending = try await demo.program.ending()
                 #expect(ending == ChildProgram.Ending(status: 143))
             }
         }
@@ -58,7 +58,7 @@ struct ShutdownTests {
     func interrupt() async throws {
         try await RunningDemo.running { demo in
             demo.program.send(SIGINT)
-            let ending = try await demo.program.ending(within: .seconds(20))
+            let ending = try await demo.program.ending()
             #expect(ending == ChildProgram.Ending(status: 0))
             #expect(demo.program.errors == "")
         }
@@ -71,7 +71,7 @@ struct ShutdownTests {
             let statuses = [try await client.get("/episodes").status, try await client.signIn().status]
             #expect(statuses == [200, 200])
             gateway.program.send(SIGTERM)
-            let ending = try await gateway.program.ending(within: .seconds(20))
+            let ending = try await gateway.program.ending()
             #expect(ending == ChildProgram.Ending(status: 0))
             #expect(gateway.program.errors == "")
         }

@@ -109,8 +109,13 @@ struct LoginRefusalTests {
                 let url = site.base + "/auth/callback?code=x&state=" + String(repeating: "A", count: 43)
                 #expect(try await FormBrowser().send("GET", url, FormBrowser.navigation).status == 400)
             }
-            let metrics = try await FormBrowser().send("GET", site.gateway.admin + "/metrics").body
-            #expect(metrics.contains(#"cloakroom_logins_total{identity="company",outcome="expired"} 50"#))
+            try await eventually("all of them are counted") {
+                try await FormBrowser().send("GET", site.gateway.admin + "/metrics").body
+                    .contains(#"cloakroom_logins_total{identity="company",outcome="expired"} 50"#)
+            }
+            // All lines are written before the process exits.
+            site.gateway.program.send(SIGTERM)
+            #expect(try await site.gateway.program.ending().status == 0)
             let lines = site.gateway.program.lines.filter { $0.contains("no_pending_login") }
             #expect((1..<50).contains(lines.count))
         }
@@ -170,7 +175,9 @@ struct LoginRefusalTests {
             }
             // The log of a login that succeeds and of one that does not.
             try await check([LoginForgery("none", code: nil) { _ in }, forgery], site, provider)
-            #expect(site.gateway.program.output.contains("issuer_missing:access_denied"))
+            try await eventually("both are in the log") {
+                site.gateway.program.output.contains("issuer_missing:access_denied")
+            }
         }
     }
 

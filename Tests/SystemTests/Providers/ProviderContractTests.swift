@@ -38,7 +38,7 @@ struct ProviderContractTests {
         _ kind: Kind, clientKeys: String? = nil, change: (inout ProviderGateway.Settings) -> Void = { _ in },
         body: (Stage) async throws -> Void
     ) async throws {
-        let port = try await SessionStoreFixture.freePort()
+        let port = try FreePort.next()
         try await RealProvider.running(kind, gateway: "http://127.0.0.1:\(port)", clientKeys: clientKeys) { provider in
             var settings = ProviderGateway.Settings(issuer: provider.issuer)
             settings.identity = [

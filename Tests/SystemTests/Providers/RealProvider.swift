@@ -38,7 +38,7 @@ struct RealProvider {
     ) async throws -> R {
         let folder = try TemporaryDirectory()
         let (executable, script) = try await launcher(of: kind)
-        let port = try await SessionStoreFixture.freePort()
+        let port = try FreePort.next()
         var arguments = [script, "--folder", folder.path, "--port", "\(port)", "--gateway", gateway]
         if let clientKeys { arguments += ["--client-jwks", clientKeys] }
         return try await ChildProgram.running(

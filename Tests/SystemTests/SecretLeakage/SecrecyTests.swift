@@ -141,7 +141,7 @@ struct SecrecyTests {
             let ticket = lasting.cookie ?? ""
             #expect(try await lasting.send("DELETE", "/auth").status == 204)
             gateway.program.send(SIGTERM)
-            let ending = try await gateway.program.ending(within: .seconds(20))
+            let ending = try await gateway.program.ending()
             #expect(ending.status == 0)
 
             #expect(tickets.count == 2)

@@ -117,11 +117,15 @@ struct SecretSourceTests {
             for page in ["/metrics", "/status.json", "/", "/ready", "/nothing"] {
                 responses.append(try await admin.get(page))
             }
-            let health = try await ChildProgram.run(
-                try Executables.cloakroom(), ["health", "--address", String(admin.base.dropFirst("http://".count))],
-                environment: canary.environment)
-            #expect(health.ending.status == 0)
-            expectNoMarker(health.output + health.errors, "the output of health")
+            // A busy machine may take longer than the 2 s that the command waits.
+            try await eventually("health succeeds") {
+                let health = try await ChildProgram.run(
+                    try Executables.cloakroom(),
+                    ["health", "--address", String(admin.base.dropFirst("http://".count))],
+                    environment: canary.environment)
+                expectNoMarker(health.output + health.errors, "the output of health")
+                return health.ending.status == 0
+            }
 
             program.send(SIGHUP)
             _ = try await program.waits(for: "a reload") { $0.output.contains("configuration reloaded") ? true : nil }
@@ -134,7 +138,7 @@ struct SecretSourceTests {
             }
             for page in ["/status.json", "/"] { responses.append(try await admin.get(page)) }
             program.send(SIGTERM)
-            #expect(try await program.ending(within: .seconds(20)).status == 0)
+            #expect(try await program.ending().status == 0)
             try canary.directory.write(canary.yaml, to: "cloakroom.yaml")
 
             expectNoMarker(program.output, "the log")

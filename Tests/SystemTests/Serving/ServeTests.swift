@@ -26,7 +26,7 @@ struct ServeTests {
                 let ready = try await WebClient(gateway.admin).get("/ready")
                 #expect(ready.status == 200)
                 gateway.program.send(SIGTERM)
-                let ending = try await gateway.program.ending(within: .seconds(20))
+                let ending = try await gateway.program.ending()
                 #expect(ending == ChildProgram.Ending(status: 0))
             }
         }
@@ -87,7 +87,7 @@ struct ServeTests {
             let odd = "GET /\"quoted\\\u{e9}\" HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
             _ = try await RawPeer.exchange(Array(odd.utf8), port: gateway.clear.port)
             gateway.program.send(SIGTERM)
-            let ending = try await gateway.program.ending(within: .seconds(20))
+            let ending = try await gateway.program.ending()
             #expect(ending.status == 0)
 
             let lines = gateway.program.lines

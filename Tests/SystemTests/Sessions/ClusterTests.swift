@@ -6,8 +6,8 @@ import Testing
 /// Two gateways and a real Valkey cluster, through the running programs.
 @Suite("Sessions in a Valkey cluster", .serialized, .timeLimit(.minutes(4)))
 struct ClusterTests {
-    /// The node timeout, plus 2 s for the election and for the gateway to notice, times three for a busy machine.
-    private static let failoverLimit = Duration.seconds(12)
+    /// The node timeout, plus 2 s for the election and for the gateway to notice, and much more for a busy machine.
+    private static let failoverLimit = Duration.seconds(30)
     private static let clients = 12
 
     private func with(_ test: (ValkeyCluster, GatewayProcess, GatewayProcess) async throws -> Void) async throws {
@@ -56,13 +56,13 @@ struct ClusterTests {
             }
             let ended = second.client.other(cookie: clients[0].cookie)
             #expect(try await clients[0].send("DELETE", "/auth").status == 204)
-            try await eventually("the sign-out is effective at the other gateway", within: .seconds(5)) {
+            try await eventually("the sign-out is effective at the other gateway", within: .seconds(15)) {
                 try await ended.get("/videos/1").status == 401
             }
             #expect((200...204).contains(try await clients[1].send("DELETE", "/auth/sessions").status))
             for client in clients.dropFirst(2) {
                 let elsewhere = second.client.other(cookie: client.cookie)
-                try await eventually("the session has ended everywhere", within: .seconds(5)) {
+                try await eventually("the session has ended everywhere", within: .seconds(15)) {
                     try await elsewhere.get("/videos/1").status == 401
                 }
             }
@@ -104,7 +104,7 @@ struct ClusterTests {
             for client in clients {
                 let elsewhere = second.client.other(cookie: client.cookie)
                 #expect(try await client.send("DELETE", "/auth").status == 204)
-                try await eventually("the sign-out is effective at the other gateway", within: .seconds(5)) {
+                try await eventually("the sign-out is effective at the other gateway", within: .seconds(15)) {
                     try await elsewhere.get("/videos/1").status == 401
                 }
             }

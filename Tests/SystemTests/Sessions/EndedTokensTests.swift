@@ -17,7 +17,9 @@ struct EndedTokensTests {
             let clients = (0..<3).map { _ in gateway.client.other() }
             for client in clients { #expect(try await client.signIn().status == 200) }
             try await revocations(1)
-            #expect(gateway.program.output.contains("sessions_evicted"))
+            try await eventually("the audit line of the eviction") {
+                gateway.program.output.contains("sessions_evicted")
+            }
             #expect(try await clients[0].get("/auth").status == 401)
             #expect(try await clients[1].send("DELETE", "/auth/sessions").status == 200)
             try await revocations(2)
@@ -28,7 +30,9 @@ struct EndedTokensTests {
                 body: #"{"user":"JO@example.com"}"#)
             #expect(response.body == #"{"ended":1}"#)
             try await revocations(3)
-            #expect(gateway.program.output.contains(#""tokens":"revoking""#))
+            try await eventually("the audit line of the revocation") {
+                gateway.program.output.contains(#""tokens":"revoking""#)
+            }
         }
     }
 

@@ -64,11 +64,15 @@ struct SessionSourceTests {
         try directory.write(file.yaml, to: "cloakroom.yaml")
         let arguments = ["serve", "--config", directory.path(of: "cloakroom.yaml")] + set.flatMap { ["--set", $0] }
         try await ChildProgram.running(try Executables.cloakroom(), arguments) { program in
-            let address = try await program.waits(for: "clients can connect") { program in
-                program.logLines.first { $0.message == "listening" }?.address
+            func address(_ message: String) async throws -> String {
+                try await program.waits(for: message) { program in
+                    program.logLines.first { $0.message == message }?.address
+                }
             }
+            let client = WebClient("http://\(try await address("listening"))")
+            try await SessionStoreFixture.isUsed(set, admin: "http://\(try await address("admin listener started"))")
             try await body(
-                Serving(program: program, client: WebClient("http://\(address)")) {
+                Serving(program: program, client: client) {
                     try directory.write($0, to: "cloakroom.yaml")
                 })
         }

@@ -110,7 +110,7 @@ struct StoreTests {
     @Test("If the store is unavailable at start, the gateway logs it, is not ready, rejects sign-ins, and recovers")
     func awayAtStart() async throws {
         let place = SessionStoreFixture(
-            kind: .valkey, directory: try TemporaryDirectory(), port: try await SessionStoreFixture.freePort())
+            kind: .valkey, directory: try TemporaryDirectory(), port: try FreePort.next())
         try await GatewayProcess.running(set: place.settings()) { gateway, _ in
             let admin = WebClient(gateway.admin)
             let ready = try await admin.get("/ready")

@@ -26,7 +26,7 @@ struct SignInTargetsTests {
         defer { deaf.release() }
         try await MockAPI.withServer(.withTwoUsers) { mock in
             let file = GatewayYAML(upstream: "http://127.0.0.1:\(deaf.port)\", \"\(mock.baseURL)")
-            let set = ["timeouts.connect=3s", "timeouts.identity=20s"]
+            let set = ["timeouts.connect=8s", "timeouts.identity=40s"]
             try await GatewayProcess.running(file, set: set) { try await body($0, mock) }
         }
     }
@@ -61,16 +61,17 @@ struct SignInTargetsTests {
     func deafTarget() async throws {
         try await withDeafTarget { gateway, mock in
             let first = try await time { try await gateway.client.signIn() }
-            #expect(first > .milliseconds(2_500) && first < .seconds(10), "\(first)")
+            #expect(first > .milliseconds(7_500) && first < .seconds(20), "\(first)")
             // Found by a sign-in, used by requests and shown to operators.
             let request = try await time { try await gateway.client.get("/episodes") }
-            #expect(request < .milliseconds(1_400), "\(request)")
+            // A request that tries it spends half of the timeout on it.
+            #expect(request < .milliseconds(3_500), "\(request)")
             #expect(try await circuits(gateway).first != "closed")
             #expect(try await circuits(gateway).last == "closed")
             // At most two of them find its back-off expired, which is 1 s and then 2 s.
             var others = Duration.zero
             for _ in 0..<10 { others += try await time { try await gateway.client.signIn() } }
-            #expect(others < .seconds(12), "\(others)")
+            #expect(others < .seconds(35), "\(others)")
             #expect(mock.observations.snapshot().count("POST", "/auth") == 11)
         }
     }
@@ -80,13 +81,13 @@ struct SignInTargetsTests {
         try await withDeafTarget { gateway, _ in
             // Until a request selects the target that does not respond.
             var longest = Duration.zero
-            for _ in 0..<64 where longest < .milliseconds(1_200) {
+            for _ in 0..<64 where longest < .milliseconds(3_700) {
                 longest = max(longest, try await time { try await gateway.client.get("/episodes") })
             }
-            #expect(longest > .milliseconds(1_200), "\(longest)")
+            #expect(longest > .milliseconds(3_700), "\(longest)")
             #expect(try await circuits(gateway).first != "closed")
             let signIn = try await time { try await gateway.client.signIn() }
-            #expect(signIn < .milliseconds(2_500), "\(signIn)")
+            #expect(signIn < .milliseconds(7_500), "\(signIn)")
         }
     }
 }

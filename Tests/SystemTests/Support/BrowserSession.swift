@@ -6,11 +6,11 @@ struct BrowserSession {
     /// Whether every certificate is accepted, as needed for the demo.
     private let acceptsAnyCertificate: Bool
     /// The time limit of one step in seconds, loading and waiting included.
-    private let stepLimit = 20
+    private let stepLimit = 40
     /// The time limit of all steps in seconds.
     private let wholeLimit: Int
 
-    init(acceptsAnyCertificate: Bool = false, wholeLimit: Int = 90) {
+    init(acceptsAnyCertificate: Bool = false, wholeLimit: Int = 120) {
         self.acceptsAnyCertificate = acceptsAnyCertificate
         self.wholeLimit = wholeLimit
     }

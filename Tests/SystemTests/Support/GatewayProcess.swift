@@ -30,7 +30,9 @@ struct GatewayProcess {
         try directory.write(yaml, to: "cloakroom.yaml")
         let arguments = ["serve", "--config", directory.path(of: "cloakroom.yaml")] + set.flatMap { ["--set", $0] }
         return try await ChildProgram.running(try Executables.cloakroom(), arguments) { program in
-            try await body(try await GatewayProcess(program, isTLS: isTLS))
+            let gateway = try await GatewayProcess(program, isTLS: isTLS)
+            try await SessionStoreFixture.isUsed(set, admin: gateway.admin)
+            return try await body(gateway)
         }
     }
 

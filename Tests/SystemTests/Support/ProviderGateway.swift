@@ -86,8 +86,12 @@ struct ProviderGateway {
         }
     }
 
-    /// Serves with a scripted provider while `body` runs. Sign-ins are not throttled, and the provider has one second for
-    /// a response.
+    /// The time that a scripted provider has for a response: a test of one that does not respond waits this long, and one
+    /// that responds needs much less, even on a busy machine.
+    static let providerLimit = Duration.seconds(6)
+
+    /// Serves with a scripted provider while `body` runs. Sign-ins are not throttled, and the provider has
+    /// ``providerLimit`` for a response.
     /// - Parameters:
     ///   - change: Changes the configuration of the gateway.
     ///   - prepare: Changes the provider before the gateway starts.
@@ -99,9 +103,9 @@ struct ProviderGateway {
         try await MockProvider.withServer(settings) { provider in
             try prepare(provider)
             var settings = Settings(issuer: provider.issuer)
-            settings.overrides = ["accounts.throttle=false", "timeouts.identity=1s"]
+            settings.overrides = ["accounts.throttle=false", "timeouts.identity=\(providerLimit.components.seconds)s"]
             change(&settings)
-            let port = try await SessionStoreFixture.freePort()
+            let port = try FreePort.next()
             try await running(settings, port: port) { site in try await body(site, provider) }
         }
     }

@@ -1,6 +1,4 @@
 import Foundation
-import NIOCore
-import NIOPosix
 import TestSupport
 
 /// The session store of a gateway under test, and its configuration. Several gateways may share one.
@@ -15,6 +13,9 @@ struct SessionStoreFixture {
     }
 
     static let secret = "a secret of the gateway's for tests and long enough"
+
+    /// Only a server that hangs exceeds it, and not one on a busy machine.
+    private static let timeout = "session.valkey.timeout=5s"
 
     let kind: Kind
     let directory: TemporaryDirectory
@@ -31,8 +32,9 @@ struct SessionStoreFixture {
         switch kind {
         case .memory: break
         case .sqlite: settings.append("session.sqlite.path=\(directory.path(of: "sessions.sqlite"))")
-        case .valkey: settings.append("session.valkey.addresses=127.0.0.1:\(port)")
+        case .valkey: settings += ["session.valkey.addresses=127.0.0.1:\(port)", Self.timeout]
         case .cluster:
+            settings.append(Self.timeout)
             settings.append("session.valkey.topology=cluster")
             settings.append("session.valkey.addresses=\(cluster?.addresses ?? "")")
         }
@@ -63,7 +65,7 @@ struct SessionStoreFixture {
         guard kind == .valkey else {
             return try await body(SessionStoreFixture(kind: kind, directory: directory, port: 0))
         }
-        let place = SessionStoreFixture(kind: kind, directory: directory, port: try await freePort())
+        let place = SessionStoreFixture(kind: kind, directory: directory, port: try FreePort.next())
         return try await place.withServer { try await body(place) }
     }
 
@@ -83,12 +85,17 @@ struct SessionStoreFixture {
         }
     }
 
-    /// A loopback port on which no process listens.
-    static func freePort() async throws -> Int {
-        let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-            .bind(host: "127.0.0.1", port: 0).get()
-        let port = channel.localAddress?.port ?? 0
-        try await channel.close()
-        return port
+    /// Waits until a gateway uses its Redis server or cluster. Without one that responds, or with TLS, there is nothing to
+    /// wait for. The listeners of a gateway wait for its store too, but only 1 s, which may be too short on a busy machine.
+    /// - Parameters:
+    ///   - set: The overrides of its configuration.
+    ///   - admin: The address of its admin listener, with the scheme.
+    static func isUsed(_ set: [String], admin: String) async throws {
+        let key = "session.valkey.addresses="
+        guard !set.contains("session.valkey.tls.enabled=true"), let setting = set.first(where: { $0.hasPrefix(key) }),
+            let address = setting.dropFirst(key.count).split(separator: ",").first
+        else { return }
+        guard (try? await RESPReply.ask(port: String(address).port, ["PING"])) == .text("PONG") else { return }
+        try await eventually("the gateway uses its store") { try await WebClient(admin).get("/ready").status == 200 }
     }
 }

@@ -149,7 +149,7 @@ package final class ValkeyCluster: Sendable {
     /// A node that responds.
     private func witness() async throws -> ValkeyNode {
         for node in nodes where node.isRunning {
-            if (try? await RESPReply.ask(port: node.port, ["PING"], within: .milliseconds(500))) != nil { return node }
+            if (try? await RESPReply.ask(port: node.port, ["PING"], within: .seconds(2))) != nil { return node }
         }
         throw TimeoutError("a node that responds")
     }

@@ -46,7 +46,7 @@ package final class ValkeyNode: Sendable {
         ]
         let process = try ChildProcess(program, options + arguments, directory: folder.path)
         self.process.withLock { $0 = process }
-        let name = try await eventually("the node \(port) responds", within: .seconds(20)) {
+        let name = try await eventually("the node \(port) responds") {
             () async throws -> String? in
             guard process.isRunning else { throw TimeoutError("the node \(port) did not start: \(log(lines: 5))") }
             return try? await ask("CLUSTER", "MYID").text

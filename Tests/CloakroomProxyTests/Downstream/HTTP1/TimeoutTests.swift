@@ -9,7 +9,7 @@ struct TimeoutTests {
         "A request head that is not complete in time is 408, and the connection ends",
         arguments: ["G", "GET /public/a HT", "GET /public/a HTTP/1.1\r\n", "GET /public/a HTTP/1.1\r\nHost: a\r\nX: "])
     func slowHead(start: String) async throws {
-        try await GatewaySetup([.request]).configuration { $0.timeouts.header = .milliseconds(150) }.run { gateway in
+        try await GatewaySetup([.request]).configuration { $0.timeouts.header = .seconds(1) }.run { gateway in
             let client = try await gateway.client()
             let response = try await client.exchange(start)
             #expect(response.status == 408)
@@ -22,7 +22,7 @@ struct TimeoutTests {
 
     @Test("Bytes that arrive one by one do not extend the timeout")
     func trickle() async throws {
-        try await GatewaySetup([.request]).configuration { $0.timeouts.header = .milliseconds(200) }.run { gateway in
+        try await GatewaySetup([.request]).configuration { $0.timeouts.header = .seconds(1) }.run { gateway in
             let client = try await gateway.client()
             client.send("GET /public/a HTTP/1.1\r\nX: ")
             let trickle = Task {
@@ -41,7 +41,7 @@ struct TimeoutTests {
     @Test("The second request head of a connection has the same timeout")
     func slowSecondHead() async throws {
         try await GatewaySetup([.request, .send(Reply.ok)])
-            .configuration { $0.timeouts.header = .milliseconds(150) }
+            .configuration { $0.timeouts.header = .seconds(2) }
             .run { gateway in
                 let client = try await gateway.client()
                 #expect(try await client.exchange(Ask.get()).text == "ok")

@@ -124,7 +124,7 @@ struct HTTP2LifecycleTests {
 
     @Test("RFC 9113 §6.8: an idle connection is closed with GOAWAY")
     func idle() async throws {
-        try await GatewaySetup(Self.serves).http2 { $0.timeouts.keepAlive = .milliseconds(200) }.run { gateway in
+        try await GatewaySetup(Self.serves).http2 { $0.timeouts.keepAlive = .seconds(3) }.run { gateway in
             let client = try await gateway.http2()
             #expect(try await client.exchange(1, .get()).text == "ok")
             try await client.closed()
@@ -136,7 +136,7 @@ struct HTTP2LifecycleTests {
     func notIdle() async throws {
         let gate = Gate()
         try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again])
-            .http2 { $0.timeouts.keepAlive = .milliseconds(100) }.run { gateway in
+            .http2 { $0.timeouts.keepAlive = .seconds(3) }.run { gateway in
                 let client = try await gateway.http2()
                 client.send(.headers(1, .get()))
                 let other = try await gateway.http2()

@@ -64,7 +64,7 @@ struct HTTP2TimeoutTests {
         "Rule 57: a header block that is not complete within the header timeout ends the connection",
         arguments: unfinished)
     func headerBlock(_ dawdler: Dawdler) async throws {
-        try await GatewaySetup([.request]).http2 { $0.timeouts.header = .milliseconds(400) }.run { gateway in
+        try await GatewaySetup([.request]).http2 { $0.timeouts.header = .seconds(1) }.run { gateway in
             let client = try await gateway.http2()
             try await client.settle()
             let duration = try await Self.run(dawdler, on: client, limit: .seconds(40))
@@ -78,7 +78,7 @@ struct HTTP2TimeoutTests {
         "Rule 57: a header block is ended by the header timeout also while another stream is active",
         arguments: unfinished)
     func headerBlockBesideStream(_ dawdler: Dawdler) async throws {
-        try await GatewaySetup([.request]).http2 { $0.timeouts.header = .milliseconds(400) }.run { gateway in
+        try await GatewaySetup([.request]).http2 { $0.timeouts.header = .seconds(1) }.run { gateway in
             let client = try await gateway.http2()
             client.send(.headers(1, .get()))
             _ = try await gateway.upstream.request()
@@ -112,8 +112,8 @@ struct HTTP2TimeoutTests {
         arguments: idle, [true, false])
     func keepAlive(_ dawdler: Dawdler, hasServedRequest: Bool) async throws {
         try await GatewaySetup([.request, .send(Reply.ok), .again]).http2 {
-            $0.timeouts.header = .milliseconds(500)
-            $0.timeouts.keepAlive = .milliseconds(700)
+            $0.timeouts.header = .seconds(1)
+            $0.timeouts.keepAlive = .milliseconds(1_200)
         }
         .run { gateway in
             let client = try await gateway.http2()
@@ -133,15 +133,15 @@ struct HTTP2TimeoutTests {
         arguments: [true, false])
     func busy(pings: Bool) async throws {
         try await GatewaySetup([.request, .send(Reply.ok), .again]).http2 {
-            $0.timeouts.header = .seconds(2)
-            $0.timeouts.keepAlive = .seconds(3)
+            $0.timeouts.header = .seconds(6)
+            $0.timeouts.keepAlive = .seconds(6)
         }
         .run { gateway in
             let client = try await gateway.http2()
             for index in 0..<8 {
                 if pings { try await client.settle() }
                 #expect(try await client.exchange(UInt32(2 * index + 1), .get()).text == "ok")
-                try await Task.sleep(for: .milliseconds(500))
+                try await Task.sleep(for: .seconds(1))
             }
             #expect(client.goAways.isEmpty)
         }
@@ -149,7 +149,7 @@ struct HTTP2TimeoutTests {
 
     @Test("Rule 57: a preface or first SETTINGS that are sent byte by byte are ended by the header timeout")
     func preface() async throws {
-        try await GatewaySetup([.request]).http2 { $0.timeouts.header = .milliseconds(400) }.run { gateway in
+        try await GatewaySetup([.request]).http2 { $0.timeouts.header = .seconds(1) }.run { gateway in
             let client = try await gateway.http2(.init(introducesItself: false))
             let bytes =
                 HTTP2WireFrame.preface

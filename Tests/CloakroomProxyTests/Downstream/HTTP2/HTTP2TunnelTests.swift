@@ -269,9 +269,9 @@ struct HTTP2TunnelTests {
 
     @Test("An idle tunnel is closed after its timeout, an active one is not")
     func silence() async throws {
-        try await Self.open(configuration: { $0.timeouts.tunnelIdle = .milliseconds(400) }) { _, client, upstream in
+        try await Self.open(configuration: { $0.timeouts.tunnelIdle = .seconds(4) }) { _, client, upstream in
             for round in 1...6 {
-                try await Task.sleep(for: .milliseconds(100))
+                try await Task.sleep(for: .milliseconds(900))
                 upstream.send(Self.fromServer)
                 try await eventually("a frame") { client.stream(1).bodyCount == 4 * round }
             }

@@ -112,6 +112,7 @@ struct CircuitStatusTests {
             #expect(try await client.exchange(Ask.get()).status == 502)
             let failed = gateway.server.upstreamStatus()[0].targets[0]
             #expect(failed.circuit != .closed)
+            rejecting.release()
             let place = try SocketAddress(ipAddress: "127.0.0.1", port: port)
             try await ScriptedUpstream.run([[.request, .send(Reply.ok), .close]], at: place) { _, _ in
                 let response = try await client.exchange(Ask.get())

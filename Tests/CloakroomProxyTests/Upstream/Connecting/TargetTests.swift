@@ -81,6 +81,7 @@ struct TargetTests {
         try await GatewaySetup().targets(.http("127.0.0.1", port)).run { gateway in
             let client = try await gateway.client()
             #expect(try await client.exchange(Ask.get()).status == 502)
+            rejecting.release()
             let place = try SocketAddress(ipAddress: "127.0.0.1", port: port)
             try await ScriptedUpstream.run([[.request, .send(Reply.ok), .close]], at: place) { _, _ in
                 let response = try await client.exchange(Ask.get())

@@ -105,10 +105,14 @@ struct HealthCheckTests {
     @Test("A target that cannot be connected to is unreachable")
     func unreachable() async throws {
         let rejecting = try await BlackholePort(.rejects)
+        defer { rejecting.release() }
         let deaf = try await BlackholePort(.isDeaf)
         defer { deaf.release() }
-        for (port, reason) in [(rejecting.port, "unreachable: "), (deaf.port, "connectTimeout: ")] {
-            let outcome = try await check(.http("127.0.0.1", port), Self.health(timeout: .milliseconds(500)))
+        let cases: [(Int, Int64, String)] = [
+            (rejecting.port, 20_000, "unreachable: "), (deaf.port, 500, "connectTimeout: "),
+        ]
+        for (port, limit, reason) in cases {
+            let outcome = try await check(.http("127.0.0.1", port), Self.health(timeout: .milliseconds(limit)))
             #expect(outcome.description.hasPrefix(reason), "\(outcome)")
             #expect(outcome.metric(isPassed: false) == .unreachable)
         }

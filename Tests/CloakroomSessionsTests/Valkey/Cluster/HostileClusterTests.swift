@@ -107,7 +107,7 @@ struct HostileClusterTests {
                 Issue.record("the command did not fail")
                 return
             }
-            #expect(ContinuousClock.now - start < .seconds(3))
+            #expect(ContinuousClock.now - start < .seconds(15))
             #expect(error.code == kind)
             #expect(SessionStoreError.Reason(.rejected(error)) == .clusterDown)
             #expect(liar.count(of: "GET") <= RedirectedCommands.maximumAttempts + 1)
@@ -138,7 +138,7 @@ struct HostileClusterTests {
     func badTargets() async throws {
         try await withCluster { cluster in
             let liar = cluster.nodes[1]
-            let closed = try await RedisServer.freePort()
+            let closed = try FreePort.next()
             for (kind, port) in [("MOVED", liar.port), ("ASK", liar.port), ("ASK", closed)] {
                 let before = liar.count(of: "GET")
                 let start = ContinuousClock.now
@@ -146,7 +146,7 @@ struct HostileClusterTests {
                     liar.reply(to: "GET", "-\(kind) \(Self.slotOfC) 127.0.0.1:\(port)")
                 }
                 let reply = await cluster.get("c")
-                #expect(ContinuousClock.now - start < .seconds(3))
+                #expect(ContinuousClock.now - start < .seconds(15))
                 #expect(liar.count(of: "GET") - before <= RedirectedCommands.maximumAttempts + 1)
                 if case .failure(.rejected(let error)) = reply { #expect(error.code == kind) }
                 // What is left of the script.
@@ -160,7 +160,7 @@ struct HostileClusterTests {
         arguments: ["MOVED", "ASK"])
     func unnamedTarget(_ kind: String) async throws {
         try await withCluster { cluster in
-            let (node, closed) = (cluster.nodes[1], try await RedisServer.freePort())
+            let (node, closed) = (cluster.nodes[1], try FreePort.next())
             node.reply(to: "GET", "-\(kind) \(Self.slotOfC) ?:\(closed)")
             #expect(await cluster.port("c") == Int64(node.port))
             #expect(cluster.trust.events.contains(.lost([Self.slotOfC..<(Self.slotOfC + 1)])))

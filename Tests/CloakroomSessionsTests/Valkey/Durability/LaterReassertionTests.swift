@@ -53,7 +53,7 @@ struct LaterReassertionTests {
             #expect(cutoff.ends(record, in: index))
             #expect(try await store.latestMark([mark], now: Self.start) == time)
             #expect(try await !store.setMark(mark, to: time, lifetime: .seconds(600), now: Self.start))
-            #expect(changes.count(.lacksWrites) > 1)
+            try await eventually("the writes are rejected again") { changes.count(.lacksWrites) > 1 }
             #expect(gateway.log.lines("reason", "noreplicas").map { $0["level"] } == ["warning"])
             let before = changes.count(.changed(saved))
             try await server.ask("CONFIG", "SET", "min-replicas-to-write", "0")
@@ -123,8 +123,9 @@ struct LaterReassertionTests {
             let connections = new.connectionCount
             try await Task.sleep(for: .seconds(1))
             #expect(journal.end(of: id) == .revoked)
+            try await eventually("it is repeated") { new.count(of: "EVALSHA") >= 3 }
             let count = new.count(of: "EVALSHA")
-            #expect((3...40).contains(count))
+            #expect(count <= 40)
             new.dropReplies(to: "EVALSHA")
             try await eventually("the end is repeated") { journal.unrepeated.isEmpty }
             // The server has it now.
@@ -151,7 +152,7 @@ struct LaterReassertionTests {
             let start = ContinuousClock.now
             repeating.cancel()
             await repeating.value
-            #expect(ContinuousClock.now - start < .seconds(5))
+            #expect(ContinuousClock.now - start < .seconds(20))
             let count = new.count(of: "EVALSHA")
             try await Task.sleep(for: .milliseconds(1_500))
             #expect(new.count(of: "EVALSHA") == count)

@@ -161,7 +161,7 @@ struct WriteJournalTests {
             let removal = Task {
                 try await records.remove(record.id, reason: .revoked, condition: nil, now: SessionRecord.start)
             }
-            try await Task.sleep(for: .milliseconds(100))
+            try await Task.sleep(for: .milliseconds(500))
             // As when another server takes over.
             records.journal.willRepeat([HashSlot.all])
             let repeated = records.journal.entries().count
@@ -181,7 +181,7 @@ struct WriteJournalTests {
             #expect(isInserted)
             server.freeze()
             let attempt = Task { try await records.lease(id, for: .seconds(30), now: now) }
-            try await Task.sleep(for: .milliseconds(100))
+            try await Task.sleep(for: .milliseconds(500))
             records.journal.willRepeat([HashSlot.all])
             server.thaw()
             let result = await attempt.result
@@ -206,7 +206,7 @@ struct WriteJournalTests {
             }
             server.freeze()
             let save = Task { try await records.replace(.sample(version: 2), fence: fence, now: now) }
-            try await Task.sleep(for: .milliseconds(100))
+            try await Task.sleep(for: .milliseconds(500))
             records.journal.willRepeat([HashSlot.all])
             server.thaw()
             let result = await save.result

@@ -174,7 +174,7 @@ extension WriteReassertionTests {
     func uncertainCutoff() async throws {
         try await withRedis { server in
             var configuration = ValkeyConfiguration(addresses: [server.address])
-            configuration.timeout = .milliseconds(200)
+            configuration.timeout = .seconds(2)
             let replica = try await Replica.up(configuration)
             let store = replica.records
             server.freeze()

@@ -352,7 +352,7 @@ struct WriteReassertionTests {
         try await withRedis { primary in
             let options = RedisServer.Options(configuration: ["replicaof 127.0.0.1 \(primary.port)"])
             try await withRedis(options) { replica in
-                var configuration = ValkeyConfiguration(addresses: [primary.address])
+                var configuration = ValkeyConfiguration(addresses: [primary.address], timeout: .seconds(10))
                 configuration.replicas = 0
                 let gateway = try await Replica.up(configuration)
                 for number in UInt64(1)...2 { _ = try await gateway.records.insert(.sample(number)) }

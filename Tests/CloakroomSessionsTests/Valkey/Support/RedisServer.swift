@@ -33,7 +33,7 @@ final class RedisServer: Sendable {
     /// Starts a server and waits until it responds.
     init(_ options: Options = Options(), port: Int? = nil) async throws {
         self.options = options
-        if let port { self.port = port } else { self.port = try await Self.freePort() }
+        if let port { self.port = port } else { self.port = try FreePort.next() }
         directory = try TemporaryDirectory()
         try await start()
     }
@@ -119,15 +119,6 @@ final class RedisServer: Sendable {
         self.process.withLock { $0 = nil }
     }
 
-    /// A port without a listener.
-    static func freePort() async throws -> Int {
-        let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-            .bind(host: "127.0.0.1", port: 0).get()
-        let port = channel.localAddress?.port
-        try await channel.close()
-        guard let port else { throw TimeoutError("a free port") }
-        return port
-    }
 }
 
 /// Runs a test with a server that is stopped afterwards.

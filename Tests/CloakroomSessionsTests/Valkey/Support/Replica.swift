@@ -28,8 +28,9 @@ struct Replica: Sendable {
         return replica
     }
 
+    /// The same with a time limit of commands that only a server that hangs exceeds.
     static func up(_ server: RedisServer) async throws -> Replica {
-        try await up(ValkeyConfiguration(addresses: [server.address]))
+        try await up(ValkeyConfiguration(addresses: [server.address], timeout: .seconds(10)))
     }
 
     func isUp() async throws {

@@ -36,7 +36,7 @@ actor SharedServers {
     private func startSingle() async throws -> ValkeyConfiguration {
         let server = try await RedisServer(RedisServer.Options(program: RedisServer.Options.valkey))
         try keep([server], [server.processIdentifier], folders: [server.folder])
-        return ValkeyConfiguration(addresses: [server.address])
+        return ValkeyConfiguration(addresses: [server.address], timeout: .seconds(10))
     }
 
     private func startSentinel() async throws -> ValkeyConfiguration {
@@ -48,7 +48,8 @@ actor SharedServers {
         try keep(
             [primary, sentinel], [primary.processIdentifier, sentinel.processIdentifier],
             folders: [primary.folder, sentinel.folder])
-        return ValkeyConfiguration(addresses: [sentinel.address], sentinelPrimary: "main")
+        return ValkeyConfiguration(
+            addresses: [sentinel.address], sentinelPrimary: "main", timeout: .seconds(10))
     }
 
     private func startCluster() async throws -> ValkeyConfiguration {
@@ -73,6 +74,7 @@ actor SharedServers {
 extension ValkeyConfiguration {
     /// The nodes of a cluster as seeds.
     init(_ cluster: ValkeyCluster) {
-        self.init(addresses: cluster.nodes.map { HostAndPort(host: "127.0.0.1", port: $0.port) })
+        self.init(
+            addresses: cluster.nodes.map { HostAndPort(host: "127.0.0.1", port: $0.port) }, timeout: .seconds(3))
     }
 }

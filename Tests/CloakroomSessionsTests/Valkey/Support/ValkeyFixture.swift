@@ -13,7 +13,7 @@ struct ValkeyFixture: RecordStoreFixture {
     init() async throws {
         let server = try await RedisServer()
         self.server = server
-        configuration = ValkeyConfiguration(addresses: [server.address])
+        configuration = ValkeyConfiguration(addresses: [server.address], timeout: .seconds(10))
     }
 
     /// A prefix of its own at shared servers.

@@ -187,7 +187,7 @@ struct ScriptedCluster: Sendable {
 
     /// Starts the servers, and the client without waiting for its connections.
     init(
-        topology: ValkeyConfiguration.Topology = .cluster, timeout: Duration = .milliseconds(500),
+        topology: ValkeyConfiguration.Topology = .cluster, timeout: Duration = .seconds(2),
         failover: (any ValkeyFailoverDelegate)? = nil, hasReplicas: Bool = false, durabilityLog: DurabilityLog? = nil
     ) async throws {
         nodes = [try await ScriptedNode(), try await ScriptedNode(), try await ScriptedNode()]
