@@ -116,7 +116,8 @@ struct LaterReassertionTests {
         "Rule 24: an end that a promoted server of a cluster rejects counts here, and is repeated until it is accepted",
         arguments: [
             "-CLUSTERDOWN The cluster is down", "-NOREPLICAS x", "-TRYAGAIN x", "-ASK 5461 127.0.0.1:1",
-            "-MISCONF x", "-BUSY x",
+            "-MISCONF x", "-BUSY x", "-NOPERM x", "-NOAUTH x",
+            "-ERR ACL failure in script: User gate has no permissions to run the 'set' command script: on @user_script:1.",
         ])
     func promotion(_ line: String) async throws {
         try await withPromotion(rejecting: line) { journal, id, new, cluster, _ in
