@@ -26,15 +26,13 @@ extension SealedSessionStore {
     ) async -> Result<SessionLookup, SessionStoreError> {
         do throws(SessionStoreError) {
             let evaluation = try await evaluate(ticket, key, for: .use(read), now: now)
-            let use = table.consumeUse(of: key.id)
-            if let use, case .active(let session) = evaluation.lookup { touch(session, at: use) }
             let entry = evaluation.kept.flatMap { session in
                 evaluation.stamp.map { SessionCache.Entry(session: session, stamp: $0) }
             }
-            table.finish(read, with: entry)
+            let use = table.finish(read, with: entry)
+            if let use, case .active(let session) = evaluation.lookup { touch(session, at: use) }
             return .success(evaluation.lookup)
         } catch {
-            _ = table.consumeUse(of: key.id)
             table.finish(read, with: nil)
             return .failure(error)
         }

@@ -105,9 +105,15 @@ final class SessionCache: Sendable {
 
     /// Completes a read.
     /// - Parameter entry: The result, which is cached if no change arrived in between.
-    func finish(_ read: ReadRegistration, with entry: Entry?) {
+    /// - Returns: The recorded use, which is removed. In the same step, because no request joins the read from then on:
+    ///   the use of one that joined it later would stay, and uses are limited in number.
+    @discardableResult
+    func finish(_ read: ReadRegistration, with entry: Entry?) -> Timestamp? {
         let kept = entry.flatMap { trust.isCurrent($0.stamp) ? $0 : nil }
-        shard(of: read.id).contents.withLock { $0.finish(read.id, read.number, with: kept) }
+        return shard(of: read.id).contents.withLock { contents in
+            contents.finish(read.id, read.number, with: kept)
+            return contents.consumeUse(of: read.id)
+        }
     }
 
     private func epoch(of partition: Int) -> ReadEpoch {

@@ -8,11 +8,11 @@ extension ValkeyRecordStore {
 
     func cutoffs(_ indexes: [RecordIndex], now: Timestamp) async throws(SessionStoreError) -> [SessionCutoff?] {
         let names = indexes.map(keys.cutoff)
-        let repetitions = names.map { journal.repetition(of: Int(HashSlot.slot(of: $0))) }
+        let starts = names.map { journal.reading(in: Int(HashSlot.slot(of: $0))) }
         var cutoffs: [SessionCutoff?] = []
         // One command each: they are in different slots.
         let replies = await link.send(names.map { ValkeyCommand("GET", key: $0) })
-        for ((name, repetition), reply) in zip(zip(names, repetitions), replies) {
+        for ((name, start), reply) in zip(zip(names, starts), replies) {
             let value = try Self.value(reply)
             var cutoff: SessionCutoff?
             if value != .null {
@@ -22,7 +22,7 @@ extension ValkeyRecordStore {
                 }
                 cutoff = stored
             }
-            let own = journal.cutoff(name, since: repetition)
+            let own = journal.cutoff(name, since: start)
             // Its time is unknown until the server has it.
             if own.isRequested { throw SessionStoreError(.unavailable) }
             cutoffs.append(own.set.map { $0.completing(value.text) } ?? cutoff)
@@ -142,7 +142,7 @@ extension ValkeyRecordStore {
     func latestMark(_ names: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Timestamp? {
         var latest: Timestamp?
         let marks = names.map(keys.mark)
-        let repetitions = marks.map { journal.repetition(of: Int(HashSlot.slot(of: $0))) }
+        let starts = marks.map { journal.reading(in: Int(HashSlot.slot(of: $0))) }
         // One command each: they are in different slots.
         for (number, reply) in await link.send(marks.map { ValkeyCommand("GET", key: $0) }).enumerated() {
             let value = try Self.value(reply)
@@ -150,7 +150,7 @@ extension ValkeyRecordStore {
                 let time = Timestamp(milliseconds: value.text.flatMap { Int64($0) } ?? 0)
                 latest = max(latest ?? time, time)
             }
-            if let own = journal.mark(names[number], since: repetitions[number]) { latest = max(latest ?? own, own) }
+            if let own = journal.mark(names[number], since: starts[number]) { latest = max(latest ?? own, own) }
         }
         return latest
     }

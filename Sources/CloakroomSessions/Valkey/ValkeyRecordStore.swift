@@ -119,10 +119,10 @@ struct ValkeyRecordStore: SessionRecordStore {
     }
 
     func read(_ id: SessionID, now: Timestamp) async throws(SessionStoreError) -> RecordLookup {
-        let attempt = attempt(in: partition(of: id))
+        let start = journal.reading(in: partition(of: id))
         let reply = await link.send([ValkeyCommand("HGETALL", key: keys.session(id))]).first
         // Before the reply is used: a server that rejects or does not have an end can be read nevertheless.
-        if case .success? = reply, let reason = journal.end(of: id, since: attempt.repetition) { return .ended(reason) }
+        if case .success? = reply, let reason = journal.end(of: id, since: start) { return .ended(reason) }
         switch try Self.record(reply, id) {
         case .none:
             let reason = try await ask(ValkeyCommand("GET", key: keys.ended(id)))

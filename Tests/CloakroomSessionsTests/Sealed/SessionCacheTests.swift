@@ -246,4 +246,21 @@ struct SessionCacheTests {
         #expect(noted == 1_024)
         #expect(table.consumeUse(of: SessionID(0)) == nil)
     }
+
+    @Test("the end of a read returns the use that was recorded last, and none stays")
+    func useAtEnd() {
+        let table = table()
+        let session = session(1)
+        for entry in [nil, session] {
+            let read = table.begin(session.key, in: 0)
+            table.recordUse(of: session.id, at: Sample.start)
+            // Of a request that joins the read.
+            table.recordUse(of: session.id, at: Sample.start + .seconds(1))
+            let stamp = table.trust.stamp(record: read.partition, word: read.word, indexes: [])
+            let kept = entry.flatMap { session in stamp.map { SessionCache.Entry(session: session, stamp: $0) } }
+            #expect(table.finish(read, with: kept) == Sample.start + .seconds(1))
+            #expect(table.consumeUse(of: session.id) == nil)
+        }
+        #expect(table.session(session.key) === session)
+    }
 }

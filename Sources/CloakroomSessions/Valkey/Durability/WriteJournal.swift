@@ -41,10 +41,10 @@ final class WriteJournal: Sendable {
 
         func repetition(of slot: Int) -> UInt32 { repetitions.isEmpty ? 0 : repetitions[slot] }
 
-        /// Whether the server of a slot may lack writes, or has lacked some since a repetition.
-        func mayLack(_ slot: UInt16, since repetition: UInt32?) -> Bool {
+        /// Whether the server of a slot may lack writes, or has lacked some since a read began.
+        func mayLack(_ slot: UInt16, since start: ReadStart?) -> Bool {
             if unrepeated.contains(slot) { return true }
-            return repetition.map { $0 != self.repetition(of: Int(slot)) } ?? false
+            return start.map { $0.mayLack || $0.repetition != repetition(of: Int(slot)) } ?? false
         }
     }
 
@@ -287,6 +287,21 @@ extension WriteJournal {
         state.withLock { $0.repetition(of: slot) }
     }
 
+    /// What the server of a slot had when a read began.
+    struct ReadStart: Sendable {
+        fileprivate let repetition: UInt32
+        /// Whether it may have lacked writes. They may have been accepted after it was read, and before its reply is used.
+        fileprivate let mayLack: Bool
+    }
+
+    /// A server is about to be asked for a value in a slot.
+    func reading(in slot: Int) -> ReadStart {
+        state.withLock { state in
+            ReadStart(
+                repetition: state.repetition(of: slot), mayLack: state.unrepeated.contains(UInt16(clamping: slot)))
+        }
+    }
+
     /// Whether a write, or a later one in its place, is still journaled. The server does not execute one that is out of date.
     func contains(_ write: JournaledWrite) -> Bool {
         state.withLock { state in
@@ -305,11 +320,11 @@ extension WriteJournal {
 /// What this process has written and the server may lack: then the server's replies are completed with it.
 extension WriteJournal {
     /// Why a session has ended, if this process has ended it and the server may not have that.
-    /// - Parameter repetition: ``repetition(of:)`` for the session's slot before the server was asked; `nil` for now.
-    func end(of id: SessionID, since repetition: UInt32? = nil) -> SessionEndReason? {
+    /// - Parameter start: ``reading(in:)`` for the session's slot before the server was asked; `nil` for now.
+    func end(of id: SessionID, since start: ReadStart? = nil) -> SessionEndReason? {
         let slot = slot(of: id)
         return state.withLock { state in
-            guard state.mayLack(slot, since: repetition), case .end(_, let reason)? = state.ends[.session(id)] else {
+            guard state.mayLack(slot, since: start), case .end(_, let reason)? = state.ends[.session(id)] else {
                 return nil
             }
             return reason
@@ -317,11 +332,11 @@ extension WriteJournal {
     }
 
     /// A cutoff that was set, or that may have been set, if the server may not have it.
-    /// - Parameter repetition: ``repetition(of:)`` for the key's slot before the server was asked.
-    func cutoff(_ key: String, since repetition: UInt32) -> (set: JournaledCutoff?, isRequested: Bool) {
+    /// - Parameter start: ``reading(in:)`` for the key's slot before the server was asked.
+    func cutoff(_ key: String, since start: ReadStart) -> (set: JournaledCutoff?, isRequested: Bool) {
         let slot = HashSlot.slot(of: key)
         return state.withLock { state in
-            guard state.mayLack(slot, since: repetition) else { return (nil, false) }
+            guard state.mayLack(slot, since: start) else { return (nil, false) }
             var set: JournaledCutoff?
             if case .cutoff(let cutoff)? = state.ends[.cutoff(key)] { set = cutoff }
             return (set, state.ends[.cutoffRequest(key)] != nil)
@@ -329,13 +344,13 @@ extension WriteJournal {
     }
 
     /// The time of a mark that was set, if the server may not have it.
-    /// - Parameter repetition: ``repetition(of:)`` for the mark's slot before the server was asked; `nil` for now.
+    /// - Parameter start: ``reading(in:)`` for the mark's slot before the server was asked; `nil` for now.
     func mark(
-        _ key: MarkKey, since repetition: UInt32? = nil, now: ContinuousClock.Instant = .now
+        _ key: MarkKey, since start: ReadStart? = nil, now: ContinuousClock.Instant = .now
     ) -> Timestamp? {
         let slot = HashSlot.slot(of: keys.mark(key))
         return state.withLock { state in
-            guard state.mayLack(slot, since: repetition), let entry = state.ends.entry(.mark(key)),
+            guard state.mayLack(slot, since: start), let entry = state.ends.entry(.mark(key)),
                 case .mark(_, let time, let lifetime) = entry.value, now - entry.writtenAt < lifetime
             else { return nil }
             return time

@@ -135,11 +135,12 @@ extension WriteReassertion.Pass {
 }
 
 extension ValkeyCommandError {
-    /// Whether the server, or another one in its place, may accept the same command later.
+    /// Whether the server, or another one in its place, may accept the same command later. Users are not replicated, so a
+    /// promoted server may have others until an operator corrects them.
     fileprivate var isTemporary: Bool {
         guard case .rejected(let error) = self else { return true }
         return switch SessionStoreError.Reason(code: error.code) {
-        case .readonly, .loading, .full, .clusterDown, .overloaded: true
+        case .readonly, .loading, .full, .clusterDown, .overloaded, .noAuth, .noPermission: true
         default: false
         }
     }

@@ -70,9 +70,18 @@ struct RESPError: Error, Sendable, Equatable {
         {
             code = String(inner.dropFirst())
         }
+        if code == "ERR", Self.isMissingPermission(line) { code = "NOPERM" }
         self.code = Self.isCode(code) ? code : "UNKNOWN"
         redirection = code == "MOVED" || code == "ASK" ? ClusterRedirection(line: line) : nil
     }
+
+    /// Whether a script called a command, or used a key, that its user may not: such errors have no code of their own.
+    private static func isMissingPermission(_ line: String) -> Bool {
+        let text = "The user executing the script can't "
+        return line.hasPrefix("ERR ACL failure in script") || line.hasPrefix("ERR \(text)")
+            || line.hasPrefix("ERR Error running script") && line.contains(": \(text)")
+    }
+
     private static func isCode(_ word: String) -> Bool {
         (1...32).contains(word.utf8.count)
             && word.utf8.allSatisfy { (0x41...0x5a).contains($0) || (0x30...0x39).contains($0) || $0 == 0x5f }

@@ -116,7 +116,8 @@ struct LaterReassertionTests {
         "Rule 24: an end that a promoted server of a cluster rejects counts here, and is repeated until it is accepted",
         arguments: [
             "-CLUSTERDOWN The cluster is down", "-NOREPLICAS x", "-TRYAGAIN x", "-ASK 5461 127.0.0.1:1",
-            "-MISCONF x", "-BUSY x",
+            "-MISCONF x", "-BUSY x", "-NOPERM x", "-NOAUTH x",
+            "-ERR ACL failure in script: User gate has no permissions to run the 'set' command script: on @user_script:1.",
         ])
     func promotion(_ line: String) async throws {
         try await withPromotion(rejecting: line) { journal, id, new, cluster, _ in
@@ -350,12 +351,36 @@ struct LaterReassertionTests {
     func repeatedMeanwhile() {
         let journal = WriteJournal()
         let slot = HashSlot.slot(of: "p:{\(SessionID(1))}:session")
-        let before = journal.repetition(of: Int(slot))
+        let before = journal.reading(in: Int(slot))
         journal.ended(SessionID(1), reason: .revoked)
         #expect(journal.end(of: SessionID(1), since: before) == nil)
         journal.didRepeat([HashSlot.all], journal.willRepeat([HashSlot.all]), unwritten: [])
         #expect(journal.end(of: SessionID(1), since: before) == .revoked)
-        #expect(journal.end(of: SessionID(1), since: journal.repetition(of: Int(slot))) == nil)
+        #expect(journal.end(of: SessionID(1), since: journal.reading(in: Int(slot))) == nil)
+    }
+
+    @Test("Rule 24: a reply that was requested during the repetition that is accepted is completed with the journal")
+    func repeatedJustNow() throws {
+        let (journal, keys) = (WriteJournal(), ValkeyKeys(prefix: "p"))
+        let (id, key, mark) = (SessionID(1), keys.cutoff(.account(7)), MarkKey(.usedLogin, hash: 1))
+        let slots = [keys.session(id), key, keys.mark(mark)].map(HashSlot.slot(of:))
+        let cutoff = try #require(JournaledCutoff(key: key, stored: "70 - -", lifetime: .seconds(600)))
+        let time = Timestamp(milliseconds: 5)
+        journal.ended(id, reason: .revoked)
+        journal.cutoffSet(cutoff)
+        journal.marked(mark, at: time, lifetime: .seconds(600))
+        journal.didRepeat([HashSlot.all], journal.willRepeat([HashSlot.all]), unwritten: Set(slots))
+        let number = journal.willRepeat([HashSlot.all])
+        // The server replies without these writes, then accepts them. The reply is used after that.
+        let starts = slots.map { journal.reading(in: Int($0)) }
+        journal.didRepeat([HashSlot.all], number, unwritten: [])
+        #expect(journal.end(of: id, since: starts[0]) == .revoked)
+        #expect(journal.cutoff(key, since: starts[1]).set == cutoff)
+        #expect(journal.mark(mark, since: starts[2]) == time)
+        let later = slots.map { journal.reading(in: Int($0)) }
+        #expect(journal.end(of: id, since: later[0]) == nil)
+        #expect(journal.cutoff(key, since: later[1]).set == nil)
+        #expect(journal.mark(mark, since: later[2]) == nil)
     }
 
     @Test("A cutoff that the server lacks completes the one that it has")
