@@ -62,16 +62,16 @@ extension ValkeyRecordStore {
     /// A write that is journaled after its reply.
     struct WriteAttempt {
         let slot: Int
-        let repetition: UInt32
+        let replacement: UInt32
     }
 
     func attempt(in slot: Int) -> WriteAttempt {
-        WriteAttempt(slot: slot, repetition: journal.repetition(of: slot))
+        WriteAttempt(slot: slot, replacement: journal.replacement(of: slot))
     }
 
-    /// Fails if the writes of the slot were repeated since a write was sent: it may be lost, so its result is unknown.
+    /// Fails if the slot has another server since a write was sent: it may be lost, so its result is unknown.
     func check(_ attempt: WriteAttempt) throws(SessionStoreError) {
-        guard journal.repetition(of: attempt.slot) == attempt.repetition else {
+        guard journal.replacement(of: attempt.slot) == attempt.replacement else {
             throw SessionStoreError(.unavailable, reason: .unreachable)
         }
     }

@@ -19,7 +19,7 @@ struct WriteReassertion: ValkeyFailoverDelegate {
         _ slots: [Range<Int>],
         send: @escaping @Sendable ([ValkeyCommand]) async -> [Result<RESPValue, ValkeyCommandError>]
     ) async {
-        let pass = await attempt(slots, journal.willRepeat(slots), until: .now + Self.limit, send)
+        let pass = await attempt(slots, journal.serverReplaced(slots), until: .now + Self.limit, send)
         log.reasserted(pass.counts, unwritten: pass.rejected + pass.unaccepted, reason: pass.reason)
     }
 
