@@ -41,7 +41,7 @@ struct WriteReassertion: ValkeyFailoverDelegate {
 
     /// Repeats the writes of slots once.
     /// - Parameters:
-    ///   - number: Of the repetition, from ``WriteJournal/willRepeat(_:)``.
+    ///   - number: Of the repetition, from ``WriteJournal/serverReplaced(_:)`` or ``WriteJournal/willRepeat(_:)``.
     ///   - end: When the attempt ends; `nil` if it goes on until all writes were sent.
     func attempt(
         _ slots: [Range<Int>], _ number: UInt32, until end: ContinuousClock.Instant?,
