@@ -8,11 +8,11 @@ extension ValkeyRecordStore {
 
     func cutoffs(_ indexes: [RecordIndex], now: Timestamp) async throws(SessionStoreError) -> [SessionCutoff?] {
         let names = indexes.map(keys.cutoff)
-        let starts = names.map { journal.reading(in: Int(HashSlot.slot(of: $0))) }
+        let repetitions = names.map { journal.repetition(of: Int(HashSlot.slot(of: $0))) }
         var cutoffs: [SessionCutoff?] = []
         // One command each: they are in different slots.
         let replies = await link.send(names.map { ValkeyCommand("GET", key: $0) })
-        for ((name, start), reply) in zip(zip(names, starts), replies) {
+        for ((name, repetition), reply) in zip(zip(names, repetitions), replies) {
             let value = try Self.value(reply)
             var cutoff: SessionCutoff?
             if value != .null {
@@ -22,7 +22,7 @@ extension ValkeyRecordStore {
                 }
                 cutoff = stored
             }
-            let own = journal.cutoff(name, since: start)
+            let own = journal.cutoff(name, since: repetition)
             // Its time is unknown until the server has it.
             if own.isRequested { throw SessionStoreError(.unavailable) }
             cutoffs.append(own.set.map { $0.completing(value.text) } ?? cutoff)
@@ -62,16 +62,16 @@ extension ValkeyRecordStore {
     /// A write that is journaled after its reply.
     struct WriteAttempt {
         let slot: Int
-        let repetition: UInt32
+        let replacement: UInt32
     }
 
     func attempt(in slot: Int) -> WriteAttempt {
-        WriteAttempt(slot: slot, repetition: journal.repetition(of: slot))
+        WriteAttempt(slot: slot, replacement: journal.replacement(of: slot))
     }
 
-    /// Fails if the writes of the slot were repeated since a write was sent: it may be lost, so its result is unknown.
+    /// Fails if the slot has another server since a write was sent: it may be lost, so its result is unknown.
     func check(_ attempt: WriteAttempt) throws(SessionStoreError) {
-        guard journal.repetition(of: attempt.slot) == attempt.repetition else {
+        guard journal.replacement(of: attempt.slot) == attempt.replacement else {
             throw SessionStoreError(.unavailable, reason: .unreachable)
         }
     }
@@ -142,7 +142,7 @@ extension ValkeyRecordStore {
     func latestMark(_ names: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Timestamp? {
         var latest: Timestamp?
         let marks = names.map(keys.mark)
-        let starts = marks.map { journal.reading(in: Int(HashSlot.slot(of: $0))) }
+        let repetitions = marks.map { journal.repetition(of: Int(HashSlot.slot(of: $0))) }
         // One command each: they are in different slots.
         for (number, reply) in await link.send(marks.map { ValkeyCommand("GET", key: $0) }).enumerated() {
             let value = try Self.value(reply)
@@ -150,7 +150,7 @@ extension ValkeyRecordStore {
                 let time = Timestamp(milliseconds: value.text.flatMap { Int64($0) } ?? 0)
                 latest = max(latest ?? time, time)
             }
-            if let own = journal.mark(names[number], since: starts[number]) { latest = max(latest ?? own, own) }
+            if let own = journal.mark(names[number], since: repetitions[number]) { latest = max(latest ?? own, own) }
         }
         return latest
     }

@@ -55,8 +55,8 @@ struct ValkeyRecordStore: SessionRecordStore {
             configuration.applicationProtocols = []
             return try NIOSSLContext(configuration: configuration)
         }
-        journal = WriteJournal(keys: keys)
         let log = DurabilityLog(logger, events)
+        journal = WriteJournal(keys: keys, onDisplaced: { log.displaced($0) })
         link = ValkeyClient(
             configuration, tls: context, eventLoop: group.next(), logger: logger, durabilityLog: log,
             onUnconfirmed: events.onUnconfirmedPrimary)
@@ -119,10 +119,10 @@ struct ValkeyRecordStore: SessionRecordStore {
     }
 
     func read(_ id: SessionID, now: Timestamp) async throws(SessionStoreError) -> RecordLookup {
-        let start = journal.reading(in: partition(of: id))
+        let repetition = journal.repetition(of: partition(of: id))
         let reply = await link.send([ValkeyCommand("HGETALL", key: keys.session(id))]).first
         // Before the reply is used: a server that rejects or does not have an end can be read nevertheless.
-        if case .success? = reply, let reason = journal.end(of: id, since: start) { return .ended(reason) }
+        if case .success? = reply, let reason = journal.end(of: id, since: repetition) { return .ended(reason) }
         switch try Self.record(reply, id) {
         case .none:
             let reason = try await ask(ValkeyCommand("GET", key: keys.ended(id)))

@@ -26,6 +26,9 @@ final class DurabilityLog: Sendable {
     private let events: SessionStoreCallbacks
     /// The servers that were reported to have too few replicas, with their number, until they have enough.
     private let shortfalls = Mutex<[String: Int]>([:])
+    /// The number of writes that were displaced since a repetition was complete.
+    private let displaced = Atomic(0)
+    private let displacements = LogRateLimiter(interval: .seconds(60))
     private let timeouts = LogRateLimiter(interval: .seconds(60))
     private let failures = LogRateLimiter(interval: .seconds(60))
     private let rejections = LogRateLimiter(interval: .seconds(600))
@@ -119,6 +122,8 @@ final class DurabilityLog: Sendable {
         for (kind, count) in counts where count > 0 { events.onReassertedWrites(kind, count) }
         let total = counts.values.reduce(0, +)
         guard total > 0 || unwritten > 0 else { return }
+        // Those are not repeated any more.
+        let unwritten = unwritten + displaced.load(ordering: .relaxed)
         var metadata: Logger.Metadata = ["unwritten": "\(unwritten)"]
         for kind in ReassertedWrite.allCases { metadata[kind.rawValue] = "\(counts[kind] ?? 0)" }
         if unwritten == 0 {
@@ -129,8 +134,26 @@ final class DurabilityLog: Sendable {
         }
     }
 
-    /// Logs that the writes that were not accepted have been repeated since, or are too old for that.
+    /// Counts and logs writes that the journal has displaced, and that a server may lack.
+    func displaced(_ count: Int) {
+        let total = displaced.add(count, ordering: .relaxed).newValue
+        if displacements.allow(at: Self.now) != nil { logDisplaced(total) }
+    }
+
+    private func logDisplaced(_ count: Int) {
+        logger.warning(
+            "session store may have lost writes, and not all were repeated",
+            metadata: [
+                "unwritten": "\(count)", "reason": "displaced",
+                "hint": "more writes waited for a server than the gateway keeps",
+            ])
+    }
+
+    /// Logs that the writes that were not accepted have been repeated since, or are too old for that; or how many were
+    /// displaced before.
     func completed() {
+        let displaced = displaced.exchange(0, ordering: .relaxed)
+        guard displaced == 0 else { return logDisplaced(displaced) }
         logger.notice("no writes are left to repeat in the session store")
     }
 

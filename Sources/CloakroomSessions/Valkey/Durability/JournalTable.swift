@@ -2,7 +2,9 @@ import NIOCore
 
 /// The latest value of each key, bounded in number, size and age: at a limit the oldest values are removed.
 ///
-/// The values of one hash slot are found without visiting the others.
+/// The values of one hash slot are found without visiting the others. Some slots wait for their server: what is removed
+/// from them before its time is counted. A table can also keep their values for longer, with limits of their own, so that
+/// values of other slots do not displace them.
 struct JournalTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     struct Limits: Sendable {
         /// The maximum number of values.
@@ -23,62 +25,135 @@ struct JournalTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
         let writtenAt: ContinuousClock.Instant
         /// The number of the write.
         let number: UInt64
+        /// The number of its place.
+        fileprivate var place: UInt64
+        /// Whether it waits, beyond the limits for the others.
+        fileprivate var isWaiting = false
+
+        func isIn(_ slots: Set<UInt16>) -> Bool {
+            slots.contains(slot) || otherSlots.contains { slots.contains($0) }
+        }
     }
 
     private struct Place: Sendable {
         let key: Key
         let number: UInt64
+        /// When its age begins.
+        let since: ContinuousClock.Instant
+    }
+
+    /// Values in the order in which they are removed.
+    private struct Queue: Sendable {
+        /// With the places of values that were replaced, removed or moved since.
+        var places = CircularBuffer<Place>()
+        var count = 0
+        var size = 0
+
+        func exceeds(_ limits: Limits) -> Bool { count > limits.count || size > limits.size }
+
+        /// Values that are replaced or moved again and again leave a place each.
+        mutating func dropStalePlaces(_ entries: [Key: Entry]) {
+            guard places.count > 2 * count + 64 else { return }
+            var current = CircularBuffer<Place>(initialCapacity: count)
+            for place in places where entries[place.key]?.place == place.number { current.append(place) }
+            places = current
+        }
     }
 
     private let limits: Limits
+    private let keepsWaiting: Bool
     private var entries: [Key: Entry] = [:]
-    /// The keys in the order of their writes, with the places of values that were replaced or removed since.
-    private var order = CircularBuffer<Place>()
+    private var recent = Queue()
+    /// Values that only wait for their server.
+    private var waiting = Queue()
     /// The keys of each hash slot that has any.
     private var keys: [UInt16: Set<Key>] = [:]
     private var nextNumber: UInt64 = 0
-    private(set) var size = 0
-    /// Whether values stay that are older than the limit.
-    var keepsOld = false
+    private var displaced = 0
 
-    init(_ limits: Limits) {
+    /// - Parameter keepsWaiting: Whether values whose slot waits are kept beyond the limits: without an age limit, and as
+    ///   many again as the limits allow.
+    init(_ limits: Limits, keepsWaiting: Bool = false) {
         self.limits = limits
+        self.keepsWaiting = keepsWaiting
     }
 
     var count: Int { entries.count }
+    var size: Int { recent.size + waiting.size }
     /// The number of places, including stale ones.
-    var placeCount: Int { order.count }
+    var placeCount: Int { recent.places.count + waiting.places.count }
 
     subscript(key: Key) -> Value? { entries[key]?.value }
 
     func entry(_ key: Key) -> Entry? { entries[key] }
 
     /// Sets a value, which is the newest then.
+    /// - Parameter slots: The slots that wait.
     /// - Returns: The number of the write.
     @discardableResult
     mutating func set(
-        _ key: Key, _ value: Value, slot: UInt16, otherSlots: [UInt16] = [], size: Int, now: ContinuousClock.Instant
+        _ key: Key, _ value: Value, slot: UInt16, otherSlots: [UInt16] = [], size: Int, now: ContinuousClock.Instant,
+        waiting slots: Set<UInt16> = []
     ) -> UInt64 {
         remove(key)
-        let number = nextNumber
+        let number = takeNumber()
         entries[key] = Entry(
-            value: value, size: size, slot: slot, otherSlots: otherSlots, writtenAt: now, number: nextNumber)
+            value: value, size: size, slot: slot, otherSlots: otherSlots, writtenAt: now, number: number, place: number)
         keys[slot, default: []].insert(key)
         for other in otherSlots { keys[other, default: []].insert(key) }
-        order.append(Place(key: key, number: nextNumber))
-        nextNumber += 1
-        self.size += size
-        removeExcess(now: now)
-        // Values that are replaced again and again leave a place each.
-        if order.count > 2 * entries.count + 64 { dropStalePlaces() }
+        recent.places.append(Place(key: key, number: number, since: now))
+        recent.count += 1
+        recent.size += size
+        removeExcess(now: now, slots)
+        dropStalePlaces()
         return number
     }
 
     mutating func remove(_ key: Key) {
         guard let entry = entries.removeValue(forKey: key) else { return }
-        size -= entry.size
+        uncount(entry)
         forget(key, in: entry.slot)
         for other in entry.otherSlots { forget(key, in: other) }
+    }
+
+    /// The server of a slot lacks nothing any more: its values do not wait.
+    ///
+    /// Those beyond the limits are the first to be removed, and not at once: a reply that was sent before may still have
+    /// to be completed with them.
+    mutating func release(_ slot: UInt16, now: ContinuousClock.Instant) {
+        guard waiting.count > 0, let keys = keys[slot] else { return }
+        for key in keys {
+            guard var entry = entries[key], entry.isWaiting, entry.slot == slot else { continue }
+            uncount(entry)
+            entry.isWaiting = false
+            entry.place = takeNumber()
+            entries[key] = entry
+            recent.places.prepend(Place(key: key, number: entry.place, since: now))
+            recent.count += 1
+            recent.size += entry.size
+        }
+        dropStalePlaces()
+    }
+
+    /// The number of values that were removed while their slots waited, and were not too old, since the last call.
+    mutating func takeDisplaced() -> Int {
+        defer { displaced = 0 }
+        return displaced
+    }
+
+    private mutating func takeNumber() -> UInt64 {
+        defer { nextNumber += 1 }
+        return nextNumber
+    }
+
+    private mutating func uncount(_ entry: Entry) {
+        if entry.isWaiting {
+            waiting.count -= 1
+            waiting.size -= entry.size
+        } else {
+            recent.count -= 1
+            recent.size -= entry.size
+        }
     }
 
     private mutating func forget(_ key: Key, in slot: UInt16) {
@@ -87,34 +162,60 @@ struct JournalTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     }
 
     /// The entries of a hash slot that are not too old, in any order.
-    func entries(in slot: Int, now: ContinuousClock.Instant) -> [Entry] {
+    /// - Parameter isWaiting: Whether the slot waits.
+    func entries(in slot: Int, now: ContinuousClock.Instant, isWaiting: Bool = false) -> [Entry] {
         guard let keys = keys[UInt16(clamping: slot)] else { return [] }
         return keys.compactMap { key in
-            entries[key].flatMap { isTooOld($0, now: now) ? nil : $0 }
+            entries[key].flatMap { isTooOld($0, now: now, isWaiting: isWaiting) ? nil : $0 }
         }
     }
 
-    private mutating func removeExcess(now: ContinuousClock.Instant) {
-        while let first = order.first {
-            guard let entry = entries[first.key], entry.number == first.number else {
-                order.removeFirst()
+    /// Whether a hash slot has an entry that is not too old.
+    func hasEntries(in slot: Int, now: ContinuousClock.Instant) -> Bool {
+        guard let keys = keys[UInt16(clamping: slot)] else { return false }
+        return keys.contains { key in entries[key].map { !isTooOld($0, now: now, isWaiting: false) } ?? false }
+    }
+
+    private func isTooOld(_ entry: Entry, now: ContinuousClock.Instant, isWaiting: Bool) -> Bool {
+        !(isWaiting && keepsWaiting) && now - entry.writtenAt >= limits.lifetime
+    }
+
+    private mutating func removeExcess(now: ContinuousClock.Instant, _ slots: Set<UInt16>) {
+        while let first = recent.places.first {
+            guard let entry = entries[first.key], entry.place == first.number else {
+                recent.places.removeFirst()
                 continue
             }
-            guard
-                entries.count > limits.count || size > limits.size || isTooOld(entry, now: now)
-            else { return }
-            order.removeFirst()
+            let isTooOld = now - first.since >= limits.lifetime
+            guard isTooOld || recent.exceeds(limits) else { break }
+            recent.places.removeFirst()
+            if keepsWaiting, slots.contains(entry.slot) {
+                wait(first.key, entry)
+            } else {
+                remove(first.key)
+                if !isTooOld, entry.isIn(slots) { displaced += 1 }
+            }
+        }
+        while waiting.exceeds(limits), let first = waiting.places.popFirst() {
+            guard entries[first.key]?.place == first.number else { continue }
             remove(first.key)
+            displaced += 1
         }
     }
 
-    private func isTooOld(_ entry: Entry, now: ContinuousClock.Instant) -> Bool {
-        !keepsOld && now - entry.writtenAt >= limits.lifetime
+    private mutating func wait(_ key: Key, _ entry: Entry) {
+        var entry = entry
+        uncount(entry)
+        entry.isWaiting = true
+        entry.place = takeNumber()
+        entries[key] = entry
+        waiting.places.append(Place(key: key, number: entry.place, since: entry.writtenAt))
+        waiting.count += 1
+        waiting.size += entry.size
     }
 
     private mutating func dropStalePlaces() {
-        var current = CircularBuffer<Place>(initialCapacity: entries.count)
-        for place in order where entries[place.key]?.number == place.number { current.append(place) }
-        order = current
+        recent.dropStalePlaces(entries)
+        waiting.dropStalePlaces(entries)
     }
 }

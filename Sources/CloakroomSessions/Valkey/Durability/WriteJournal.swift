@@ -6,8 +6,8 @@ import Synchronization
 ///
 /// Bounded in number, size and age. Of each session, cutoff and mark only the newest write is kept, and the end of a
 /// session is its last write: it replaces its record, and no record replaces it. Records, which are large, have limits of
-/// their own, so that sign-ins do not displace the ends of sessions. Ends, cutoffs and marks have no age limit while a
-/// server has not accepted their repetition.
+/// their own, so that sign-ins do not displace the ends of sessions. Ends, cutoffs and marks of a slot have no age limit
+/// while its server has not accepted their repetition, and writes of other slots do not displace them.
 final class WriteJournal: Sendable {
     /// How long a write is kept: longer than it takes, with usual settings, until a server is given up and its replica is
     /// promoted.
@@ -16,9 +16,9 @@ final class WriteJournal: Sendable {
     /// session: as long as a lost record may be inserted again, the server knows of an end by another gateway.
     static let lifetime: Duration = .seconds(120)
 
-    /// The maximum number of records, and of other writes.
+    /// The maximum number of records, of leases, of other writes, and of those that only wait for their server.
     static let maximumCount = 100_000
-    /// The maximum size of the records in bytes, and of the other writes.
+    /// The maximum size in bytes of each of these.
     static let maximumSize = 16 << 20
 
     private static let limits = JournalTable<JournalKey, JournaledWrite>.Limits(
@@ -29,35 +29,70 @@ final class WriteJournal: Sendable {
         var ends: JournalTable<JournalKey, JournaledWrite>
         var records: JournalTable<JournalKey, JournaledWrite>
         var leases: JournalTable<JournalKey, JournaledWrite>
-        /// The number of the last repetition of each slot's writes; empty before the first one.
-        var repetitions: [UInt32] = []
-        var lastRepetition: UInt32 = 0
         /// The slots with writes that their server may lack, because it has not accepted a repetition.
-        var unrepeated: Set<UInt16> = [] {
-            didSet { ends.keepsOld = !unrepeated.isEmpty }
-        }
+        var unrepeated: Set<UInt16> = []
+        /// Empty before the first repetition.
+        var slots: [SlotState] = []
+        var lastNumber: UInt32 = 0
         /// Notified when slots are added.
         var shortfalls: AsyncStream<Void>.Continuation?
 
-        func repetition(of slot: Int) -> UInt32 { repetitions.isEmpty ? 0 : repetitions[slot] }
+        func slot(_ slot: Int) -> SlotState { slots.isEmpty ? SlotState() : slots[slot] }
+
+        /// A number that no slot has.
+        mutating func takeNumber() -> UInt32 {
+            if slots.isEmpty { slots = Array(repeating: SlotState(), count: HashSlot.count) }
+            lastNumber &+= 1
+            return lastNumber
+        }
 
         /// Whether the server of a slot may lack writes, or has lacked some since a read began.
-        func mayLack(_ slot: UInt16, since start: ReadStart?) -> Bool {
+        func mayLack(_ slot: UInt16, since repetition: UInt32?) -> Bool {
             if unrepeated.contains(slot) { return true }
-            return start.map { $0.mayLack || $0.repetition != repetition(of: Int(slot)) } ?? false
+            return repetition.map { $0 != self.slot(Int(slot)).repetition } ?? false
+        }
+
+        mutating func takeDisplaced() -> Int {
+            ends.takeDisplaced() + records.takeDisplaced() + leases.takeDisplaced()
         }
     }
 
+    /// The numbers of a slot.
+    private struct SlotState: Sendable {
+        /// Of the last repetition of its writes, or of the end of the last one that has succeeded.
+        var repetition: UInt32 = 0
+        /// Of the last repetition at a server that has replaced another one.
+        var replacement: UInt32 = 0
+    }
+
     private let keys: ValkeyKeys
+    private let onDisplaced: @Sendable (Int) -> Void
     private let state: Mutex<State>
 
-    /// - Parameter keys: Determines the hash slots of the writes.
+    /// - Parameters:
+    ///   - keys: Determines the hash slots of the writes.
+    ///   - onDisplaced: Called with the number of writes that were displaced although their server may lack them.
     init(
         keys: ValkeyKeys, ends: JournalTable<JournalKey, JournaledWrite>.Limits = WriteJournal.limits,
-        records: JournalTable<JournalKey, JournaledWrite>.Limits = WriteJournal.limits
+        records: JournalTable<JournalKey, JournaledWrite>.Limits = WriteJournal.limits,
+        onDisplaced: @escaping @Sendable (Int) -> Void = { _ in }
     ) {
         self.keys = keys
-        state = Mutex(State(ends: JournalTable(ends), records: JournalTable(records), leases: JournalTable(ends)))
+        self.onDisplaced = onDisplaced
+        state = Mutex(
+            State(
+                ends: JournalTable(ends, keepsWaiting: true), records: JournalTable(records),
+                leases: JournalTable(ends)))
+    }
+
+    /// Changes what is kept, and reports what was displaced.
+    private func change<Value: Sendable>(_ body: (inout State) -> Value) -> Value {
+        let (value, displaced) = state.withLock { state in
+            let value = body(&state)
+            return (value, state.takeDisplaced())
+        }
+        if displaced > 0 { onDisplaced(displaced) }
+        return value
     }
 
     /// A write and its age.
@@ -81,7 +116,8 @@ final class WriteJournal: Sendable {
         for slot in slots.joined() {
             // One slot at a time, so that no write waits for long.
             state.withLock { state in
-                ends += state.ends.entries(in: slot, now: now)
+                let isWaiting = state.unrepeated.contains(UInt16(slot))
+                ends += state.ends.entries(in: slot, now: now, isWaiting: isWaiting)
                 records += state.records.entries(in: slot, now: now)
                 leases += state.leases.entries(in: slot, now: now)
             }
@@ -109,10 +145,10 @@ final class WriteJournal: Sendable {
     /// A session has ended.
     func ended(_ id: SessionID, reason: SessionEndReason, now: ContinuousClock.Instant = .now) {
         let slot = slot(of: id)
-        state.withLock { state in
+        change { state in
             state.records.remove(.session(id))
             state.leases.remove(.lease(id))
-            state.ends.set(.session(id), .end(id, reason), slot: slot, size: 64, now: now)
+            state.ends.set(.session(id), .end(id, reason), slot: slot, size: 64, now: now, waiting: state.unrepeated)
         }
     }
 
@@ -120,11 +156,11 @@ final class WriteJournal: Sendable {
     /// end is kept only if this process would otherwise write the record again.
     func endedWithoutRecord(_ id: SessionID, reason: SessionEndReason, now: ContinuousClock.Instant = .now) {
         let slot = slot(of: id)
-        state.withLock { state in
+        change { state in
             guard state.records[.session(id)] != nil || state.leases[.lease(id)] != nil else { return }
             state.records.remove(.session(id))
             state.leases.remove(.lease(id))
-            state.ends.set(.session(id), .end(id, reason), slot: slot, size: 64, now: now)
+            state.ends.set(.session(id), .end(id, reason), slot: slot, size: 64, now: now, waiting: state.unrepeated)
         }
     }
 
@@ -143,7 +179,7 @@ final class WriteJournal: Sendable {
     @discardableResult
     func saved(_ record: JournaledRecord, now: ContinuousClock.Instant = .now) -> PendingSave? {
         let slot = slot(of: record.id)
-        return state.withLock { state in
+        return change { state in
             guard state.ends[.session(record.id)] == nil else { return nil }
             let previous = state.records.entry(.session(record.id))
             var record = record
@@ -153,35 +189,37 @@ final class WriteJournal: Sendable {
             }
             let number = state.records.set(
                 .session(record.id), .record(record), slot: slot, otherSlots: record.indexes.map(HashSlot.slot(of:)),
-                size: record.size, now: now)
+                size: record.size, now: now, waiting: state.unrepeated)
             return PendingSave(id: record.id, number: number, previous: previous)
         }
     }
 
     /// The server has rejected a save: what was kept before is kept again.
     func rejected(_ save: PendingSave) {
-        state.withLock { state in
+        change { state in
             guard state.records.entry(.session(save.id))?.number == save.number else { return }
             state.records.remove(.session(save.id))
             guard let previous = save.previous else { return }
             state.records.set(
                 .session(save.id), previous.value, slot: previous.slot, otherSlots: previous.otherSlots,
-                size: previous.size, now: previous.writtenAt)
+                size: previous.size, now: previous.writtenAt, waiting: state.unrepeated)
         }
     }
 
     /// The lease on a session was acquired.
     func leased(_ id: SessionID, fence: UInt64, for duration: Duration, now: ContinuousClock.Instant = .now) {
         let slot = slot(of: id)
-        state.withLock { state in
+        change { state in
             guard state.ends[.session(id)] == nil else { return }
-            state.leases.set(.lease(id), .lease(id, fence: fence, duration), slot: slot, size: 64, now: now)
+            state.leases.set(
+                .lease(id), .lease(id, fence: fence, duration), slot: slot, size: 64, now: now,
+                waiting: state.unrepeated)
         }
     }
 
     /// The lease on a session was released.
     func released(_ id: SessionID, fence: UInt64) {
-        state.withLock { state in
+        change { state in
             guard case .lease(_, fence: fence, _)? = state.leases[.lease(id)] else { return }
             state.leases.remove(.lease(id))
         }
@@ -190,28 +228,30 @@ final class WriteJournal: Sendable {
     /// A cutoff was set.
     func cutoffSet(_ cutoff: JournaledCutoff, now: ContinuousClock.Instant = .now) {
         let slot = HashSlot.slot(of: cutoff.key)
-        state.withLock { state in
+        change { state in
             var cutoff = cutoff
             if case .cutoff(let older)? = state.ends[.cutoff(cutoff.key)] { cutoff.merge(older) }
             state.ends.set(
-                .cutoff(cutoff.key), .cutoff(cutoff), slot: slot, size: 128 + cutoff.key.utf8.count, now: now)
+                .cutoff(cutoff.key), .cutoff(cutoff), slot: slot, size: 128 + cutoff.key.utf8.count, now: now,
+                waiting: state.unrepeated)
         }
     }
 
     /// It is unknown whether a cutoff was set that ends all sessions so far. Its time is then also unknown.
     func cutoffRequested(_ request: CutoffRequest, sentAt: ContinuousClock.Instant) {
         let slot = HashSlot.slot(of: request.key)
-        state.withLock { state in
+        change { state in
             let key = JournalKey.cutoffRequest(request.key)
             if let kept = state.ends.entry(key), kept.writtenAt > sentAt { return }
             state.ends.set(
-                key, .cutoffRequest(request), slot: slot, size: 128 + request.key.utf8.count, now: sentAt)
+                key, .cutoffRequest(request), slot: slot, size: 128 + request.key.utf8.count, now: sentAt,
+                waiting: state.unrepeated)
         }
     }
 
     /// A cutoff was set that ends all sessions so far, and thus those that an earlier request would end.
     func cutoffConfirmed(_ key: String, sentAt: ContinuousClock.Instant) {
-        state.withLock { state in
+        change { state in
             guard let request = state.ends.entry(.cutoffRequest(key)), request.writtenAt <= sentAt else { return }
             state.ends.remove(.cutoffRequest(key))
         }
@@ -220,9 +260,11 @@ final class WriteJournal: Sendable {
     /// A mark was set.
     func marked(_ key: MarkKey, at time: Timestamp, lifetime: Duration, now: ContinuousClock.Instant = .now) {
         let slot = HashSlot.slot(of: keys.mark(key))
-        state.withLock { state in
+        change { state in
             if case .mark(_, let older, _)? = state.ends[.mark(key)], older > time { return }
-            state.ends.set(.mark(key), .mark(key, time, lifetime: lifetime), slot: slot, size: 64, now: now)
+            state.ends.set(
+                .mark(key), .mark(key, time, lifetime: lifetime), slot: slot, size: 64, now: now,
+                waiting: state.unrepeated)
         }
     }
 }
@@ -230,14 +272,25 @@ final class WriteJournal: Sendable {
 /// Repetitions. Each has a number, so that one that ends late does not change what a later one has found.
 extension WriteJournal {
     /// The writes of slots are about to be read with ``entries(in:now:)``, and repeated.
-    /// - Returns: The number of the repetition, for ``didRepeat(_:_:unwritten:)``.
+    /// - Returns: The number of the repetition, for ``didRepeat(_:_:unwritten:now:)``.
     @discardableResult
     func willRepeat(_ slots: [Range<Int>]) -> UInt32 {
         state.withLock { state in
-            if state.repetitions.isEmpty { state.repetitions = Array(repeating: 0, count: HashSlot.count) }
-            state.lastRepetition &+= 1
-            for slot in slots.joined() { state.repetitions[slot] = state.lastRepetition }
-            return state.lastRepetition
+            let number = state.takeNumber()
+            for slot in slots.joined() { state.slots[slot].repetition = number }
+            return number
+        }
+    }
+
+    /// Slots have another server, or the same one again, and their writes are about to be read with
+    /// ``entries(in:now:)``, and repeated.
+    /// - Returns: The number of the repetition, for ``didRepeat(_:_:unwritten:now:)``.
+    @discardableResult
+    func serverReplaced(_ slots: [Range<Int>]) -> UInt32 {
+        state.withLock { state in
+            let number = state.takeNumber()
+            for slot in slots.joined() { state.slots[slot] = SlotState(repetition: number, replacement: number) }
+            return number
         }
     }
 
@@ -245,14 +298,24 @@ extension WriteJournal {
     /// - Parameters:
     ///   - slots: The slots that were repeated.
     ///   - unwritten: The slots with writes that the server may lack, and may accept later.
-    func didRepeat(_ slots: [Range<Int>], _ number: UInt32, unwritten: Set<UInt16>) {
-        state.withLock { state in
-            if !state.unrepeated.isEmpty {
-                for slot in slots.joined() where state.repetitions[slot] == number {
-                    state.unrepeated.remove(UInt16(slot))
+    func didRepeat(
+        _ slots: [Range<Int>], _ number: UInt32, unwritten: Set<UInt16>, now: ContinuousClock.Instant = .now
+    ) {
+        if state.withLock({ !$0.unrepeated.isEmpty }) {
+            for slot in slots.joined() where !unwritten.contains(UInt16(slot)) {
+                // One slot at a time, so that no write waits for long.
+                state.withLock { state in
+                    guard state.slots[slot].repetition == number, state.unrepeated.remove(UInt16(slot)) != nil else {
+                        return
+                    }
+                    state.ends.release(UInt16(slot), now: now)
+                    // The reply to a read may be from before the repetition, although that began earlier.
+                    state.slots[slot].repetition = state.takeNumber()
                 }
             }
-            guard !unwritten.isEmpty else { return }
+        }
+        guard !unwritten.isEmpty else { return }
+        state.withLock { state in
             state.unrepeated.formUnion(unwritten)
             state.shortfalls?.yield()
         }
@@ -267,7 +330,7 @@ extension WriteJournal {
 
     /// Whether there are records in slots that can still be repeated.
     func hasRecords(in slots: [Range<Int>], now: ContinuousClock.Instant = .now) -> Bool {
-        slots.joined().contains { slot in state.withLock { !$0.records.entries(in: slot, now: now).isEmpty } }
+        slots.joined().contains { slot in state.withLock { $0.records.hasEntries(in: slot, now: now) } }
     }
 
     /// Yields whenever ``unrepeated`` has more slots, and at first if there are any. For one consumer.
@@ -280,26 +343,17 @@ extension WriteJournal {
         return stream
     }
 
-    /// The number of the last repetition of a slot's writes; 0 if there was none. A write that was sent before a
-    /// repetition and is kept only after it may be lost: the server that executed it was replaced, and the new one did not
-    /// get it.
+    /// A number that changes with each repetition of a slot's writes, when it begins and when it has succeeded. A reply to
+    /// a read that was sent before may lack writes: it is completed with the journal.
     func repetition(of slot: Int) -> UInt32 {
-        state.withLock { $0.repetition(of: slot) }
+        state.withLock { $0.slot(slot).repetition }
     }
 
-    /// What the server of a slot had when a read began.
-    struct ReadStart: Sendable {
-        fileprivate let repetition: UInt32
-        /// Whether it may have lacked writes. They may have been accepted after it was read, and before its reply is used.
-        fileprivate let mayLack: Bool
-    }
-
-    /// A server is about to be asked for a value in a slot.
-    func reading(in slot: Int) -> ReadStart {
-        state.withLock { state in
-            ReadStart(
-                repetition: state.repetition(of: slot), mayLack: state.unrepeated.contains(UInt16(clamping: slot)))
-        }
+    /// A number that changes whenever a slot has another server. A write that was sent before and is kept only after it may
+    /// be lost: the server that executed it was replaced, and the new one did not get it. A repetition alone, at the
+    /// server that the slot has, loses nothing.
+    func replacement(of slot: Int) -> UInt32 {
+        state.withLock { $0.slot(slot).replacement }
     }
 
     /// Whether a write, or a later one in its place, is still journaled. The server does not execute one that is out of date.
@@ -320,11 +374,11 @@ extension WriteJournal {
 /// What this process has written and the server may lack: then the server's replies are completed with it.
 extension WriteJournal {
     /// Why a session has ended, if this process has ended it and the server may not have that.
-    /// - Parameter start: ``reading(in:)`` for the session's slot before the server was asked; `nil` for now.
-    func end(of id: SessionID, since start: ReadStart? = nil) -> SessionEndReason? {
+    /// - Parameter repetition: ``repetition(of:)`` for the session's slot before the server was asked; `nil` for now.
+    func end(of id: SessionID, since repetition: UInt32? = nil) -> SessionEndReason? {
         let slot = slot(of: id)
         return state.withLock { state in
-            guard state.mayLack(slot, since: start), case .end(_, let reason)? = state.ends[.session(id)] else {
+            guard state.mayLack(slot, since: repetition), case .end(_, let reason)? = state.ends[.session(id)] else {
                 return nil
             }
             return reason
@@ -332,11 +386,11 @@ extension WriteJournal {
     }
 
     /// A cutoff that was set, or that may have been set, if the server may not have it.
-    /// - Parameter start: ``reading(in:)`` for the key's slot before the server was asked.
-    func cutoff(_ key: String, since start: ReadStart) -> (set: JournaledCutoff?, isRequested: Bool) {
+    /// - Parameter repetition: ``repetition(of:)`` for the key's slot before the server was asked.
+    func cutoff(_ key: String, since repetition: UInt32) -> (set: JournaledCutoff?, isRequested: Bool) {
         let slot = HashSlot.slot(of: key)
         return state.withLock { state in
-            guard state.mayLack(slot, since: start) else { return (nil, false) }
+            guard state.mayLack(slot, since: repetition) else { return (nil, false) }
             var set: JournaledCutoff?
             if case .cutoff(let cutoff)? = state.ends[.cutoff(key)] { set = cutoff }
             return (set, state.ends[.cutoffRequest(key)] != nil)
@@ -344,13 +398,13 @@ extension WriteJournal {
     }
 
     /// The time of a mark that was set, if the server may not have it.
-    /// - Parameter start: ``reading(in:)`` for the mark's slot before the server was asked; `nil` for now.
+    /// - Parameter repetition: ``repetition(of:)`` for the mark's slot before the server was asked; `nil` for now.
     func mark(
-        _ key: MarkKey, since start: ReadStart? = nil, now: ContinuousClock.Instant = .now
+        _ key: MarkKey, since repetition: UInt32? = nil, now: ContinuousClock.Instant = .now
     ) -> Timestamp? {
         let slot = HashSlot.slot(of: keys.mark(key))
         return state.withLock { state in
-            guard state.mayLack(slot, since: start), let entry = state.ends.entry(.mark(key)),
+            guard state.mayLack(slot, since: repetition), let entry = state.ends.entry(.mark(key)),
                 case .mark(_, let time, let lifetime) = entry.value, now - entry.writtenAt < lifetime
             else { return nil }
             return time

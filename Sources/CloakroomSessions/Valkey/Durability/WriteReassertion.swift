@@ -19,7 +19,7 @@ struct WriteReassertion: ValkeyFailoverDelegate {
         _ slots: [Range<Int>],
         send: @escaping @Sendable ([ValkeyCommand]) async -> [Result<RESPValue, ValkeyCommandError>]
     ) async {
-        let pass = await attempt(slots, journal.willRepeat(slots), until: .now + Self.limit, send)
+        let pass = await attempt(slots, journal.serverReplaced(slots), until: .now + Self.limit, send)
         log.reasserted(pass.counts, unwritten: pass.rejected + pass.unaccepted, reason: pass.reason)
     }
 
@@ -41,7 +41,7 @@ struct WriteReassertion: ValkeyFailoverDelegate {
 
     /// Repeats the writes of slots once.
     /// - Parameters:
-    ///   - number: Of the repetition, from ``WriteJournal/willRepeat(_:)``.
+    ///   - number: Of the repetition, from ``WriteJournal/serverReplaced(_:)`` or ``WriteJournal/willRepeat(_:)``.
     ///   - end: When the attempt ends; `nil` if it goes on until all writes were sent.
     func attempt(
         _ slots: [Range<Int>], _ number: UInt32, until end: ContinuousClock.Instant?,

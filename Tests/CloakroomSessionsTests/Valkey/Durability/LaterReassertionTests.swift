@@ -351,12 +351,12 @@ struct LaterReassertionTests {
     func repeatedMeanwhile() {
         let journal = WriteJournal()
         let slot = HashSlot.slot(of: "p:{\(SessionID(1))}:session")
-        let before = journal.reading(in: Int(slot))
+        let before = journal.repetition(of: Int(slot))
         journal.ended(SessionID(1), reason: .revoked)
         #expect(journal.end(of: SessionID(1), since: before) == nil)
         journal.didRepeat([HashSlot.all], journal.willRepeat([HashSlot.all]), unwritten: [])
         #expect(journal.end(of: SessionID(1), since: before) == .revoked)
-        #expect(journal.end(of: SessionID(1), since: journal.reading(in: Int(slot))) == nil)
+        #expect(journal.end(of: SessionID(1), since: journal.repetition(of: Int(slot))) == nil)
     }
 
     @Test("Rule 24: a reply that was requested during the repetition that is accepted is completed with the journal")
@@ -372,12 +372,12 @@ struct LaterReassertionTests {
         journal.didRepeat([HashSlot.all], journal.willRepeat([HashSlot.all]), unwritten: Set(slots))
         let number = journal.willRepeat([HashSlot.all])
         // The server replies without these writes, then accepts them. The reply is used after that.
-        let starts = slots.map { journal.reading(in: Int($0)) }
+        let starts = slots.map { journal.repetition(of: Int($0)) }
         journal.didRepeat([HashSlot.all], number, unwritten: [])
         #expect(journal.end(of: id, since: starts[0]) == .revoked)
         #expect(journal.cutoff(key, since: starts[1]).set == cutoff)
         #expect(journal.mark(mark, since: starts[2]) == time)
-        let later = slots.map { journal.reading(in: Int($0)) }
+        let later = slots.map { journal.repetition(of: Int($0)) }
         #expect(journal.end(of: id, since: later[0]) == nil)
         #expect(journal.cutoff(key, since: later[1]).set == nil)
         #expect(journal.mark(mark, since: later[2]) == nil)

@@ -163,7 +163,7 @@ struct WriteJournalTests {
             }
             try await Task.sleep(for: .milliseconds(500))
             // As when another server takes over.
-            records.journal.willRepeat([HashSlot.all])
+            records.journal.serverReplaced([HashSlot.all])
             let repeated = records.journal.entries().count
             server.thaw()
             let result = await removal.result
@@ -182,7 +182,7 @@ struct WriteJournalTests {
             server.freeze()
             let attempt = Task { try await records.lease(id, for: .seconds(30), now: now) }
             try await Task.sleep(for: .milliseconds(500))
-            records.journal.willRepeat([HashSlot.all])
+            records.journal.serverReplaced([HashSlot.all])
             server.thaw()
             let result = await attempt.result
             #expect(throws: SessionStoreError(.unavailable)) { try result.get() }
@@ -207,7 +207,7 @@ struct WriteJournalTests {
             server.freeze()
             let save = Task { try await records.replace(.sample(version: 2), fence: fence, now: now) }
             try await Task.sleep(for: .milliseconds(500))
-            records.journal.willRepeat([HashSlot.all])
+            records.journal.serverReplaced([HashSlot.all])
             server.thaw()
             let result = await save.result
             #expect(throws: SessionStoreError(.unavailable)) { try result.get() }
