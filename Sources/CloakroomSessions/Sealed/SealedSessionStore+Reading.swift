@@ -78,8 +78,13 @@ extension SealedSessionStore {
             // The record of another session whose key has the same first word.
             guard record.key == key else { return RecordEvaluation(lookup: .missing(.noSession)) }
             if let expiry = expiry(of: record, now: now) {
-                // Rejected in any case; if the store cannot be reached, the record is removed later.
-                _ = try? await remove(key.id, reason: expiry.endReason, now: now)
+                // Rejected in any case; if it is not removed now, it is removed later.
+                do throws(SessionStoreError) {
+                    _ = try await remove(key.id, reason: expiry.endReason, now: now)
+                } catch {
+                    // A store that accepts no end may have accepted no use either: another gateway may serve the session.
+                    if expiry == .idle, now < record.expiresAt, case .use = purpose { throw error }
+                }
                 return RecordEvaluation(lookup: .missing(expiry.endReason.unauthorizedReason))
             }
             var stamp: TrustStamp?

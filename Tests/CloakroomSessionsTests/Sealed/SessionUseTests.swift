@@ -74,6 +74,31 @@ struct SessionUseTests: SealedStoreSuite {
         #expect(one.lookup(ticket, now: later, slides: true).session != nil)
     }
 
+    @Test("Rule 73: a store that accepts no writes has accepted no use either: a session that seems idle has not ended")
+    func idleWithoutWrites() async throws {
+        let (one, other) = (store(), store(InMemoryRecords(server)))
+        let (ticket, session) = try await one.create(Sample.new(), now: start)
+        _ = try await one.load(ticket, now: start)
+        let seconds = one.timeouts.idle * 2 / 3
+        records.set { $0.failingPartitions = [0] }
+        for number in 1...2 { #expect(try await one.lookup(ticket, at: start + seconds * number).session != nil) }
+        await one.writeTouches()
+        let now = start + seconds * 2
+        let otherRecords = InMemoryRecords(server)
+        otherRecords.set { $0.unremovablePartitions = [0] }
+        let third = store(otherRecords)
+        await #expect(throws: SessionStoreError(.unavailable)) { try await third.load(ticket, now: now) }
+        #expect(server.record(session.id) != nil)
+        // What has reached its end is over in any case.
+        let end = start + one.timeouts.absolute
+        #expect(try await third.load(ticket, now: end).reason == .expiredIdle)
+        records.set { $0.failingPartitions = [] }
+        await one.writeTouches()
+        otherRecords.set { $0.unremovablePartitions = [] }
+        #expect(try await third.load(ticket, now: now).session != nil)
+        #expect(try await other.load(ticket, now: now + other.timeouts.idle).reason == .expiredIdle)
+    }
+
     @Test("a session that pauses for less than its idle timeout ends nowhere, also before its use is written")
     func usedJustInTime() async throws {
         let (one, other) = (store(), store(InMemoryRecords(server)))

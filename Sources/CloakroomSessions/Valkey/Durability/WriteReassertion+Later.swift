@@ -86,7 +86,7 @@ extension WriteReassertion {
         let pass = await attempt(slots, number, until: nil) { await link.send($0) }
         // An own write is not reported by the server.
         for id in pass.changed { changes.recordChanged(id) }
-        log.reasserted(pass.counts, unwritten: pass.unwritten.isEmpty ? pass.rejected : 0, reason: pass.reason)
+        log.reasserted(pass.counts, unwritten: 0)
     }
 }
 

@@ -20,7 +20,7 @@ struct WriteReassertion: ValkeyFailoverDelegate {
         send: @escaping @Sendable ([ValkeyCommand]) async -> [Result<RESPValue, ValkeyCommandError>]
     ) async {
         let pass = await attempt(slots, journal.serverReplaced(slots), until: .now + Self.limit, send)
-        log.reasserted(pass.counts, unwritten: pass.rejected + pass.unaccepted, reason: pass.reason)
+        log.reasserted(pass.counts, unwritten: pass.unaccepted, reason: pass.reason)
     }
 
     /// What one repetition of the writes of slots has done.
@@ -29,9 +29,7 @@ struct WriteReassertion: ValkeyFailoverDelegate {
         var counts: [ReassertedWrite: Int] = [:]
         /// The sessions whose records were written.
         var changed: [SessionID] = []
-        /// The number of writes that the server does not accept, now or later.
-        var rejected = 0
-        /// The number of writes that were not sent or have no reply, or that the server may accept later.
+        /// The number of writes that were not sent, have no reply, or were rejected.
         var unaccepted = 0
         /// The slots of those.
         var unwritten: Set<UInt16> = []
@@ -84,10 +82,14 @@ struct WriteReassertion: ValkeyFailoverDelegate {
     private static func rejectsAll(_ replies: [Result<RESPValue, ValkeyCommandError>]) -> Bool {
         if case .failure(let error)? = replies.last, error == .disconnected || error == .notConnected { return true }
         return replies.allSatisfy { reply in
-            guard case .failure(let error) = reply, error.isTemporary else { return false }
+            guard case .failure(let error) = reply else { return false }
             guard case .rejected(let error) = error else { return true }
-            // These concern one slot.
-            return !["MOVED", "ASK", "TRYAGAIN"].contains(error.code)
+            return switch SessionStoreError.Reason(code: error.code) {
+            case .readonly, .loading, .full, .overloaded, .noAuth, .noPermission: true
+            // The other errors concern one slot or one key.
+            case .clusterDown: !["MOVED", "ASK", "TRYAGAIN"].contains(error.code)
+            default: false
+            }
         }
     }
 
@@ -123,26 +125,12 @@ struct WriteReassertion: ValkeyFailoverDelegate {
 }
 
 extension WriteReassertion.Pass {
+    /// Whatever the error is, the server may lack the write, and may accept it later: an operator corrects permissions, or
+    /// another server takes its place.
     fileprivate mutating func failed(_ error: ValkeyCommandError, slots: [UInt16]) {
         if case .rejected(let error) = error { reason = error.code }
-        if error.isTemporary {
-            unaccepted += slots.count
-            unwritten.formUnion(slots)
-        } else {
-            rejected += slots.count
-        }
-    }
-}
-
-extension ValkeyCommandError {
-    /// Whether the server, or another one in its place, may accept the same command later. Users are not replicated, so a
-    /// promoted server may have others until an operator corrects them.
-    fileprivate var isTemporary: Bool {
-        guard case .rejected(let error) = self else { return true }
-        return switch SessionStoreError.Reason(code: error.code) {
-        case .readonly, .loading, .full, .clusterDown, .overloaded, .noAuth, .noPermission: true
-        default: false
-        }
+        unaccepted += slots.count
+        unwritten.formUnion(slots)
     }
 }
 

@@ -116,7 +116,7 @@ struct LaterReassertionTests {
         "Rule 24: an end that a promoted server of a cluster rejects counts here, and is repeated until it is accepted",
         arguments: [
             "-CLUSTERDOWN The cluster is down", "-NOREPLICAS x", "-TRYAGAIN x", "-ASK 5461 127.0.0.1:1",
-            "-MISCONF x", "-BUSY x", "-NOPERM x", "-NOAUTH x",
+            "-MISCONF x", "-BUSY x", "-NOPERM x", "-WRONGTYPE x", "-ERR x",
             "-ERR ACL failure in script: User gate has no permissions to run the 'set' command script: on @user_script:1.",
         ])
     func promotion(_ line: String) async throws {
@@ -134,15 +134,6 @@ struct LaterReassertionTests {
             #expect(new.count(of: "EVALSHA") > count)
             #expect(new.connectionCount == connections)
             #expect(cluster.trust.areTrusted(HashSlot.all))
-        }
-    }
-
-    @Test("An end that the server can never accept is not repeated again", arguments: ["-WRONGTYPE x", "-ERR x"])
-    func permanent(_ line: String) async throws {
-        try await withPromotion(rejecting: line) { journal, _, new, _, _ in
-            #expect(journal.unrepeated.isEmpty)
-            try await Task.sleep(for: .seconds(1))
-            #expect(new.count(of: "EVALSHA") == 1)
         }
     }
 
