@@ -62,7 +62,11 @@ struct InFlightLimitTests {
     func leaving() async throws {
         let gate = Gate()
         try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again])
-            .configuration { $0.upstreams[0].inFlight = InFlightConfiguration(upstream: 1) }
+            .configuration {
+                $0.upstreams[0].inFlight = InFlightConfiguration(upstream: 1)
+                $0.upstreams[0].pool.pendingTimeout = .seconds(30)
+                $0.upstreams[0].pool.congestedTimeout = .seconds(30)
+            }
             .run { gateway in
                 let first = try await gateway.client()
                 first.send(Ask.get("/public/first"))
