@@ -78,14 +78,7 @@ extension SealedSessionStore {
             // The record of another session whose key has the same first word.
             guard record.key == key else { return RecordEvaluation(lookup: .missing(.noSession)) }
             if let expiry = expiry(of: record, now: now) {
-                // Rejected in any case; if it is not removed now, it is removed later.
-                do throws(SessionStoreError) {
-                    _ = try await remove(key.id, reason: expiry.endReason, now: now)
-                } catch {
-                    // A store that accepts no end may have accepted no use either: another gateway may serve the session.
-                    if expiry == .idle, now < record.expiresAt, case .use = purpose { throw error }
-                }
-                return RecordEvaluation(lookup: .missing(expiry.endReason.unauthorizedReason))
+                return try await deleteExpired(record, expiry, for: purpose, now: now)
             }
             var stamp: TrustStamp?
             switch purpose {
@@ -111,6 +104,28 @@ extension SealedSessionStore {
             evaluation.stamp = stamp
             return evaluation
         }
+    }
+
+    /// Removes a record whose session has expired. If it is not removed now, it is removed later.
+    /// - Throws: If a session that seems idle cannot be ended: a store that accepts no end may have accepted no use either,
+    ///   so another gateway may serve it. That gateway writes its uses when the store accepts writes again, and until then
+    ///   the session is not ended for that reason.
+    private func deleteExpired(
+        _ record: SessionRecord, _ expiry: SessionExpiry, for purpose: Purpose, now: Timestamp
+    ) async throws(SessionStoreError) -> RecordEvaluation {
+        let id = record.key.id
+        let partition = records.partition(of: id)
+        let mayBeInUse = expiry == .idle && now < record.expiresAt
+        if mayBeInUse, case .use = purpose, !unendable.isOver(partition) { throw SessionStoreError(.unavailable) }
+        do throws(SessionStoreError) {
+            _ = try await remove(id, reason: expiry.endReason, now: now)
+        } catch {
+            if mayBeInUse {
+                unendable.begin([partition..<(partition + 1)])
+                throw error
+            }
+        }
+        return RecordEvaluation(lookup: .missing(expiry.endReason.unauthorizedReason))
     }
 
     /// Records the use of a session whose cutoffs cannot be read: while the store is unavailable in part, a session that

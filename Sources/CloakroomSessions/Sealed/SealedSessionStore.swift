@@ -15,6 +15,8 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
     let timeouts: SessionTimeouts
     let events: SessionStoreCallbacks
     let recovery: PostOutageGracePeriod
+    /// The same for partitions that have accepted no end of a session that seemed idle.
+    let unendable: PostOutageGracePeriod
     let withoutCutoff: KnownCutoffs
     private let maxSessions: Int
     /// The ids of unreadable records that stay in the store, so that each is reported once.
@@ -35,6 +37,7 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
         resealed = ResealTracker(capacity: configuration.cacheSize)
         table = SessionCache(capacity: configuration.cacheSize, partitions: records.partitionCount)
         recovery = PostOutageGracePeriod(partitions: records.partitionCount)
+        unendable = PostOutageGracePeriod(partitions: records.partitionCount)
         withoutCutoff = KnownCutoffs(capacity: configuration.cacheSize)
         touches = PendingTouches(capacity: configuration.cacheSize, partition: records.partition(of:))
         timeouts = SessionTimeouts(configuration, isShared: true)

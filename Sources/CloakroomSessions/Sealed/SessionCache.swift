@@ -106,13 +106,14 @@ final class SessionCache: Sendable {
     /// Completes a read.
     /// - Parameter entry: The result, which is cached if no change arrived in between.
     /// - Returns: The recorded use, which is removed. In the same step, because no request joins the read from then on:
-    ///   the use of one that joined it later would stay, and uses are limited in number.
+    ///   the use of one that joined it later would stay, and uses are limited in number. `nil` while a later read is
+    ///   pending: the use may be that of a request which has joined that one.
     @discardableResult
     func finish(_ read: ReadRegistration, with entry: Entry?) -> Timestamp? {
         let kept = entry.flatMap { trust.isCurrent($0.stamp) ? $0 : nil }
         return shard(of: read.id).contents.withLock { contents in
             contents.finish(read.id, read.number, with: kept)
-            return contents.consumeUse(of: read.id)
+            return contents.hasRead(of: read.id) ? nil : contents.consumeUse(of: read.id)
         }
     }
 
@@ -212,6 +213,8 @@ struct SessionCacheShard {
         guard let read = reads[key.word0], read.key == key, read.epoch == epoch else { return nil }
         return read.pendingRead
     }
+
+    func hasRead(of id: UInt64) -> Bool { reads[id] != nil }
 
     mutating func register(_ key: SessionKey, _ epoch: ReadEpoch) -> UInt64 {
         readCount += 1

@@ -180,8 +180,11 @@ struct ValkeyRecordStore: SessionRecordStore {
             ])
         let attempt = attempt(in: partition(of: id))
         let reply = await run(SessionScripts.remove, [call], isDurable: true).first
-        // The caller wanted the end in any case, so it is also journaled if its result is unknown.
-        if case .failure(.disconnected) = reply, condition == nil { journal.ended(id, reason: reason) }
+        // The caller wanted the end in any case, so it is also journaled if its result is unknown. Except if the session
+        // only seems idle: its uses may not be recorded yet, so the server's successor has to be asked again.
+        if case .failure(.disconnected) = reply, condition == nil, reason != .expiredIdle {
+            journal.ended(id, reason: reason)
+        }
         let response = try Self.value(reply)
         if response.text == "changed" { return .changed }
         if response != .null {

@@ -263,4 +263,20 @@ struct SessionCacheTests {
         }
         #expect(table.session(session.key) === session)
     }
+
+    @Test("a read that a change has made stale leaves the use to the later read, and takes it if there is none")
+    func useOfLaterRead() {
+        let table = table()
+        let session = session(1)
+        let stale = table.begin(session.key, in: 0)
+        table.recordChanged(session.id)
+        let read = table.begin(session.key, in: 0)
+        table.recordUse(of: session.id, at: Sample.start)
+        #expect(table.finish(stale, with: nil) == nil)
+        #expect(table.finish(read, with: nil) == Sample.start)
+        let last = table.begin(session.key, in: 0)
+        table.recordUse(of: session.id, at: Sample.start)
+        table.recordChanged(session.id)
+        #expect(table.finish(last, with: nil) == Sample.start)
+    }
 }

@@ -88,13 +88,22 @@ struct SessionUseTests: SealedStoreSuite {
         otherRecords.set { $0.unremovablePartitions = [0] }
         let third = store(otherRecords)
         await #expect(throws: SessionStoreError(.unavailable)) { try await third.load(ticket, now: now) }
+        // It is not signed out either.
+        await #expect(throws: SessionStoreError(.unavailable)) {
+            try await third.end(ticket, reason: .signedOut, now: now)
+        }
         #expect(server.record(session.id) != nil)
         // What has reached its end is over in any case.
         let end = start + one.timeouts.absolute
         #expect(try await third.load(ticket, now: end).reason == .expiredIdle)
+        #expect(try await third.end(ticket, reason: .signedOut, now: end) == nil)
+        // The store accepts writes again, and the uses are written a moment later.
         records.set { $0.failingPartitions = [] }
-        await one.writeTouches()
         otherRecords.set { $0.unremovablePartitions = [] }
+        await #expect(throws: SessionStoreError(.unavailable)) { try await third.load(ticket, now: now) }
+        #expect(third.unendable.isOver(0, now: .now + PostOutageGracePeriod.length))
+        #expect(server.record(session.id) != nil)
+        await one.writeTouches()
         #expect(try await third.load(ticket, now: now).session != nil)
         #expect(try await other.load(ticket, now: now + other.timeouts.idle).reason == .expiredIdle)
     }

@@ -25,6 +25,8 @@ struct JournalTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
         let writtenAt: ContinuousClock.Instant
         /// The number of the write.
         let number: UInt64
+        /// When its age begins: the time of the write, or when its server had it if it has waited.
+        fileprivate var since: ContinuousClock.Instant
         /// The number of its place.
         fileprivate var place: UInt64
         /// Whether it waits, beyond the limits for the others.
@@ -38,8 +40,6 @@ struct JournalTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     private struct Place: Sendable {
         let key: Key
         let number: UInt64
-        /// When its age begins.
-        let since: ContinuousClock.Instant
     }
 
     /// Values in the order in which they are removed.
@@ -98,10 +98,11 @@ struct JournalTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
         remove(key)
         let number = takeNumber()
         entries[key] = Entry(
-            value: value, size: size, slot: slot, otherSlots: otherSlots, writtenAt: now, number: number, place: number)
+            value: value, size: size, slot: slot, otherSlots: otherSlots, writtenAt: now, number: number, since: now,
+            place: number)
         keys[slot, default: []].insert(key)
         for other in otherSlots { keys[other, default: []].insert(key) }
-        recent.places.append(Place(key: key, number: number, since: now))
+        recent.places.append(Place(key: key, number: number))
         recent.count += 1
         recent.size += size
         removeExcess(now: now, slots)
@@ -118,17 +119,21 @@ struct JournalTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
 
     /// The server of a slot lacks nothing any more: its values do not wait.
     ///
-    /// Those beyond the limits are the first to be removed, and not at once: a reply that was sent before may still have
-    /// to be completed with them.
+    /// Those that would have been removed by now begin to age again, because the server has only just got them, and a
+    /// failover may lose them. They are the first to be removed at a limit, and not at once: a reply that was sent before
+    /// may still have to be completed with them.
     mutating func release(_ slot: UInt16, now: ContinuousClock.Instant) {
-        guard waiting.count > 0, let keys = keys[slot] else { return }
+        guard keepsWaiting, let keys = keys[slot] else { return }
         for key in keys {
-            guard var entry = entries[key], entry.isWaiting, entry.slot == slot else { continue }
+            guard var entry = entries[key], entry.slot == slot,
+                entry.isWaiting || isTooOld(entry, now: now, isWaiting: false)
+            else { continue }
             uncount(entry)
             entry.isWaiting = false
+            entry.since = now
             entry.place = takeNumber()
             entries[key] = entry
-            recent.places.prepend(Place(key: key, number: entry.place, since: now))
+            recent.places.prepend(Place(key: key, number: entry.place))
             recent.count += 1
             recent.size += entry.size
         }
@@ -177,7 +182,7 @@ struct JournalTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     }
 
     private func isTooOld(_ entry: Entry, now: ContinuousClock.Instant, isWaiting: Bool) -> Bool {
-        !(isWaiting && keepsWaiting) && now - entry.writtenAt >= limits.lifetime
+        !(isWaiting && keepsWaiting) && now - entry.since >= limits.lifetime
     }
 
     private mutating func removeExcess(now: ContinuousClock.Instant, _ slots: Set<UInt16>) {
@@ -186,7 +191,7 @@ struct JournalTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
                 recent.places.removeFirst()
                 continue
             }
-            let isTooOld = now - first.since >= limits.lifetime
+            let isTooOld = isTooOld(entry, now: now, isWaiting: false)
             guard isTooOld || recent.exceeds(limits) else { break }
             recent.places.removeFirst()
             if keepsWaiting, slots.contains(entry.slot) {
@@ -209,7 +214,7 @@ struct JournalTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
         entry.isWaiting = true
         entry.place = takeNumber()
         entries[key] = entry
-        waiting.places.append(Place(key: key, number: entry.place, since: entry.writtenAt))
+        waiting.places.append(Place(key: key, number: entry.place))
         waiting.count += 1
         waiting.size += entry.size
     }

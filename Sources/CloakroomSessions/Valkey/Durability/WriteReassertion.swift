@@ -70,7 +70,10 @@ struct WriteReassertion: ValkeyFailoverDelegate {
                 case .failure(let error): pass.failed(error, slots: [call.slot])
                 }
             }
-            if Self.rejectsAll(replies) { break }
+            guard Self.rejectsAll(replies) else { continue }
+            // The server may permit the commands of other scripts.
+            guard Self.arePermissionsMissing(replies) else { break }
+            calls.skip(Set(batch.map(\.script.name)))
         }
         pass.unaccepted += calls.remaining
         pass.unwritten.formUnion(calls.remainingSlots)
@@ -90,6 +93,13 @@ struct WriteReassertion: ValkeyFailoverDelegate {
             case .clusterDown: !["MOVED", "ASK", "TRYAGAIN"].contains(error.code)
             default: false
             }
+        }
+    }
+
+    private static func arePermissionsMissing(_ replies: [Result<RESPValue, ValkeyCommandError>]) -> Bool {
+        replies.allSatisfy { reply in
+            guard case .failure(.rejected(let error)) = reply else { return false }
+            return SessionStoreError.Reason(code: error.code) == .noPermission
         }
     }
 
@@ -169,6 +179,9 @@ struct ReassertionCalls {
     private var rest: ArraySlice<WriteJournal.Entry>
     /// Calls of an entry that did not fit into the last batch.
     private var pending: [ReassertionCall] = []
+    /// The names of scripts that the server rejects, and the calls of them that were not made.
+    private var skippedScripts: Set<String> = []
+    private var skipped: (count: Int, slots: Set<UInt16>) = (0, [])
     private let keys: ValkeyKeys
     /// Whether each slot is one of those that are repeated; empty if all are.
     private let hasSlot: [Bool]
@@ -215,11 +228,11 @@ struct ReassertionCalls {
     }
 
     /// The number of writes of which not all calls were made.
-    var remaining: Int { rest.count + pending.count }
+    var remaining: Int { rest.count + pending.count + skipped.count }
 
     /// The slots of these writes.
     var remainingSlots: Set<UInt16> {
-        var slots = Set(pending.map(\.slot))
+        var slots = skipped.slots.union(pending.map(\.slot))
         for entry in rest {
             if hasSlot(entry.slot) { slots.insert(entry.slot) }
             for other in entry.otherSlots where hasSlot(other) { slots.insert(other) }
@@ -227,20 +240,35 @@ struct ReassertionCalls {
         return slots
     }
 
+    /// No further calls of these scripts are made.
+    mutating func skip(_ scripts: Set<String>) { skippedScripts.formUnion(scripts) }
+
     /// The next calls, at most a number; empty at the end.
     mutating func next(_ limit: Int) -> [ReassertionCall] {
-        var calls = pending
+        var calls = takeSkipped(pending)
         pending = []
         while calls.count < limit, let entry = rest.popFirst() {
             // A lease may have been released meanwhile, and the insertion of a record may have failed.
             guard journal?.contains(entry.write) ?? true else { continue }
-            calls += self.calls(entry).filter { hasSlot($0.slot) }
+            calls += takeSkipped(self.calls(entry).filter { hasSlot($0.slot) })
         }
         if calls.count > limit {
             pending = Array(calls[limit...])
             calls.removeSubrange(limit...)
         }
         return calls
+    }
+
+    /// Counts the calls that are skipped.
+    /// - Returns: The others.
+    private mutating func takeSkipped(_ calls: [ReassertionCall]) -> [ReassertionCall] {
+        guard !skippedScripts.isEmpty else { return calls }
+        return calls.filter { call in
+            guard skippedScripts.contains(call.script.name) else { return true }
+            skipped.count += 1
+            skipped.slots.insert(call.slot)
+            return false
+        }
     }
 
     private func hasSlot(_ slot: UInt16) -> Bool {

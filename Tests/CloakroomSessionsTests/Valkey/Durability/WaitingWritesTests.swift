@@ -198,7 +198,41 @@ struct WaitingWritesTests {
         // If each slot visited all ends, there would be 300 million.
         #expect(ContinuousClock.now - clock < .seconds(30))
         #expect(journal.unrepeated.isEmpty)
-        #expect(ended(journal, at: later) == [count + 1])
+        #expect(ended(journal, at: later).count == Int(count) + 1)
+        #expect(ended(journal, at: later + WriteJournal.lifetime).isEmpty)
+    }
+
+    @Test("Rule 24: what a server has got late is repeated if the server is replaced soon after that")
+    func replacedAgain() {
+        let journal = WriteJournal(keys: keys)
+        let later = start + WriteJournal.lifetime * 3
+        for number in UInt64(1)...3 { journal.ended(SessionID(number), reason: .revoked, now: start) }
+        fail(journal, [slot(1), slot(2)])
+        // The first two wait, and the third is too old.
+        journal.ended(SessionID(4), reason: .revoked, now: later)
+        #expect(ended(journal, at: later) == [1, 2, 4])
+        succeed(journal, now: later)
+        let soon = later + .seconds(1)
+        journal.ended(SessionID(5), reason: .revoked, now: soon)
+        journal.serverReplaced([HashSlot.all])
+        #expect(ended(journal, at: soon) == [1, 2, 4, 5])
+        #expect(journal.entries(now: soon).map(\.age).max() == soon - start)
+        // Then they are kept no longer than others.
+        #expect(ended(journal, at: later + WriteJournal.lifetime) == [5])
+        journal.ended(SessionID(6), reason: .revoked, now: later + WriteJournal.lifetime)
+        #expect(journal.contains(.end(SessionID(5), .revoked)))
+        #expect(!journal.contains(.end(SessionID(1), .revoked)))
+    }
+
+    @Test("Rule 24: the same holds if nothing was written while they waited")
+    func replacedAgainWithoutWrites() {
+        let journal = WriteJournal(keys: keys)
+        let later = start + WriteJournal.lifetime * 3
+        journal.ended(SessionID(1), reason: .revoked, now: start)
+        fail(journal, [slot(1)])
+        succeed(journal, now: later)
+        journal.serverReplaced([HashSlot.all])
+        #expect(ended(journal, at: later + .seconds(1)) == [1])
     }
 
     @Test("A log that has reported displaced writes does not report that a repetition is complete, but the next one")

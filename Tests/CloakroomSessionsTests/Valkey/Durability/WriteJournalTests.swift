@@ -173,6 +173,33 @@ struct WriteJournalTests {
         }
     }
 
+    @Test("Rule 24: an end whose result is unknown is kept, unless its session only seems idle")
+    func unknownEnd() async throws {
+        try await withRedis { server in
+            let replica = try await Replica.up(ValkeyConfiguration(addresses: [server.address], timeout: .seconds(2)))
+            let records = replica.records
+            for number in UInt64(1)...2 {
+                let isInserted = try await records.insert(.sample(number))
+                #expect(isInserted)
+            }
+            server.freeze()
+            // Both are sent before the connection is given up.
+            let ends: [(UInt64, SessionEndReason)] = [(1, .signedOut), (2, .expiredIdle)]
+            let removals = ends.map { number, reason in
+                Task {
+                    try await records.remove(
+                        SessionID(number), reason: reason, condition: nil, now: SessionRecord.start)
+                }
+            }
+            var results: [Result<RecordRemovalResult, any Error>] = []
+            for removal in removals { results.append(await removal.result) }
+            server.thaw()
+            for result in results { #expect(throws: SessionStoreError(.unavailable)) { try result.get() } }
+            #expect(contents(records.journal) == ["end 1 signed_out", "record 2 1"])
+            await replica.stop()
+        }
+    }
+
     @Test("A lease whose server may have been replaced before its reply arrives is released, and was not acquired")
     func leaseRepeatedMeanwhile() async throws {
         try await withValkeyStore { records, server in

@@ -1,5 +1,6 @@
 import CloakroomCore
 import NIOCore
+import Synchronization
 import TestSupport
 import Testing
 
@@ -216,5 +217,42 @@ extension WriteReassertionTests {
                 })
             await replica.stop()
         }
+    }
+
+    @Test("Rule 24: writes whose script the user may not run do not hold up those of other scripts")
+    func permissions() async throws {
+        let (keys, recorded) = (ValkeyKeys(prefix: "p"), RecordedLog())
+        let journal = WriteJournal(keys: keys)
+        let reassertion = WriteReassertion(
+            journal: journal, keys: keys, log: DurabilityLog(recorded.logger, SessionStoreCallbacks()))
+        let key = keys.cutoff(.account(7))
+        journal.cutoffSet(
+            JournaledCutoff(key: key, createdBefore: Timestamp(milliseconds: 1), lifetime: .seconds(600)))
+        journal.saved(JournaledRecord(.sample(1_001), lifetime: .seconds(900), fields: [], indexes: ["p:i"]))
+        // Newer than the cutoff, and more than a batch.
+        let ends = (UInt64(1)...1_000).map { SessionID($0) }
+        for id in ends { journal.ended(id, reason: .revoked) }
+        let slots = Set(ends.map { HashSlot.slot(of: keys.session($0)) })
+        try #require(!slots.contains(HashSlot.slot(of: key)))
+        let sent = Mutex<[String: Int]>([:])
+        await reassertion.serverReplaced([HashSlot.all]) { commands in
+            commands.map { command in
+                let text = String(buffer: command.encoded)
+                for (name, script) in [
+                    ("end", ReassertionScripts.end), ("cutoff", ReassertionScripts.cutoff),
+                    ("record", ReassertionScripts.record), ("index", ReassertionScripts.index),
+                ] where text.contains(script.name) {
+                    sent.withLock { $0[name, default: 0] += 1 }
+                    if name == "end" { return .failure(.rejected(RESPError(line: "NOPERM x"))) }
+                }
+                return .success(.integer(1))
+            }
+        }
+        #expect(
+            sent.withLock { $0 }
+                == ["end": WriteReassertion.commandsAtOnce, "cutoff": 1, "record": 1, "index": 1])
+        #expect(Set(journal.unrepeated.joined()) == Set(slots.map(Int.init)))
+        #expect(recorded.lines("reason", "noperm").map { $0["unwritten"] } == ["1000"])
+        #expect(recorded.lines("reason", "noperm").map { $0["cutoff"] } == ["1"])
     }
 }
