@@ -51,6 +51,13 @@ struct JournalTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
 
         func exceeds(_ limits: Limits) -> Bool { count > limits.count || size > limits.size }
 
+        /// Adds the place of a value, as the last one or the first one.
+        mutating func add(_ place: Place, size: Int, isFirst: Bool = false) {
+            if isFirst { places.prepend(place) } else { places.append(place) }
+            count += 1
+            self.size += size
+        }
+
         /// Values that are replaced or moved again and again leave a place each.
         mutating func dropStalePlaces(_ entries: [Key: Entry]) {
             guard places.count > 2 * count + 64 else { return }
@@ -102,9 +109,7 @@ struct JournalTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
             place: number)
         keys[slot, default: []].insert(key)
         for other in otherSlots { keys[other, default: []].insert(key) }
-        recent.places.append(Place(key: key, number: number))
-        recent.count += 1
-        recent.size += size
+        recent.add(Place(key: key, number: number), size: size)
         removeExcess(now: now, slots)
         dropStalePlaces()
         return number
@@ -128,14 +133,8 @@ struct JournalTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
             guard var entry = entries[key], entry.slot == slot,
                 entry.isWaiting || isTooOld(entry, now: now, isWaiting: false)
             else { continue }
-            uncount(entry)
-            entry.isWaiting = false
             entry.since = now
-            entry.place = takeNumber()
-            entries[key] = entry
-            recent.places.prepend(Place(key: key, number: entry.place))
-            recent.count += 1
-            recent.size += entry.size
+            move(key, entry, isWaiting: false)
         }
         dropStalePlaces()
     }
@@ -195,7 +194,7 @@ struct JournalTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
             guard isTooOld || recent.exceeds(limits) else { break }
             recent.places.removeFirst()
             if keepsWaiting, slots.contains(entry.slot) {
-                wait(first.key, entry)
+                move(first.key, entry, isWaiting: true)
             } else {
                 remove(first.key)
                 if !isTooOld, entry.isIn(slots) { displaced += 1 }
@@ -208,15 +207,19 @@ struct JournalTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
         }
     }
 
-    private mutating func wait(_ key: Key, _ entry: Entry) {
-        var entry = entry
+    /// Gives a value the last place of those that wait, or the first one of the others.
+    private mutating func move(_ key: Key, _ entry: Entry, isWaiting: Bool) {
         uncount(entry)
-        entry.isWaiting = true
+        var entry = entry
+        entry.isWaiting = isWaiting
         entry.place = takeNumber()
         entries[key] = entry
-        waiting.places.append(Place(key: key, number: entry.place))
-        waiting.count += 1
-        waiting.size += entry.size
+        let place = Place(key: key, number: entry.place)
+        if isWaiting {
+            waiting.add(place, size: entry.size)
+        } else {
+            recent.add(place, size: entry.size, isFirst: true)
+        }
     }
 
     private mutating func dropStalePlaces() {

@@ -24,50 +24,9 @@ final class WriteJournal: Sendable {
     private static let limits = JournalTable<JournalKey, JournaledWrite>.Limits(
         count: maximumCount, size: maximumSize, lifetime: lifetime)
 
-    private struct State: Sendable {
-        /// Ends of sessions, cutoffs and marks.
-        var ends: JournalTable<JournalKey, JournaledWrite>
-        var records: JournalTable<JournalKey, JournaledWrite>
-        var leases: JournalTable<JournalKey, JournaledWrite>
-        /// The slots with writes that their server may lack, because it has not accepted a repetition.
-        var unrepeated: Set<UInt16> = []
-        /// Empty before the first repetition.
-        var slots: [SlotState] = []
-        var lastNumber: UInt32 = 0
-        /// Notified when slots are added.
-        var shortfalls: AsyncStream<Void>.Continuation?
-
-        func slot(_ slot: Int) -> SlotState { slots.isEmpty ? SlotState() : slots[slot] }
-
-        /// A number that no slot has.
-        mutating func takeNumber() -> UInt32 {
-            if slots.isEmpty { slots = Array(repeating: SlotState(), count: HashSlot.count) }
-            lastNumber &+= 1
-            return lastNumber
-        }
-
-        /// Whether the server of a slot may lack writes, or has lacked some since a read began.
-        func mayLack(_ slot: UInt16, since repetition: UInt32?) -> Bool {
-            if unrepeated.contains(slot) { return true }
-            return repetition.map { $0 != self.slot(Int(slot)).repetition } ?? false
-        }
-
-        mutating func takeDisplaced() -> Int {
-            ends.takeDisplaced() + records.takeDisplaced() + leases.takeDisplaced()
-        }
-    }
-
-    /// The numbers of a slot.
-    private struct SlotState: Sendable {
-        /// Of the last repetition of its writes, or of the end of the last one that has succeeded.
-        var repetition: UInt32 = 0
-        /// Of the last repetition at a server that has replaced another one.
-        var replacement: UInt32 = 0
-    }
-
     private let keys: ValkeyKeys
     private let onDisplaced: @Sendable (Int) -> Void
-    private let state: Mutex<State>
+    private let state: Mutex<JournalState>
 
     /// - Parameters:
     ///   - keys: Determines the hash slots of the writes.
@@ -80,13 +39,13 @@ final class WriteJournal: Sendable {
         self.keys = keys
         self.onDisplaced = onDisplaced
         state = Mutex(
-            State(
+            JournalState(
                 ends: JournalTable(ends, keepsWaiting: true), records: JournalTable(records),
                 leases: JournalTable(ends)))
     }
 
     /// Changes what is kept, and reports what was displaced.
-    private func change<Value: Sendable>(_ body: (inout State) -> Value) -> Value {
+    private func change<Value: Sendable>(_ body: (inout JournalState) -> Value) -> Value {
         let (value, displaced) = state.withLock { state in
             let value = body(&state)
             return (value, state.takeDisplaced())
@@ -145,11 +104,7 @@ final class WriteJournal: Sendable {
     /// A session has ended.
     func ended(_ id: SessionID, reason: SessionEndReason, now: ContinuousClock.Instant = .now) {
         let slot = slot(of: id)
-        change { state in
-            state.records.remove(.session(id))
-            state.leases.remove(.lease(id))
-            state.ends.set(.session(id), .end(id, reason), slot: slot, size: 64, now: now, waiting: state.unrepeated)
-        }
+        change { $0.end(id, reason, slot: slot, now: now) }
     }
 
     /// A session has ended whose record the server does not have. Clients can name any number of such sessions, so the
@@ -158,9 +113,7 @@ final class WriteJournal: Sendable {
         let slot = slot(of: id)
         change { state in
             guard state.records[.session(id)] != nil || state.leases[.lease(id)] != nil else { return }
-            state.records.remove(.session(id))
-            state.leases.remove(.lease(id))
-            state.ends.set(.session(id), .end(id, reason), slot: slot, size: 64, now: now, waiting: state.unrepeated)
+            state.end(id, reason, slot: slot, now: now)
         }
     }
 
@@ -219,7 +172,7 @@ final class WriteJournal: Sendable {
 
     /// The lease on a session was released.
     func released(_ id: SessionID, fence: UInt64) {
-        change { state in
+        state.withLock { state in
             guard case .lease(_, fence: fence, _)? = state.leases[.lease(id)] else { return }
             state.leases.remove(.lease(id))
         }
@@ -231,9 +184,7 @@ final class WriteJournal: Sendable {
         change { state in
             var cutoff = cutoff
             if case .cutoff(let older)? = state.ends[.cutoff(cutoff.key)] { cutoff.merge(older) }
-            state.ends.set(
-                .cutoff(cutoff.key), .cutoff(cutoff), slot: slot, size: 128 + cutoff.key.utf8.count, now: now,
-                waiting: state.unrepeated)
+            state.keep(.cutoff(cutoff.key), .cutoff(cutoff), slot: slot, size: 128 + cutoff.key.utf8.count, now: now)
         }
     }
 
@@ -243,15 +194,13 @@ final class WriteJournal: Sendable {
         change { state in
             let key = JournalKey.cutoffRequest(request.key)
             if let kept = state.ends.entry(key), kept.writtenAt > sentAt { return }
-            state.ends.set(
-                key, .cutoffRequest(request), slot: slot, size: 128 + request.key.utf8.count, now: sentAt,
-                waiting: state.unrepeated)
+            state.keep(key, .cutoffRequest(request), slot: slot, size: 128 + request.key.utf8.count, now: sentAt)
         }
     }
 
     /// A cutoff was set that ends all sessions so far, and thus those that an earlier request would end.
     func cutoffConfirmed(_ key: String, sentAt: ContinuousClock.Instant) {
-        change { state in
+        state.withLock { state in
             guard let request = state.ends.entry(.cutoffRequest(key)), request.writtenAt <= sentAt else { return }
             state.ends.remove(.cutoffRequest(key))
         }
@@ -262,9 +211,7 @@ final class WriteJournal: Sendable {
         let slot = HashSlot.slot(of: keys.mark(key))
         change { state in
             if case .mark(_, let older, _)? = state.ends[.mark(key)], older > time { return }
-            state.ends.set(
-                .mark(key), .mark(key, time, lifetime: lifetime), slot: slot, size: 64, now: now,
-                waiting: state.unrepeated)
+            state.keep(.mark(key), .mark(key, time, lifetime: lifetime), slot: slot, now: now)
         }
     }
 }
@@ -289,7 +236,7 @@ extension WriteJournal {
     func serverReplaced(_ slots: [Range<Int>]) -> UInt32 {
         state.withLock { state in
             let number = state.takeNumber()
-            for slot in slots.joined() { state.slots[slot] = SlotState(repetition: number, replacement: number) }
+            for slot in slots.joined() { state.slots[slot] = .init(repetition: number, replacement: number) }
             return number
         }
     }
