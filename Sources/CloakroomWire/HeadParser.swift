@@ -275,3 +275,21 @@ extension HeadParser {
         return byte == Byte.lf ? .lineEnd : .fieldName
     }
 }
+
+// MARK: - Input of a connection
+
+extension ByteBuffer {
+    /// Releases storage that the unread bytes do not need. To be called on the input of a connection after each read,
+    /// because a buffer to which bytes are appended keeps everything read from it: the part before its reader index is
+    /// never used again.
+    ///
+    /// Afterwards the storage has at most 4,096 bytes or four times the unread bytes, whichever is more, or none if
+    /// there are no unread bytes. More bytes were read since the last copy than are copied: the cost is linear.
+    public mutating func releaseReadStorage() {
+        if readableBytes == 0 {
+            self = ByteBuffer()
+        } else if storageCapacity > max(4_096, 4 &* readableBytes) {
+            self = ByteBuffer(buffer: self)
+        }
+    }
+}

@@ -221,9 +221,12 @@ struct UpstreamConnectionStateMachine {
             close()
             return .fail(.invalidResponse)
         }
-        if inbound.readableBytes == 0 { inbound = ByteBuffer() }
+        inbound.releaseReadStorage()
         return .wait
     }
+
+    /// Storage of the received bytes, in bytes.
+    var inboundStorage: Int { inbound.storageCapacity }
 
     /// The number of fields that were removed since the last call because the upstream must not send them.
     mutating func takeRemovedFields() -> RemovedResponseFields? {

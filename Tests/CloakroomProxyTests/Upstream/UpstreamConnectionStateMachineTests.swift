@@ -70,6 +70,22 @@ struct UpstreamConnectionStateMachineTests {
         #expect(connection.receive("HTTP/1.1 204 No Content\r\n\r\n") == ["head 204 none", "end, reusable"])
     }
 
+    @Test("Rule 77: interim responses without end keep little storage, wherever in their heads the reads end")
+    func storageOfInterimResponses() {
+        let interim = "HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n"
+        for offset in 1..<interim.utf8.count {
+            var connection = Connection()
+            connection.begin()
+            // In bytes: CR LF is one character.
+            let first = String(decoding: interim.utf8.prefix(offset), as: UTF8.self)
+            let last = String(decoding: interim.utf8.dropFirst(offset), as: UTF8.self)
+            #expect(connection.receive(first) == [])
+            let read = last + String(repeating: interim, count: 20) + first
+            for _ in 0..<100 { #expect(connection.receive(read).count == 21) }
+            #expect(connection.machine.inboundStorage <= 4_096, "with reads that end at \(offset)")
+        }
+    }
+
     @Test(
         "An invalid response fails the exchange, and nothing after it is read",
         arguments: [

@@ -115,16 +115,18 @@ struct HTTP1ConnectionState {
     /// Adds input. Its storage is released by the caller, so that it can be reused for the next read.
     mutating func receive(_ bytes: inout ByteBuffer) {
         // Input is discarded without a size limit; a deadline ends it. Unread input would cause a reset before the
-        // client has read the response.
-        guard phase != .lingering else { return }
+        // client has read the response. TLS still delivers input while a closed connection waits for the client's
+        // close_notify.
+        guard phase != .lingering, phase != .closed else { return }
         if hasInput { input.writeBuffer(&bytes) } else { swap(&input, &bytes) }
         bytes = ByteBuffer()
     }
 
-    /// Releases the storage of consumed input.
-    mutating func releaseInput() {
-        if !hasInput { input = ByteBuffer() }
-    }
+    /// Releases the storage of consumed input. To be called after each read: part of a pipelined request may remain.
+    mutating func releaseInput() { input.releaseReadStorage() }
+
+    /// Storage of the input, in bytes.
+    var inputStorage: Int { input.storageCapacity }
 
     /// Whether reading has to pause.
     func isFull(isWritable: @autoclosure () -> Bool) -> Bool {
@@ -316,6 +318,7 @@ struct HTTP1ConnectionState {
     /// - Returns: `false` if the connection is closed already.
     @discardableResult
     mutating func close() -> Bool {
+        input = ByteBuffer()
         defer { phase = .closed }
         return phase != .closed
     }

@@ -172,6 +172,8 @@ struct HealthCheck: Sendable {
         }
 
         func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+            // TLS still delivers input while the connection is closed after the result.
+            guard done != nil else { return }
             var bytes = unwrapInboundIn(data)
             receivedBytes += bytes.readableBytes
             received.writeBuffer(&bytes)

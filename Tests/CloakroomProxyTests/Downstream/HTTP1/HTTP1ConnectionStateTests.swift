@@ -265,4 +265,74 @@ struct HTTP1ConnectionStateTests {
         #expect(connection.state.responseCompleted(isDraining: false) == .alreadyClosed)
         #expect(connection.step() == .wait)
     }
+
+    // MARK: - Storage
+
+    /// Receives a stream of requests in reads that all end at the same offset in a request, and responds to each.
+    /// - Returns: The largest storage after a read, in bytes.
+    private func storage(of request: String, offset: Int, readSize: Int, total: Int) throws -> Int {
+        let stream = ByteBuffer(string: String(repeating: request, count: readSize / request.utf8.count + 2))
+        let period = request.utf8.count
+        let stride = max(1, readSize / period) * period
+        var connection = Connection()
+        var head = RequestHead()
+        var (position, largest, received) = (0, 0, 0)
+        while received < total {
+            // The first read ends at the offset, all others a whole number of requests later.
+            let count = received == 0 ? offset : stride
+            var bytes = try #require(stream.getSlice(at: position, length: count))
+            // Storage of its own, as a read has.
+            bytes = ByteBuffer(buffer: bytes)
+            position = (position + count) % period
+            received += count
+            connection.state.receive(&bytes)
+            reading: while true {
+                switch connection.step() {
+                case .parseHead:
+                    guard try connection.state.parseHead(into: &head) else { break reading }
+                    let framing = try BodyFraming.of(head)
+                    try connection.state.requestReceived(head, framing: framing, requestLimit: 0, isDraining: false)
+                    head = RequestHead()
+                    if framing == .none { _ = connection.respond() }
+                case .bodyEnd: _ = connection.respond()
+                case .body: break
+                default: break reading
+                }
+            }
+            connection.state.releaseInput()
+            largest = max(largest, connection.state.inputStorage)
+        }
+        return largest
+    }
+
+    @Test("Rule 77: reads that all end in the same place of a request, in every place, keep at most 4 KiB of storage")
+    func storageOfPipelinedRequests() throws {
+        for request in [Self.get, Self.post("abcd"), Self.post("") + Self.get] {
+            for offset in 1..<request.utf8.count {
+                let storage = try storage(of: request, offset: offset, readSize: 700, total: 60_000)
+                #expect(storage <= 4_096, "\(storage) bytes of storage with reads that end at \(offset)")
+            }
+        }
+        let trailers = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\nA: b\r\n\r\n"
+        for offset in 1..<trailers.utf8.count {
+            #expect(try storage(of: trailers, offset: offset, readSize: 700, total: 60_000) <= 4_096)
+        }
+    }
+
+    @Test("Heads of 8 KiB of which each read has one keep at most four times their size, after 8 MB too")
+    func storageOfLargeHeads() throws {
+        let large = "GET / HTTP/1.1\r\nHost: a\r\nX: " + String(repeating: "a", count: 8_000) + "\r\n\r\n"
+        for offset in [1, 40, 4_000, large.utf8.count - 1] {
+            #expect(try storage(of: large, offset: offset, readSize: 8_192, total: 8_000_000) <= 4 * 8_192)
+        }
+    }
+
+    @Test("Rule 77: what a closed connection still receives is not kept: TLS may deliver input until close_notify")
+    func inputAfterClose() throws {
+        var connection = Connection("GET / HTTP/1.1\r\nHo")
+        #expect(try connection.request() == nil)
+        connection.state.close()
+        for _ in 0..<10 { connection.receive(String(repeating: "a", count: 10_000)) }
+        #expect(connection.state.inputStorage == 0 && !connection.state.hasInput)
+    }
 }
