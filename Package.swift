@@ -217,7 +217,7 @@ let package = Package(
         tests(
             "CloakroomProxy",
             [
-                "CloakroomCore", "CloakroomTLS", "CloakroomWire", "TestSupport", "CloakroomTelemetry", nioCore,
+                "CloakroomCore", "CloakroomTLS", "CloakroomWire", "TestSupport", "CloakroomTelemetry", deque, nioCore,
                 nioEmbedded, nioPosix,
                 nioSSL, nioTLS,
                 nioHTTP2, nioHPACK, x509, asn1, crypto, inMemoryTracing, lifecycle, log, tracing,

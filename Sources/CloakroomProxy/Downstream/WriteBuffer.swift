@@ -1,3 +1,4 @@
+import DequeModule
 import NIOCore
 
 /// Small writes of one connection, coalesced into one buffer until they are sent.
@@ -41,8 +42,22 @@ struct WriteBuffer {
     /// Reuses the storage of data that was taken and written, unless more has been appended meanwhile.
     mutating func reuse(_ taken: inout ByteBuffer) {
         guard isEmpty else { return }
-        taken.clear()
+        // Data that the channel has not sent keeps its storage. A capacity would be allocated for each such write.
+        taken.clear(minimumCapacity: 0)
         swap(&taken, &bytes)
+    }
+}
+
+extension Deque<ByteBuffer> {
+    /// Appends a part of a body that waits to be sent. Parts that follow each other are combined up to the size of a TLS
+    /// record: each is usually a slice that keeps the whole buffer of its read, which may be a thousand times as large.
+    mutating func appendPart(_ bytes: ByteBuffer) {
+        // The bytes of the last part that were sent count too: their storage is not used again.
+        if let end = last?.writerIndex, end + bytes.readableBytes <= WriteBuffer.limit {
+            self[index(before: endIndex)].writeImmutableBuffer(bytes)
+        } else {
+            append(bytes)
+        }
     }
 }
 

@@ -1,3 +1,4 @@
+import DequeModule
 import NIOCore
 import Testing
 
@@ -27,12 +28,13 @@ struct WriteBufferTests {
     }
 
     @Test("Reuses the storage of data that has been sent")
-    func reuse() throws {
+    func reuse() {
         var buffer = WriteBuffer()
         buffer.append(ByteBuffer(repeating: 1, count: 5_000))
-        let data = buffer.take()
-        var taken = try #require(data)
-        #expect(buffer.bytes.capacity == 0)
+        var taken = ByteBuffer()
+        // The only owner of the storage, as after a write that the channel has sent.
+        if let data = buffer.take() { taken = data }
+        #expect(taken.readableBytes == 5_000 && buffer.bytes.capacity == 0)
         buffer.reuse(&taken)
         #expect(buffer.isEmpty)
         #expect(buffer.bytes.capacity >= 5_000)
@@ -62,5 +64,47 @@ struct WriteBufferTests {
         #expect(sent == ByteBuffer(string: "first"))
         buffer.clear()
         #expect(buffer.take() == nil)
+    }
+
+    @Test("Data that the channel has not sent is not replaced by empty storage of the same size")
+    func unsentData() throws {
+        var buffer = WriteBuffer()
+        buffer.append(ByteBuffer(repeating: 1, count: 16_000))
+        let data = buffer.take()
+        var taken = try #require(data)
+        let unsent = taken
+        buffer.reuse(&taken)
+        #expect(buffer.bytes.storageCapacity == 0)
+        #expect(unsent.readableBytes == 16_000)
+    }
+
+    @Test("Small parts that wait keep little more storage than their bytes, although each is a slice of a large read")
+    func waitingParts() throws {
+        var parts = Deque<ByteBuffer>()
+        for _ in 0..<1_000 {
+            let slice = ByteBuffer(repeating: 7, count: 32_768).getSlice(at: 0, length: 50)
+            parts.appendPart(try #require(slice))
+        }
+        #expect(parts.reduce(0) { $0 + $1.readableBytes } == 50_000)
+        #expect(parts.allSatisfy { $0.readableBytesView.allSatisfy { $0 == 7 } })
+        #expect(parts.reduce(0) { $0 + $1.storageCapacity } <= 4 * 50_000)
+        parts.appendPart(ByteBuffer(repeating: 8, count: 16_384))
+        #expect(parts.last?.readableBytes == 16_384)
+    }
+
+    @Test("Parts that are never all sent keep little storage: what was sent of the last one counts as well")
+    func partsThatNeverEnd() throws {
+        var parts = Deque<ByteBuffer>()
+        parts.appendPart(ByteBuffer(repeating: 7, count: 1_999))
+        for _ in 0..<10_000 {
+            parts.appendPart(ByteBuffer(repeating: 7, count: 2_000))
+            var left = 2_000
+            while left > 0, var part = parts.popFirst() {
+                left -= part.readSlice(length: min(left, part.readableBytes))?.readableBytes ?? 0
+                if part.readableBytes > 0 { parts.prepend(part) }
+            }
+        }
+        #expect(parts.reduce(0) { $0 + $1.readableBytes } == 1_999)
+        #expect(parts.reduce(0) { $0 + $1.storageCapacity } <= 65_536)
     }
 }

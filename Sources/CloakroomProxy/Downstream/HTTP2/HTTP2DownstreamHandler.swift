@@ -378,7 +378,7 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
         swap(&bytes, &connection.output)
         handlerContext.writeAndFlush(wrapOutboundOut(bytes), promise: nil)
         guard connection.output.readableBytes == 0, bytes.capacity <= 2 * Self.writeLimit else { return }
-        bytes.clear()
+        bytes.clear(minimumCapacity: 0)
         swap(&bytes, &connection.output)
     }
 }

@@ -63,7 +63,7 @@ extension HTTP2Stream: ResponseWriter {
 
     func writeBody(_ bytes: ByteBuffer) {
         guard !endStreamSent, bytes.readableBytes > 0 else { return }
-        outbound.append(bytes)
+        outbound.appendPart(bytes)
         outboundBytes += bytes.readableBytes
     }
 

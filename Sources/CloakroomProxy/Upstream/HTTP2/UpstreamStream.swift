@@ -89,7 +89,7 @@ final class UpstreamStream: Equatable {
     /// Queues part of the request body.
     func writeBody(_ bytes: ByteBuffer) {
         guard !isRequestComplete, delegate != nil, bytes.readableBytes > 0 else { return }
-        outbound.append(bytes)
+        outbound.appendPart(bytes)
         outboundBytes += bytes.readableBytes
         connection.enqueue(self)
     }
