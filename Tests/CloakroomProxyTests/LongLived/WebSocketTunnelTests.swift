@@ -136,6 +136,29 @@ struct WebSocketTunnelTests {
         }
     }
 
+    @Test(
+        "What a client sent before both sides have ended arrives, however much of it is between the buffers",
+        arguments: [4, 8, 10, 12, 14, 16, 24, 32, 64])
+    func endedWithFullBuffers(quarters: Int) async throws {
+        let count = quarters << 18
+        try await Tunnel.open { tunnel in
+            try await tunnel.upstream.setReading(false)
+            try await tunnel.upstream.endOutput()
+            try await tunnel.client.inputEnded()
+            let up = Task {
+                try await tunnel.client.stream(ByteBuffer(repeating: 7, count: 1 << 18), times: quarters)
+                try await tunnel.client.endOutput()
+                return true
+            }
+            // Most sizes fit into the buffers of the system: then the client's end arrives while the gateway does not read.
+            _ = try? await eventually("all is sent", within: .milliseconds(300)) { tunnel.client.sent == count }
+            try await tunnel.upstream.setReading(true)
+            #expect(try await up.value)
+            #expect(try await tunnel.upstream.rest() == ByteBuffer(repeating: 7, count: count))
+            try await tunnel.client.closed()
+        }
+    }
+
     @Test("Many short tunnels that end with data in both directions lose nothing")
     func manyShortOnes() async throws {
         try await Tunnel.gateway { gateway, server in

@@ -108,6 +108,11 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
 
     func channelInactive(context handlerContext: ChannelHandlerContext) {
         context.updateTime()
+        // The channel reports no end of input if its output has ended before: it is closed at once.
+        if state.phase == .tunnel {
+            if !state.hasInputEnded { state.inputClosed() }
+            readRest()
+        }
         state.close()
         exchange?.downstreamClosed()
         exchange = nil
@@ -158,6 +163,18 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
         } while readsAgain
         let isFull = state.isFull(isWritable: channel.isWritable)
         if isFull != isPaused, state.phase != .closed { setPaused(isFull) }
+    }
+
+    /// Both sides of a tunnel have ended, which closes the channel. Passes on what the client sent before, also if the
+    /// upstream does not keep up: no other event follows.
+    private func readRest() {
+        while let exchange {
+            switch state.nextStep(isWritable: false, acceptsBody: true) {
+            case .body(let bytes): exchange.requestBody(bytes)
+            case .bodyEnd(let trailers): exchange.requestEnd(trailers: trailers)
+            default: return
+            }
+        }
     }
 
     private func setPaused(_ isPaused: Bool) {
