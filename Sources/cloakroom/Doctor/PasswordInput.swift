@@ -2,6 +2,7 @@ import ArgumentParser
 import CloakroomCore
 import Foundation
 import Glibc
+import Synchronization
 
 /// Reads a password from a file, from standard input, or from a terminal without echo. Never from the command line, which
 /// other users of the machine can read.
@@ -62,23 +63,26 @@ private struct PasswordPrompt {
     private var signalMask = sigset_t()
     private let ending: [(number: Int32, previous: SignalHandler?)]
     private let pausing: [(number: Int32, previous: SignalHandler?)]
+    /// The thread that asks.
+    private static let thread = Atomic<UInt>(0)
 
     /// Asks.
     /// - Returns: `nil` if standard input is no terminal.
     init?() {
         guard tcgetattr(STDIN_FILENO, &attributes) == 0 else { return nil }
-        // Swift's threads block these. In the background, reading would then fail instead of stopping the process.
+        // Swift's threads block these. In the background, reading would then fail instead of stopping the process, and no
+        // handler would run on this thread.
         var stopping = sigset_t()
         sigemptyset(&stopping)
-        sigaddset(&stopping, SIGTTIN)
-        sigaddset(&stopping, SIGTTOU)
+        for number in [SIGTTIN, SIGTTOU, SIGTSTP, SIGCONT] { sigaddset(&stopping, number) }
         pthread_sigmask(SIG_UNBLOCK, &stopping, &signalMask)
         ending = [SIGHUP, SIGINT, SIGQUIT, SIGTERM].map { number in
             (number, Self.handle(number) { PasswordPrompt.end($0) })
         }
+        Self.thread.store(pthread_self(), ordering: .sequentiallyConsistent)
         pausing = [
-            (SIGTSTP, Self.handle(SIGTSTP) { PasswordPrompt.stop($0) }),
-            (SIGCONT, Self.handle(SIGCONT) { _ in PasswordPrompt.askAgain() }),
+            (SIGTSTP, Self.handle(SIGTSTP) { if PasswordPrompt.isOnThread($0) { PasswordPrompt.stop($0) } }),
+            (SIGCONT, Self.handle(SIGCONT) { if PasswordPrompt.isOnThread($0) { PasswordPrompt.askAgain() } }),
         ]
         Self.ask()
     }
@@ -116,8 +120,17 @@ extension PasswordPrompt {
         errno = error
     }
 
-    /// The handler may run twice: when the process continues in the background, another thread may begin it, stop with the
-    /// process, and go on in the foreground. The echo is off after the first time.
+    /// Whether the handler runs on the thread that asks. Otherwise the signal is passed on to that thread: a handler that is
+    /// late on another one would turn the echo off after the prompt has ended.
+    private static func isOnThread(_ number: Int32) -> Bool {
+        let thread = pthread_t(Self.thread.load(ordering: .sequentiallyConsistent))
+        guard pthread_equal(pthread_self(), thread) == 0 else { return true }
+        pthread_kill(thread, number)
+        return false
+    }
+
+    /// Asks unless that was done: a process that continues does so in the handlers of both signals, in any order. The echo is
+    /// off after the first one.
     private static func askAgain() {
         let error = errno
         defer { errno = error }
@@ -136,8 +149,8 @@ extension PasswordPrompt {
         sigemptyset(&handled)
         sigaddset(&handled, number)
         pthread_sigmask(SIG_UNBLOCK, &handled, nil)
-        signal(number) { PasswordPrompt.stop($0) }
-        setEcho(false)
+        signal(number) { if PasswordPrompt.isOnThread($0) { PasswordPrompt.stop($0) } }
+        askAgain()
         errno = error
     }
 
