@@ -136,7 +136,7 @@ extension Exchange: UpstreamDelegate {
             // A failed write may have ended the exchange or begun a retry.
             if machine.state == .awaitingResponse(.complete), upstream == lease {
                 // The time until now was spent by the gateway; from here on it counts for the upstream.
-                if request.framing == .none { telemetry.requestWritten(now: NIODeadline.now().uptimeNanoseconds) }
+                if request.framing == .none { telemetry.requestWritten(now: context.time.now()) }
                 expectResponse()
             }
         } else {

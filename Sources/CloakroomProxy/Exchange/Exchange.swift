@@ -132,7 +132,7 @@ final class Exchange: Equatable {
         // Read from the clock, not from the event's time: the gateway's own processing since then is part of the
         // duration.
         telemetry.finish(
-            errorType: errorType, now: NIODeadline.now().uptimeNanoseconds, eventTime: context.now)
+            errorType: errorType, now: context.time.now(), eventTime: context.now)
         telemetry.report(to: snapshot.telemetry, of: &request)
         snapshot.release()
         reference.adopt(context.snapshot)

@@ -23,6 +23,8 @@ public final class GatewayServer: Service, Unprintable {
     private let config: ConfigSnapshot
     /// Whether it shares addresses with a gateway that is already listening on them.
     private let sharesListeners: Bool
+    /// The source of the times that deadlines are compared with.
+    private let time: LoopTime
     private let logger: Logger
     private let onListening: @Sendable ([BoundListener]) async -> Void
     private let phase = Mutex(Phase.starting)
@@ -45,12 +47,22 @@ public final class GatewayServer: Service, Unprintable {
     ///   - sharesListeners: Whether it shares addresses with another gateway of the same user that is already listening on
     ///     them, in order to replace it. Otherwise an address in use is an error.
     ///   - onListening: Called when all listeners are bound.
-    public init(
+    public convenience init(
         config: ConfigSnapshot, sharesListeners: Bool = false, logger: Logger,
         onListening: @escaping @Sendable ([BoundListener]) async -> Void = { _ in }
     ) {
+        self.init(
+            config: config, sharesListeners: sharesListeners, time: .system, logger: logger, onListening: onListening)
+    }
+
+    /// Creates a server whose deadlines use another source of time.
+    package init(
+        config: ConfigSnapshot, sharesListeners: Bool, time: LoopTime, logger: Logger,
+        onListening: @escaping @Sendable ([BoundListener]) async -> Void
+    ) {
         self.config = config
         self.sharesListeners = sharesListeners
+        self.time = time
         self.logger = logger
         self.onListening = onListening
     }
@@ -86,8 +98,8 @@ public final class GatewayServer: Service, Unprintable {
     }
 
     private func serve(on group: MultiThreadedEventLoopGroup, loopCount: Int) async throws {
-        config.activateTargets()
-        let loops = try await LoopContextGroup(group: group, config: config, loopCount: loopCount)
+        config.activateTargets(now: time.now())
+        let loops = try await LoopContextGroup(group: group, config: config, loopCount: loopCount, time: time)
         let limit = ConnectionLimit(connectionLimit())
         let connections = config.telemetry.metrics.listeners
         config.telemetry.registry.onScrape { connections.show(open: limit.count) }
@@ -109,7 +121,7 @@ public final class GatewayServer: Service, Unprintable {
         async let _: Void = HeapTrimmer.watch(limit)
         async let _: Void = UpstreamSupervisor(
             { self.currentConfig.upstreams }, loops: loops,
-            reporter: UpstreamReporter(logger), isReady: areTargetsChecked
+            reporter: UpstreamReporter(logger), isReady: areTargetsChecked, time: time
         ).run()
         running.withLock { $0 = Running(config: config, loops: loops, listeners: listeners) }
         phase.withLock { $0 = .listening }
@@ -222,7 +234,7 @@ extension GatewayServer {
         var asksForOther = false
         for change in changes where !change.relaxesClientAuth { asksForOther = change.commit() || asksForOther }
         self.running.withLock { $0?.config = config }
-        config.activateTargets()
+        config.activateTargets(now: time.now())
         try await standing.loops.apply(config, onRetired: onRetired)
         for change in changes where change.relaxesClientAuth { asksForOther = change.commit() || asksForOther }
         // Connections still in the TLS handshake must meet the new requirements.
@@ -233,8 +245,17 @@ extension GatewayServer {
     /// start, it returns at once.
     public func passThroughLoops() async { await running.withLock { $0?.loops }?.passThrough() }
 
+    /// Advances the time of a server that was created with it, and checks the deadlines of all event loops once.
+    package func advance(_ time: SteppedTime, by step: Duration) async {
+        time.advance(by: step)
+        await running.withLock { $0?.loops }?.tick()
+    }
+
     /// Status of the upstreams, in the order of the current configuration.
-    public func upstreamStatus() -> [UpstreamStatus] { currentConfig.upstreams.map(\.status) }
+    public func upstreamStatus() -> [UpstreamStatus] {
+        let now = time.now()
+        return currentConfig.upstreams.map { $0.status(now: now) }
+    }
 
     /// The targets of all upstreams of the current configuration, which the next one keeps if they are unchanged.
     public func upstreamTargets() -> [UpstreamTargets] { currentConfig.upstreams.map(\.targets) }

@@ -1,12 +1,40 @@
 import CloakroomCore
 import CloakroomTelemetry
 import NIOCore
+import Synchronization
 
 #if canImport(Glibc)
     import Glibc
 #elseif canImport(Musl)
     import Musl
 #endif
+
+/// The source of the times that event loops compare with deadlines, in nanoseconds of `NIODeadline`.
+package enum LoopTime: Sendable {
+    case system
+    /// Advances only in steps, for tests.
+    case stepped(SteppedTime)
+
+    func now() -> UInt64 {
+        switch self {
+        case .system: NIODeadline.now().uptimeNanoseconds
+        case .stepped(let time): time.now
+        }
+    }
+}
+
+/// A time that starts at the current one and advances only in steps, for tests.
+package final class SteppedTime: Sendable {
+    private let nanoseconds = Atomic<UInt64>(NIODeadline.now().uptimeNanoseconds)
+
+    package init() {}
+
+    package var now: UInt64 { nanoseconds.load(ordering: .acquiring) }
+
+    package func advance(by step: Duration) {
+        nanoseconds.wrappingAdd(step.wholeNanoseconds, ordering: .acquiringAndReleasing)
+    }
+}
 
 /// Derives wall-clock time from the monotonic clock, so that a request reads one clock only.
 struct LoopClock {
@@ -29,6 +57,7 @@ struct LoopClock {
     }
 
     /// Updates the offset from the wall clock.
+    /// - Parameter now: The current time of the system's monotonic clock.
     mutating func synchronize(at now: UInt64) {
         var time = timespec()
         guard clock_gettime(CLOCK_REALTIME, &time) == 0 else { return }

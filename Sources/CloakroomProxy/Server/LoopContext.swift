@@ -8,6 +8,8 @@ import NIOCore
 /// State that one event loop keeps for all its connections. Used on that loop only.
 final class LoopContext {
     let eventLoop: any EventLoop
+    /// The source of ``now``.
+    let time: LoopTime
     /// The snapshot that new exchanges use.
     private(set) var snapshot: LoopSnapshot
     /// Number of event loops; limits that apply to the process are divided by it.
@@ -50,9 +52,11 @@ final class LoopContext {
 
     init(
         eventLoop: any EventLoop, config: ConfigSnapshot, loopCount: Int, index: Int = 0,
-        neighbours: LoopNeighbours = LoopNeighbours()
+        neighbours: LoopNeighbours = LoopNeighbours(), time: LoopTime = .system
     ) {
         self.eventLoop = eventLoop
+        self.time = time
+        now = time.now()
         self.loopCount = loopCount
         self.index = index
         self.neighbours = neighbours
@@ -113,12 +117,12 @@ final class LoopContext {
 
     /// Time of the current event, in nanoseconds of a monotonic clock. Read once per event by the handler that receives
     /// the event.
-    private(set) var now = NIODeadline.now().uptimeNanoseconds
+    private(set) var now: UInt64
 
     /// Updates ``now`` at the beginning of an event.
     @discardableResult
     func updateTime() -> UInt64 {
-        now = NIODeadline.now().uptimeNanoseconds
+        now = time.now()
         return now
     }
 
@@ -268,11 +272,14 @@ final class LoopContext {
         }
     }
 
-    private func onTick() {
+    /// Checks all deadlines. Called by the timer.
+    func onTick() {
         let now = updateTime()
+        // Steps of ``time`` are no delays.
+        let start = NIODeadline.now().uptimeNanoseconds
         let metrics = snapshot.config.telemetry.metrics.listeners
-        connectionMetrics.tickStarted(metrics, now: now)
-        clock.synchronize(at: now)
+        connectionMetrics.tickStarted(metrics, now: start)
+        clock.synchronize(at: start)
         // A connection may unregister in this call, which moves the last one to its index; therefore iterate backwards.
         var index = registered.count - 1
         while index >= 0 {

@@ -8,7 +8,9 @@ final class LoopContextGroup: Sendable {
     private let contexts: [ObjectIdentifier: NIOLoopBound<LoopContext>]
     private let eventLoops: [any EventLoop]
 
-    init(group: MultiThreadedEventLoopGroup, config: ConfigSnapshot, loopCount: Int) async throws {
+    init(
+        group: MultiThreadedEventLoopGroup, config: ConfigSnapshot, loopCount: Int, time: LoopTime
+    ) async throws {
         var contexts: [ObjectIdentifier: NIOLoopBound<LoopContext>] = [:]
         var eventLoops: [any EventLoop] = []
         var ordered: [NIOLoopBound<LoopContext>] = []
@@ -17,7 +19,8 @@ final class LoopContextGroup: Sendable {
             eventLoops.append(eventLoop)
             let context = try await eventLoop.submit {
                 let context = LoopContext(
-                    eventLoop: eventLoop, config: config, loopCount: loopCount, index: index, neighbours: neighbours)
+                    eventLoop: eventLoop, config: config, loopCount: loopCount, index: index, neighbours: neighbours,
+                    time: time)
                 context.start()
                 return NIOLoopBound(context, eventLoop: eventLoop)
             }.get()
@@ -74,6 +77,13 @@ final class LoopContextGroup: Sendable {
     /// Returns when every event loop has run a task; never returns while one is blocked.
     func passThrough() async {
         for eventLoop in eventLoops { try? await eventLoop.submit {}.get() }
+    }
+
+    /// Checks the deadlines of all event loops.
+    func tick() async {
+        for eventLoop in eventLoops {
+            try? await eventLoop.submit { self.context(of: eventLoop)?.onTick() }.get()
+        }
     }
 
     /// Drains TLS connections, so that clients reconnect.

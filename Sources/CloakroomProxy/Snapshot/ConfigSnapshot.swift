@@ -118,8 +118,7 @@ public final class ConfigSnapshot: Sendable {
 
 extension ConfigSnapshot {
     /// The configuration is in effect: its settings apply to the targets that it shares with the previous one.
-    func activateTargets() {
-        let now = NIODeadline.now().uptimeNanoseconds
+    func activateTargets(now: UInt64) {
         for upstream in upstreams { upstream.targets.activate(now: now) }
     }
 

@@ -91,9 +91,6 @@ final class UpstreamRuntime: Sendable {
 }
 
 extension UpstreamRuntime {
-    /// Current status, for operators.
-    var status: UpstreamStatus { status(now: NIODeadline.now().uptimeNanoseconds) }
-
     /// Status for operators.
     /// - Parameter now: Nanoseconds of the event loops' clock (`NIODeadline`).
     func status(now: UInt64) -> UpstreamStatus {

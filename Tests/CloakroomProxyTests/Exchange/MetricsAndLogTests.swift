@@ -198,19 +198,20 @@ struct MetricsAndLogTests {
         let gate = Gate()
         let (lines, _) = try await Self.log(
             GatewaySetup(
-                [.request, .send(Reply.ok), .request, .close], [.request, .wait(gate), .send(Reply.ok)])
+                [.request, .send(Reply.ok), .request, .close], [.request, .wait(gate), .send(Reply.ok)]
+            ).steppedTime()
         ) { gateway in
             let client = try await gateway.client()
             _ = try await client.exchange(Ask.get())
             client.send(Ask.get())
             _ = try await gateway.upstream.request(2)
             // The second attempt is slow: that is the upstream's time, not the gateway's.
-            try await Task.sleep(for: .milliseconds(400))
+            try await gateway.advance(.milliseconds(400))
             gate.open()
             _ = try await client.response()
         }
         #expect(lines.last?["retries"] == "1")
         let upstream = lines.last?["upstream_ms"].flatMap { Double($0) } ?? 0
-        #expect(upstream >= 300)
+        #expect(upstream >= 400 && upstream < 401)
     }
 }

@@ -13,12 +13,12 @@ struct RetryTests {
 
     /// Runs a gateway whose first target follows a script; the second one responds to all requests.
     private static func run(
-        _ first: [ScriptedUpstream.Step], second: [ScriptedUpstream.Step] = serves,
+        _ first: [ScriptedUpstream.Step], second: [ScriptedUpstream.Step] = serves, isTimeStepped: Bool = false,
         configuration adjust: @escaping @Sendable (inout GatewayConfiguration) -> Void = { _ in },
         _ body: (RunningGateway, _ second: ScriptedUpstream) async throws -> Void
     ) async throws {
         try await ScriptedUpstream.run([second]) { port, other in
-            try await GatewaySetup(first).configuration {
+            try await GatewaySetup(first).with(\.isTimeStepped, isTimeStepped).configuration {
                 $0.upstreams[0].targets.append(target(port, tier: 1))
                 adjust(&$0)
             }
@@ -146,10 +146,16 @@ struct RetryTests {
 
     @Test("A target that does not respond within attemptTimeout loses the request to another one")
     func attemptTimeout() async throws {
-        try await Self.run([.request]) {
+        try await Self.run([.request], isTimeStepped: true) {
             $0.upstreams[0].retry.attemptTimeout = .seconds(3)
         } _: { gateway, second in
-            #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
+            let client = try await gateway.client()
+            client.send(Ask.get())
+            _ = try await gateway.upstream.request()
+            try await gateway.advance(.milliseconds(2_900))
+            #expect(second.requests.isEmpty)
+            try await gateway.advance(.milliseconds(200))
+            #expect(try await client.response().text == "ok")
             #expect(second.requests.count == 1)
             try await gateway.upstream.closed()
             try await gateway.retries(1, "attempt_timeout")
@@ -226,7 +232,7 @@ struct RetryTests {
         defer { unreachable.release() }
         let port = unreachable.port
         let gate = Gate()
-        try await Self.run([.request, .wait(gate), .close]) {
+        try await Self.run([.request, .wait(gate), .close], isTimeStepped: true) {
             // The unreachable target comes first, then the one that resets, then the one that serves.
             $0.upstreams[0].targets[0].tier = 1
             $0.upstreams[0].targets[1].tier = 2
@@ -237,7 +243,7 @@ struct RetryTests {
             _ = try await gateway.upstream.request()
             try await gateway.retries(1, "connect")
             // The back-off takes at most a second.
-            try await Task.sleep(for: .milliseconds(1_300))
+            try await gateway.advance(.milliseconds(1_300))
             gate.open()
             #expect(try await client.response().text == "ok")
             #expect(second.requests.count == 1)
@@ -251,22 +257,24 @@ struct RetryTests {
     @Test("The time for the response head begins at the end of the request, however long its body takes")
     func slowUpload() async throws {
         let gate = Gate()
-        try await GatewaySetup([.head, .body(6), .wait(gate), .send(Reply.ok)]).configuration {
-            $0.timeouts.responseHead = .seconds(4)
+        try await GatewaySetup([.head, .body(6), .wait(gate), .send(Reply.ok)]).steppedTime().configuration {
+            $0.timeouts.responseHead = .seconds(20)
             $0.limits.requestBuffer = 0
         }
         .run { gateway in
             let client = try await gateway.client()
             client.send("POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\n")
             for part in ["ab", "cd", "ef"] {
-                try await Task.sleep(for: .milliseconds(1_500))
+                try await gateway.advance(.seconds(9))
                 client.send(part)
             }
             try await eventually("the body") { gateway.upstream.requests.first?.text == "abcdef" }
-            try await Task.sleep(for: .milliseconds(150))
+            try await gateway.advance(.milliseconds(150))
             gate.open()
             #expect(try await client.response().text == "ok")
-            // The client took 4.5 s, the target 150 ms.
+            // The gauge is set once a second.
+            try await gateway.advance(.seconds(1))
+            // The client took 27 s, the target 150 ms.
             let estimate = try await eventually("the estimate") { gateway.estimate.flatMap { $0 > 0 ? $0 : nil } }
             #expect(estimate < 3)
         }

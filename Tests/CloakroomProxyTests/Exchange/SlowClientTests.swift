@@ -17,20 +17,21 @@ struct SlowClientTests {
         "Rule 60: bytes that come too slowly do not extend the time of a body, buffered or forwarded",
         arguments: [16_384, 0])
     func slowUpload(buffer: Int) async throws {
-        try await GatewaySetup([.head, .wait(Gate())]).configuration {
-            $0.timeouts.bodyIdle = .milliseconds(500)
+        try await GatewaySetup([.head, .wait(Gate())]).steppedTime().configuration {
+            $0.timeouts.bodyIdle = .seconds(15)
             $0.limits.requestBuffer = buffer
         }
         .run { gateway in
             let client = try await gateway.client()
-            let start = ContinuousClock.now
             client.send(Self.post + "Content-Length: 1000\r\n\r\n")
-            while client.unread.isEmpty, .now - start < .seconds(40) {
+            if buffer == 0 { _ = try await gateway.upstream.request() }
+            // Each byte extends the time by 4 ms.
+            for _ in 0..<15 {
                 client.send("a")
-                try await Task.sleep(for: .milliseconds(100))
+                try await gateway.advance(.milliseconds(990))
             }
-            let time = ContinuousClock.now - start
-            #expect(time >= .milliseconds(500) && time < .seconds(30), "\(time)")
+            #expect(client.unread.isEmpty)
+            try await gateway.advance(.milliseconds(500))
             #expect(try await client.response().status == 408)
             try await gateway.metric(Self.metric("upload"))
             #expect(gateway.upstream.connections.count == (buffer == 0 ? 1 : 0))
@@ -39,7 +40,7 @@ struct SlowClientTests {
 
     @Test("Rule 60: a body at 1 KB/s passes, with pauses, and takes longer than the timeout", arguments: [16_384, 0])
     func steadyUpload(buffer: Int) async throws {
-        try await GatewaySetup(Self.serves).configuration {
+        try await GatewaySetup(Self.serves).steppedTime().configuration {
             $0.timeouts.bodyIdle = .seconds(6)
             $0.limits.requestBuffer = buffer
         }
@@ -47,7 +48,7 @@ struct SlowClientTests {
             let client = try await gateway.client()
             client.send(Self.post + "Content-Length: 8000\r\n\r\n")
             for _ in 0..<4 {
-                try await Task.sleep(for: .seconds(2))
+                try await gateway.advance(.seconds(2))
                 client.send(String(repeating: "a", count: 2_000))
             }
             #expect(try await client.response().text == "ok")
@@ -57,7 +58,7 @@ struct SlowClientTests {
 
     @Test("With a minimum rate of 0 any byte extends the time of a body")
     func withoutRate() async throws {
-        try await GatewaySetup(Self.serves).configuration {
+        try await GatewaySetup(Self.serves).steppedTime().configuration {
             $0.timeouts.bodyIdle = .seconds(5)
             $0.limits.minimumRate = 0
         }
@@ -65,7 +66,7 @@ struct SlowClientTests {
             let client = try await gateway.client()
             client.send(Self.post + "Content-Length: 6\r\n\r\n")
             for _ in 0..<6 {
-                try await Task.sleep(for: .seconds(1))
+                try await gateway.advance(.milliseconds(4_900))
                 client.send("a")
             }
             #expect(try await client.response().text == "ok")
@@ -98,21 +99,22 @@ struct SlowClientTests {
 
     @Test("Rule 61: a response is cut if the client reads it too slowly", arguments: [0, 100])
     func slowReader(bytes: Int) async throws {
-        try await GatewaySetup(Self.large).configuration {
-            $0.timeouts.bodyIdle = .seconds(1)
+        try await GatewaySetup(Self.large).steppedTime().configuration {
+            $0.timeouts.bodyIdle = .seconds(10)
             $0.limits.minimumRate = 100_000
         }
         .run { gateway in
             let client = try await RawPeer.connect(
                 port: gateway.port, receiveBuffer: 8_192, readSize: 100, allowsHalfClosure: false)
-            let start = ContinuousClock.now
             client.send(Ask.get())
-            while gateway.metrics.contains(Self.metric("download", "rate", 0)), .now - start < .seconds(40) {
+            _ = try await waitUntilStable { gateway.upstream.connections.first?.sent ?? 0 }
+            var time = Duration.zero
+            while gateway.metrics.contains(Self.metric("download", "rate", 0)), time < .seconds(40) {
                 if bytes > 0 { client.read() }
-                try await Task.sleep(for: .milliseconds(50))
+                try await gateway.advance(.milliseconds(200))
+                time += .milliseconds(200)
             }
-            let time = ContinuousClock.now - start
-            #expect(time > .milliseconds(900) && time < .seconds(30), "\(time)")
+            #expect(time >= .seconds(10) && time < .seconds(12), "\(time)")
             try await gateway.metric(Self.metric("download"))
             try await gateway.upstream.closed()
         }
@@ -121,7 +123,7 @@ struct SlowClientTests {
     @Test(
         "Rule 61: a response continues if the client reads slowly and steadily, although its socket is never writable")
     func steadyReader() async throws {
-        try await GatewaySetup(Self.large).configuration {
+        try await GatewaySetup(Self.large).steppedTime().configuration {
             $0.timeouts.bodyIdle = .seconds(6)
             $0.limits.minimumRate = 2_000
         }
@@ -131,8 +133,10 @@ struct SlowClientTests {
             client.send(Ask.get())
             let sent = try await waitUntilStable { gateway.upstream.connections.first?.sent ?? 0 }
             for _ in 0..<160 {
+                let before = client.received
                 client.read()
-                try await Task.sleep(for: .milliseconds(50))
+                try await eventually("further bytes") { client.received > before || client.isClosed }
+                try await gateway.advance(.milliseconds(50))
             }
             #expect(!client.isClosed)
             #expect(client.received > 60_000)
@@ -148,17 +152,18 @@ struct SlowClientTests {
         let script: [ScriptedUpstream.Step] = [
             .request, .send(head), .stream(ByteBuffer(repeating: 0x61, count: total), times: 1), .again,
         ]
-        try await GatewaySetup(script, Self.serves).http2 { $0.timeouts.bodyIdle = .milliseconds(500) }.run { gateway in
+        let setup = GatewaySetup(script, Self.serves).http2 { $0.timeouts.bodyIdle = .seconds(10) }
+        try await setup.steppedTime().run { gateway in
             let client = try await gateway.http2(.init(settings: [.initialWindow(0)], sendsWindowUpdates: false))
-            let start = ContinuousClock.now
             client.send(.headers(1, .get()))
             try await eventually("the response head") { client.stream(1).status == 200 }
-            while !client.stream(1).isOver, .now - start < .seconds(40) {
+            var time = Duration.zero
+            while !client.stream(1).isOver, time < .seconds(40) {
                 client.send(.windowUpdate(1, 1))
-                try await Task.sleep(for: .milliseconds(50))
+                try await gateway.advance(.milliseconds(500))
+                time += .milliseconds(500)
             }
-            let time = ContinuousClock.now - start
-            #expect(time > .milliseconds(400) && time < .seconds(30), "\(time)")
+            #expect(time >= .seconds(10) && time < .seconds(20), "\(time)")
             #expect(client.stream(1).reset != nil)
             // A response that is complete at the gateway occupies no connection.
             if !isComplete {
@@ -166,7 +171,8 @@ struct SlowClientTests {
                 try await gateway.upstream.closed()
             }
             client.send(.windowUpdate(0, 65_535))
-            #expect(try await client.exchange(3, .get("/nowhere")).status == 404)
+            client.send(.headers(3, .get("/nowhere")))
+            try await eventually("the next response head") { client.stream(3).status == 404 }
         }
     }
 
@@ -186,32 +192,41 @@ struct SlowClientTests {
         ])
     func pressure(_ pressure: Pressure) async throws {
         let script = pressure.isUpload ? [.head, .wait(Gate())] : Self.large
-        try await GatewaySetup(script, Self.serves).configuration {
+        try await GatewaySetup(script, Self.serves).steppedTime().configuration {
             $0.upstreams[0].pool.maxConnections = 1
         }
         .run { gateway async throws in
             let slow = try await RawPeer.connect(
                 port: gateway.port, receiveBuffer: 8_192, readSize: pressure.isUpload ? nil : 100,
                 allowsHalfClosure: false)
-            let start = ContinuousClock.now
             if pressure.isUpload {
                 slow.send(Self.post + "Content-Length: 50000\r\n\r\n" + String(repeating: "a", count: 20_000))
             } else {
                 slow.send(Ask.get())
             }
             try await eventually("a lease") { gateway.upstream.requests.count == 1 }
-            try await withThrowingTaskGroup(of: Void.self) { group in
-                for _ in 0..<pressure.others {
-                    group.addTask {
-                        let other = try await gateway.client()
-                        while try await other.exchange(Ask.get()).status != 200, .now - start < .seconds(40) {}
+            let end = Gate()
+            let others = Task {
+                defer { end.open() }
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    for _ in 0..<pressure.others {
+                        group.addTask {
+                            let other = try await gateway.client()
+                            while try await other.exchange(Ask.get()).status != 200, !end.isOpen {}
+                        }
                     }
+                    try await group.waitForAll()
                 }
-                try await group.waitForAll()
             }
-            let time = ContinuousClock.now - start
+            var time = Duration.zero
+            while !end.isOpen, time < .seconds(40) {
+                try await gateway.advance(.milliseconds(20))
+                time += .milliseconds(20)
+            }
+            end.open()
+            try await others.value
             // Up to 5 s it is not ended, however slow it is.
-            #expect(time > .milliseconds(4_900) && time < .seconds(25), "\(time)")
+            #expect(time >= .seconds(5) && time < .seconds(25), "\(time)")
             try await gateway.metric(Self.metric(pressure.isUpload ? "upload" : "download", "pressure"))
             if pressure.isUpload { #expect(try await slow.response().status == 408) }
             #expect(gateway.upstream.connections[0].isClosed)
@@ -220,7 +235,7 @@ struct SlowClientTests {
 
     @Test("Rule 62: without a request that waits no client is ended, and neither is one that is served fast enough")
     func spared() async throws {
-        try await GatewaySetup([.head, .wait(Gate())], Self.serves).configuration {
+        try await GatewaySetup([.head, .wait(Gate())], Self.serves).steppedTime().configuration {
             $0.upstreams[0].pool.maxConnections = 2
         }
         .run { gateway in
@@ -230,7 +245,7 @@ struct SlowClientTests {
             let other = try await gateway.client()
             for _ in 0..<60 {
                 #expect(try await other.exchange(Ask.get()).status == 200)
-                try await Task.sleep(for: .milliseconds(100))
+                try await gateway.advance(.milliseconds(200))
             }
             #expect(slow.unread.isEmpty)
             #expect(gateway.metrics.contains(Self.metric("upload", "pressure", 0)))

@@ -361,16 +361,26 @@ struct TokenRefreshTests {
         let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
         let gate = Gate()
         let setup = GatewaySetup([.request, .send(head + "8\r\ndata: 1\n\r\n"), .wait(gate)]).with(\.sessions, sessions)
-        try await setup.run { gateway in
+        try await setup.steppedTime().configuration { $0.timeouts.tunnelIdle = .seconds(86_400) }.run { gateway in
             let client = try await gateway.client()
             client.send(Ask.get("/private/events", cookie))
             _ = try await gateway.upstream.request()
             // A store outage ends no stream; the session is checked every second.
             sessions.forget(load: .fail)
-            try await eventually("two checks") { sessions.loads >= 2 }
+            try await eventually(
+                "two checks",
+                isTrue: {
+                    try await gateway.advance(.seconds(1))
+                    return sessions.loads >= 2
+                })
             #expect(gateway.upstream.connections.first?.isClosed == false)
             sessions.forget(load: .response(.missing(.revoked)))
-            try await gateway.upstream.closed()
+            try await eventually(
+                "the end of the stream",
+                isTrue: {
+                    try await gateway.advance(.seconds(1))
+                    return gateway.upstream.connections[0].isClosed
+                })
             gate.open()
         }
     }

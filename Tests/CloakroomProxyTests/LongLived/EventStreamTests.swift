@@ -14,6 +14,17 @@ struct EventStreamTests {
         configuration adjust: @escaping @Sendable (inout GatewayConfiguration) -> Void = { _ in },
         body: (_ client: RawPeer, _ upstream: RawPeer) async throws -> Void
     ) async throws {
+        try await openWithGateway(setup, request: request, head: head, configuration: adjust) { _, client, upstream in
+            try await body(client, upstream)
+        }
+    }
+
+    /// Opens an event stream.
+    private static func openWithGateway(
+        _ setup: GatewaySetup = GatewaySetup(), request: String = Ask.get(), head: String = chunkedHead,
+        configuration adjust: @escaping @Sendable (inout GatewayConfiguration) -> Void = { _ in },
+        body: (_ gateway: RunningGateway, _ client: RawPeer, _ upstream: RawPeer) async throws -> Void
+    ) async throws {
         try await Tunnel.gateway(setup, configuration: adjust) { gateway, server in
             let client = try await RawPeer.connect(port: gateway.port)
             client.send(request)
@@ -21,7 +32,7 @@ struct EventStreamTests {
             _ = try await upstream.head()
             upstream.send(head)
             _ = try await client.head()
-            try await body(client, upstream)
+            try await body(gateway, client, upstream)
         }
     }
 
@@ -49,18 +60,22 @@ struct EventStreamTests {
 
     @Test("It may be idle for longer than another body, but not without limit (HTML §9.2.8)")
     func silence() async throws {
-        try await Self.open(
+        try await Self.openWithGateway(
+            GatewaySetup().steppedTime(),
             configuration: {
-                $0.timeouts.bodyIdle = .milliseconds(100)
-                $0.timeouts.tunnelIdle = .seconds(5)
+                $0.timeouts.bodyIdle = .seconds(15)
+                $0.timeouts.tunnelIdle = .seconds(60)
             }
-        ) { client, upstream in
+        ) { gateway, client, upstream in
             upstream.send("9\r\ndata: 1\n\n\r\n")
             _ = try await client.text(14)
-            try await Task.sleep(for: .milliseconds(700))
+            try await gateway.advance(.milliseconds(59_900), inStepsOf: .seconds(10))
             #expect(!client.isClosed)
             upstream.send("9\r\ndata: 2\n\n\r\n")
             #expect(try await client.text(14) == "9\r\ndata: 2\n\n\r\n")
+            try await gateway.advance(.milliseconds(59_900), inStepsOf: .seconds(10))
+            #expect(!client.isClosed)
+            try await gateway.advance(.milliseconds(200))
             // Aborted, and not ended: there is no last chunk (RFC 9112 §8).
             #expect(try await client.rest().readableBytes == 0)
             try await client.closed()

@@ -24,23 +24,24 @@ struct WebSocketCloseTests {
     @Test("An idle tunnel is closed after its own timeout, longer than that for bodies (RFC 6455 §7.1.4)")
     func silence() async throws {
         try await Tunnel.open(
+            GatewaySetup().steppedTime(),
             configuration: {
-                $0.timeouts.bodyIdle = .milliseconds(50)
-                $0.timeouts.tunnelIdle = .seconds(4)
+                $0.timeouts.bodyIdle = .seconds(15)
+                $0.timeouts.tunnelIdle = .seconds(60)
             }
         ) { tunnel in
-            let start = ContinuousClock.now
             // Data in either direction resets the idle timeout.
-            while ContinuousClock.now - start < .seconds(5) {
+            for _ in 0..<3 {
                 tunnel.client.send("x")
-                try await Task.sleep(for: .milliseconds(50))
+                try await tunnel.gateway.advance(.milliseconds(59_900), inStepsOf: .seconds(10))
             }
             #expect(!tunnel.client.isClosed)
-            while ContinuousClock.now - start < .seconds(10) {
+            for _ in 0..<3 {
                 tunnel.upstream.send("y")
-                try await Task.sleep(for: .milliseconds(50))
+                try await tunnel.gateway.advance(.milliseconds(59_900), inStepsOf: .seconds(10))
             }
             #expect(!tunnel.client.isClosed)
+            try await tunnel.gateway.advance(.milliseconds(200))
             try await tunnel.client.closed()
             try await tunnel.upstream.closed()
         }
@@ -94,20 +95,40 @@ struct WebSocketCloseTests {
         }
     }
 
+    /// Lets the gateway check its sessions, once a second, until a condition is true.
+    /// - Returns: The time that has passed.
+    @discardableResult
+    private static func check(_ gateway: RunningGateway, until isDone: () -> Bool) async throws -> Duration {
+        var time = Duration.zero
+        try await eventually(
+            "the check of a session",
+            isTrue: {
+                try await gateway.advance(.seconds(1))
+                time += .seconds(1)
+                return isDone()
+            })
+        return time
+    }
+
     @Test("Rule 28: it ends when its session is no longer cached and the store reports the session as ended")
     func signOutElsewhere() async throws {
         let sessions = FakeSessions()
         let cookie = sessions.add()
         try await Tunnel.open(
-            GatewaySetup().with(\.sessions, sessions), request: Handshake.request("/private/socket", cookie)
+            GatewaySetup().with(\.sessions, sessions).steppedTime(),
+            request: Handshake.request("/private/socket", cookie),
+            configuration: { $0.timeouts.tunnelIdle = .seconds(86_400) }
         ) { tunnel in
             // A store outage ends no tunnel.
             sessions.forget(load: .fail)
-            try await eventually("two checks") { sessions.loads >= 2 }
+            try await Self.check(tunnel.gateway, until: { sessions.loads >= 2 })
             #expect(!tunnel.client.isClosed)
             sessions.forget(load: .response(.missing(.revoked)))
+            try await Self.check(tunnel.gateway, until: { tunnel.client.hasInputEnded })
             #expect(Frame.closeCode(try await tunnel.client.rest()) == 1_008)
             #expect(Frame.maskedCloseCode(try await tunnel.upstream.rest()) == 1_008)
+            // The client keeps its side open.
+            try await tunnel.gateway.advance(.seconds(2))
             try await tunnel.client.closed()
             try await tunnel.upstream.closed()
         }
@@ -117,17 +138,21 @@ struct WebSocketCloseTests {
     func sessionEndsWithoutStore() async throws {
         let sessions = FakeSessions()
         let now = Date.now.timeIntervalSince1970
-        let end = Timestamp(milliseconds: Int64((now + 10) * 1_000))
+        let end = Timestamp(milliseconds: Int64((now + 1_000) * 1_000))
         let cookie = sessions.add(FakeSessions.make(endsAt: end))
         try await Tunnel.open(
-            GatewaySetup().with(\.sessions, sessions), request: Handshake.request("/private/socket", cookie)
+            GatewaySetup().with(\.sessions, sessions).steppedTime(),
+            request: Handshake.request("/private/socket", cookie),
+            configuration: { $0.timeouts.tunnelIdle = .seconds(86_400) }
         ) { tunnel in
             sessions.forget(load: .fail)
-            try await eventually("two checks") { sessions.loads >= 2 }
+            let time = try await Self.check(tunnel.gateway, until: { sessions.loads >= 2 })
             #expect(!tunnel.client.isClosed)
-            try await eventually("the end of the tunnel") { tunnel.client.hasInputEnded }
+            // The time of the gateway began when the gateway did: a little later than the test.
+            try await tunnel.gateway.advance(Duration.seconds(900) - time)
+            #expect(!tunnel.client.hasInputEnded)
+            try await tunnel.gateway.advance(.seconds(101))
             #expect(Frame.closeCode(try await tunnel.client.rest()) == 1_008)
-            #expect(Date.now.timeIntervalSince1970 >= now + 9.5)
         }
     }
 
@@ -153,10 +178,11 @@ struct WebSocketCloseTests {
         let sessions = FakeSessions()
         let cookie = sessions.add()
         try await Tunnel.open(
-            GatewaySetup().with(\.sessions, sessions), request: Handshake.request("/public/socket", cookie)
+            GatewaySetup().with(\.sessions, sessions).steppedTime(),
+            request: Handshake.request("/public/socket", cookie)
         ) { tunnel in
             try await sessions.signOut(cookie)
-            try await Task.sleep(for: .milliseconds(1_500))
+            try await tunnel.gateway.advance(.seconds(5), inStepsOf: .seconds(1))
             tunnel.client.send("still here")
             #expect(try await tunnel.upstream.text(10) == "still here")
         }

@@ -1,5 +1,6 @@
 import CloakroomCore
 import Foundation
+import NIOCore
 import TestSupport
 import Testing
 
@@ -38,6 +39,22 @@ struct LoopClockTests {
         let wall = Double(clock.wallNanoseconds(at: 5_000_000_000)) / 1e9
         #expect(abs(wall - Date().timeIntervalSince1970) < 30)
         #expect(clock.wallNanoseconds(at: 7_000_000_000) - clock.wallNanoseconds(at: 5_000_000_000) == 2_000_000_000)
+    }
+
+    @Test("A stepped time begins with the system's time and advances only in steps, and wall-clock time with it")
+    func stepped() {
+        let before = LoopTime.system.now()
+        let time = SteppedTime()
+        let start = time.now
+        let after = NIODeadline.now().uptimeNanoseconds
+        #expect(before <= start && start <= after)
+        time.advance(by: .seconds(86_400))
+        time.advance(by: .milliseconds(1))
+        #expect(LoopTime.stepped(time).now() == start + 86_400_001_000_000)
+        var clock = LoopClock()
+        clock.synchronize(at: LoopTime.system.now())
+        let wall = Double(clock.wallNanoseconds(at: time.now)) / 1e9
+        #expect(abs(wall - Date().timeIntervalSince1970 - 86_400) < 30)
     }
 
     @Test("The rendered date changes with the second, and not earlier")

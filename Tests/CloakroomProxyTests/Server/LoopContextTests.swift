@@ -27,9 +27,9 @@ struct LoopContextTests {
 
     private let channel = EmbeddedChannel()
 
-    private func makeContext() throws -> LoopContext {
+    private func makeContext(time: LoopTime = .system) throws -> LoopContext {
         let context = LoopContext(
-            eventLoop: channel.embeddedEventLoop, config: try GatewaySetup().makeConfig(), loopCount: 1)
+            eventLoop: channel.embeddedEventLoop, config: try GatewaySetup().makeConfig(), loopCount: 1, time: time)
         context.start()
         return context
     }
@@ -47,6 +47,22 @@ struct LoopContextTests {
         members[0].deadline = .max
         tick()
         #expect(members.map(\.expirations) == [1, 0, 2])
+    }
+
+    @Test("A deadline passes when the stepped time reaches it, however many ticks there are before")
+    func steppedTime() throws {
+        let time = SteppedTime()
+        let context = try makeContext(time: .stepped(time))
+        defer { context.stop() }
+        let member = Member(deadline: time.now + 30_000_000_000)
+        context.add(member)
+        time.advance(by: .milliseconds(29_999))
+        for _ in 0..<3 { tick() }
+        #expect(member.expirations == 0)
+        time.advance(by: .milliseconds(1))
+        tick()
+        #expect(member.expirations == 1)
+        #expect(context.now == member.deadline)
     }
 
     @Test("A member that unregisters when it is called leaves the calls of the others complete")

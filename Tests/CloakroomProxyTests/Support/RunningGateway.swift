@@ -3,9 +3,11 @@ import CloakroomProxy
 import CloakroomTelemetry
 import Logging
 import NIOCore
+import NIOPosix
 import ServiceLifecycle
 import Synchronization
 import TestSupport
+import Testing
 import Tracing
 
 /// A gateway with a scripted upstream.
@@ -19,6 +21,8 @@ struct RunningGateway: Sendable {
     /// The configuration at the start.
     let configuration: GatewayConfiguration
     let server: GatewayServer
+    /// The time of its deadlines, if it advances in steps.
+    fileprivate let time: SteppedTime?
     fileprivate let makeConfig: @Sendable (GatewayConfiguration) throws -> ConfigSnapshot
     fileprivate let group: ServiceGroup
     fileprivate let running: Task<Void, any Error>
@@ -36,6 +40,32 @@ struct RunningGateway: Sendable {
         var configuration = configuration
         try adjust(&configuration)
         try await server.apply(try makeConfig(configuration), onRetired: onRetired)
+    }
+
+    /// Advances the time of all deadlines. Everything that was sent before is handled at the old time. When this returns,
+    /// what follows from the deadlines has been sent.
+    /// - Parameter step: The time between two checks of the deadlines; `nil` for one check at the end.
+    func advance(_ duration: Duration, inStepsOf step: Duration? = nil) async throws {
+        let time = try #require(self.time, "the gateway was set up without steppedTime()")
+        await settle()
+        var left = duration
+        while left > .zero {
+            let next = min(step ?? left, left)
+            await server.advance(time, by: next)
+            await settle()
+            left -= next
+        }
+    }
+
+    /// Returns when the event loops of the gateway and of its peers have handled what was sent before: each has checked
+    /// its sockets several times.
+    func settle() async {
+        for _ in 0..<8 {
+            for eventLoop in MultiThreadedEventLoopGroup.singleton.makeIterator() {
+                try? await eventLoop.submit {}.get()
+            }
+            await server.passThroughLoops()
+        }
     }
 
     /// Begins a graceful shutdown, as SIGTERM does.
@@ -70,6 +100,8 @@ struct GatewaySetup: Sendable {
     var resolver = HostResolver.system
     /// Whether the gateway shares addresses with a gateway that already listens on them.
     var sharesListeners = false
+    /// Whether the time of its deadlines advances only by ``RunningGateway/advance(_:inStepsOf:)``.
+    var isTimeStepped = false
     var logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
     /// The n-th upstream connection follows the n-th script.
     var scripts: [[ScriptedUpstream.Step]]
@@ -92,6 +124,9 @@ struct GatewaySetup: Sendable {
         return setup
     }
 
+    /// From the start on, time advances only by ``RunningGateway/advance(_:inStepsOf:)``.
+    func steppedTime() -> GatewaySetup { with(\.isTimeStepped, true) }
+
     /// Changes the configuration, after the changes that were requested before.
     func configuration(_ further: @escaping @Sendable (inout GatewayConfiguration) -> Void) -> GatewaySetup {
         with(\.adjust) { [adjust] in
@@ -111,8 +146,12 @@ struct GatewaySetup: Sendable {
                 try self.makeConfig(configuration, telemetry)
             }
             let box = PortBox()
+            let config = try makeConfig(configuration)
+            // Created after the configuration, which reads the system's time.
+            let time = isTimeStepped ? SteppedTime() : nil
             let server = GatewayServer(
-                config: try makeConfig(configuration), sharesListeners: sharesListeners, logger: logger
+                config: config, sharesListeners: sharesListeners, time: time.map { LoopTime.stepped($0) } ?? .system,
+                logger: logger
             ) {
                 listeners in
                 box.ports.withLock { $0 = listeners.map(\.address.port) }
@@ -129,7 +168,7 @@ struct GatewaySetup: Sendable {
                 let gateway = RunningGateway(
                     port: ports.first ?? 0, ports: ports, upstream: upstream, telemetry: telemetry,
                     configuration: configuration,
-                    server: server, makeConfig: makeConfig, group: group, running: running)
+                    server: server, time: time, makeConfig: makeConfig, group: group, running: running)
                 if gateway.port == 0 { try await gateway.stopped() }
                 result = .success(try await body(gateway))
             } catch {

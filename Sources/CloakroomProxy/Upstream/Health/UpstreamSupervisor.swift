@@ -23,6 +23,7 @@ actor UpstreamSupervisor {
     /// Those whose targets have not all been checked since their checks began.
     private var firstRounds: Set<String> = []
     private let isReady: ReadinessFlag
+    private let time: LoopTime
     /// Targets whose names are being resolved.
     private var resolving: Set<ObjectIdentifier> = []
 
@@ -41,23 +42,24 @@ actor UpstreamSupervisor {
 
     init(
         _ upstreams: @escaping @Sendable () -> [UpstreamRuntime], loops: LoopContextGroup, reporter: UpstreamReporter,
-        isReady: ReadinessFlag
+        isReady: ReadinessFlag, time: LoopTime
     ) {
         self.upstreams = upstreams
         self.loops = loops
         self.reporter = reporter
         self.isReady = isReady
+        self.time = time
     }
 
     private static var random: UInt64 { UInt64.random(in: UInt64.min...UInt64.max) }
-    private static var now: UInt64 { NIODeadline.now().uptimeNanoseconds }
+    private var now: UInt64 { time.now() }
 
     /// Supervises until the task is cancelled.
     func run() async {
-        var next = Self.now
+        var next = now
         var isStart = true
         while !Task.isCancelled {
-            let now = Self.now
+            let now = self.now
             if now >= next {
                 next = now + Self.interval
                 tick(now: now, isStart: isStart)
@@ -122,9 +124,9 @@ actor UpstreamSupervisor {
         let targets = upstream.targets
         guard resolving.insert(ObjectIdentifier(targets)).inserted else { return }
         Task {
-            if await targets.resolve(now: Self.now) {
+            if await targets.resolve(now: now) {
                 await loops.targetsChanged(of: targets)
-                reporter.addressesChanged(of: upstream, now: Self.now)
+                reporter.addressesChanged(of: upstream, now: now)
             }
             resolving.remove(ObjectIdentifier(targets))
         }
@@ -174,7 +176,7 @@ actor UpstreamSupervisor {
     private func ended(
         _ check: HealthScheduler.Check, _ outcome: HealthCheck.Outcome, _ health: HealthCheckConfiguration
     ) {
-        let now = Self.now
+        let now = self.now
         let name = check.target.upstream
         let isPassed = outcome.isPassed(health)
         // The configuration may have changed since the check began.

@@ -1,5 +1,4 @@
 import CloakroomCore
-import NIOCore
 import TestSupport
 import Testing
 
@@ -9,9 +8,14 @@ struct TimeoutTests {
         "A request head that is not complete in time is 408, and the connection ends",
         arguments: ["G", "GET /public/a HT", "GET /public/a HTTP/1.1\r\n", "GET /public/a HTTP/1.1\r\nHost: a\r\nX: "])
     func slowHead(start: String) async throws {
-        try await GatewaySetup([.request]).configuration { $0.timeouts.header = .seconds(1) }.run { gateway in
+        try await GatewaySetup([.request]).steppedTime().configuration { $0.timeouts.header = .seconds(10) }.run {
+            gateway in
             let client = try await gateway.client()
-            let response = try await client.exchange(start)
+            client.send(start)
+            try await gateway.advance(.milliseconds(9_900))
+            #expect(client.unread.isEmpty && !client.isClosed)
+            try await gateway.advance(.milliseconds(200))
+            let response = try await client.response()
             #expect(response.status == 408)
             #expect(response.code == "request_timeout")
             #expect(response["Connection"] == "close")
@@ -22,30 +26,36 @@ struct TimeoutTests {
 
     @Test("Bytes that arrive one by one do not extend the timeout")
     func trickle() async throws {
-        try await GatewaySetup([.request]).configuration { $0.timeouts.header = .seconds(1) }.run { gateway in
+        try await GatewaySetup([.request]).steppedTime().configuration { $0.timeouts.header = .seconds(10) }.run {
+            gateway in
             let client = try await gateway.client()
             client.send("GET /public/a HTTP/1.1\r\nX: ")
-            let trickle = Task {
-                while !Task.isCancelled {
-                    try await client.stream(ByteBuffer(string: "x"), times: 1)
-                    try await Task.sleep(for: .milliseconds(20))
-                }
+            for _ in 0..<33 {
+                try await gateway.advance(.milliseconds(300))
+                client.send("x")
             }
+            #expect(client.unread.isEmpty && !client.isClosed)
+            try await gateway.advance(.milliseconds(300))
             #expect(try await client.response().status == 408)
-            trickle.cancel()
             try await client.closed()
-            _ = await trickle.result
         }
     }
 
     @Test("The second request head of a connection has the same timeout")
     func slowSecondHead() async throws {
         try await GatewaySetup([.request, .send(Reply.ok)])
-            .configuration { $0.timeouts.header = .seconds(2) }
+            .steppedTime()
+            .configuration { $0.timeouts.header = .seconds(10) }
             .run { gateway in
                 let client = try await gateway.client()
                 #expect(try await client.exchange(Ask.get()).text == "ok")
-                #expect(try await client.exchange("GET /public/b HTTP/1.1\r\n").status == 408)
+                // Not counted from the connection's beginning.
+                try await gateway.advance(.seconds(9))
+                client.send("GET /public/b HTTP/1.1\r\n")
+                try await gateway.advance(.milliseconds(9_900))
+                #expect(client.unread.isEmpty && !client.isClosed)
+                try await gateway.advance(.milliseconds(200))
+                #expect(try await client.response().status == 408)
                 try await client.closed()
                 #expect(gateway.upstream.requests.count == 1)
             }
@@ -54,14 +64,19 @@ struct TimeoutTests {
     @Test("A body that stalls is 408, and the upstream connection is closed")
     func bodyStalls() async throws {
         try await GatewaySetup([.head, .wait(Gate())])
+            .steppedTime()
             .configuration {
-                $0.timeouts.bodyIdle = .milliseconds(150)
+                $0.timeouts.bodyIdle = .seconds(15)
                 $0.limits.requestBuffer = 0
             }
             .run { gateway in
                 let client = try await gateway.client()
-                let response = try await client.exchange(
-                    "POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf")
+                client.send("POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf")
+                _ = try await gateway.upstream.request()
+                try await gateway.advance(.milliseconds(14_900))
+                #expect(client.unread.isEmpty)
+                try await gateway.advance(.milliseconds(200))
+                let response = try await client.response()
                 #expect(response.status == 408)
                 #expect(response["Connection"] == "close")
                 try await client.closed()
@@ -71,10 +86,13 @@ struct TimeoutTests {
 
     @Test("A body for an account endpoint that stalls is 408")
     func ownBodyStalls() async throws {
-        try await GatewaySetup().configuration { $0.timeouts.bodyIdle = .milliseconds(150) }.run { gateway in
+        try await GatewaySetup().steppedTime().configuration { $0.timeouts.bodyIdle = .seconds(15) }.run { gateway in
             let client = try await gateway.client()
-            let response = try await client.exchange("POST /auth HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf")
-            #expect(response.status == 408)
+            client.send("POST /auth HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf")
+            try await gateway.advance(.milliseconds(14_900))
+            #expect(client.unread.isEmpty)
+            try await gateway.advance(.milliseconds(200))
+            #expect(try await client.response().status == 408)
             try await client.closed()
         }
     }
@@ -82,11 +100,14 @@ struct TimeoutTests {
     @Test("An idle connection is closed without a response (RFC 9112 §9.5)", arguments: [true, false])
     func idle(hasAsked: Bool) async throws {
         try await GatewaySetup([.request, .send(Reply.ok)])
-            // Long enough to send a request, also on a slow machine.
-            .configuration { $0.timeouts.keepAlive = .milliseconds(hasAsked ? 2_000 : 150) }
+            .steppedTime()
+            .configuration { $0.timeouts.keepAlive = .seconds(60) }
             .run { gateway in
                 let client = try await gateway.client()
                 if hasAsked { #expect(try await client.exchange(Ask.get()).text == "ok") }
+                try await gateway.advance(.seconds(59), inStepsOf: .seconds(1))
+                #expect(!client.isClosed)
+                try await gateway.advance(.seconds(2), inStepsOf: .seconds(1))
                 try await client.closed()
                 #expect(client.unread.isEmpty)
             }

@@ -145,13 +145,13 @@ struct HTTP2FlowControlTests {
 
     @Test("A client that reads slowly but steadily receives the complete body")
     func slowReader() async throws {
-        try await GatewaySetup(Self.responses(200_000)).http2 { $0.timeouts.bodyIdle = .seconds(4) }
+        try await GatewaySetup(Self.responses(200_000)).steppedTime().http2 { $0.timeouts.bodyIdle = .seconds(15) }
             .run { gateway in
                 let client = try await gateway.http2(.init(settings: [.initialWindow(0)], sendsWindowUpdates: false))
                 client.send(.windowUpdate(0, 1 << 20), .headers(1, .get()))
                 try await eventually("the response head") { client.stream(1).status == 200 }
                 for _ in 0..<20 {
-                    try await Task.sleep(for: .milliseconds(300))
+                    try await gateway.advance(.seconds(2))
                     client.send(.windowUpdate(1, 10_000))
                 }
                 let response = try await client.response(1)

@@ -50,14 +50,19 @@ struct HTTP2LifecycleTests {
         "RFC 9113 §3.4: a connection without a request within the timeout is closed",
         arguments: [0, 10, 24, 33])
     func slowPreface(count: Int) async throws {
-        try await GatewaySetup(Self.serves).http2 {
-            $0.timeouts.header = .milliseconds(200)
-            $0.timeouts.keepAlive = .milliseconds(400)
+        try await GatewaySetup(Self.serves).steppedTime().http2 {
+            $0.timeouts.header = .seconds(10)
+            $0.timeouts.keepAlive = .seconds(20)
         }
         .run { gateway in
-            let client = try await gateway.http2(.init(introducesItself: false))
+            // An acknowledgement would come before its own SETTINGS, which is an error.
+            let client = try await gateway.http2(.init(acknowledgesSettings: false, introducesItself: false))
             let bytes = HTTP2WireFrame.preface + HTTP2WireFrame.settings().bytes
             client.send(bytes: Array(bytes.prefix(count)))
+            // The header timeout applies until SETTINGS have arrived.
+            try await gateway.advance(.milliseconds(count == 10 || count == 24 ? 9_900 : 19_900))
+            #expect(!client.isClosed)
+            try await gateway.advance(.milliseconds(200))
             try await client.closed()
             #expect(try await gateway.serves())
         }
@@ -124,9 +129,12 @@ struct HTTP2LifecycleTests {
 
     @Test("RFC 9113 §6.8: an idle connection is closed with GOAWAY")
     func idle() async throws {
-        try await GatewaySetup(Self.serves).http2 { $0.timeouts.keepAlive = .seconds(3) }.run { gateway in
+        try await GatewaySetup(Self.serves).steppedTime().http2().run { gateway in
             let client = try await gateway.http2()
             #expect(try await client.exchange(1, .get()).text == "ok")
+            try await gateway.advance(.milliseconds(59_900), inStepsOf: .seconds(10))
+            #expect(client.goAways.isEmpty)
+            try await gateway.advance(.milliseconds(200))
             try await client.closed()
             #expect(client.goAways == [HTTP2GoAway(last: 1, code: .noError)])
         }
@@ -136,13 +144,14 @@ struct HTTP2LifecycleTests {
     func notIdle() async throws {
         let gate = Gate()
         try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again])
-            .http2 { $0.timeouts.keepAlive = .seconds(3) }.run { gateway in
+            .steppedTime().http2 { $0.timeouts.keepAlive = .seconds(15) }.run { gateway in
                 let client = try await gateway.http2()
                 client.send(.headers(1, .get()))
                 let other = try await gateway.http2()
                 #expect(try await other.exchange(1, .get("/nowhere")).status == 404)
+                try await gateway.advance(.seconds(20), inStepsOf: .seconds(1))
                 try await other.closed()
-                #expect(!client.isClosed)
+                #expect(!client.isClosed && client.goAways.isEmpty)
                 gate.open()
                 #expect(try await client.response(1).text == "ok")
             }

@@ -47,29 +47,33 @@ struct HTTP2TimeoutTests {
 
     /// Repeats a client's bytes until its connection is closed.
     /// - Returns: The time until the connection was closed; at most the limit.
-    private static func run(_ dawdler: Dawdler, on client: HTTP2Client, limit: Duration) async throws -> Duration {
-        let start = ContinuousClock.now
+    private static func run(
+        _ dawdler: Dawdler, on client: HTTP2Client, of gateway: RunningGateway,
+        pause: Duration = .milliseconds(400), limit: Duration
+    ) async throws -> Duration {
         client.send(bytes: dawdler.before)
+        var time = Duration.zero
         var round = 0
-        while !client.isClosed, .now - start < limit {
+        while !client.isClosed, time < limit {
             let bytes = dawdler.bytes(round)
             if !bytes.isEmpty { client.send(bytes: bytes) }
             round += 1
-            try await Task.sleep(for: .milliseconds(20))
+            try await gateway.advance(pause)
+            time += pause
         }
-        return .now - start
+        return time
     }
 
     @Test(
         "Rule 57: a header block that is not complete within the header timeout ends the connection",
         arguments: unfinished)
     func headerBlock(_ dawdler: Dawdler) async throws {
-        try await GatewaySetup([.request]).http2 { $0.timeouts.header = .seconds(1) }.run { gateway in
+        try await GatewaySetup([.request]).steppedTime().http2 { $0.timeouts.header = .seconds(10) }.run { gateway in
             let client = try await gateway.http2()
             try await client.settle()
-            let duration = try await Self.run(dawdler, on: client, limit: .seconds(40))
+            let duration = try await Self.run(dawdler, on: client, of: gateway, limit: .seconds(12))
             #expect(client.isClosed)
-            #expect(duration > .milliseconds(200))
+            #expect(duration >= .seconds(10), "\(duration)")
             #expect(gateway.upstream.requests.isEmpty)
         }
     }
@@ -78,13 +82,14 @@ struct HTTP2TimeoutTests {
         "Rule 57: a header block is ended by the header timeout also while another stream is active",
         arguments: unfinished)
     func headerBlockBesideStream(_ dawdler: Dawdler) async throws {
-        try await GatewaySetup([.request]).http2 { $0.timeouts.header = .seconds(1) }.run { gateway in
+        try await GatewaySetup([.request]).steppedTime().http2 { $0.timeouts.header = .seconds(10) }.run { gateway in
             let client = try await gateway.http2()
             client.send(.headers(1, .get()))
             _ = try await gateway.upstream.request()
             try await client.settle()
-            _ = try await Self.run(dawdler, on: client, limit: .seconds(40))
+            let duration = try await Self.run(dawdler, on: client, of: gateway, limit: .seconds(12))
             #expect(client.isClosed)
+            #expect(duration >= .seconds(10), "\(duration)")
             try await gateway.upstream.closed()
         }
     }
@@ -111,9 +116,9 @@ struct HTTP2TimeoutTests {
         "Rule 57: a connection without a request is ended by the keep-alive timeout, whatever else the client sends",
         arguments: idle, [true, false])
     func keepAlive(_ dawdler: Dawdler, hasServedRequest: Bool) async throws {
-        try await GatewaySetup([.request, .send(Reply.ok), .again]).http2 {
-            $0.timeouts.header = .seconds(1)
-            $0.timeouts.keepAlive = .milliseconds(1_200)
+        try await GatewaySetup([.request, .send(Reply.ok), .again]).steppedTime().http2 {
+            $0.timeouts.header = .seconds(10)
+            $0.timeouts.keepAlive = .seconds(12)
         }
         .run { gateway in
             let client = try await gateway.http2()
@@ -122,9 +127,9 @@ struct HTTP2TimeoutTests {
             } else {
                 try await client.settle()
             }
-            let duration = try await Self.run(dawdler, on: client, limit: .seconds(40))
+            let duration = try await Self.run(dawdler, on: client, of: gateway, limit: .seconds(14))
             #expect(client.isClosed)
-            #expect(duration > .milliseconds(100))
+            #expect(duration >= .seconds(10), "\(duration)")
         }
     }
 
@@ -132,7 +137,7 @@ struct HTTP2TimeoutTests {
         "Rule 57: requests keep a connection open beyond the timeouts, pings between them or not",
         arguments: [true, false])
     func busy(pings: Bool) async throws {
-        try await GatewaySetup([.request, .send(Reply.ok), .again]).http2 {
+        try await GatewaySetup([.request, .send(Reply.ok), .again]).steppedTime().http2 {
             $0.timeouts.header = .seconds(6)
             $0.timeouts.keepAlive = .seconds(6)
         }
@@ -141,7 +146,7 @@ struct HTTP2TimeoutTests {
             for index in 0..<8 {
                 if pings { try await client.settle() }
                 #expect(try await client.exchange(UInt32(2 * index + 1), .get()).text == "ok")
-                try await Task.sleep(for: .seconds(1))
+                try await gateway.advance(.milliseconds(5_900), inStepsOf: .milliseconds(500))
             }
             #expect(client.goAways.isEmpty)
         }
@@ -149,15 +154,17 @@ struct HTTP2TimeoutTests {
 
     @Test("Rule 57: a preface or first SETTINGS that are sent byte by byte are ended by the header timeout")
     func preface() async throws {
-        try await GatewaySetup([.request]).http2 { $0.timeouts.header = .seconds(1) }.run { gateway in
-            let client = try await gateway.http2(.init(introducesItself: false))
+        try await GatewaySetup([.request]).steppedTime().http2 { $0.timeouts.header = .seconds(10) }.run { gateway in
+            let client = try await gateway.http2(.init(acknowledgesSettings: false, introducesItself: false))
             let bytes =
                 HTTP2WireFrame.preface
                 + HTTP2WireFrame.settings((0..<100).map { HTTP2WireSetting(id: 0xff, value: $0) }).bytes
             let dawdler = Dawdler("preface") { round in round < bytes.count - 1 ? [bytes[round]] : [] }
-            let duration = try await Self.run(dawdler, on: client, limit: .seconds(40))
+            // The preface takes 2.4 s of it, and the timeout begins again with the SETTINGS.
+            let duration = try await Self.run(
+                dawdler, on: client, of: gateway, pause: .milliseconds(100), limit: .seconds(20))
             #expect(client.isClosed)
-            #expect(duration < .seconds(20))
+            #expect(duration >= .seconds(10) && duration < .seconds(14), "\(duration)")
         }
     }
 }

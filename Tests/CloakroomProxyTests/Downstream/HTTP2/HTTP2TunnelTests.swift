@@ -14,9 +14,10 @@ struct HTTP2TunnelTests {
 
     private static func gateway(
         _ adjust: @escaping @Sendable (inout GatewayConfiguration) -> Void = { _ in },
-        body: (RunningGateway, RawServer) async throws -> Void
+        setup: GatewaySetup = GatewaySetup(), body: (RunningGateway, RawServer) async throws -> Void
     ) async throws {
         try await Tunnel.gateway(
+            setup,
             configuration: { configuration in
                 configuration.listeners[0].http2 = true
                 adjust(&configuration)
@@ -26,10 +27,11 @@ struct HTTP2TunnelTests {
     /// An established tunnel on stream 1.
     private static func open(
         _ manners: HTTP2Client.HTTP2ClientOptions = .init(), endsAtOnce: Bool = false,
+        setup: GatewaySetup = GatewaySetup(),
         configuration adjust: @escaping @Sendable (inout GatewayConfiguration) -> Void = { _ in },
         body: (RunningGateway, HTTP2Client, RawPeer) async throws -> Void
     ) async throws {
-        try await gateway(adjust) { gateway, server in
+        try await gateway(adjust, setup: setup) { gateway, server in
             let client = try await gateway.http2(manners)
             client.send(.headers(1, .webSocket("/public/a"), ends: endsAtOnce))
             let upstream = try await server.peer()
@@ -269,13 +271,17 @@ struct HTTP2TunnelTests {
 
     @Test("An idle tunnel is closed after its timeout, an active one is not")
     func silence() async throws {
-        try await Self.open(configuration: { $0.timeouts.tunnelIdle = .seconds(4) }) { _, client, upstream in
-            for round in 1...6 {
-                try await Task.sleep(for: .milliseconds(900))
+        try await Self.open(
+            setup: GatewaySetup().steppedTime(), configuration: { $0.timeouts.tunnelIdle = .seconds(60) }
+        ) { gateway, client, upstream in
+            for round in 1...4 {
+                try await gateway.advance(.milliseconds(59_900), inStepsOf: .seconds(10))
                 upstream.send(Self.fromServer)
                 try await eventually("a frame") { client.stream(1).bodyCount == 4 * round }
             }
+            try await gateway.advance(.milliseconds(59_900), inStepsOf: .seconds(10))
             #expect(!client.stream(1).isOver)
+            try await gateway.advance(.milliseconds(200))
             #expect(try await client.response(1).isOver)
             try await upstream.inputEnded()
         }

@@ -23,9 +23,9 @@ struct HandshakeMetricsTests {
     func outcomes() async throws {
         let setup = GatewaySetup().configuration { [tls] in
             $0.listeners[0].tls = tls
-            $0.timeouts.header = .seconds(3)
+            $0.timeouts.header = .seconds(10)
         }
-        try await setup.run { gateway in
+        try await setup.steppedTime().run { gateway in
             let client = try await TLSClient.connect(port: gateway.port, isGreeted: false)
             try await gateway.metric(handshakes("success", "1.3", count: 1))
             try await client.close()
@@ -37,6 +37,9 @@ struct HandshakeMetricsTests {
             try await gateway.client().close()
             try await gateway.metric(handshakes("aborted", count: 1))
             let silent = try await gateway.client()
+            try await gateway.advance(.milliseconds(9_900))
+            try await gateway.metric(handshakes("timeout", count: 0))
+            try await gateway.advance(.milliseconds(200))
             try await gateway.metric(handshakes("timeout", count: 1))
             try? await silent.close()
             try await gateway.metric(handshakes("aborted", count: 1))

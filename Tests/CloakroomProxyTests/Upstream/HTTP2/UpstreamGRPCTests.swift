@@ -97,16 +97,20 @@ struct UpstreamGRPCTests {
     @Test("The client's timeout ends a call that gets no response, and the stream to the upstream is reset")
     func timeout() async throws {
         try await FrameServer.run(script: { _, _ in }) { port, server in
-            try await setup(port).run { gateway in
+            try await setup(port).steppedTime().run { gateway in
                 let client = try await gateway.http2()
-                let start = ContinuousClock.now
-                let response = try await client.exchange(1, .post("/public/m", Self.call, ("grpc-timeout", "300m")))
+                client.send(.headers(1, .post("/public/m", Self.call, ("grpc-timeout", "4S"))))
+                try await eventually("the call") { server.requests.count == 1 }
+                try await gateway.advance(.milliseconds(3_900))
+                #expect(!client.stream(1).isOver)
+                try await gateway.advance(.milliseconds(200))
+                let response = try await client.response(1)
                 #expect(fields(response, "grpc-status") == ["4"])
-                #expect(ContinuousClock.now - start < .seconds(10))
                 try await eventually("the reset") { server.resets == [8] }
                 // The next call on the stream object has no deadline of its own.
                 client.send(.headers(3, .post("/public/m", Self.call)))
-                try await Task.sleep(for: .milliseconds(700))
+                try await eventually("the next call") { server.requests.count == 2 }
+                try await gateway.advance(.seconds(20), inStepsOf: .seconds(1))
                 #expect(!client.stream(3).isOver)
             }
         }
@@ -119,10 +123,13 @@ struct UpstreamGRPCTests {
             link.send(.headers(id, HTTP2Fields([(":status", "200"), Self.call]), ends: false), .data(id, "abc"))
         }
         try await FrameServer.run(script: script) { port, server in
-            try await setup(port).run { gateway in
+            try await setup(port).steppedTime().run { gateway in
                 let client = try await gateway.http2()
-                // The head of the response arrives before.
                 client.send(.headers(1, .post("/public/m", Self.call, ("grpc-timeout", "4S"))))
+                try await eventually("a part of the response") { client.stream(1).text == "abc" }
+                try await gateway.advance(.milliseconds(3_900))
+                #expect(!client.stream(1).isOver)
+                try await gateway.advance(.milliseconds(200))
                 #expect(try await client.reset(1) != nil)
                 try await eventually("the reset") { server.resets == [8] }
             }
@@ -136,11 +143,11 @@ struct UpstreamGRPCTests {
             link.send(.headers(id, HTTP2Fields([(":status", "200"), Self.call]), ends: false))
         }
         try await FrameServer.run(script: script) { port, _ in
-            try await setup(port) { $0.timeouts.bodyIdle = .milliseconds(200) }.run { gateway in
+            try await setup(port) { $0.timeouts.bodyIdle = .seconds(15) }.steppedTime().run { gateway in
                 let client = try await gateway.http2()
                 client.send(.headers(1, .post("/public/m", Self.call), ends: false))
                 try await eventually("the head") { client.stream(1).status == 200 }
-                try await Task.sleep(for: .milliseconds(900))
+                try await gateway.advance(.seconds(60), inStepsOf: .seconds(1))
                 #expect(!client.stream(1).isOver)
             }
         }
