@@ -9,11 +9,17 @@ let settings: [SwiftSetting] = [
     .treatAllWarnings(as: .error),
 ]
 
-func room(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+// Code on which tests spend most of their CPU time is optimized in debug builds too. Assertions stay on.
+let optimized =
+    settings + [.unsafeFlags(["-O", "-assert-config", "Debug"], .when(configuration: .debug))]
+
+func room(_ name: String, _ dependencies: [Target.Dependency], _ settings: [SwiftSetting] = settings) -> Target {
     .target(name: name, dependencies: dependencies, swiftSettings: settings)
 }
 
-func tests(_ name: String, _ dependencies: [Target.Dependency], exclude: [String] = []) -> Target {
+func tests(
+    _ name: String, _ dependencies: [Target.Dependency], exclude: [String] = [], _ settings: [SwiftSetting] = settings
+) -> Target {
     .testTarget(
         name: name + "Tests", dependencies: [.target(name: name)] + dependencies, exclude: exclude,
         swiftSettings: settings)
@@ -108,9 +114,9 @@ let package = Package(
     ],
     targets: [
         // Parsing and decisions, no I/O.
-        room("CloakroomWire", [nioCore]),
-        room("CloakroomCore", ["CloakroomWire", nioCore]),
-        room("CloakroomHTTP2", ["CloakroomWire", nioCore]),
+        room("CloakroomWire", [nioCore], optimized),
+        room("CloakroomCore", ["CloakroomWire", nioCore], optimized),
+        room("CloakroomHTTP2", ["CloakroomWire", nioCore], optimized),
         // TLS for outgoing connections.
         room("CloakroomTLS", ["CloakroomCore", nioCore, nioSSL]),
         // These modules communicate through protocols declared in CloakroomCore and do not import each other.
@@ -177,7 +183,8 @@ let package = Package(
         tests("CloakroomCore", ["CloakroomWire", "TestSupport", nioCore]),
         tests(
             "CloakroomHTTP2",
-            ["CloakroomWire", "TestSupport", nioCore, nioEmbedded, nioHPACK, nioHTTP2], exclude: ["HPACK/Corpus"]),
+            ["CloakroomWire", "TestSupport", nioCore, nioEmbedded, nioHPACK, nioHTTP2], exclude: ["HPACK/Corpus"],
+            optimized),
         tests(
             "CloakroomTelemetry",
             ["CloakroomCore", "CloakroomWire", "TestSupport", nioCore, nioHTTP1, nioPosix, metrics, tracing, log]),
@@ -188,14 +195,14 @@ let package = Package(
         .target(
             name: "RefreshSimulation", dependencies: ["CloakroomCore", "TestSupport"],
             path: "Tests/Simulation/RefreshSimulation",
-            swiftSettings: settings),
+            swiftSettings: optimized),
         .testTarget(
             name: "RefreshSimulationTests", dependencies: ["CloakroomCore", "RefreshSimulation", "TestSupport"],
             path: "Tests/Simulation/RefreshSimulationTests", swiftSettings: settings),
         // Simulation of a sharded store: servers that fail over and lose writes, and the gateways on it.
         .target(
             name: "ShardSimulation", dependencies: ["CloakroomCore", "TestSupport"],
-            path: "Tests/Simulation/ShardSimulation", swiftSettings: settings),
+            path: "Tests/Simulation/ShardSimulation", swiftSettings: optimized),
         .testTarget(
             name: "ShardSimulationTests", dependencies: ["CloakroomCore", "ShardSimulation", "TestSupport"],
             path: "Tests/Simulation/ShardSimulationTests", swiftSettings: settings),
@@ -204,7 +211,7 @@ let package = Package(
             name: "UpstreamSimulation",
             dependencies: ["CloakroomCore", "CloakroomProxy", "CloakroomWire", "TestSupport"],
             path: "Tests/Simulation/UpstreamSimulation",
-            swiftSettings: settings),
+            swiftSettings: optimized),
         .testTarget(
             name: "UpstreamSimulationTests", dependencies: ["CloakroomCore", "UpstreamSimulation"],
             path: "Tests/Simulation/UpstreamSimulationTests", swiftSettings: settings),
@@ -238,7 +245,7 @@ let package = Package(
                 "CloakroomAdmin", "CloakroomConfig", "CloakroomCore", "CloakroomHTTP2", "CloakroomIdentity",
                 "CloakroomSessions", "CloakroomTelemetry", "CloakroomWire", nioCore, "TestSupport",
             ],
-            path: "Tests/Fuzzing/Targets", swiftSettings: settings),
+            path: "Tests/Fuzzing/Targets", swiftSettings: optimized),
         .testTarget(
             name: "FuzzTests", dependencies: ["FuzzTargets", "TestSupport"], path: "Tests/Fuzzing/FuzzTests",
             swiftSettings: settings),

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs the tools that the tests use, then runs all tests. Arguments are passed to `swift test`.
+# Installs the tools that the tests use, builds, and runs all tests, in three processes side by side. With arguments, which are
+# passed to `swift test`, only those that the arguments select.
 #
 # usage: deploy/test.sh [--filter NAME] [--skip-build] ...
 if [[ ${1:-} == --help ]]; then
@@ -35,12 +36,68 @@ export PATH=$python:$glewlwyd:$valkey:$PATH
 
 # A backtrace of a crash would take minutes. Set SWIFT_BACKTRACE=enable=yes to enable backtraces.
 export SWIFT_BACKTRACE=${SWIFT_BACKTRACE:-enable=no}
-output=$(mktemp)
-trap 'rm -f "$output"' EXIT
-# Sequential: many tests start complete gateways, which in parallel would exhaust the CPU of a small machine.
-if ! swift test --no-parallel "$@" 2>&1 | tee "$output"; then
+# Without debug information the programs are a third smaller.
+build=(-debug-info-format none)
+output=$(mktemp -d)
+pids=()
+clean_up() {
+    ((${#pids[@]} == 0)) || kill "${pids[@]}" 2>/dev/null || true
+    rm -rf "$output"
+}
+trap clean_up EXIT
+trap 'exit 130' INT TERM
+
+failed() {
     echo
     echo "test: what failed:" >&2
-    grep -E '^✘|error:' "$output" >&2 || echo "test: no test; see the output above" >&2
+    grep -hE '^✘|error:' "$output"/* >&2 || echo "test: no test; see the output above" >&2
     exit 1
+}
+
+if (($#)); then
+    # Sequential: many tests start complete gateways, which in parallel would exhaust the CPU of a small machine.
+    swift test --no-parallel "${build[@]}" "$@" 2>&1 | tee "$output/selected" || failed
+    exit
 fi
+
+swift build --build-tests "${build[@]}" 2>&1 | tee "$output/build" || failed
+echo "test: built after $SECONDS s"
+
+# All tests, in three processes side by side: those that start programs and those with stores and providers mostly wait, the
+# others compute. The test bundle is run directly: two instances of `swift test` would wait for each other.
+bundle=$(swift build "${build[@]}" --show-bin-path)/cloakroomPackageTests.xctest
+logins='^SystemTests\.(LoginBrowser|ProviderFault)Tests'
+servers="^Cloakroom(Sessions|Identity|Admin)Tests\.|^(Gateway|MockAPI)Tests\.|$logins"
+programs='^SystemTests\.'
+declare -A selection=(
+    [programs]="--filter $programs --skip $logins" [servers]="--filter $servers"
+    [in-process]="--skip $programs --skip $servers")
+begin=$SECONDS
+lanes=()
+for lane in "${!selection[@]}"; do
+    read -ra arguments <<<"${selection[$lane]}"
+    "$bundle" --testing-library swift-testing --no-parallel "${arguments[@]}" >"$output/$lane" 2>&1 &
+    pids+=($!)
+    lanes+=("$lane")
+done
+progress() {
+    while sleep 60; do
+        for lane in "${lanes[@]}"; do
+            echo "test: $((SECONDS - begin)) s: $lane: $(grep -c '^✔ Test ' "$output/$lane") tests; $(tail -n 1 "$output/$lane")"
+        done
+    done
+}
+progress &
+pids+=($!)
+status=0
+for index in "${!lanes[@]}"; do
+    wait "${pids[index]}" || status=1
+    # A process that ends early without having run its tests would look like one that passed.
+    grep -qE '^✔ Test run with [1-9][0-9]* tests? ' "$output/${lanes[index]}" || status=1
+    grep -vE '^◇' "$output/${lanes[index]}" || true
+    echo "test: the lane '${lanes[index]}' has ended after $((SECONDS - begin)) s"
+done
+((status == 0)) || failed
+echo
+grep -h '^✔ Test run with' "$output"/*
+echo "test: all tests passed, $((SECONDS - begin)) s after the build"
