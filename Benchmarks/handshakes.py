@@ -65,7 +65,7 @@ def build_client(environment):
     """Compiles the client. Returns its path."""
     library = release_build().parent / "CNIOBoringSSL.build"
     objects = sorted(map(str, library.rglob("*.o")))
-    headers = ROOT / ".build/checkouts/swift-nio-ssl/Sources/CNIOBoringSSL/include"
+    headers = ROOT / ".build-release/checkouts/swift-nio-ssl/Sources/CNIOBoringSSL/include"
     if not objects or not headers.is_dir():
         raise Failure(f"no TLS library in {library}; build it: deploy/build.sh")
     client = environment.folder / "handshakes"

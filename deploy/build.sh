@@ -18,7 +18,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 deploy/toolchain.sh >&2
 deploy/dependencies.sh >&2
 build=(
-    swift build -c release --static-swift-stdlib -Xswiftc -enforce-exclusivity=unchecked
+    # A folder of its own: a debug build can run at the same time.
+    swift build --scratch-path .build-release -c release --static-swift-stdlib -Xswiftc -enforce-exclusivity=unchecked
     -Xlinker --no-export-dynamic --product "$product"
     # Paths in the binary are relative to this folder, and debug information does not refer to the compiler's cache.
     -Xswiftc -file-prefix-map -Xswiftc "$PWD=." -Xcc "-ffile-prefix-map=$PWD=."

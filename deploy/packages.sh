@@ -12,6 +12,10 @@ if [[ ${1:-} == --help ]]; then
 fi
 set -euo pipefail
 
+# Scripts that run side by side install one after another.
+exec 9<"${BASH_SOURCE[0]}"
+if command -v flock >/dev/null; then flock 9; fi
+
 missing=()
 commands=()
 for wanted in "$@"; do

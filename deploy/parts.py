@@ -19,7 +19,7 @@ import subprocess
 import sys
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
-CHECKOUTS = TOP / ".build/checkouts"
+CHECKOUTS = TOP / ".build-release/checkouts"
 # `$s7NIOCore...`: the module of a Swift symbol is its first identifier with a length.
 MODULE = re.compile(r"^_?\$s(?:[^0-9\s]{0,2})(\d+)")
 # C and C++ symbols, by prefix, in the order in which they are compared.
@@ -136,11 +136,11 @@ def print_table(title, rows, total):
 
 def print_times():
     """The elapsed time of the release build by package, from the end times of its steps."""
-    database = sqlite3.connect(f"file:{TOP}/.build/build.db?mode=ro", uri=True)
+    database = sqlite3.connect(f"file:{TOP}/.build-release/build.db?mode=ro", uri=True)
     query = "SELECT CAST(key AS TEXT), start, end FROM rule_results JOIN key_names ON id = key_id"
     steps = [(end, start, key) for key, start, end in database.execute(query) if key.startswith("C") and "release" in key]
     if not steps:
-        raise SystemExit("parts: .build/build.db contains no release build; run deploy/build.sh first")
+        raise SystemExit("parts: .build-release/build.db contains no release build; run deploy/build.sh first")
     steps.sort()
     modules = packages_of_modules()
     previous = min(start for _, start, _ in steps)

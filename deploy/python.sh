@@ -21,6 +21,9 @@ alone=${requirements%.txt}-files.txt
 [[ -f $alone ]] && files+=("$alone")
 digest=$(cat "${files[@]}" | sha256sum)
 folder=$PWD/.build/python-${digest:0:16}
+# Scripts that run side by side may need the same environment.
+exec 8<"$requirements"
+if command -v flock >/dev/null; then flock 8; fi
 
 if [[ ! -e $folder/complete ]]; then
     # On Debian, the venv module is a separate package.

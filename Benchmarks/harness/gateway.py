@@ -15,6 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 def release_build():
     """The binary that `deploy/build.sh` makes."""
     command = ["swift", "build", "-c", "release", "--static-swift-stdlib", "--package-path", str(ROOT)]
+    command += ["--scratch-path", str(ROOT / ".build-release")]
     shown = subprocess.run([*command, "--show-bin-path"], capture_output=True, text=True, check=True)
     return pathlib.Path(shown.stdout.strip()) / "cloakroom"
 
