@@ -132,6 +132,8 @@ public final class RequestHeaderPolicy: Sendable {
             case .cookie:
                 head.fields[index].isStripped = summary.rewritesCookies
             case .expect:
+                // The gateway asks for the body itself.
+                head.fields[index].isStripped = true
                 let isKnown = summary.expectation != .unknown && ASCII.equals(bytes, field.valueRange, "100-continue")
                 summary.expectation = isKnown ? .continue : .unknown
             case .origin:

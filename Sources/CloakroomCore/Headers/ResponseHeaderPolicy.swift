@@ -20,10 +20,9 @@ public final class ResponseHeaderPolicy: Sendable {
         public var connection = ConnectionOptions()
         /// Whether there is a `Date`; otherwise one is added (RFC 9110 §6.6.1).
         public var hasDate = false
-        /// Whether the upstream set `Cache-Control`.
-        public var hasCacheControl = false
-        /// Whether the upstream set `Vary`.
-        public var hasVary = false
+        /// Whether `Cache-Control` of the upstream says how shared caches handle a response to a request with
+        /// credentials (RFC 9111 §3.5): it permits to store it, or forbids it.
+        public var addressesSharedCaches = false
         /// Whether `Vary` of the upstream contains `Cookie` or `*`.
         public var variesByCookie = false
         /// Whether there is a `Content-Length`.
@@ -74,9 +73,9 @@ public final class ResponseHeaderPolicy: Sendable {
             }
             switch field.name {
             case .date: summary.hasDate = true
-            case .cacheControl: summary.hasCacheControl = true
+            case .cacheControl:
+                if addressesSharedCaches(field.valueRange, bytes) { summary.addressesSharedCaches = true }
             case .vary:
-                summary.hasVary = true
                 if namesCookie(field.valueRange, bytes) { summary.variesByCookie = true }
             case .contentLength:
                 // Not in responses that never have a body (RFC 9110 §8.6).
@@ -128,6 +127,28 @@ public final class ResponseHeaderPolicy: Sendable {
             if bytes[index] == UInt8(ascii: "*") { return true }
             let rest = ByteRange(start: index, count: value.end - index)
             if ASCII.hasPrefix(bytes, rest, "cookies") { return true }
+        }
+        return false
+    }
+
+    /// Whether `Cache-Control` has a directive that permits shared caches to store a response to a request with
+    /// `Authorization`, which the upstream received, or one that forbids it (RFC 9111 §3.5, §5.2.2). Others, such as
+    /// `max-age`, rely on `Authorization`, which caches in front of the gateway do not see.
+    private func addressesSharedCaches(_ value: ByteRange, _ bytes: Span<UInt8>) -> Bool {
+        // Directives with quoted arguments are rare: they do not count, which is the private side.
+        guard FieldScan.first(UInt8(ascii: "\""), in: bytes, from: value.start, to: value.end) == value.end else {
+            return false
+        }
+        var directives = ListTokenIterator(value)
+        while let directive = directives.next(bytes) {
+            switch directive.count {
+            case 6: if ASCII.equals(bytes, directive, "public") { return true }
+            case 7: if ASCII.equals(bytes, directive, "private") { return true }
+            case 8: if ASCII.equals(bytes, directive, "no-store") { return true }
+            case 15: if ASCII.equals(bytes, directive, "must-revalidate") { return true }
+            default: break
+            }
+            if ASCII.hasPrefix(bytes, directive, "s-maxage=") { return true }
         }
         return false
     }

@@ -283,6 +283,12 @@ public struct UpstreamPermit: Sendable, Equatable {
         if case .exchanged(let exchanged) = grant { exchanged.authorization } else { nil }
     }
 
+    /// Whether the session has been refreshed since the permit was given.
+    /// - Parameter session: The session as it is now.
+    public func isOutdated(by session: Session) -> Bool {
+        self.session.map { $0.version < session.version } ?? false
+    }
+
     /// What the upstream receives of the permit.
     public struct Credentials: Sendable {
         /// Whether the upstream's API token has to be set.

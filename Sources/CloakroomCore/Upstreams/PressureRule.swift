@@ -1,13 +1,21 @@
 /// Which leases end when other requests wait for a connection that slow clients occupy.
 ///
-/// Slowness is cut only where it costs others: for each request that has waited ``waitingTime`` without a permit, one
-/// lease ends per tick, the slowest that waits for its client, is older than ``minimumAge`` and has moved less than a
-/// rate. Pure; the caller measures.
+/// Slowness is cut only where it costs others: for each request that has waited ``waitingTime`` without a permit, at most
+/// one lease ends per tick, the slowest that waits for its client and
+/// - has moved nothing for ``stillTime``, or
+/// - is older than ``minimumAge`` and has moved less than a rate, or
+/// - is one of more than a quarter of all leases that wait for the same client.
+///
+/// Pure; the caller measures.
 public struct PressureRule: Sendable, Equatable {
     /// How long a request waits for a connection before others may be ended for it, in nanoseconds.
     public static let waitingTime: UInt64 = 100_000_000
-    /// The age in nanoseconds up to which no lease is ended.
+    /// The age in nanoseconds up to which no lease is ended for its rate.
     static let minimumAge: UInt64 = 5_000_000_000
+    /// The pause in nanoseconds after which a lease may be ended.
+    static let stillTime: UInt64 = 500_000_000
+    /// Leases of one client that are always permitted.
+    static let minimumShare = 8
 
     /// Bytes per second below which a lease may be ended; 0 ends none.
     public let rate: Int
@@ -23,11 +31,17 @@ public struct PressureRule: Sendable, Equatable {
         public var moved: Int
         /// Nanoseconds since the connection was leased.
         public var age: UInt64
+        /// Nanoseconds for which nothing has moved.
+        public var still: UInt64
+        /// Which client it waits for; 0 if unknown.
+        public var client: Int
 
         /// Creates a lease.
-        public init(moved: Int, age: UInt64) {
+        public init(moved: Int, age: UInt64, still: UInt64 = 0, client: Int = 0) {
             self.moved = moved
             self.age = age
+            self.still = still
+            self.client = client
         }
 
         /// Whether this lease has moved less for its age.
@@ -41,16 +55,25 @@ public struct PressureRule: Sendable, Equatable {
     /// - Parameters:
     ///   - count: The number of requests that wait.
     ///   - leases: All leases that wait for their clients.
+    ///   - total: Number of all leases; at least that of `leases`.
     /// - Returns: Indices of `leases`, slowest first, at most `count`.
-    public func select(_ count: Int, of leases: [Lease]) -> [Int] {
+    public func select(_ count: Int, of leases: [Lease], total: Int = .max) -> [Int] {
         guard rate > 0, count > 0 else { return [] }
-        let slow = leases.indices.filter {
-            leases[$0].age > Self.minimumAge && leases[$0].rate < Double(rate)
-        }
         // Of equally slow ones the oldest.
-        let sorted = slow.sorted {
+        let sorted = leases.indices.sorted {
             (leases[$0].rate, leases[$1].age) < (leases[$1].rate, leases[$0].age)
         }
-        return Array(sorted.prefix(count))
+        var excess: [Int: Int] = [:]
+        for lease in leases where lease.client != 0 { excess[lease.client, default: 0] += 1 }
+        let share = max(Self.minimumShare, total / 4)
+        let slow = sorted.filter { index in
+            let lease = leases[index]
+            let isOneOfMany = excess[lease.client, default: 0] > share
+            let isSlow = lease.age > Self.minimumAge && lease.rate < Double(rate)
+            guard isOneOfMany || isSlow || lease.still >= Self.stillTime else { return false }
+            excess[lease.client]? -= 1
+            return true
+        }
+        return Array(slow.prefix(count))
     }
 }

@@ -88,13 +88,11 @@ public final class TargetState: Sendable {
         raise(to: Self.microseconds(duration), at: MonotonicMilliseconds(now))
     }
 
-    /// The target asked for fewer requests: status 429, or status 8 of gRPC.
-    /// - Parameter retryAfter: Nanoseconds that it asked for, limited to 30 seconds; `nil` has the effect of the
-    ///   failure penalty.
-    public func throttled(retryAfter: UInt64?, now: UInt64) {
+    /// The target asked for fewer requests: status 429, or status 8 of gRPC. Has the effect of the failure penalty. A
+    /// `Retry-After` has none: it applies to the client that caused it, not to the others.
+    public func throttled(now: UInt64) {
         let penalty = EstimateRules(packed: rules.load(ordering: .relaxed)).penalty
-        let time = retryAfter.map { min(Self.microseconds($0), 30_000_000) } ?? penalty
-        raise(to: time, at: MonotonicMilliseconds(now))
+        raise(to: penalty, at: MonotonicMilliseconds(now))
     }
 
     /// The request no longer waits for a response head, but the response is not complete.

@@ -59,6 +59,14 @@ extension Deque<ByteBuffer> {
             append(bytes)
         }
     }
+
+    /// The last part has to wait: unless it fills a quarter of its storage, it is moved to storage of its own.
+    mutating func compactLast() {
+        guard let part = last, part.storageCapacity / 4 > Swift.max(part.readableBytes, 1_024) else { return }
+        var own = ByteBuffer()
+        own.writeImmutableBuffer(part)
+        self[index(before: endIndex)] = own
+    }
 }
 
 extension ChannelHandlerContext {

@@ -46,17 +46,30 @@ struct BodyReplay {
     mutating func complete(trailers: ByteBuffer?) {
         isKept = true
         self.trailers = trailers
+        compact()
     }
+
+    /// A small body that is kept until the response is not a slice of a large read.
+    private mutating func compact() {
+        guard body.storageCapacity > Self.largeStorage, body.storageCapacity / 4 > body.readableBytes else { return }
+        own()
+    }
+
+    /// Moves the body to storage of its own.
+    private mutating func own() {
+        var own = ByteBuffer()
+        own.writeImmutableBuffer(body)
+        body = own
+    }
+
+    /// Storage in bytes that is never replaced by a smaller one.
+    private static let largeStorage = 16_384
 
     /// The body has not arrived with its head: moves it to storage of its own, because a slice would keep the whole
     /// buffer of the read.
     /// - Returns: The additional bytes to count in the event loop's budget.
     mutating func hold() -> Int {
-        if countedBytes == 0, body.readableBytes > 0 {
-            var own = ByteBuffer()
-            own.writeImmutableBuffer(body)
-            body = own
-        }
+        if countedBytes == 0, body.readableBytes > 0 { own() }
         let more = max(0, body.storageCapacity - countedBytes)
         countedBytes += more
         return more

@@ -15,6 +15,7 @@ extension Exchange {
     /// The exchange has ended, or its deadline has been handled.
     func endTimeLimit() {
         callDeadline = nil
+        isDeadlineOfClient = false
         downstream?.limitDeadlines(to: .max)
     }
 
@@ -36,10 +37,15 @@ extension Exchange {
             cancelLease()
             upstreamFailed(UpstreamFailure(.responseTimeout), .pass(.deadline, reason: nil))
         case .awaitingResponse:
-            endTimeLimit()
-            // A deadline that leaves no time is no failure of the target.
+            // A deadline that leaves no time is no failure of the target, and a client's own deadline not by itself: it
+            // counts like a client that left.
             let since = telemetry.awaitedSince
-            if machine.isRequestComplete, now > since, now - since >= RetryDecision.minRemaining { reportFailure() }
+            if isDeadlineOfClient {
+                reportCancellation()
+            } else if machine.isRequestComplete, now > since, now - since >= RetryDecision.minRemaining {
+                reportFailure()
+            }
+            endTimeLimit()
             cancelUpstream()
             upstreamFailed(UpstreamFailure(.responseTimeout), .pass(.deadline, reason: nil))
         case .gathering:

@@ -16,7 +16,9 @@ extension Exchange {
             return false
         }
         guard let timeout = callTimeout else { return true }
+        let limit = callDeadline
         limitTime(to: timeout)
+        isDeadlineOfClient = callDeadline != limit
         return true
     }
 

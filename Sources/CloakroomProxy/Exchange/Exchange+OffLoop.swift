@@ -23,7 +23,7 @@ extension Exchange {
             requestEnd()
         } else {
             downstream?.setDeadline(now &+ snapshot.timeouts.bodyIdle)
-            if request.summary.expectation == .continue { downstream?.writeContinue() }
+            askForBody()
         }
     }
 
@@ -47,6 +47,7 @@ extension Exchange {
             now: context.sessionTimestamp(at: telemetry.startedAt),
             wallTime: context.timestamp(at: telemetry.startedAt),
             origin: AuditContext(peer: clientAddress, requestID: "\(telemetry.record.requestID)"))
+        context.returnRequestBuffer(replay.discard())
         let endpoints = config.accountEndpoints
         let calls = IdentityCallTime()
         runOffLoop {
@@ -336,13 +337,41 @@ extension Exchange {
 
     /// Sends the request again with another token.
     private func sendReplay(_ permit: UpstreamPermit, now: UInt64) {
-        moveCount(to: permit)
-        self.permit = permit
         telemetry.retried()
         attempts.replayed()
         pool?.upstream.replays.increment()
-        machine.replay()
         // A new connection: a reused one may be closed already, which would take an attempt.
-        lease(isFresh: true, now: now)
+        forwardAgain(permit, isFresh: true, now: now)
+    }
+
+    /// A request that was prepared before is permitted again: it waits for a connection.
+    func forwardAgain(_ permit: UpstreamPermit, isFresh: Bool = false, now: UInt64) {
+        use(permit, now: now)
+        machine.forwardAgain()
+        lease(isFresh: isFresh, now: now)
+    }
+
+    /// Decides again if time has passed since the request was permitted, because its body or a connection was waited
+    /// for: its session may have ended, or have other tokens.
+    /// - Returns: The decision, if the request may not be sent now.
+    func decisionInsteadOfSending() -> RequestDecision? {
+        let now = context.now
+        guard permittedAt != now, machine.waitsForConnection, let ticket = request.ticket, let permit, permit.hasSession
+        else { return nil }
+        let lookup = lookUp(ticket, now: now, slides: false)
+        if case .active(let session) = lookup, !permit.isOutdated(by: session) { return nil }
+        switch decider.decide(request, route: permit.route, loaded: lookup, now: context.timestamp(at: now)) {
+        case .forward(let permit), .forwardAndRefresh(let permit, _, _):
+            use(permit, now: now)
+            return nil
+        case let decision?: return decision
+        case nil: return .loadSession(ticket, route: permit.route)
+        }
+    }
+
+    private func use(_ permit: UpstreamPermit, now: UInt64) {
+        moveCount(to: permit)
+        self.permit = permit
+        permittedAt = now
     }
 }

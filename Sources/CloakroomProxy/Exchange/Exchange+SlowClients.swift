@@ -21,14 +21,22 @@ extension Exchange {
         return length <= target || (request.version == .http2 && length <= Self.checkedBody) ? length : target
     }
 
-    /// Whether the body is buffered before the request is forwarded. A client that waits for 100 (Continue) sends no
-    /// body before the upstream has received the head, and a gRPC call may wait for responses to its first messages.
-    var gathersBody: Bool {
-        request.summary.expectation != .continue && bufferTarget > 0 && route?.route.grpc != true
+    /// Whether the body is buffered before the request is forwarded. A gRPC call may wait for responses to its first
+    /// messages.
+    var gathersBody: Bool { bufferTarget > 0 && route?.route.grpc != true }
+
+    /// Sends 100 (Continue) to a client that waits for it with its body (RFC 9110 §10.1.1). `Expect` is not forwarded: a
+    /// client that sends no body would occupy an upstream connection, and an upstream that responds without having read
+    /// the body would read it as the next request.
+    func askForBody() {
+        guard request.summary.expectation == .continue, request.framing != .none else { return }
+        request.summary.expectation = .none
+        downstream?.writeContinue()
     }
 
     func beginGathering() {
         machine.gather()
+        askForBody()
         // Usually the body has arrived together with the head.
         downstream?.resumeRequestBody()
     }
@@ -169,15 +177,16 @@ extension Exchange {
 
     func clientPace(now: UInt64) -> PressureRule.Lease? {
         guard tunnel == nil, telemetry.sentAt > 0, now > telemetry.sentAt else { return nil }
-        let age = now - telemetry.sentAt
+        let moved: Int
         switch machine.state {
-        case .awaitingResponse(.open) where uploadCredit.isRunning:
-            return PressureRule.Lease(moved: telemetry.receivedBodyBytes, age: age)
-        case .streamingResponse where drainCredit?.isBehind == true:
-            return PressureRule.Lease(moved: acceptedBytes(isExact: true), age: age)
-        default:
-            return nil
+        case .awaitingResponse(.open) where uploadCredit.isRunning: moved = telemetry.receivedBodyBytes
+        case .streamingResponse where drainCredit?.isBehind == true: moved = acceptedBytes(isExact: true)
+        default: return nil
         }
+        if pace.sentAt != telemetry.sentAt || pace.moved != moved { pace = (telemetry.sentAt, moved, now) }
+        let client = peer.load.map { ObjectIdentifier($0).hashValue } ?? forwardedClient?.hashValue
+        return PressureRule.Lease(
+            moved: moved, age: now - telemetry.sentAt, still: now - pace.since, client: client ?? 0)
     }
 
     func endForOthers() {

@@ -7,6 +7,7 @@ import NIOCore
 extension Exchange {
     /// Forwards the request to the upstream.
     func forward(_ permit: UpstreamPermit, now: UInt64) {
+        if self.route != nil { return forwardAgain(permit, now: now) }
         let route = snapshot.config.routes[permit.route]
         if let problem = prepareForwarding(to: route) {
             if problem == .badRequest { telemetry.failed(.invalidRequest) }
@@ -14,6 +15,7 @@ extension Exchange {
         }
         self.permit = permit
         self.route = route
+        permittedAt = now
         telemetry.authorized(permit, for: route.route)
         if route.deadline != 0 { limitTime(to: route.deadline) }
         guard !request.exceeds(route.bodyLimit) else {
@@ -31,7 +33,9 @@ extension Exchange {
             if gathersBody { return beginGathering() }
         }
         machine.forward(hasBody: hasBody)
-        lease(isFresh: false, now: now)
+        askForBody()
+        // Unless the client has disconnected.
+        if machine.state != .idle { lease(isFresh: false, now: now) }
     }
 
     func lease(isFresh: Bool, now: UInt64) {
@@ -81,8 +85,7 @@ extension Exchange {
             return
         }
         pool?.headReceived(
-            upstream, status: head.status, sentAt: telemetry.sentAt, after: waitingTime,
-            retryAfter: head.status == 429 ? RetryAfter.nanoseconds(of: head) : nil)
+            upstream, status: head.status, sentAt: telemetry.sentAt, after: waitingTime)
     }
 
     private func reportCall(_ trailers: TrailerSection, of upstream: UpstreamLease) {
@@ -106,6 +109,10 @@ extension Exchange {
 extension Exchange: UpstreamDelegate {
     func upstreamConnected(_ lease: UpstreamLease) {
         waitEnded()
+        if let decision = decisionInsteadOfSending() {
+            pool?.release(lease)
+            return execute(decision, now: context.now)
+        }
         guard machine.leased() == .send, let permit else {
             pool?.release(lease)
             return
@@ -142,16 +149,15 @@ extension Exchange: UpstreamDelegate {
         } else {
             downstream?.setDeadline(uploadCredit.start(now: telemetry.sentAt))
             writeBufferedBody(to: lease, isComplete: false)
-            // A client that waits for 100 (Continue) sends no body until the upstream has received the head.
-            if request.summary.expectation == .continue { lease.flush() }
             downstream?.resumeRequestBody()
         }
     }
 
     func upstreamInformational(_ head: borrowing ResponseHead) {
         // Interim responses are optional: they are dropped for a client that does not read fast enough, so they do not
-        // accumulate.
-        guard case .awaitingResponse = machine.state, request.version != .http1_0, let downstream, downstream.isWritable
+        // accumulate. The upstream was not asked for 100 (Continue).
+        guard case .awaitingResponse = machine.state, request.version != .http1_0, head.status != 100, let downstream,
+            downstream.isWritable
         else {
             return
         }
@@ -175,7 +181,7 @@ extension Exchange: UpstreamDelegate {
         downstream.writeHead(
             head, framing: framing,
             additions: ResponseAdditions(
-                date: summary.hasDate ? nil : context.date, isPrivate: hasSession && !summary.hasCacheControl,
+                date: summary.hasDate ? nil : context.date, isPrivate: hasSession && !summary.addressesSharedCaches,
                 variesByCookie: route?.varies(summary) == true,
                 crossOriginLines: snapshot.config.cors.responseFieldLines(request.originMatch)))
         if summary.isEventStream || isForCalls {

@@ -21,7 +21,9 @@ final class Exchange: Equatable {
     var machine = ExchangeStateMachine()
     var telemetry = ExchangeTelemetry()
     var permit: UpstreamPermit?
-    /// The route that the permit is for.
+    /// The time of the event in which the permit was given.
+    var permittedAt: UInt64 = 0
+    /// The route that the permit is for. Set when the request is prepared for it.
     var route: RouteRuntime?
     var replay = BodyReplay()
     /// Credit of the client for sending the request body.
@@ -30,6 +32,8 @@ final class Exchange: Equatable {
     var creditedBytes = 0
     /// Credit of the client for reading the response; `nil` until it is behind for the first time.
     var drainCredit: DrainCredit?
+    /// The progress of a slow client when it was measured last, and since when it is the same.
+    var pace = (sentAt: UInt64(0), moved: 0, since: UInt64(0))
     /// The limits that the request is counted for.
     var countedCaps: CountedCaps = []
     /// The client behind a trusted proxy that the request is counted for.
@@ -44,6 +48,8 @@ final class Exchange: Equatable {
     var tunnel: Tunnel?
     /// Time at which the response has to be complete, whatever the other timeouts; `nil` for none.
     var callDeadline: UInt64?
+    /// Whether ``callDeadline`` is the one that the client asked for.
+    var isDeadlineOfClient = false
     /// Whether this connection alone is draining.
     private var isConnectionDraining = false
 
@@ -139,13 +145,18 @@ final class Exchange: Equatable {
         request.end()
         if tunnel != nil { tunnel = nil }
         if callDeadline != nil { endTimeLimit() }
-        endInFlight()
-        permit = nil
-        route = nil
+        if downstream?.isResponseSent ?? true { responseSent() } else { request.releaseHead() }
         pool = nil
         attempts.reset()
         if drainCredit != nil { drainCredit = nil }
         context.returnRequestBuffer(replay.reset())
+    }
+
+    /// The client has been sent all of the response, or has left: the request is not counted any more.
+    func responseSent() {
+        endInFlight()
+        permit = nil
+        route = nil
     }
 
     var decider: RequestDecider {
@@ -235,6 +246,11 @@ final class Exchange: Equatable {
                 return respond(ProblemDocument(Problem(.contentTooLarge)), now: context.now)
             }
             replay.append(bytes)
+            // A slice of the read would keep all of its buffer for as long as the client does not continue.
+            guard context.takeRequestBuffer(replay.hold()) else {
+                telemetry.decided(.local)
+                return respond(ProblemDocument(Problem(.overloaded, retryAfter: 1)), now: context.now)
+            }
         case .gathering: gather(bytes)
         case .awaitingResponse, .streamingResponse:
             guard telemetry.receivedBodyBytes <= bodyLimit else { return bodyTooLarge() }

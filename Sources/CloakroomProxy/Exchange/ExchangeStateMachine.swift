@@ -34,6 +34,8 @@ struct ExchangeStateMachine: Equatable {
     }
 
     private(set) var state = State.idle
+    /// The body of a suspended request that had been waiting for a connection.
+    private var suspendedBody = RequestBody.complete
 
     /// Whether body bytes may be passed on now; otherwise they are held back.
     var acceptsBody: Bool {
@@ -59,6 +61,11 @@ struct ExchangeStateMachine: Equatable {
         case .streamingResponse, .tunneling: true
         default: false
         }
+    }
+
+    /// Whether the request waits for a connection to the upstream.
+    var waitsForConnection: Bool {
+        if case .waitingForConnection = state { true } else { false }
     }
 
     /// Whether the request is complete, as far as the upstream has to receive it.
@@ -101,6 +108,7 @@ struct ExchangeStateMachine: Equatable {
 
     /// Work off the event loop begins.
     mutating func suspend() {
+        if case .waitingForConnection(let body) = state { suspendedBody = body }
         state = .suspended
     }
 
@@ -233,13 +241,14 @@ struct ExchangeStateMachine: Equatable {
     ///   a response.
     mutating func tokenRejected() -> Bool {
         guard state == .awaitingResponse(.complete) else { return false }
+        suspendedBody = .complete
         state = .suspended
         return true
     }
 
-    /// A new token was obtained: the whole request is sent again.
-    mutating func replay() {
-        state = .waitingForConnection(.complete)
+    /// The suspended request is permitted again, possibly with a new token: it waits for a connection.
+    mutating func forwardAgain() {
+        state = .waitingForConnection(suspendedBody)
     }
 
     // MARK: - Failures

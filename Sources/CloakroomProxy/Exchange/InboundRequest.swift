@@ -61,6 +61,14 @@ struct InboundRequest {
         accountEndpoint = nil
     }
 
+    /// The request has ended, but its response waits for the client: it keeps no large storage.
+    mutating func releaseHead() {
+        if head.bytes.storageCapacity > Self.keptStorage { head = RequestHead() }
+        if normalizedPath.capacity > Self.keptStorage { normalizedPath = [] }
+    }
+
+    private static let keptStorage = 4_096
+
     /// Releases the head's bytes and resets the ranges into them: a head that was rejected while being parsed may have
     /// set some.
     mutating func resetHead() {

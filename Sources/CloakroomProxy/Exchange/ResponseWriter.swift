@@ -32,6 +32,8 @@ protocol ResponseWriter: AnyObject {
     func bufferedBodySent()
     /// Resumes a request body that was held back.
     func resumeRequestBody()
+    /// Whether all of the response that was written has been passed to the connection.
+    var isResponseSent: Bool { get }
     /// Discards what has been written of the upstream's response.
     /// - Returns: Whether that was possible, because none of it has been sent.
     func discardUnsentResponse() -> Bool

@@ -36,10 +36,14 @@ final class LoopContext {
         return { bound.value.flushAll() }
     }()
     private var bodyWindows: Int
+    /// Whether a connection needed a window when there was none.
+    private var isBodyWindowWanted = false
     /// The requests in flight of clients behind trusted proxies.
     var forwardedLoads = ForwardedClientLoads()
     /// Bytes of request bodies that are buffered before a connection to the upstream is leased.
     private(set) var requestBufferBytes = 0
+    /// Bytes of HTTP/2 responses that wait for their clients.
+    var responseBytes = 0
     private var generator = SplitMix64()
     private var clock: LoopClock
     private var tick: RepeatedTask?
@@ -208,7 +212,10 @@ final class LoopContext {
     /// Takes one of the loop's body windows.
     /// - Returns: `false` if all are in use.
     func takeBodyWindow() -> Bool {
-        guard bodyWindows > 0 else { return false }
+        guard bodyWindows > 0 else {
+            isBodyWindowWanted = true
+            return false
+        }
         bodyWindows -= 1
         return true
     }
@@ -225,6 +232,13 @@ final class LoopContext {
 
     /// The bytes are not buffered any more.
     func returnRequestBuffer(_ count: Int) { requestBufferBytes -= count }
+
+    /// Memory for HTTP/2 responses that wait for their clients in the whole process, in bytes. Beyond it, each connection
+    /// has as much as two streams may hold.
+    static let responseMemory = 134_217_728
+
+    /// Whether the responses that wait exceed the loop's part of the memory.
+    var isResponseMemoryExceeded: Bool { responseBytes > Self.responseMemory / loopCount }
 
     // MARK: - Registered connections
 
@@ -294,6 +308,7 @@ final class LoopContext {
             for pool in poolsOnly(of: old) { pool.tick() }
         }
         relievePools(now: now)
+        reclaimBodyWindow()
         snapshot.telemetry.flush()
         for old in retired { old.telemetry.flush() }
         if connectionMetrics.isCountDue(at: now) { connectionMetrics.count(registered, metrics) }
@@ -306,6 +321,13 @@ final class LoopContext {
         guard changes != sessionChanges else { return }
         sessionChanges = changes
         for member in registered { member.sessionsChanged(now: now) }
+    }
+
+    /// A window that was announced cannot be withdrawn: if one is needed, an idle connection that has one ends.
+    private func reclaimBodyWindow() {
+        guard isBodyWindowWanted else { return }
+        isBodyWindowWanted = false
+        for member in registered where member.returnIdleWindow() { return }
     }
 
     /// Ends leases of slow clients if other requests wait for a connection to the same upstream.
@@ -327,7 +349,9 @@ final class LoopContext {
                 leases.append(lease)
                 holders.append(member)
             }
-            for index in pressure.select(waiting, of: leases) { holders[index].endLeaseOfSlowClient() }
+            for index in pressure.select(waiting, of: leases, total: pool.machine.leasedCount) {
+                holders[index].endLeaseOfSlowClient()
+            }
         }
     }
 
@@ -378,6 +402,8 @@ protocol LoopRegistered: AnyObject {
     func leaseOfSlowClient(from pool: UpstreamPool, now: UInt64) -> PressureRule.Lease?
     /// Ends the lease, because other requests wait.
     func endLeaseOfSlowClient()
+    /// Ends gracefully, if it is an idle client connection with a large receive window.
+    func returnIdleWindow() -> Bool
 }
 
 extension LoopRegistered {
@@ -387,4 +413,5 @@ extension LoopRegistered {
     func sessionsChanged(now: UInt64) {}
     func leaseOfSlowClient(from pool: UpstreamPool, now: UInt64) -> PressureRule.Lease? { nil }
     func endLeaseOfSlowClient() {}
+    func returnIdleWindow() -> Bool { false }
 }

@@ -187,11 +187,10 @@ final class RouteRuntime: Sendable {
     /// A request that was counted has ended.
     func endRequest() { inFlight.wrappingSubtract(1, ordering: .relaxed) }
 
-    /// Whether `Vary: Cookie` is required. If a session is optional, responses without one depend on the cookie too.
-    /// The `Vary` of such an upstream is not sufficient, because it never sees the cookie.
+    /// Whether `Vary: Cookie` is added. If a session is optional, responses without one depend on the cookie too. Another
+    /// `Vary` of the upstream is not sufficient, because it never sees the cookie.
     func varies(_ summary: ResponseHeaderPolicy.ResponseHeaderSummary) -> Bool {
-        guard access.usesSession else { return false }
-        return access.requiresAuthorization ? !summary.hasVary : !summary.variesByCookie
+        access.usesSession && !summary.variesByCookie
     }
 
     /// A problem with the route's own message, if configured.

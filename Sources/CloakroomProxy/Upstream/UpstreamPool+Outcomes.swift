@@ -7,11 +7,7 @@ extension UpstreamPool {
     /// - Parameters:
     ///   - sentAt: When the request was sent.
     ///   - duration: For how long the target was waited for, in nanoseconds; `nil` if that does not measure it.
-    ///   - retryAfter: The delay in nanoseconds that a response with status 429 asks for.
-    func headReceived(
-        _ lease: UpstreamLease, status: Int, sentAt: UInt64, after duration: UInt64?,
-        retryAfter: UInt64? = nil
-    ) {
+    func headReceived(_ lease: UpstreamLease, status: Int, sentAt: UInt64, after duration: UInt64?) {
         let now = context.now
         let state = lease.target.state
         lease.probeEnded()
@@ -19,7 +15,7 @@ extension UpstreamPool {
             if upstream.configuration.eject.statuses.contains(status) {
                 return requestFailed(lease, sentAt: sentAt, after: duration)
             }
-            if status == 429 { state.throttled(retryAfter: retryAfter, now: now) }
+            if status == 429 { state.throttled(now: now) }
         }
         outcomes.count(slot: lease.slot, isFailure: false)
         guard state.headReceived(after: duration ?? 0, now: now, isTimed: duration != nil) else { return }

@@ -30,6 +30,25 @@ struct PressureRuleTests {
         #expect(rule.select(1, of: [Self.lease(0, 6), Self.lease(0, 9), Self.lease(0, 7)]) == [1])
     }
 
+    @Test("A lease that has moved nothing for half a second ends whatever its age and rate")
+    func still() {
+        let moving = PressureRule.Lease(moved: 1_000_000, age: Self.second, still: Self.second / 2 - 1)
+        let paused = PressureRule.Lease(moved: 1_000_000, age: Self.second, still: Self.second / 2)
+        #expect(rule.select(9, of: [moving, paused]) == [1])
+    }
+
+    @Test("Of the leases that wait for one client, those beyond a quarter of all end, the slowest first")
+    func share() {
+        let many = (0..<20).map { PressureRule.Lease(moved: 100_000 + $0, age: Self.second, client: 7) }
+        let others = (0..<20).map { PressureRule.Lease(moved: 100 + $0, age: Self.second, client: 100 + $0) }
+        let unknown = (0..<20).map { PressureRule.Lease(moved: 100 + $0, age: Self.second) }
+        #expect(rule.select(9, of: others + unknown + many, total: 64).map { $0 - 40 } == [0, 1, 2, 3])
+        #expect(rule.select(2, of: others + unknown + many, total: 64).map { $0 - 40 } == [0, 1])
+        // A small pool.
+        #expect(rule.select(99, of: many, total: 20).count == 12)
+        #expect(rule.select(99, of: many, total: 80).isEmpty)
+    }
+
     @Test("A rate of 0 ends none, and extreme numbers are no error")
     func extremes() {
         #expect(PressureRule(rate: 0).select(9, of: [Self.lease(0, 100)]).isEmpty)

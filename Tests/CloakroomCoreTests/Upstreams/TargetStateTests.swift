@@ -133,16 +133,13 @@ struct TargetStateTests {
         #expect(state.estimatedLatency(now: now) == 2 * second)
     }
 
-    @Test("Retry-After raises the estimate, to at most 30 s, and never lowers it")
+    @Test("A request for fewer requests raises the estimate to the failure penalty, and never lowers it")
     func throttled() {
-        state.throttled(retryAfter: 5 * second, now: now)
+        state.cancelled(after: 5 * second, now: now)
+        state.throttled(now: now)
         #expect(state.estimatedLatency(now: now) == 5 * second)
-        state.throttled(retryAfter: 2 * second, now: now)
-        #expect(state.estimatedLatency(now: now) == 5 * second)
-        state.throttled(retryAfter: .max, now: now)
-        #expect(state.estimatedLatency(now: now) == 30 * second)
         let other = TargetState(testIdentity(1), slots: TargetSlots())
-        other.throttled(retryAfter: nil, now: now)
+        other.throttled(now: now)
         #expect(other.estimatedLatency(now: now) == second)
     }
 

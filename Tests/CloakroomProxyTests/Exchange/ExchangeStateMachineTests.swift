@@ -79,7 +79,7 @@ struct ExchangeStateMachineTests {
         #expect(machine.tokenRejected() == true)
         #expect(machine.state == .suspended)
         #expect(machine.resume() == .proceed)
-        machine.replay()
+        machine.forwardAgain()
         #expect(machine.state == .waitingForConnection(.complete))
         #expect(machine.leased() == .send)
     }

@@ -180,20 +180,6 @@ struct RetryTests {
         }
     }
 
-    @Test("Of two targets, one that responds with 429 and Retry-After gets hardly any further requests")
-    func tooManyRequests() async throws {
-        try await Self.run(Self.response("429 Too Many Requests", "Retry-After: 30\r\n")) {
-            $0.upstreams[0].targets[1].tier = 0
-            // Without Retry-After a 429 has no effect then.
-            $0.upstreams[0].balance.failurePenalty = .zero
-        } _: { gateway, second in
-            let client = try await gateway.client()
-            for _ in 0..<40 { _ = try await client.exchange(Ask.get()) }
-            #expect(gateway.upstream.requests.count <= 2)
-            #expect(second.requests.count >= 38)
-        }
-    }
-
     // MARK: - Connections
 
     /// A policy, how many of three unreachable targets are tried before a fourth one, and whether the request succeeds.

@@ -1,4 +1,5 @@
 import CloakroomCore
+import NIOHPACK
 import TestSupport
 import Testing
 
@@ -229,18 +230,47 @@ struct SecurityRuleTests {
     func caching() async throws {
         let sessions = FakeSessions()
         let cookie = sessions.add()
-        let spoken = "HTTP/1.1 200 OK\r\nCache-Control: public\r\nVary: Accept\r\nContent-Length: 2\r\n\r\nok"
-        try await GatewaySetup(
-            [.request, .send(Reply.ok), .request, .send(spoken), .request, .send(Reply.ok)]
-        ).with(\.sessions, sessions).run { gateway in
+        let cases: [(fields: String, cacheControl: [String], vary: [String])] = [
+            ("", ["private"], ["Cookie"]),
+            // What only the Authorization of the request would protect (RFC 9111 §3.5).
+            ("Cache-Control: max-age=60\r\nVary: Accept\r\n", ["max-age=60", "private"], ["Accept", "Cookie"]),
+            ("Cache-Control: no-cache\r\n", ["no-cache", "private"], ["Cookie"]),
+            ("Cache-Control: private=\"a\"\r\n", ["private=\"a\"", "private"], ["Cookie"]),
+            ("Cache-Control: x=\", public, \"\r\n", ["x=\", public, \"", "private"], ["Cookie"]),
+            ("Cache-Control: publicx, xs-maxage=1\r\n", ["publicx, xs-maxage=1", "private"], ["Cookie"]),
+            // What permits or forbids shared caches is not changed.
+            ("Cache-Control: public\r\nVary: Accept\r\n", ["public"], ["Accept", "Cookie"]),
+            ("Cache-Control: max-age=1, S-MaxAge=60\r\n", ["max-age=1, S-MaxAge=60"], ["Cookie"]),
+            ("Cache-Control: must-revalidate\r\n", ["must-revalidate"], ["Cookie"]),
+            ("Cache-Control: private\r\nVary: cookie\r\n", ["private"], ["cookie"]),
+            ("Cache-Control: max-age=1\r\nCache-Control: No-Store\r\n", ["max-age=1", "No-Store"], ["Cookie"]),
+        ]
+        let script = cases.flatMap { fields, _, _ -> [ScriptedUpstream.Step] in
+            [.request, .send("HTTP/1.1 200 OK\r\n\(fields)Content-Length: 2\r\n\r\nok")]
+        }
+        try await GatewaySetup(script + script).with(\.sessions, sessions).http2().run { gateway in
             let client = try await gateway.client()
-            let silent = try await client.exchange(Ask.get("/private/a", cookie))
-            #expect(silent.values("Cache-Control") == ["private"])
-            #expect(silent.values("Vary") == ["Cookie"])
-            let outspoken = try await client.exchange(Ask.get("/private/a", cookie))
-            #expect(outspoken.values("Cache-Control") == ["public"])
-            #expect(outspoken.values("Vary") == ["Accept"])
-            let open = try await client.exchange(Ask.get("/public/a", cookie))
+            for (fields, cacheControl, vary) in cases {
+                let response = try await client.exchange(Ask.get("/private/a", cookie))
+                #expect(response.values("Cache-Control") == cacheControl, "\(fields)")
+                #expect(response.values("Vary") == vary, "\(fields)")
+            }
+            let streams = try await gateway.http2()
+            for (index, (fields, cacheControl, vary)) in cases.enumerated() {
+                let request = HTTP2Fields.get("/private/a", ("cookie", String(cookie.dropFirst("Cookie: ".count))))
+                let head = try #require(try await streams.exchange(UInt32(2 * index + 1), request).head)
+                #expect(head["cache-control"] == cacheControl, "\(fields)")
+                #expect(head["vary"] == vary, "\(fields)")
+            }
+        }
+    }
+
+    @Test("Rule 30: a response that depends on no session is not changed")
+    func cachingWithoutSession() async throws {
+        let sessions = FakeSessions()
+        let cookie = sessions.add()
+        try await GatewaySetup([.request, .send(Reply.ok)]).with(\.sessions, sessions).run { gateway in
+            let open = try await gateway.client().exchange(Ask.get("/public/a", cookie))
             #expect(open.values("Cache-Control").isEmpty)
             #expect(open.values("Vary").isEmpty)
         }

@@ -61,7 +61,7 @@ final class FakeSessions: SessionStore {
         _ authorization: String = "Bearer \(Canary.accessToken)", refreshToken: String? = nil,
         accessTokenExpiresAt: Timestamp? = nil, obtainedAt: Timestamp = Timestamp(seconds: 0),
         source: SessionSource = SessionSource(upstream: "api"),
-        endsAt: Timestamp = Timestamp(milliseconds: .max)
+        endsAt: Timestamp = Timestamp(milliseconds: .max), version: UInt64 = 1
     ) -> (SessionTicket, Session) {
         var generator = SystemRandomNumberGenerator()
         let session = Session(
@@ -71,7 +71,7 @@ final class FakeSessions: SessionStore {
                 authorization: Secret(authorization), refreshToken: refreshToken.map { Secret($0) },
                 accessTokenExpiresAt: accessTokenExpiresAt, obtainedAt: obtainedAt),
             source: source, createdAt: Timestamp(seconds: 0), expiresAt: endsAt,
-            lastUsedAt: Timestamp(seconds: 0))
+            lastUsedAt: Timestamp(seconds: 0), version: version)
         return (SessionTicket(using: &generator), session)
     }
 

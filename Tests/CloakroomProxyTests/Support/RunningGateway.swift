@@ -62,7 +62,7 @@ struct RunningGateway: Sendable {
     func settle() async {
         for _ in 0..<8 {
             for eventLoop in MultiThreadedEventLoopGroup.singleton.makeIterator() {
-                try? await eventLoop.submit {}.get()
+                try? await eventLoop.submit { LoopbackBarrier.pass() }.get()
             }
             await server.passThroughLoops()
         }

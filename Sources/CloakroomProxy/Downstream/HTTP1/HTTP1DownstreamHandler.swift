@@ -336,6 +336,7 @@ extension HTTP1DownstreamHandler: ResponseWriter {
         isExact ? SendQueue.unacknowledged(in: channel) : SendQueue.buffered(in: channel)
     }
     func bufferedBodySent() {}
+    var isResponseSent: Bool { true }
     func setDeadline(_ deadline: UInt64) { self.deadline = min(deadline, deadlineLimit) }
     func limitDeadlines(to limit: UInt64) {
         deadlineLimit = limit

@@ -32,6 +32,12 @@ extension HTTP2DownstreamHandler {
         deadlines.announced(context.now &+ Self.announcementTime)
     }
 
+    func returnIdleWindow() -> Bool {
+        guard hasBodyWindow, connection.streamCount == 0, phase == .open else { return false }
+        beginGracefulShutdown()
+        return true
+    }
+
     func sendFinalGoAway() {
         guard phase == .goAwaySent else { return }
         phase = .draining

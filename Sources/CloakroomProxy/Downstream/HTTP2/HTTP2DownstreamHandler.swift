@@ -29,7 +29,9 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     private var isFlushDue = false
     private var isPaused = false
     private var requestCount = 0
-    private var hasBodyWindow = false
+    private(set) var hasBodyWindow = false
+    /// Bytes of all responses that wait to be sent.
+    private var outboundBytes = 0
     var phase = Phase.open
 
     var registryIndex = -1
@@ -357,6 +359,18 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
             if budget <= 0 { flushLater() }
         }
         closeIfDone()
+    }
+
+    /// Counts bytes of responses that wait to be sent.
+    func addOutbound(_ count: Int) {
+        outboundBytes += count
+        context.responseBytes += count
+    }
+
+    /// Whether a response of this connection must not wait: all responses that wait exceed the event loop's budget, and
+    /// those of this connection the share that each connection has in any case.
+    var exceedsResponseMemory: Bool {
+        context.isResponseMemoryExceeded && outboundBytes > 2 * HTTP2Stream.outboundLimit
     }
 
     /// Whether a response of this size may be written at once, ahead of those that wait for a turn.

@@ -21,6 +21,7 @@ extension HTTP2Stream: ResponseWriter {
     }
 
     func bufferedBodySent() { returnHeldBody() }
+    var isResponseSent: Bool { endStreamSent || isClosed }
 
     func setDeadline(_ deadline: UInt64) {
         self.deadline = min(deadline, deadlineLimit)
@@ -64,7 +65,7 @@ extension HTTP2Stream: ResponseWriter {
     func writeBody(_ bytes: ByteBuffer) {
         guard !endStreamSent, bytes.readableBytes > 0 else { return }
         outbound.appendPart(bytes)
-        outboundBytes += bytes.readableBytes
+        addOutbound(bytes.readableBytes)
     }
 
     func writeEnd(trailers: ByteBuffer?) {
@@ -92,7 +93,15 @@ extension HTTP2Stream: ResponseWriter {
             writeData(outboundBytes)
         } else {
             connection.connection.setPending(outboundBytes, on: slot)
+            outbound.compactLast()
+            if connection.exceedsResponseMemory { connection.reset(self, .enhanceYourCalm) }
         }
+    }
+
+    /// Counts bytes that wait to be sent.
+    func addOutbound(_ count: Int) {
+        outboundBytes += count
+        connection?.addOutbound(count)
     }
 
     /// HPACK encoding depends on earlier fields, so written fields cannot be discarded.

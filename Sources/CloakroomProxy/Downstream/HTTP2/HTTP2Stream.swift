@@ -233,7 +233,7 @@ final class HTTP2Stream {
             left -= piece.readableBytes
             connection.connection.output.writeImmutableBuffer(piece)
         }
-        outboundBytes -= count
+        addOutbound(-count)
         endStreamSent = isLast
         if outboundBytes == 0 { sendEnd() }
     }
@@ -260,13 +260,14 @@ final class HTTP2Stream {
         guard !isClosed else { return }
         rest()
         outbound.removeAll()
-        outboundBytes = 0
+        addOutbound(-outboundBytes)
         release()
     }
 
     /// Prepares the object for reuse by another request.
     func rest() {
         isClosed = true
+        if let exchange, !exchange.isActive { exchange.responseSent() }
         start = nil
         deadline = .max
         pendingBody = ByteBuffer()

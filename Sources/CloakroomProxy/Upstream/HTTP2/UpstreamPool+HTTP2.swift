@@ -73,7 +73,7 @@ extension UpstreamPool: UpstreamHTTP2Owner {
             requestFailed(lease, sentAt: sentAt, after: duration)
             return true
         case .resourceExhausted:
-            lease.target.state.throttled(retryAfter: nil, now: context.now)
+            lease.target.state.throttled(now: context.now)
             return false
         default:
             return false

@@ -132,7 +132,7 @@ struct HTTP2RequestTests {
         }
     }
 
-    @Test("RFC 9110 §15.2: interim responses are forwarded", arguments: [100, 103])
+    @Test("RFC 9110 §15.2: interim responses are forwarded", arguments: [102, 103])
     func interim(status: Int) async throws {
         let interim = "HTTP/1.1 \(status) Interim\r\nLink: </a>\r\n\r\n"
         try await GatewaySetup([.request, .send(interim + interim + Reply.ok), .again]).http2().run { gateway in

@@ -1,0 +1,127 @@
+import CloakroomCore
+import NIOCore
+import TestSupport
+import Testing
+
+@Suite("A request is sent with the session that is valid then", .serialized)
+struct PermissionAtSendingTests {
+    private static let ok: [ScriptedUpstream.Step] = [.request, .send(Reply.ok), .again]
+
+    /// What happens to the session while the request waits.
+    enum Change: CaseIterable, Sendable {
+        case none, ended, refreshed, notCached, endedElsewhere, storeFails
+
+        func apply(to sessions: FakeSessions, _ ticket: SessionTicket, _ session: Session) async throws {
+            switch self {
+            case .none: break
+            case .ended: _ = try await sessions.end(ticket, reason: .revoked, now: Timestamp(seconds: 0))
+            case .refreshed: sessions.add((ticket, FakeSessions.make("Bearer next", version: 2).1))
+            case .notCached: sessions.forget(load: .response(.active(session)))
+            case .endedElsewhere: sessions.forget(load: .response(.missing(.revoked)))
+            case .storeFails: sessions.forget(load: .fail)
+            }
+        }
+
+        var status: Int {
+            switch self {
+            case .none, .refreshed, .notCached: 200
+            case .ended, .endedElsewhere: 401
+            case .storeFails: 503
+            }
+        }
+
+        /// The token that the upstream receives.
+        var authorization: String? {
+            switch self {
+            case .none, .notCached: "Bearer \(Canary.accessToken)"
+            case .refreshed: "Bearer next"
+            case .ended, .endedElsewhere, .storeFails: nil
+            }
+        }
+    }
+
+    @Test("Rule 79: while its body is buffered", arguments: Change.allCases, [false, true])
+    func body(change: Change, isHTTP2: Bool) async throws {
+        let (ticket, session) = FakeSessions.make()
+        let sessions = FakeSessions()
+        let cookie = sessions.add((ticket, session))
+        try await GatewaySetup(Self.ok).with(\.sessions, sessions).configuration { $0.routes[2].methods.append("POST") }
+            .http2().run { gateway in
+                let status: Int?
+                if isHTTP2 {
+                    let client = try await gateway.http2()
+                    let value = String(cookie.dropFirst("Cookie: ".count))
+                    let request = HTTP2Fields.post("/private/a", ("content-length", "5"), ("cookie", value))
+                    client.send(.headers(1, request, ends: false), .data(1, "he"))
+                    await gateway.settle()
+                    try await change.apply(to: sessions, ticket, session)
+                    client.send(.data(1, "llo", ends: true))
+                    status = try await client.response(1).status
+                } else {
+                    let client = try await gateway.client()
+                    client.send("POST /private/a HTTP/1.1\r\nHost: a\r\n\(cookie)\r\nContent-Length: 5\r\n\r\nhe")
+                    await gateway.settle()
+                    try await change.apply(to: sessions, ticket, session)
+                    client.send("llo")
+                    status = try await client.response().status
+                    // The connection continues.
+                    #expect(try await client.exchange(Ask.get()).text == "ok")
+                }
+                #expect(status == change.status)
+                let request = gateway.upstream.requests.first { $0.line.hasPrefix("POST") }
+                #expect(request?["Authorization"] == change.authorization)
+                #expect(request == nil || request?.text == "hello")
+            }
+    }
+
+    @Test("Rule 79: while it waits for a connection", arguments: Change.allCases)
+    func queue(change: Change) async throws {
+        let (ticket, session) = FakeSessions.make()
+        let sessions = FakeSessions()
+        let cookie = sessions.add((ticket, session))
+        let gate = Gate()
+        try await GatewaySetup([.request, .wait(gate), .send(Reply.ok)] + Self.ok).with(\.sessions, sessions)
+            .configuration { $0.upstreams[0].pool.maxConnections = 1 }
+            .run { gateway in
+                let first = try await gateway.client()
+                first.send(Ask.get())
+                try await eventually("the first request") { gateway.upstream.requests.count == 1 }
+                let second = try await gateway.client()
+                second.send(Ask.get("/private/a", cookie))
+                await gateway.settle()
+                try await change.apply(to: sessions, ticket, session)
+                gate.open()
+                #expect(try await first.response().text == "ok")
+                #expect(try await second.response().status == change.status)
+                // The connection was not lost by it.
+                #expect(try await first.exchange(Ask.get()).text == "ok")
+                let requests = gateway.upstream.requests.filter { $0.line.contains("private") }
+                #expect(requests.map { $0["Authorization"] } == (change.authorization.map { [$0] } ?? []))
+                #expect(gateway.upstream.connections.count == 1)
+            }
+    }
+
+    @Test("Rule 79: on a route with an optional session the request is sent without one")
+    func optional() async throws {
+        let (ticket, session) = FakeSessions.make()
+        let sessions = FakeSessions()
+        let cookie = sessions.add((ticket, session))
+        try await GatewaySetup(Self.ok).with(\.sessions, sessions).configuration {
+            $0.routes[2].methods.append("POST")
+            $0.routes[2].requiresAuthorization = false
+            $0.limits.inFlightPerSession = 1
+        }
+        .run { gateway in
+            let client = try await gateway.client()
+            client.send("POST /private/a HTTP/1.1\r\nHost: a\r\n\(cookie)\r\nContent-Length: 5\r\n\r\nhe")
+            await gateway.settle()
+            try await Change.ended.apply(to: sessions, ticket, session)
+            client.send("llo")
+            #expect(try await client.response().status == 200)
+            #expect(gateway.upstream.requests[0]["Authorization"] == nil)
+            // The session object is not counted any more.
+            sessions.add((ticket, session))
+            #expect(try await client.exchange(Ask.get("/private/a", cookie)).status == 200)
+        }
+    }
+}

@@ -1,0 +1,29 @@
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#endif
+
+/// On a busy machine the kernel may deliver what was sent over loopback with a delay.
+package enum LoopbackBarrier {
+    /// Returns when what this thread has sent over loopback before is delivered: sends a datagram to itself, which the
+    /// kernel handles in order, and waits for it for at most a second.
+    package static func pass() {
+        let descriptor = socket(AF_INET, Int32(SOCK_DGRAM.rawValue), 0)
+        guard descriptor >= 0 else { return }
+        defer { close(descriptor) }
+        var limit = timeval(tv_sec: 1, tv_usec: 0)
+        setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        withUnsafeMutableBytes(of: &address) { bytes in
+            guard let pointer = bytes.baseAddress?.assumingMemoryBound(to: sockaddr.self),
+                bind(descriptor, pointer, length) == 0, getsockname(descriptor, pointer, &length) == 0
+            else { return }
+            var byte: UInt8 = 0
+            if sendto(descriptor, &byte, 1, 0, pointer, length) == 1 { recv(descriptor, &byte, 1, 0) }
+        }
+    }
+}
