@@ -99,8 +99,15 @@ public func loadConfig(_ sources: ConfigSources) throws(ConfigDiagnostics) -> Lo
     unknown.report()
     let problems = reading.problems(meant: unknown.likelyIntendedKeys)
     guard problems.isEmpty, let configuration else { throw ConfigDiagnostics(problems) }
+    var warnings = reading.warnings
+    if let file = sources.file, !sources.isOffline, FileAccess.isWritableByOthers(file) {
+        let warning = ConfigValueError.writableByOthers(file)
+        warnings.append(
+            ConfigDiagnostic(
+                source: file, message: warning.message, suggestion: warning.suggestion, severity: .warning))
+    }
     return LoadedConfig(
-        configuration: configuration, reload: reload, warnings: ConfigDiagnostics.ordered(reading.warnings),
+        configuration: configuration, reload: reload, warnings: ConfigDiagnostics.ordered(warnings),
         notes: ConfigDiagnostics.ordered(reading.notes), values: reading.values,
         knownKeys: reading.trace.keys, files: reading.files,
         locations: reading.locations)

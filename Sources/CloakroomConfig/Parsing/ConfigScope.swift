@@ -322,7 +322,7 @@ extension ConfigScope {
     /// Warns if other users of the machine can read the source.
     private func checkSource(_ name: String) {
         switch reading.origin(path + [name]) {
-        case .secretFile(let file): warnIfReadableByOthers(file, at: name)
+        case .secretFile(let file): warnAboutAccess(to: file, at: name)
         case .flag:
             let twin = SecretFilesProvider.fileKey(of: name)
             warn(

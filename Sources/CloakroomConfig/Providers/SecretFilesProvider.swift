@@ -162,13 +162,13 @@ enum ConfigRelativePath {
 }
 
 #if canImport(Glibc)
-    import Glibc
+    package import Glibc
 #elseif canImport(Musl)
-    import Musl
+    package import Musl
 #endif
 
 /// File permission checks.
-enum FileAccess {
+package enum FileAccess {
     /// Whether every user of the machine can read a file: the file is world-readable and all its parent folders are
     /// world-searchable. Symbolic links are resolved.
     static func isReadableByOthers(_ path: String) -> Bool {
@@ -181,6 +181,47 @@ enum FileAccess {
         }
     }
 
+    /// Whether a user other than root and `user` can change a file or put another one in its place. Besides the file, all
+    /// folders above it count, and those of its target if it is a symbolic link. In a folder with the sticky bit only the
+    /// owner of a file can replace it; that does not protect what is in a folder that is itself checked.
+    /// - Parameter group: A group that may write.
+    package static func isWritable(_ path: String, byOthersThan user: uid_t, _ group: gid_t) -> Bool {
+        let folder = ConfigRelativePath.directory(of: path)
+        let name = path[(path.lastIndex(of: "/").map(path.index(after:)) ?? path.startIndex)...]
+        return [resolved(folder.isEmpty ? "." : folder).map { "\($0 == "/" ? "" : $0)/\(name)" }, resolved(path)]
+            .contains { $0.map { isAnyWritable(upFrom: $0, user, group) } ?? false }
+    }
+
+    /// Whether users other than root and the owner of a file can change or replace it. Its group may write.
+    static func isWritableByOthers(_ path: String) -> Bool {
+        var status = stat()
+        return stat(path, &status) == 0 && isWritable(path, byOthersThan: status.st_uid, status.st_gid)
+    }
+
+    private static func isAnyWritable(upFrom path: String, _ user: uid_t, _ group: gid_t) -> Bool {
+        var current = path
+        var status = stat()
+        while lstat(current, &status) == 0 {
+            let mode = status.st_mode
+            let isProtected = mode & S_IFMT == S_IFLNK || current != path && mode & mode_t(S_ISVTX) != 0
+            let isShared =
+                mode & mode_t(S_IWOTH) != 0
+                || mode & mode_t(S_IWGRP) != 0 && status.st_gid != 0 && status.st_gid != group
+            let isForeign = status.st_uid != 0 && status.st_uid != user
+            // Volumes of a container are often writable by all, and mounted read-only.
+            if isForeign || isShared && !isProtected, access(current, W_OK) == 0 || errno != EROFS { return true }
+            guard current != "/" else { return false }
+            current = ConfigRelativePath.directory(of: current)
+        }
+        return false
+    }
+
+    private static func resolved(_ path: String) -> String? {
+        guard let text = realpath(path, nil) else { return nil }
+        defer { free(text) }
+        return String(cString: text)
+    }
+
     private static func mode(of path: String) -> mode_t? {
         var information = stat()
         return stat(path, &information) == 0 ? information.st_mode : nil
@@ -188,13 +229,28 @@ enum FileAccess {
 }
 
 extension ConfigScope {
-    /// Warns if every user of the machine can read a file that contains a secret or a key.
+    /// Warns if every user of the machine can read a file that contains a secret or a key, or if others can write it.
     /// - Parameter name: The key that the warning refers to.
-    func warnIfReadableByOthers(_ file: String, at name: String) {
+    func warnAboutAccess(to file: String, at name: String) {
+        warnIfWritableByOthers(file, at: name)
         guard !reading.sources.isOffline, FileAccess.isReadableByOthers(file) else { return }
         warn(
             ConfigValueError(
                 "\(DiagnosticText.quoted(file)) can be read by every user of this machine",
                 "remove the permissions of others: chmod o-rwx"), at: name)
+    }
+
+    /// Warns if users other than its owner can change or replace a file or folder.
+    func warnIfWritableByOthers(_ file: String, at name: String) {
+        guard !reading.sources.isOffline, FileAccess.isWritableByOthers(file) else { return }
+        warn(.writableByOthers(file), at: name)
+    }
+}
+
+extension ConfigValueError {
+    static func writableByOthers(_ file: String) -> ConfigValueError {
+        ConfigValueError(
+            "\(DiagnosticText.quoted(file)) can be changed or replaced by other users of this machine",
+            "check the owner and the write permissions of it and of the folders above it")
     }
 }

@@ -17,7 +17,7 @@ extension IdentityClientConfiguration {
         let method = scope.value("authentication", as: Self.methods, default: .client_secret_basic)
         let secret = scope.secret("secret", as: .password, isRequired: false)
         let keyFile = scope.optional("keyFile", as: scope.pemFile(.privateKey))
-        if let keyFile { scope.warnIfReadableByOthers(keyFile, at: "keyFile") }
+        if let keyFile { scope.warnAboutAccess(to: keyFile, at: "keyFile") }
         let keyID = scope.optional("keyID", as: .text)
         let algorithm = scope.value("algorithm", as: .assertionAlgorithm, default: .es256)
         let audience = scope.value("assertionAudience", as: .choice(), default: AssertionAudience.issuer)

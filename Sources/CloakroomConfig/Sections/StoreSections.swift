@@ -9,6 +9,10 @@ extension SQLiteConfiguration {
     init(from scope: ConfigScope, isUsed: Bool) {
         let isChecked = isUsed && !scope.reading.sources.isOffline
         self.init(path: scope.optional("path", as: Self.file(in: scope.reading.directory, isChecked: isChecked)) ?? "")
+        if isChecked, scope.isSet("path"), !scope.isInvalid("path") {
+            let folder = ConfigRelativePath.directory(of: path)
+            scope.warnIfWritableByOthers(folder.isEmpty ? "." : folder, at: "path")
+        }
         if isUsed, !scope.isSet("path") {
             scope.reading.reportMissing(
                 scope.path + ["path"],

@@ -45,7 +45,7 @@ extension CertificateConfiguration {
         let certificate = scope.required("certificateFile", as: scope.pemFile(.certificate))
         let key = scope.required("keyFile", as: scope.pemFile(.privateKey))
         guard let certificate, let key else { return nil }
-        scope.warnIfReadableByOthers(key, at: "keyFile")
+        scope.warnAboutAccess(to: key, at: "keyFile")
         self.init(certificateFile: certificate, keyFile: key)
     }
 }

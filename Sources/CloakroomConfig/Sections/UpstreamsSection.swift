@@ -157,7 +157,7 @@ extension UpstreamTLSConfiguration {
         let caFile = scope.optional("caFile", as: scope.pemFile(.certificate))
         let certificateFile = scope.optional("certificateFile", as: scope.pemFile(.certificate))
         let keyFile = scope.optional("keyFile", as: scope.pemFile(.privateKey))
-        if let keyFile { scope.warnIfReadableByOthers(keyFile, at: "keyFile") }
+        if let keyFile { scope.warnAboutAccess(to: keyFile, at: "keyFile") }
         let serverName = scope.optional("serverName", as: .hostName)
         guard scope.isPresent else { return nil }
         for (name, twin) in [("keyFile", "certificateFile"), ("certificateFile", "keyFile")]

@@ -83,16 +83,24 @@ enum ConfigPlace: Equatable {
     }
 
     /// The place that an argument names, or the first default file that exists.
-    /// - Parameter exists: Whether there is a file at a path.
+    /// - Parameters:
+    ///   - exists: Whether there is a file at a path.
+    ///   - isForeign: Whether another user could have written the file at a path. Such a default file is not used: it names
+    ///     servers that get secrets, and the command may run in any folder.
     /// - Throws: A `ValidationError` if there is neither.
     static func find(
-        _ argument: String?, exists: (String) -> Bool = { FileManager.default.fileExists(atPath: $0) }
+        _ argument: String?, exists: (String) -> Bool = { FileManager.default.fileExists(atPath: $0) },
+        isForeign: (String) -> Bool = { FileAccess.isWritable($0, byOthersThan: geteuid(), getegid()) }
     ) throws -> ConfigPlace {
         if let argument { return ConfigPlace(argument) }
         guard let file = defaultFiles.first(where: exists) else {
             throw ValidationError(
                 "no configuration: neither \(defaultFiles.joined(separator: " nor ")) exists (write FILE or --config FILE)"
             )
+        }
+        guard !isForeign(file) else {
+            throw ValidationError(
+                "\(file) could have been written by another user (write --config \(file) if it is the one to use)")
         }
         return .file(file)
     }

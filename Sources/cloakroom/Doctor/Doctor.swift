@@ -39,6 +39,7 @@ struct Doctor: AsyncParsableCommand {
         // Must precede reading any secret.
         CoreDumps.disable()
         let loaded = try options.load()
+        for warning in loaded.warnings { try FileHandle.standardError.write(contentsOf: Data("\(warning)\n".utf8)) }
         let configuration = loaded.configuration
         let upstream = configuration.accounts.upstream.map { configuration.upstreams[$0] }
             .flatMap { isChosen($0.name) ? $0 : nil }

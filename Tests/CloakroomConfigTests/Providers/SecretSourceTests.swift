@@ -51,6 +51,67 @@ struct SecretSourceTests {
         #expect(try warnings(directory) == [])
     }
 
+    @Test("A secret file, a folder above it, or a configuration that others can write is a warning")
+    func writable() throws {
+        let directory = try ConfigFixture(
+            ConfigFixture.good.replacing("{ value: demo }", with: "{ valueFile: in/token }"))
+        try FileManager.default.createDirectory(atPath: directory.path + "/in", withIntermediateDirectories: true)
+        try directory.write(Self.canary, to: "in/token")
+        // The group of the file may write it.
+        for (path, mode) in [("cloakroom.yaml", 0o664), ("in", 0o770), ("in/token", 0o660)] {
+            try change(mode, path, in: directory)
+        }
+        #expect(try warnings(directory) == [])
+        let others = "can be changed or replaced by other users of this machine"
+        let remedy = "(check the owner and the write permissions of it and of the folders above it)"
+        let secret =
+            "cloakroom.yaml:6:28: warning: upstreams.api.apiToken.valueFile: \"in/token\" \(others) \(remedy)"
+        try change(0o662, "in/token", in: directory)
+        #expect(try warnings(directory) == [secret])
+        try change(0o660, "in/token", in: directory)
+        try change(0o772, "in", in: directory)
+        #expect(try warnings(directory) == [secret])
+        // Only the owner of a file can replace it in a folder with the sticky bit.
+        try change(0o1772, "in", in: directory)
+        #expect(try warnings(directory) == [])
+        try change(0o666, "cloakroom.yaml", in: directory)
+        #expect(try warnings(directory) == ["cloakroom.yaml: warning: \"cloakroom.yaml\" \(others) \(remedy)"])
+        var sources = directory.sources()
+        sources.isOffline = true
+        #expect(try loadConfig(sources).warnings == [])
+    }
+
+    @Test("A folder of the session database in which others can create files is a warning")
+    func databaseFolder() throws {
+        let store = "session:\n  store: sqlite\n  sqlite: { path: db/a }\n  secrets: [\(Self.canary)]\n"
+        let directory = try ConfigFixture(ConfigFixture.good.replacing("session:\n", with: store))
+        try FileManager.default.createDirectory(atPath: directory.path + "/db", withIntermediateDirectories: true)
+        try change(0o700, "db", in: directory)
+        #expect(try warnings(directory) == [])
+        try change(0o1777, "db", in: directory)
+        #expect(try warnings(directory).map { $0.contains("session.sqlite.path: \"db\" can be changed") } == [true])
+    }
+
+    @Test("The owner of a file, of a folder above it, or of a link to it can write it")
+    func owners() throws {
+        let directory = try ConfigFixture()
+        let file = directory.path + "/cloakroom.yaml"
+        try directory.link("link", to: "cloakroom.yaml")
+        // Root can create a file of another user.
+        let isRoot = geteuid() == 0
+        let owner = isRoot ? 12_345 : geteuid()
+        if isRoot { #expect(chown(file, owner, 0) == 0) }
+        for path in [file, directory.path + "/link"] {
+            #expect(!FileAccess.isWritable(path, byOthersThan: owner, getegid()))
+            #expect(FileAccess.isWritable(path, byOthersThan: owner + 1, getegid()))
+        }
+        if isRoot {
+            #expect(chown(file, 0, 0) == 0 && lchown(directory.path + "/link", owner, 0) == 0)
+            #expect(FileAccess.isWritable(directory.path + "/link", byOthersThan: 0, 0))
+            #expect(!FileAccess.isWritable(file, byOthersThan: 0, 0))
+        }
+    }
+
     @Test("A world-readable key file is a warning")
     func keyFile() throws {
         let directory = try ConfigFixture(

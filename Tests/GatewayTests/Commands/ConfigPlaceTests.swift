@@ -18,7 +18,20 @@ struct ConfigPlaceTests {
             (["/etc/cloakroom/cloakroom.yaml"], "/etc/cloakroom/cloakroom.yaml"),
         ])
     func defaults(_ existing: [String], _ expected: String) throws {
-        #expect(try ConfigPlace.find(nil, exists: existing.contains) == .file(expected))
+        #expect(try ConfigPlace.find(nil, exists: existing.contains, isForeign: { _ in false }) == .file(expected))
+    }
+
+    @Test("A default file that another user could have written is an error; a named one is used")
+    func foreign() throws {
+        let error = #expect(throws: (any Error).self) {
+            try ConfigPlace.find(nil, exists: { _ in true }, isForeign: { $0 == "./cloakroom.yaml" })
+        }
+        #expect(
+            error.map { "\($0)" } == "./cloakroom.yaml could have been written by another user"
+                + " (write --config ./cloakroom.yaml if it is the one to use)")
+        #expect(
+            try ConfigPlace.find("./cloakroom.yaml", exists: { _ in true }, isForeign: { _ in true })
+                == .file("./cloakroom.yaml"))
     }
 
     @Test("Without an argument and a default file, the error names both files and how to name another one")

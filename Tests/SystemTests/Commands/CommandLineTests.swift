@@ -56,6 +56,19 @@ struct CommandLineTests {
         #expect(both.ending == ChildProgram.Ending(status: 64))
     }
 
+    @Test("A default file that other users can replace is read only if it is named, with a warning")
+    func foreign() async throws {
+        let directory = try TemporaryDirectory()
+        try directory.write(Self.good, to: "cloakroom.yaml")
+        try FileManager.default.setAttributes([.posixPermissions: 0o777], ofItemAtPath: directory.path)
+        let found = try await cloakroom(["check-config"], directory: directory.url)
+        #expect(found.ending == ChildProgram.Ending(status: 64), "\(found.output)")
+        #expect(found.errors.contains("./cloakroom.yaml could have been written by another user"), "\(found.errors)")
+        let named = try await cloakroom(["check-config", "cloakroom.yaml"], directory: directory.url)
+        #expect(named.ending == ChildProgram.Ending(status: 0), "\(named.output)\(named.errors)")
+        #expect(named.output.contains("can be changed or replaced by other users"), "\(named.output)")
+    }
+
     @Test("Without a configuration the error names the default places")
     func missing() async throws {
         let directory = try TemporaryDirectory()
