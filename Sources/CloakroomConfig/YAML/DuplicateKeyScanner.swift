@@ -30,13 +30,25 @@ enum DuplicateKeyScanner {
     /// The maximum number of duplicates to report; parsing stops at more.
     private static let maximum = 100
 
+    /// Replaces each asterisk, so that aliases become words. One scalar for one, too.
+    private static let alias = "\u{f8ff}"
+
     static func compose(_ yaml: String) throws(YAMLTree.YAMLSyntaxError) -> (Node?, DuplicateKeys) {
         var doubled = DuplicateKeys()
         var text = yaml
         while true {
             let failure: YamlError
             do {
-                return (try Yams.compose(yaml: text), doubled)
+                // Yams hashes the keys of a mapping, and a key of nested aliases has more nodes than can be visited.
+                // Therefore the keys are checked in a document without aliases first.
+                let words = text.replacing("*", with: alias)
+                guard let root = try Yams.compose(yaml: words) else { return (nil, doubled) }
+                guard let found = aliasInKey(of: root) else { return (try Yams.compose(yaml: text), doubled) }
+                throw YAMLTree.YAMLSyntaxError(
+                    position: FilePosition(found.mark), key: nil,
+                    valueError: ConfigValueError("a key must be no alias and contain none", "write the key out"))
+            } catch let error as YAMLTree.YAMLSyntaxError {
+                throw error
             } catch let error as YamlError {
                 failure = error
             } catch {
@@ -44,9 +56,10 @@ enum DuplicateKeyScanner {
                     position: nil, key: nil,
                     valueError: ConfigValueError("the file must be valid YAML", "check it with a YAML linter"))
             }
-            guard case .duplicatedKeysInMapping(let names, let context) = failure else {
+            guard case .duplicatedKeysInMapping(var names, let context) = failure else {
                 throw YAMLTree.YAMLSyntaxError(failure)
             }
+            names = names.map { $0.replacing(alias, with: "*") }
             let position = FilePosition(line: context.mark.line, column: context.mark.column)
             guard doubled.names.count < maximum, doubled.names[position] == nil,
                 let mask = Unicode.Scalar(0xe000 + UInt32(doubled.names.count)),
@@ -58,6 +71,25 @@ enum DuplicateKeyScanner {
             }
             doubled.names[position] = name
             text = changed
+        }
+    }
+
+    /// The alias in a key, or the key that is one.
+    private static func aliasInKey(of node: Node, isKey: Bool = false) -> Node? {
+        switch node {
+        case .mapping(let mapping):
+            for (key, value) in mapping {
+                if let found = aliasInKey(of: key, isKey: true) ?? aliasInKey(of: value, isKey: isKey) { return found }
+            }
+            return nil
+        case .sequence(let sequence):
+            for item in sequence { if let found = aliasInKey(of: item, isKey: isKey) { return found } }
+            return nil
+        case .scalar(let scalar):
+            // No other plain scalar begins with an asterisk. Without it the pair `[*a:b]` is one word.
+            guard scalar.style == .plain, scalar.string.hasPrefix(alias) else { return nil }
+            return isKey || scalar.string.contains(":") ? node : nil
+        case .alias: return node
         }
     }
 

@@ -43,6 +43,32 @@ import Testing
         #expect(error?.valueError.message == "the file must have at most 200,000 entries")
     }
 
+    @Test(
+        "Aliases that multiply in a key are rejected before the key is compared",
+        arguments: [
+            ("? *a30\n: b\n", 32, 3), ("? [*a30]\n: b\n", 32, 4), ("? { b: *a30 }\n: c\n", 32, 8),
+            ("b: [*a30:c]\n", 32, 5), ("b: { ? [{\"c\":*a30}] : d }\n", 32, 14), ("b: &c { *a30 : d }\n", 32, 9),
+            ("b: " + String(repeating: "[", count: 100) + "{ *a0 : d }" + String(repeating: "]", count: 100), 32, 106),
+        ])
+    func multiplyingKey(_ last: String, _ line: Int, _ column: Int) {
+        var yaml = "a0: &a0 [x, x, x]\n"
+        for level in 1...30 { yaml += "a\(level): &a\(level) [*a\(level - 1), *a\(level - 1), *a\(level - 1)]\n" }
+        let error = #expect(throws: YAMLTree.YAMLSyntaxError.self) { try tree(yaml + last) }
+        #expect(error?.valueError.message == "a key must be no alias and contain none")
+        #expect(error?.position == FilePosition(line: line, column: column))
+    }
+
+    @Test func asterisksThatAreNoAliasesAreKept() throws {
+        let tree = try tree("a: /files/*\n\"*b\": '*x' # *y\nc*: |\n  *z\nd: [\"*\", e*]\n")
+        #expect(tree.order == [["a"], ["*b"], ["c*"], ["d"], ["d", "0"], ["d", "1"]])
+        #expect(tree[["a"]]?.shape == .scalar("/files/*"))
+        #expect(tree[["*b"]]?.shape == .scalar("*x"))
+        #expect(tree[["c*"]]?.shape == .scalar("*z\n"))
+        var told: [YAMLTree.YAMLSyntaxError] = []
+        _ = try YAMLTree(yaml: "\"*k\": 1\n\"*k\": 2\n") { told.append($0) }
+        #expect(told.map(\.key) == ["*k"])
+    }
+
     @Test func keysThatStandTwiceAreAllToldAndTheLastCounts() throws {
         var told: [YAMLTree.YAMLSyntaxError] = []
         let tree = try YAMLTree(yaml: "é: { \"k\": 1, k: 2, k: 3 }\r\nx: 1\r\nx: 2\r\n") { told.append($0) }
