@@ -13,6 +13,7 @@ enum RouteValidation {
         for route in routes {
             checkAPIToken(route, upstreams: upstreams)
             checkPassed(route, upstreams: upstreams)
+            checkVariables(route)
             if accounts.isUnambiguous {
                 RouteSessionRules(
                     route: route, accounts: accounts.configuration, upstreams: upstreams, identities: identities
@@ -52,6 +53,28 @@ enum RouteValidation {
                 "conflicts with upstream \(DiagnosticText.quoted(name)), which has no apiToken",
                 "add upstreams.\(name).apiToken, or do not inject it"),
             at: "inject", becauseOf: [scope.path + ["apiToken"]])
+    }
+
+    /// The keys that decide what a route permits.
+    private static let accessKeys: Set = [
+        "inject", "methods", "passFields", "path", "require", "requiresAuthorization", "upstream",
+    ]
+
+    /// Variables that decide what a route of the file permits, or make any route public: the file does not show it, and
+    /// their index is that of another route as soon as the list changes.
+    private static func checkVariables(_ route: RouteSection) {
+        let (reading, path) = (route.scope.reading, route.scope.path)
+        let keys = reading.tree[path] == nil ? ["requiresAuthorization"] : accessKeys
+        for (key, origin) in reading.locations.origins where key.count > path.count && key.starts(with: path) {
+            let name = key[path.count]
+            guard case .environment = origin, keys.contains(name),
+                name != "requiresAuthorization" || route.requiresAuthorization == false
+            else { continue }
+            reading.warn(
+                ConfigValueError(
+                    "a variable decides what route \(DiagnosticText.quoted(route.name ?? "")) permits",
+                    "write it into the file: a change of the list gives the variable to another route"), at: key)
+        }
     }
 
     /// Fields that the gateway sets must not be passed from clients.

@@ -1,0 +1,48 @@
+import CloakroomConfig
+import Testing
+
+@Suite("Variables that decide what a route permits")
+struct RouteVariableTests {
+    private func warnings(_ environment: [String: String]) throws -> [String] {
+        try ConfigFixture().load(environment: environment).warnings.map(\.description)
+    }
+
+    @Test(
+        "A variable that changes what a route of the file permits is a warning, with which a strict check fails",
+        arguments: [
+            ("REQUIRES_AUTHORIZATION", "false"), ("METHODS", "GET,POST"), ("PATH", "/videos/*"), ("UPSTREAM", "api"),
+            ("INJECT", "apiToken"), ("PASS_FIELDS", "X-HTTP-Method-Override"),
+        ])
+    func looser(_ name: String, _ value: String) throws {
+        let variable = "CLOAKROOM_ROUTES_1_" + name
+        let found = try warnings([variable: value]).filter { $0.contains("a variable decides") }
+        #expect(
+            found == [
+                "environment: warning: \(variable): a variable decides what route \"video\" permits"
+                    + " (write it into the file: a change of the list gives the variable to another route)"
+            ])
+        let directory = try ConfigFixture()
+        let sources = directory.sources(environment: [variable: value])
+        let report = CommandReport.checkConfig(sources, isStrict: true) { _ in [] }
+        #expect(report.exitCode == 1)
+    }
+
+    @Test("A variable that requires authorization, or sets a limit, is no warning")
+    func stricter() throws {
+        #expect(
+            try warnings([
+                "CLOAKROOM_ROUTES_0_REQUIRES_AUTHORIZATION": "true", "CLOAKROOM_ROUTES_1_BODY_LIMIT": "1MiB",
+                "CLOAKROOM_ROUTES_1_DEADLINE": "5s", "CLOAKROOM_SESSION_IDLE_TIMEOUT": "5m",
+            ]) == [])
+    }
+
+    @Test("A route of variables alone is a warning only if it is public", arguments: [true, false])
+    func appended(_ requiresAuthorization: Bool) throws {
+        let prefix = "CLOAKROOM_ROUTES_2_"
+        let found = try warnings([
+            prefix + "NAME": "more", prefix + "METHODS": "GET", prefix + "PATH": "/more", prefix + "UPSTREAM": "api",
+            prefix + "REQUIRES_AUTHORIZATION": "\(requiresAuthorization)",
+        ])
+        #expect(found.map { $0.contains(prefix + "REQUIRES_AUTHORIZATION") } == (requiresAuthorization ? [] : [true]))
+    }
+}
