@@ -30,7 +30,7 @@ public enum UpstreamTLS {
         if let files = upstream?.clientCertificate {
             configuration.certificateChain = try certificates(in: files.certificateFile).map { .certificate($0) }
             do {
-                configuration.privateKey = .privateKey(try NIOSSLPrivateKey(file: files.keyFile, format: .pem))
+                configuration.privateKey = .privateKey(try PEMFile.privateKey(in: files.keyFile))
             } catch {
                 throw UpstreamTLSError(
                     description: "\(files.keyFile): cannot read a private key"
@@ -61,7 +61,7 @@ public enum UpstreamTLS {
 
     private static func certificates(in file: String) throws(UpstreamTLSError) -> [NIOSSLCertificate] {
         do {
-            let certificates = try NIOSSLCertificate.fromPEMFile(file)
+            let certificates = try PEMFile.certificates(in: file)
             if !certificates.isEmpty { return certificates }
         } catch {}
         throw UpstreamTLSError(

@@ -152,12 +152,12 @@ enum ConfigRelativePath {
         guard !isDirectory else {
             throw ConfigValueError("must be a file, not a folder: \(DiagnosticText.quoted(path))", "name a file")
         }
-        guard let data = FileManager.default.contents(atPath: path) else {
+        guard let contents = RegularFile.contents(of: path) else {
             throw ConfigValueError(
-                "must be a readable file: \(DiagnosticText.quoted(path))", "grant read permission to the gateway's user"
-            )
+                "must be a readable file: \(DiagnosticText.quoted(path))",
+                "grant read permission to the gateway's user; a pipe or device is not read")
         }
-        return Array(data)
+        return contents
     }
 }
 

@@ -328,7 +328,7 @@ public enum TLSFileValidator {
     }
 
     private static func certificates(in file: String) -> [NIOSSLCertificate] {
-        (try? NIOSSLCertificate.fromPEMFile(file)) ?? []
+        (try? PEMFile.certificates(in: file)) ?? []
     }
 
     private static func message(_ certificate: NIOSSLCertificate, _ file: String, _ now: Timestamp) -> String? {

@@ -2,7 +2,6 @@ import CloakroomConfig
 import CloakroomCore
 import CloakroomWire
 import Crypto
-import FoundationEssentials
 
 /// Detects changes of files by the digests of their contents. Symbolic links are followed, so replacing a link of a
 /// mounted secret is a change. Rewriting a file with the same contents is no change.
@@ -26,7 +25,7 @@ struct FileDigests: Sendable, Equatable {
     }
 
     private static func digest(of path: String) -> String? {
-        guard let data = FileManager.default.contents(atPath: path) else { return nil }
+        guard let data = RegularFile.contents(of: path) else { return nil }
         return Byte.hexString(SHA256.hash(data: data))
     }
 }

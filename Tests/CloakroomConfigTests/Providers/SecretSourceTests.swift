@@ -81,6 +81,23 @@ struct SecretSourceTests {
         #expect(try loadConfig(sources).warnings == [])
     }
 
+    @Test("A device or a FIFO is read neither as a secret nor as the configuration", .timeLimit(.minutes(1)))
+    func special() throws {
+        let directory = try ConfigFixture(ConfigFixture.good.replacing("{ value: demo }", with: "{ valueFile: token }"))
+        try directory.link("token", to: "/dev/zero")
+        #expect(directory.valueErrors().map { $0.contains("must be a file with content") } == [true])
+        let remedy = "(grant read permission to the gateway's user; a pipe or device is not read)"
+        let problem =
+            "cloakroom.yaml:6:28: upstreams.api.apiToken.valueFile: must be a readable file: \"token\" \(remedy)"
+        try FileManager.default.removeItem(atPath: directory.path + "/token")
+        #expect(mkfifo(directory.path + "/token", 0o600) == 0)
+        #expect(directory.valueErrors() == [problem])
+        try FileManager.default.removeItem(atPath: directory.path + "/cloakroom.yaml")
+        #expect(mkfifo(directory.path + "/cloakroom.yaml", 0o600) == 0)
+        #expect(
+            directory.valueErrors() == ["cloakroom.yaml: must be a readable file: \"cloakroom.yaml\" \(remedy)"])
+    }
+
     @Test("A folder of the session database in which others can create files is a warning")
     func databaseFolder() throws {
         let store = "session:\n  store: sqlite\n  sqlite: { path: db/a }\n  secrets: [\(Self.canary)]\n"

@@ -46,6 +46,17 @@ struct WatchedFilesTests {
             snapshot.config.watchedFiles.isSuperset(of: ["client.pem", "client-secret"].map(directory.path(of:))))
     }
 
+    @Test("A FIFO in the place of a key is an error, and has no contents", .timeLimit(.minutes(1)))
+    func pipe() throws {
+        let (directory, snapshot) = try read(key: Self.p256)
+        let file = directory.path(of: "client.pem")
+        #expect(FileDigests(of: [file]).hash(of: file) != "")
+        try FileManager.default.removeItem(atPath: file)
+        #expect(mkfifo(file, 0o600) == 0)
+        #expect(FileDigests(of: [file]).hash(of: file) == "")
+        #expect(ReferencedFileChecks.findings(in: snapshot.config.configuration).map(\.isWarning) == [false])
+    }
+
     @Test("A key for the algorithm is accepted; any other file is an error at its key with a remedy")
     func keyFiles() throws {
         let (directory, snapshot) = try read(key: Self.p256)

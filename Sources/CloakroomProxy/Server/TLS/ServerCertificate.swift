@@ -1,4 +1,5 @@
 import CloakroomCore
+import CloakroomTLS
 import NIOSSL
 import SwiftASN1
 import X509
@@ -24,7 +25,7 @@ struct ServerCertificate: Sendable {
         file = pair.certificateFile
         let certificates: [NIOSSLCertificate]
         do {
-            certificates = try NIOSSLCertificate.fromPEMFile(pair.certificateFile)
+            certificates = try PEMFile.certificates(in: pair.certificateFile)
         } catch _ {
             throw error(
                 "certificateFile", "\(pair.certificateFile): cannot read a certificate",
@@ -32,7 +33,7 @@ struct ServerCertificate: Sendable {
         }
         chain = certificates.map { .certificate($0) }
         do {
-            key = .privateKey(try NIOSSLPrivateKey(file: pair.keyFile, format: .pem))
+            key = .privateKey(try PEMFile.privateKey(in: pair.keyFile))
         } catch _ {
             throw error(
                 "keyFile", "\(pair.keyFile): cannot read a private key", "use an unencrypted PEM file")

@@ -106,7 +106,7 @@ extension TLSConfiguration {
         throws
     {
         do {
-            trustRoots = .certificates(try NIOSSLCertificate.fromPEMFile(clients.caFile))
+            trustRoots = .certificates(try PEMFile.certificates(in: clients.caFile))
         } catch {
             throw ListenerError(
                 ConfigFinding(

@@ -59,6 +59,23 @@ import Testing
         }
     }
 
+    @Test("A FIFO in the place of a file is an error, and the next file at its path is read")
+    func pipe() throws {
+        let listener = try TLSListener(configuration, allowsHTTP2: false)
+        for file in [configuration.certificate.certificateFile, configuration.certificate.keyFile] {
+            let text = try String(contentsOfFile: file, encoding: .utf8)
+            try FileManager.default.removeItem(atPath: file)
+            #expect(mkfifo(file, 0o600) == 0)
+            var monitor = CertificateMonitor(listener)
+            let failure = monitor.poll()
+            #expect(failure != .unchanged && failure != .reloaded(asksForOther: false))
+            #expect(monitor.poll() == .unchangedFailure)
+            try FileManager.default.removeItem(atPath: file)
+            try Data(text.utf8).write(to: URL(filePath: file))
+            #expect(monitor.poll() == .reloaded(asksForOther: false))
+        }
+    }
+
     @Test func aConfigurationThatComesWhileFilesAreReadIsNotUndone() throws {
         let listener = try TLSListener(configuration, allowsHTTP2: false)
         try directory.server("server", names: ["renewed.test"])

@@ -1,0 +1,27 @@
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#endif
+
+/// Reads files of the configuration. Opening a FIFO would wait for a writer, and a device may never end.
+package enum RegularFile {
+    /// The contents of a file; `nil` if it cannot be read or has no size, such as a FIFO. Devices without an end are empty.
+    package static func contents(of path: String) -> [UInt8]? {
+        let descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)
+        guard descriptor >= 0 else { return nil }
+        defer { close(descriptor) }
+        let size = lseek(descriptor, 0, SEEK_END)
+        guard size >= 0, lseek(descriptor, 0, SEEK_SET) == 0 else { return nil }
+        var contents: [UInt8] = []
+        var part = [UInt8](repeating: 0, count: min(size, 65_536))
+        while contents.count < size {
+            let count = read(descriptor, &part, min(part.count, size - contents.count))
+            if count < 0, errno == EINTR { continue }
+            guard count >= 0 else { return nil }
+            if count == 0 { break }
+            contents += part[..<count]
+        }
+        return contents
+    }
+}
