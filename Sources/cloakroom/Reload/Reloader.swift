@@ -43,7 +43,8 @@ struct Reloader: Unprintable {
     /// Attempts a reload if the trigger is a signal or a request, or if a file has changed.
     ///
     /// A change is applied only if two consecutive polls find the same contents. A partially written file can be a valid
-    /// configuration, for example one without the last routes. A signal means that the files are complete.
+    /// configuration, for example one without the last routes; one whose writer pauses for longer than a poll interval is
+    /// applied. A signal means that the files are complete.
     /// - Returns: The outcome; `nil` if a poll reports none.
     @discardableResult
     mutating func handle(_ trigger: ReloadTrigger) async -> ReloadOutcome? {
