@@ -21,7 +21,10 @@ struct Cloakroom: AsyncParsableCommand {
         do {
             try await execute(asyncParseAsRoot())
         } catch {
-            exit(withError: error)
+            let code = exitCode(for: error)
+            guard code == .validationFailure else { exit(withError: error) }
+            let text = CommandLineSecrets.redacted(fullMessage(for: error), CommandLine.arguments)
+            exit(withError: (try? CommandFailure.exit(text, code)) ?? code)
         }
     }
 

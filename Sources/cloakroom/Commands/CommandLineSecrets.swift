@@ -41,6 +41,15 @@ enum CommandLineSecrets {
         return start..<argument.utf8.count
     }
 
+    /// The message about a command line without the values that it quotes: a secret may have been typed in the place of
+    /// another argument. The name of the command, and names of options, remain.
+    static func redacted(_ message: String, _ arguments: [String]) -> String {
+        arguments.dropFirst(2).reduce(message) { message, argument in
+            let value = argument.hasPrefix("-") ? argument.drop { $0 != "=" }.dropFirst() : argument[...]
+            return value.isEmpty ? message : message.replacing("'\(value)'", with: "(not shown)")
+        }
+    }
+
     /// The memory that the kernel exposes as the command line: the arguments in order, each terminated by a NUL.
     ///
     /// `CommandLine` holds copies; the original memory is available only by its address from `/proc/self/stat`

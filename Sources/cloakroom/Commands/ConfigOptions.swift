@@ -36,7 +36,13 @@ struct ConfigOptions: ParsableArguments {
             throw ValidationError("the name of the configuration file is empty (write FILE, or leave it out)")
         }
         // Here, so that the usage of the command follows the error.
-        _ = try ConfigPlace.find(config ?? file)
+        let place = try ConfigPlace.find(config ?? file)
+        // Every other problem of a file is printed with its name.
+        if case .file(let path) = place, !path.hasSuffix(".yaml"), !path.hasSuffix(".yml"),
+            !FileManager.default.fileExists(atPath: path)
+        {
+            throw ValidationError("FILE does not exist (write its path; it is not shown, because it may be a secret)")
+        }
     }
 
     /// The sources of the configuration. Reads standard input if the configuration is `-`; therefore a command gets

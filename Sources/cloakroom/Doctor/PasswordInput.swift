@@ -17,7 +17,7 @@ enum PasswordInput {
             defer { if descriptor >= 0 { close(descriptor) } }
             guard descriptor >= 0, let line = try firstLine(of: descriptor) else {
                 throw ValidationError(
-                    "--password-file: \(file) cannot be read, or is empty (write the password into its first line)")
+                    "--password-file: the file cannot be read, or is empty (write the password into its first line)")
             }
             return line
         }

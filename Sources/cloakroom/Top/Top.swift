@@ -59,7 +59,7 @@ struct Top: AsyncParsableCommand {
     private func token(_ environment: [String: String]) throws -> Secret? {
         guard let tokenFile else { return environment["CLOAKROOM_ADMIN_TOKEN"].map { Secret($0) } }
         guard let data = FileManager.default.contents(atPath: tokenFile) else {
-            throw ValidationError("--token-file: \(tokenFile) cannot be read (check its path and its permissions)")
+            throw ValidationError("--token-file: the file cannot be read (check its path and its permissions)")
         }
         return Secret(String(decoding: data, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines))
     }

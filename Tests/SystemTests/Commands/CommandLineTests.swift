@@ -69,6 +69,20 @@ struct CommandLineTests {
         #expect(named.output.contains("can be changed or replaced by other users"), "\(named.output)")
     }
 
+    @Test(
+        "A secret in the place of another argument is not printed",
+        arguments: [
+            ["check-config", "canary"], ["check-config", "a.yaml", "canary"], ["doctor", "--config", "canary"],
+            ["doctor", "--password", "canary"], ["doctor", "a.yaml", "--user", "jo", "canary"],
+            ["reload", "--timeout", "canary"], ["reload", "--timeout=canary"], ["top", "--token-file", "canary"],
+        ])
+    func misplacedSecret(_ arguments: [String]) async throws {
+        let result = try await cloakroom(arguments)
+        #expect(result.ending == ChildProgram.Ending(status: 64), "\(arguments)")
+        #expect(result.errors.hasPrefix("Error: "), "\(result.errors)")
+        #expect(!(result.output + result.errors).contains("canary"), "\(result.output)\(result.errors)")
+    }
+
     @Test("Without a configuration the error names the default places")
     func missing() async throws {
         let directory = try TemporaryDirectory()

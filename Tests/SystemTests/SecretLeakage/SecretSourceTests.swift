@@ -165,6 +165,16 @@ struct SecretSourceTests {
         }
     }
 
+    @Test("A message about a command line keeps the names of commands and options, and no value of an argument")
+    func redactedMessage() {
+        let arguments = ["cloakroom", "reload", "--timeout=canary", "-x", "a b"]
+        for (message, expected) in [
+            ("The value 'canary' is invalid for '--timeout'", "The value (not shown) is invalid for '--timeout'"),
+            ("2 unexpected arguments: '-x', 'a b'", "2 unexpected arguments: '-x', (not shown)"),
+            ("Unexpected argument 'reload'", "Unexpected argument 'reload'"),
+        ] { #expect(CommandLineSecrets.redacted(message, arguments) == expected) }
+    }
+
     @Test("A secret on the command line is found in both spellings of a flag, and nothing else is")
     func flags() {
         func hidden(_ argument: String, after previous: String) -> String? {
