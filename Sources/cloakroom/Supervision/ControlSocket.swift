@@ -1,5 +1,7 @@
+import CloakroomConfig
 import CloakroomCore
 import Foundation
+import Glibc
 import NIOCore
 import NIOPosix
 import ServiceLifecycle
@@ -165,6 +167,7 @@ enum ControlSocketClient {
                 description: "no gateway of this user listens on \(path): \(reason(error))"
                     + " (start it with --control-socket \(path))")
         }
+        try await checkServer(of: connection.channel, path)
         let expiry = connection.channel.eventLoop.scheduleTask(
             in: .nanoseconds(Int64(clamping: timeout.wholeNanoseconds))
         ) { connection.channel.close(promise: nil) }
@@ -195,6 +198,27 @@ enum ControlSocketClient {
         }
         response.trim()
         return response
+    }
+
+    /// Any user can listen on a path in a folder such as `/tmp`, and respond that the configuration was applied.
+    private static func checkServer(of channel: any Channel, _ path: String) async throws {
+        // `struct ucred` of unix(7), which is not imported from the C library.
+        typealias Credentials = (process: pid_t, user: uid_t, group: gid_t)
+        let server: Credentials? = try await (channel as? any SocketOptionProvider)?.unsafeGetSocketOption(
+            level: .socket, name: .init(rawValue: SO_PEERCRED)
+        ).get()
+        guard let server, isTrusted(user: server.user, group: server.group, at: path, by: geteuid()) else {
+            throw ControlSocketError(
+                description: "the program on \(path) runs as another user (run the command as the user of the gateway)")
+        }
+    }
+
+    /// Whether the user of the program on a socket may be the gateway's: root or the own user; for root also another one, if
+    /// that user and root alone can write the socket's folder.
+    static func isTrusted(user: uid_t, group: gid_t, at path: String, by own: uid_t) -> Bool {
+        if user == 0 || user == own { return true }
+        let folder = path.lastIndex(of: "/").map { path[...$0] + "." } ?? "."
+        return own == 0 && !FileAccess.isWritable(String(folder), byOthersThan: user, group)
     }
 
     private static func reason(_ error: any Error) -> String {

@@ -41,7 +41,7 @@ struct ControlSocketFile: Sendable {
             try Self.succeed(Self.call(bind, descriptor, address), "bind")
             guard let status = Self.status(path) else { throw IOError(errnoCode: errno, reason: "lstat") }
             // Also fails if another process has put its own file there.
-            guard status.st_mode & S_IFMT == S_IFSOCK, status.st_mode & 0o077 == 0, status.st_uid == geteuid() else {
+            guard Self.isPrivate(mode: status.st_mode, owner: status.st_uid) else {
                 throw ControlSocketError(
                     description:
                         "other users could use it (write a path in a folder of this user, on a local file system)")
@@ -81,6 +81,11 @@ struct ControlSocketFile: Sendable {
                 function(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
             }
         }
+    }
+
+    /// Whether a file is a socket that no other user except root can connect to.
+    static func isPrivate(mode: mode_t, owner: uid_t) -> Bool {
+        mode & S_IFMT == S_IFSOCK && mode & 0o077 == 0 && owner == geteuid()
     }
 
     /// The status of the file itself, not of what a symbolic link points to.

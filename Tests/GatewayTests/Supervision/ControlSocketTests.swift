@@ -108,6 +108,42 @@ struct ControlSocketTests {
         #expect(!FileManager.default.fileExists(atPath: target))
     }
 
+    @Test("Rule 74: the file of a new socket must be a socket of this user without permissions of others")
+    func permissions() throws {
+        let own = geteuid()
+        #expect(ControlSocketFile.isPrivate(mode: S_IFSOCK | 0o600, owner: own))
+        #expect(!ControlSocketFile.isPrivate(mode: S_IFSOCK | 0o600, owner: own + 1))
+        for bits: mode_t in [0o010, 0o020, 0o040, 0o001, 0o002, 0o004] {
+            #expect(!ControlSocketFile.isPrivate(mode: S_IFSOCK | 0o600 | bits, owner: own), "\(bits)")
+        }
+        for type in [S_IFREG, S_IFLNK, S_IFIFO] {
+            #expect(!ControlSocketFile.isPrivate(mode: type | 0o600, owner: own))
+        }
+        // Whatever the mask of the process permits.
+        let directory = try TemporaryDirectory()
+        let file = try ControlSocketFile(directory.path(of: "control.sock"), replacesOther: false)
+        defer { close(file.descriptor) }
+        let attributes = try FileManager.default.attributesOfItem(atPath: directory.path(of: "control.sock"))
+        #expect(attributes[.posixPermissions] as? Int == 0o600)
+    }
+
+    @Test("A reload believes root and the own user; root also the user that owns the folder of the socket")
+    func servers() throws {
+        let directory = try TemporaryDirectory()
+        let path = directory.path(of: "control.sock")
+        #expect(ControlSocketClient.isTrusted(user: 0, group: 0, at: path, by: 1_000))
+        #expect(ControlSocketClient.isTrusted(user: 1_000, group: 1_000, at: path, by: 1_000))
+        #expect(!ControlSocketClient.isTrusted(user: 1_001, group: 1_001, at: path, by: 1_000))
+        // Root can give the folder to the user of a gateway.
+        let owner = geteuid() == 0 ? 12_345 : geteuid()
+        if geteuid() == 0 { #expect(chown(directory.path, owner, 0) == 0) }
+        #expect(ControlSocketClient.isTrusted(user: owner, group: getegid(), at: path, by: 0))
+        #expect(!ControlSocketClient.isTrusted(user: owner + 1, group: getegid(), at: path, by: 0))
+        // In a folder for all, any user can listen.
+        #expect(chmod(directory.path, 0o1777) == 0)
+        #expect(!ControlSocketClient.isTrusted(user: owner, group: getegid(), at: path, by: 0))
+    }
+
     @Test("A socket that cannot be created is an error with the path, the cause and what to do")
     func notCreated() async throws {
         let directory = try TemporaryDirectory()
