@@ -61,6 +61,15 @@ extension Duration {
     }
 }
 
+extension Int64 {
+    /// A reading of the wall clock in nanoseconds since the epoch, at most that of the year 2255, 7 years before the greatest
+    /// value: times that are derived from it do not overflow while the process runs.
+    package init(wallSeconds seconds: Int, nanoseconds: Int) {
+        let clamped = Swift.min(Swift.max(seconds, -9_000_000_000), 9_000_000_000)
+        self = Int64(clamped) * 1_000_000_000 + Int64(nanoseconds)
+    }
+}
+
 extension UInt64 {
     /// The sum, at most the greatest value. For times: `.max` means never.
     @inlinable

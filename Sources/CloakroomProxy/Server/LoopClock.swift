@@ -61,7 +61,7 @@ struct LoopClock {
     mutating func synchronize(at now: UInt64) {
         var time = timespec()
         guard clock_gettime(CLOCK_REALTIME, &time) == 0 else { return }
-        let wall = Int64(time.tv_sec) &* 1_000_000_000 &+ Int64(time.tv_nsec)
+        let wall = Int64(wallSeconds: time.tv_sec, nanoseconds: time.tv_nsec)
         offset = wall &- Int64(truncatingIfNeeded: now)
         sessionOffset = sessionClock.monotonicOffset(offset)
     }

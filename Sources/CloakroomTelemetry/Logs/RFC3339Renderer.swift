@@ -56,5 +56,5 @@ public typealias WallClock = @Sendable () -> Int64
 public func systemWallClock() -> Int64 {
     var time = timespec()
     clock_gettime(CLOCK_REALTIME, &time)
-    return Int64(time.tv_sec) &* 1_000_000_000 &+ Int64(time.tv_nsec)
+    return Int64(wallSeconds: time.tv_sec, nanoseconds: time.tv_nsec)
 }

@@ -19,7 +19,7 @@ extension SessionClock {
     /// The current time for session expiry.
     var now: Timestamp {
         // In this order: a pause between the two readings makes the wall clock appear slow, never permanently fast.
-        let wall = Int64(Date().timeIntervalSince1970 * 1_000_000_000)
+        let wall = systemWallClock()
         let monotonic = Int64(clamping: NIODeadline.now().uptimeNanoseconds)
         return Timestamp(milliseconds: (monotonic + monotonicOffset(wall - monotonic)) / 1_000_000)
     }

@@ -31,6 +31,17 @@ struct TimestampTests {
         #expect(last - Timestamp(milliseconds: -1) > .zero)
     }
 
+    @Test("A wall clock that is centuries ahead or behind is read as the last or first time that is left for sums")
+    func wallClock() {
+        let age: Int64 = 5 * 365 * 86_400 * 1_000_000_000
+        #expect(Int64(wallSeconds: 1_800_000_000, nanoseconds: 7) == 1_800_000_000_000_000_007)
+        for (seconds, limit) in [(9_700_000_000, 9_000_000_000), (Int.max, 9_000_000_000), (.min, -9_000_000_000)] {
+            let time = Int64(wallSeconds: seconds, nanoseconds: 999_999_999)
+            #expect(time / 1_000_000_000 == Int64(limit) + (limit < 0 ? 1 : 0))
+            #expect(!time.addingReportingOverflow(age).overflow && !time.subtractingReportingOverflow(age).overflow)
+        }
+    }
+
     @Test("Durations are converted to whole milliseconds and nanoseconds, saturating at the limits")
     func durations() {
         #expect(Duration.microseconds(1_999).wholeMilliseconds == 1)
