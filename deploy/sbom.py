@@ -32,11 +32,13 @@ LICENCES = (
     ("Permission is hereby granted, free of charge", "MIT"),
     ("Redistribution and use in source and binary forms", "BSD-3-Clause"),
 )
-# Code of other projects that a package contains: package, name, SPDX expression, file that states the revision, pattern.
+# Code of other projects that a package contains: package, repository, SPDX expression, file that states the revision, pattern.
+BORINGSSL = ("google/boringssl", "Apache-2.0 OR ISC OR OpenSSL", "Package.swift", r"BoringSSL Commit: ([0-9a-f]{40})")
 VENDORED = (
-    ("swift-nio-ssl", "boringssl", "Apache-2.0 OR ISC OR OpenSSL", "Package.swift", r"BoringSSL Commit: ([0-9a-f]{40})"),
-    ("swift-crypto", "boringssl", "Apache-2.0 OR ISC OR OpenSSL", "Package.swift", r"BoringSSL Commit: ([0-9a-f]{40})"),
-    ("swift-nio", "llhttp", "MIT", "Sources/CNIOLLHTTP/include/CNIOLLHTTP.h", r""),
+    ("swift-nio-ssl", *BORINGSSL),
+    ("swift-crypto", *BORINGSSL),
+    ("swift-nio", "nodejs/llhttp", "MIT", "Sources/CNIOLLHTTP/include/CNIOLLHTTP.h", r""),
+    ("Yams", "yaml/libyaml", "MIT", "CHANGELOG.md", r"yaml/libyaml/compare/[0-9a-f]+\.\.\.([0-9a-f]+)"),
 )
 
 
@@ -102,9 +104,10 @@ def package_components(linked, licences):
 
 
 def vendored(folder):
-    for package, name, expression, file, pattern in VENDORED:
+    for package, repository, expression, file, pattern in VENDORED:
         if package != folder.name:
             continue
+        name = repository.split("/")[1]
         component = {
             "type": "library",
             "bom-ref": f"{package}/{name}",
@@ -115,7 +118,7 @@ def vendored(folder):
         found = re.search(pattern, source.read_text(errors="replace")) if pattern and source.exists() else None
         if found:
             component["version"] = found.group(1)
-            component["purl"] = f"pkg:github/google/boringssl@{found.group(1)}"
+            component["purl"] = f"pkg:github/{repository}@{found.group(1)}"
         yield component
 
 
