@@ -53,6 +53,7 @@ struct InstrumentedRecordStore<Records: SessionRecordStore>: SessionRecordStore 
     }
 
     var count: Int { records.count }
+    var isFailing: Bool { records.isFailing }
 
     func insert(_ record: SessionRecord, keepUntil: Timestamp, now: Timestamp) async throws(SessionStoreError) -> Bool {
         try await measured(.insert) { () async throws(SessionStoreError) in

@@ -1,19 +1,21 @@
 import Logging
 import Synchronization
 
-/// Logs a failure once and the recovery once, regardless of the attempts between. An intermittent failure, such as
-/// reads of a damaged page between successful ones, is logged once a minute.
+/// Logs a failure once and the recovery once, regardless of the attempts between.
+///
+/// A failure that returns within a minute is intermittent: a success between two failures does not end it, only a minute
+/// without one does. So is that of a damaged file, whose intact pages can be read.
 final class SQLiteFailureLog: Sendable {
     /// The operations that can fail, each with its own outages.
-    enum Operation: Sendable, Hashable {
+    enum Operation: Sendable, Hashable, CaseIterable {
         case opening, reading, writing
     }
 
     private struct Outage {
         var error: SQLiteStoreError
-        var loggedAt: ContinuousClock.Instant
+        var failedAt: ContinuousClock.Instant
+        var isIntermittent: Bool
         var isOver = false
-        var isLogged = true
     }
 
     private static let interval = Duration.seconds(60)
@@ -25,18 +27,25 @@ final class SQLiteFailureLog: Sendable {
         self.logger = logger
     }
 
-    func failed(_ operation: Operation, _ error: SQLiteStoreError) {
-        let now = ContinuousClock.now
+    /// Whether the last line of any operation is a failure.
+    var isFailing: Bool { Operation.allCases.contains(where: isFailing) }
+
+    /// Whether the last line of an operation is a failure.
+    func isFailing(_ operation: Operation) -> Bool {
+        episodes.withLock { $0[operation].map { !$0.isOver } ?? false }
+    }
+
+    func failed(_ operation: Operation, _ error: SQLiteStoreError, now: ContinuousClock.Instant = .now) {
         let isNew = episodes.withLock { episodes in
-            guard var last = episodes[operation], last.error == error else {
-                episodes[operation] = Outage(error: error, loggedAt: now)
-                return true
+            let last = episodes[operation]
+            // Parts of a damaged file give different errors.
+            let isSame = last.map { $0.error == error || $0.error.isDamage && error.isDamage } ?? false
+            let isRecurring = last.map {
+                $0.isOver ? isSame && now - $0.failedAt < Self.interval : $0.isIntermittent
             }
-            guard last.isOver else { return false }
-            let shouldTrim = now - last.loggedAt >= Self.interval
-            last = Outage(error: error, loggedAt: shouldTrim ? now : last.loggedAt, isLogged: shouldTrim)
-            episodes[operation] = last
-            return shouldTrim
+            episodes[operation] = Outage(
+                error: error, failedAt: now, isIntermittent: error.isDamage || isRecurring ?? false)
+            return !isSame || last?.isOver ?? true
         }
         guard isNew else { return }
         logger.error(
@@ -47,15 +56,25 @@ final class SQLiteFailureLog: Sendable {
             ])
     }
 
-    func succeeded(_ operation: Operation) {
-        let wasLogged = episodes.withLock { episodes in
-            guard let last = episodes[operation], !last.isOver else { return false }
+    func succeeded(_ operation: Operation, now: ContinuousClock.Instant = .now) {
+        let isRecovered = episodes.withLock { episodes in
+            guard let last = episodes[operation], !last.isOver,
+                !last.isIntermittent || now - last.failedAt >= Self.interval
+            else { return false }
             episodes[operation]?.isOver = true
-            return last.isLogged
+            return true
         }
-        guard wasLogged else { return }
+        guard isRecovered else { return }
         logger.notice(
             "session store recovered",
             metadata: ["event": "session_store", "outcome": "success", "store": "sqlite", "operation": "\(operation)"])
+    }
+
+    /// Another file was opened: the failures of the one before are over.
+    func fileReplaced() {
+        for operation in Operation.allCases {
+            episodes.withLock { $0[operation]?.isIntermittent = false }
+            succeeded(operation)
+        }
     }
 }

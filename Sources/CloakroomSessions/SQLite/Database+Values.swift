@@ -43,6 +43,12 @@ extension Database {
         try Row.fetchAll(try cachedStatement(sql: sql), arguments: arguments)
     }
 
+    /// Writes a row of the size of a session and deletes it: succeeds only if there is room, and no lock.
+    func testWrite(by process: Int64) throws {
+        try run("INSERT INTO ended VALUES (?, hex(zeroblob(2048)), 0)", [process])
+        try run("DELETE FROM ended WHERE id = ?", [process])
+    }
+
     /// Runs an atomic transaction that takes the write lock first, so values read in it stay valid until its end.
     func inImmediateTransaction<Value>(_ durability: SQLiteDurability, _ body: (Database) throws -> Value) throws
         -> Value

@@ -8,13 +8,23 @@ import Synchronization
 ///
 /// If opening fails, later operations try again, at most once per second.
 final class SQLiteConnector: Sendable {
-    private enum State {
-        case closed(retryAt: ContinuousClock.Instant?)
-        case open(SQLiteFile)
+    private struct State {
+        /// The open file, if any.
+        var file: SQLiteFile?
+        /// A file that was closed may still have operations in flight. Another one is opened only after they have ended:
+        /// if only the database was moved, both would use the same two accompanying files.
+        weak var previous: SQLiteFile?
+        /// The identity of the last file.
+        var identity: SQLiteFile.Identity?
+        var retryAt: ContinuousClock.Instant?
+        /// When the file was last reopened because it is damaged.
+        var damagedAt: ContinuousClock.Instant?
     }
 
     /// The minimum time between two attempts to open the file.
     static let pause = Duration.seconds(1)
+    /// The minimum time between two reopenings of a damaged file: its intact parts remain in use meanwhile.
+    private static let damagePause = Duration.seconds(60)
     /// An operation that was queued for longer is not started. Otherwise, if a lock is held for long, each queued
     /// operation would wait for it again.
     private static let patience = Duration.seconds(2)
@@ -24,7 +34,7 @@ final class SQLiteConnector: Sendable {
     private let path: String
     private let log: SQLiteFailureLog
     private let opening = DispatchQueue(label: "cloakroom.sessions.opening")
-    private let state = Mutex(State.closed(retryAt: nil))
+    private let state = Mutex(State())
     private let inFlight = Atomic<Int>(0)
 
     init(path: String, log: SQLiteFailureLog) {
@@ -34,7 +44,7 @@ final class SQLiteConnector: Sendable {
 
     /// The file, opened if necessary.
     func file() async throws(SessionStoreError) -> SQLiteFile {
-        if case .open(let file) = state.withLock({ $0 }) { return file }
+        if let file = state.withLock({ $0.file }) { return file }
         let file = await withCheckedContinuation { (continuation: CheckedContinuation<SQLiteFile?, Never>) in
             opening.async { continuation.resume(returning: self.opened()) }
         }
@@ -43,9 +53,12 @@ final class SQLiteConnector: Sendable {
     }
 
     /// Whether an opened file is still the current one.
-    func isCurrent(_ file: SQLiteFile) -> Bool {
-        if case .open(let current) = state.withLock({ $0 }) { current === file } else { false }
-    }
+    func isCurrent(_ file: SQLiteFile) -> Bool { state.withLock { $0.file === file } }
+
+    /// Whether any kind of operation fails, according to the log.
+    var isFailing: Bool { log.isFailing }
+    /// The same for writes.
+    var isWritingFailing: Bool { log.isFailing(.writing) }
 
     /// Reads committed data. Each statement sees the latest data; there is no snapshot over several statements.
     func read<Value: Sendable>(
@@ -66,10 +79,17 @@ final class SQLiteConnector: Sendable {
     ) async throws(SessionStoreError) -> Value {
         try await perform(.writing) { file, latest, resume in
             let path = path
+            let identity = file.identity
             file.writer.submit(
                 SQLiteWrite(durability: durability, latest: latest) { db in
+                    let changes = db.totalChangesCount
                     let value = try body(db)
-                    return { resume(.done(value)) }
+                    let hasWritten = db.totalChangesCount != changes
+                    // Data in a file that was moved is lost, so a client must not rely on it.
+                    if durability == .full, SQLiteFile.Identity(path: path) != identity {
+                        throw SQLiteStoreError(.moved, path: path)
+                    }
+                    return { resume(.done(value, isProof: hasWritten)) }
                 } fail: { failure in
                     switch failure {
                     case .error(let error): resume(.failed(SQLiteStoreError(error, path: path)))
@@ -117,8 +137,8 @@ final class SQLiteConnector: Sendable {
             start(file, latest) { continuation.resume(returning: $0) }
         }
         switch outcome {
-        case .done(let value):
-            log.succeeded(task)
+        case .done(let value, let isProof):
+            if isProof { log.succeeded(task) }
             return value
         case .failed(let error):
             note(error, in: task, of: file)
@@ -129,7 +149,8 @@ final class SQLiteConnector: Sendable {
     }
 
     private enum Outcome<Value: Sendable>: Sendable {
-        case done(Value)
+        /// `isProof`: whether the operation shows that others of its kind can succeed. One that writes nothing does not.
+        case done(Value, isProof: Bool = true)
         case failed(SQLiteStoreError)
         case timedOut
 
@@ -152,8 +173,14 @@ final class SQLiteConnector: Sendable {
         guard error.needsReopening else { return }
         state.withLock { state in
             // Other operations may have failed in the same way and have reopened the file since.
-            guard case .open(let current) = state, current === file else { return }
-            state = .closed(retryAt: ContinuousClock.now + Self.pause)
+            guard state.file === file else { return }
+            let now = ContinuousClock.now
+            if error.isDamage {
+                if let last = state.damagedAt, now - last < Self.damagePause { return }
+                state.damagedAt = now
+            }
+            (state.file, state.previous) = (nil, file)
+            state.retryAt = error.isDamage ? now : now + Self.pause
         }
     }
 
@@ -173,19 +200,21 @@ final class SQLiteConnector: Sendable {
 
     /// On the queue for opening only, so that one operation opens the file and the others find it open.
     private func opened() -> SQLiteFile? {
-        switch state.withLock({ $0 }) {
-        case .open(let file): return file
-        case .closed(let retryAt):
-            if let retryAt, ContinuousClock.now < retryAt { return nil }
+        let (open, isDue) = state.withLock { state in
+            (state.file, state.previous == nil && state.retryAt.map { $0 <= .now } ?? true)
         }
+        guard open == nil, isDue else { return open }
         do throws(SQLiteStoreError) {
             let file = try openWithRetry()
-            state.withLock { $0 = .open(file) }
-            log.succeeded(.opening)
+            let isOther = state.withLock { state in
+                defer { (state.file, state.identity) = (file, file.identity) }
+                return state.identity != file.identity
+            }
+            if isOther { log.fileReplaced() } else { log.succeeded(.opening) }
             return file
         } catch {
             log.failed(.opening, error)
-            state.withLock { $0 = .closed(retryAt: ContinuousClock.now + Self.pause) }
+            state.withLock { $0.retryAt = ContinuousClock.now + Self.pause }
             return nil
         }
     }

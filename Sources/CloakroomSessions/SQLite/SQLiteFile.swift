@@ -19,14 +19,17 @@ final class SQLiteFile: Sendable {
     let reading: DatabaseQueue
     /// On a connection of its own, `PRAGMA data_version` reports all commits by others.
     let watching: DatabaseQueue
+    let identity: Identity
     private let path: String
-    private let identity: UInt64?
 
     /// Opens the file, and creates it if it does not exist. Blocks on the disk: not for the cooperative threads.
     init(path: String) throws(SQLiteStoreError) {
         self.path = path
         do {
             try Self.prepareFile(path)
+            // Before it is opened: if it is replaced in between, the two differ, and it is reopened.
+            guard let identity = Identity(path: path) else { throw SQLiteStoreError(.moved, path: path) }
+            self.identity = identity
             let configuration = Self.configuration
             let writing = try DatabaseQueue(path: path, configuration: configuration)
             try writing.writeWithoutTransaction { try Self.claimDatabase($0, path: path) }
@@ -42,14 +45,27 @@ final class SQLiteFile: Sendable {
             for suffix in ["-wal", "-shm"] where FileManager.default.fileExists(atPath: path + suffix) {
                 try Self.restrict(path + suffix)
             }
-            identity = Self.identity(of: path)
         } catch {
             throw SQLiteStoreError(error, path: path)
         }
     }
 
     /// Whether the path still leads to the open file. Data written to an unlinked file would be lost.
-    var isSameFile: Bool { Self.identity(of: path) == identity }
+    var isSameFile: Bool { Identity(path: path) == identity }
+
+    /// The file that a path leads to.
+    struct Identity: Sendable, Equatable {
+        private let device: UInt64
+        private let inode: UInt64
+
+        /// One system call, which follows symbolic links as SQLite does.
+        /// - Returns: `nil` if there is no file.
+        init?(path: String) {
+            var status = stat()
+            guard stat(path, &status) == 0 else { return nil }
+            (device, inode) = (UInt64(status.st_dev), UInt64(status.st_ino))
+        }
+    }
 
     private static var configuration: Configuration {
         var configuration = Configuration()
@@ -143,11 +159,6 @@ final class SQLiteFile: Sendable {
         guard chmod(path, mode_t(ownerOnly)) == 0 || errno == ENOENT else {
             throw SQLiteStoreError(.accessDenied(String(cString: strerror(errno))), path: path)
         }
-    }
-
-    private static func identity(of path: String) -> UInt64? {
-        let attributes = try? FileManager.default.attributesOfItem(atPath: resolved(path))
-        return (attributes?[.systemFileNumber] as? NSNumber)?.uint64Value
     }
 
     private static func resolved(_ path: String) -> String {

@@ -42,6 +42,7 @@ final class SQLiteRecordStore: SessionRecordStore {
     }
 
     var count: Int { sessionCount.withLock { $0.count } }
+    var isFailing: Bool { connector.isFailing }
 
     func insert(_ record: SessionRecord, keepUntil: Timestamp, now: Timestamp) async throws(SessionStoreError) -> Bool {
         let (isNew, tally) = try await connector.write(.full) { db in
@@ -202,8 +203,12 @@ extension SQLiteRecordStore {
         var wasUp = false
         while !Task.isCancelled {
             if let file = try? await connector.file() {
-                try? await follow(file, changes, wasUp: &wasUp, idleTimeout: idleTimeout)
-                changes.partitionsChanged([0..<1], areTrusted: false, afterOutage: false)
+                // Before the polls: those of a damaged file fail.
+                await connector.verifyFileIdentity(of: file)
+                if connector.isCurrent(file) {
+                    try? await follow(file, changes, wasUp: &wasUp, idleTimeout: idleTimeout)
+                    changes.partitionsChanged([0..<1], areTrusted: false, afterOutage: false)
+                }
             }
             try? await Task.sleep(for: SQLiteConnector.pause)
         }
@@ -215,7 +220,10 @@ extension SQLiteRecordStore {
     ) async throws(SessionStoreError) {
         let process = process
         forgetTally()
-        var watch = try await connector.watch(file) { db in try ChangeFeed(db, process: process) }
+        // Polled once before the file is trusted, which shows that it can be.
+        let first = try await connector.watch(file) { db in try PollResult(db, try ChangeFeed(db, process: process)) }
+        var watch = first.watch
+        noteTally(first.sessionCount)
         // No change is missed from here on, so data read after this may be trusted.
         changes.partitionsChanged([0..<1], areTrusted: true, afterOutage: wasUp)
         wasUp = true
@@ -236,6 +244,7 @@ extension SQLiteRecordStore {
                 try? await clear(changes, idleTimeout: idleTimeout)
                 if hasWritten { try? await writeBack(file) }
                 hasWritten = false
+                if connector.isWritingFailing { try? await connector.write(.full) { try $0.testWrite(by: process) } }
                 await connector.verifyFileIdentity(of: file)
             }
             try? await Task.sleep(for: Self.pollInterval)

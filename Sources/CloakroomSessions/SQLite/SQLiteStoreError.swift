@@ -61,7 +61,7 @@ struct SQLiteStoreError: Error, Sendable, Hashable, CustomStringConvertible {
             "cannot open session database \(path): \(reason); file and directory must be writable for this user"
         case .notADatabase:
             "cannot open session database \(path): not a SQLite database, or damaged; configure another path, or "
-                + "move the file away: a new one is created then, and all users have to sign in again"
+                + Self.replacing
         case .foreignDatabase:
             "cannot open session database \(path): it belongs to another application; configure another path"
         case .newerVersion:
@@ -69,28 +69,40 @@ struct SQLiteStoreError: Error, Sendable, Hashable, CustomStringConvertible {
                 + "configure another path"
         case .moved:
             "session database \(path) was moved, removed or replaced while it was open; it is reopened"
+        case .sqlite(_, let text) where isDamage:
+            "session database \(path) is damaged: SQLite error \(text); \(Self.replacing)"
         case .sqlite(_, let text):
             "session database \(path) failed: SQLite error \(text); check the free disk space and "
                 + "the integrity of the file (sqlite3 \(path) 'PRAGMA integrity_check')"
         }
     }
+
+    private static let replacing =
+        "move the file away with its -wal and -shm files: a new one is created then, and all users have to sign in again"
 }
 
 extension SQLiteStoreError {
     /// Whether another connection holds a lock.
-    var isBusy: Bool {
-        guard case .sqlite(let code, _) = problem else { return false }
-        let primary = ResultCode(rawValue: CInt(truncatingIfNeeded: code & 0xff))
-        return primary == .SQLITE_BUSY || primary == .SQLITE_LOCKED
+    var isBusy: Bool { primaryCode == .SQLITE_BUSY || primaryCode == .SQLITE_LOCKED }
+
+    /// Whether the contents of the file are invalid, at least in part.
+    var isDamage: Bool { problem == .notADatabase || primaryCode == .SQLITE_CORRUPT }
+
+    /// The low byte of SQLite's code.
+    private var primaryCode: ResultCode? {
+        guard case .sqlite(let code, _) = problem else { return nil }
+        return ResultCode(rawValue: CInt(truncatingIfNeeded: code & 0xff))
     }
 
     /// Whether the connections are unusable, as opposed to one failed operation.
     var needsReopening: Bool {
         switch problem {
-        case .sqlite(let code, _):
-            // The low byte is the primary code. Reopening does not change a full disk, or a locked or damaged file.
-            switch ResultCode(rawValue: CInt(truncatingIfNeeded: code & 0xff)) {
-            case .SQLITE_IOERR, .SQLITE_CANTOPEN, .SQLITE_READONLY, .SQLITE_MISUSE, .SQLITE_PROTOCOL: true
+        case .sqlite:
+            // Reopening does not change a full disk or a locked file. A damaged one may have been restored in place.
+            switch primaryCode {
+            case .SQLITE_IOERR, .SQLITE_CANTOPEN, .SQLITE_READONLY, .SQLITE_MISUSE, .SQLITE_PROTOCOL,
+                .SQLITE_CORRUPT:
+                true
             default: false
             }
         case .pathMissing, .directoryMissing, .notAFile, .accessDenied, .notADatabase, .foreignDatabase, .newerVersion,

@@ -48,8 +48,8 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
     var count: Int { records.count }
     var changeCount: UInt64 { table.changeCount }
 
-    /// Whether any partition of the store is available, by its last report.
-    var isAvailable: Bool { table.isAvailable }
+    /// Whether any partition of the store is available, by its last report, and no kind of operation fails.
+    var isAvailable: Bool { table.isAvailable && !records.isFailing }
 
     func lookup(_ ticket: SessionTicket, now: Timestamp, slides: Bool) -> SessionLookup {
         var key: SessionKey?

@@ -101,6 +101,8 @@ protocol SessionRecordStore: ThrottleStore, MarkStore {
     func surplus(
         of account: UInt64, by rule: SurplusRule, now: Timestamp
     ) async throws(SessionStoreError) -> RecordSurplus
+    /// Whether operations fail although the store is connected: the log's last line about them is a failure.
+    var isFailing: Bool { get }
     /// The number of records, as far as it is known.
     var count: Int { get }
     /// The number of partitions: the parts of the store whose connections fail independently, from 1 to
@@ -131,6 +133,7 @@ protocol SessionRecordStore: ThrottleStore, MarkStore {
 extension SessionRecordStore {
     /// How long the reason for the end of a session is kept.
     static var tombstoneLifetime: Duration { .seconds(300) }
+    var isFailing: Bool { false }
 }
 
 enum RecordUpdateResult: Sendable, Equatable {

@@ -69,7 +69,7 @@ struct SessionStoreSetup {
             let isAvailable = store.isAvailable
             return ReadinessCheck(
                 name: "session store", isReady: isAvailable,
-                detail: isAvailable ? nil : "the \(kind) store cannot be reached; see the log for the cause")
+                detail: isAvailable ? nil : "the \(kind) store cannot be used; see the log for the cause")
         }
     }
 

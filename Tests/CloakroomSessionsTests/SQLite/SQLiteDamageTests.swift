@@ -100,6 +100,8 @@ struct SQLiteDamageTests {
         #expect((outcomes["unavailable"] ?? 0) > 0)
         // Intact pages are read between the damaged ones; this must not cause further log lines.
         #expect(directory.log.texts.count { $0.hasPrefix("error") } == 1)
+        #expect(directory.log.texts.last?.hasPrefix("error") == true)
+        #expect(store.isFailing)
     }
 
     @Test("is full: failed writes are unavailable, everything else continues, and writes work again once there is room")
@@ -123,6 +125,29 @@ struct SQLiteDamageTests {
         }
         #expect(directory.log.texts.count { $0.hasPrefix("error session store failed") } == 1)
         #expect(directory.log.texts.count { $0.hasPrefix("notice session store recovered") } == 1)
+    }
+
+    @Test("is full: the gateway is not ready until a write succeeds, which no request needs to make")
+    func fullUntilThereIsRoom() async throws {
+        let directory = try SQLiteTestDirectory()
+        let records = directory.store()
+        let store = SealedSessionStore(records, configuration: Sample.configuration, secrets: Sample.secrets)
+        try await RunningStore.with(store) { store in
+            let (ticket, _) = try await store.create(Sample.new(1), now: start)
+            let writing = try await records.connector.file().writer.connection
+            try await limit(writing, pages: 1)
+            await #expect(throws: SessionStoreError(.unavailable)) {
+                try await records.insert(SampleRecord.record(2, size: 100_000))
+            }
+            // Without a record nothing is written, which shows nothing.
+            _ = try await records.remove(SessionID(9), reason: .signedOut, condition: nil, now: start)
+            #expect(!store.isAvailable)
+            #expect(directory.log.texts.last?.hasPrefix("error session store failed") == true)
+            #expect(try await store.load(ticket, now: start).session != nil)
+            try await limit(writing, pages: 100_000)
+            try await eventually("the gateway is ready") { store.isAvailable }
+            #expect(directory.log.texts.last?.hasPrefix("notice session store recovered") == true)
+        }
     }
 
     @Test("Rule 22: reveals no row contents in its log lines about failures")

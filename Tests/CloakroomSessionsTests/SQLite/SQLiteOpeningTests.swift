@@ -111,6 +111,43 @@ struct SQLiteOpeningTests {
         #expect(directory.log.texts.contains { $0.contains("moved, removed or replaced") })
     }
 
+    @Test("is repeated at once if a damaged file is moved away, and what is acknowledged then is kept")
+    func damagedAndMoved() async throws {
+        let directory = try SQLiteTestDirectory()
+        let store = directory.store()
+        _ = try await store.insert(SampleRecord.record(1))
+        try await store.whileRunning { changes in
+            // No poll succeeds any more, although sessions can be read.
+            try directory.damage("change")
+            await changes.wait(for: .down)
+            try await eventually("the store fails") { store.isFailing }
+            try await eventually("the record is read") {
+                try? await store.read(SampleRecord.record(1)) == .record(SampleRecord.record(1))
+            }
+            #expect(store.isFailing)
+            #expect(!directory.log.texts.contains { $0.hasPrefix("notice") })
+            try directory.moveAway()
+            await changes.wait(for: .up)
+            #expect(!store.isFailing)
+            #expect(try await store.insert(SampleRecord.record(2)))
+        }
+        #expect(directory.log.texts.last?.hasPrefix("notice session store recovered") == true)
+        let restarted = directory.store()
+        #expect(try await restarted.read(SampleRecord.record(2)) == .record(SampleRecord.record(2)))
+        #expect(try await restarted.read(SampleRecord.record(1)) == .none)
+    }
+
+    @Test("is the only way to write durably if the file was moved: nothing is acknowledged that a restart would lose")
+    func movedUnnoticed() async throws {
+        let directory = try SQLiteTestDirectory()
+        let store = directory.store()
+        _ = try await store.insert(SampleRecord.record(1))
+        try directory.moveAway()
+        await #expect(throws: SessionStoreError(.unavailable)) { try await store.insert(SampleRecord.record(2)) }
+        #expect(store.isFailing)
+        #expect(directory.log.texts.count { $0.contains("moved, removed or replaced") } == 1)
+    }
+
     @Test("from two processes at once creates one file")
     func together() async throws {
         for _ in 0..<5 {

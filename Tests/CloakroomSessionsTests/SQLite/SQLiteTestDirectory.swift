@@ -36,6 +36,28 @@ final class SQLiteTestDirectory: Sendable {
         try queue.close()
     }
 
+    /// Overwrites the first page of a table, or of an index, in the file.
+    func damage(_ table: String) throws {
+        let queue = try DatabaseQueue(path: file)
+        let sql = "SELECT rootpage FROM sqlite_master WHERE name = ?"
+        let page = try queue.read { try Int64.fetchOne($0, sql: sql, arguments: [table]) } ?? 1
+        try queue.close()
+        try execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        let handle = try FileHandle(forWritingTo: URL(fileURLWithPath: file))
+        try handle.seek(toOffset: UInt64(page - 1) * 4_096)
+        try handle.write(contentsOf: Data(repeating: 0xa5, count: 4_096))
+        try handle.close()
+        // A commit, after which no connection uses the pages that it has read.
+        try execute("INSERT INTO throttle VALUES (9, 9, 0, 0, 0, \(Int64.max))")
+    }
+
+    /// Moves the file away with its two accompanying files.
+    func moveAway() throws {
+        for suffix in ["", "-wal", "-shm"] {
+            try FileManager.default.moveItem(atPath: file + suffix, toPath: path + "/away.sqlite" + suffix)
+        }
+    }
+
     func permissions(_ file: String) throws -> Int? {
         (try FileManager.default.attributesOfItem(atPath: file)[.posixPermissions] as? NSNumber)?.intValue
     }

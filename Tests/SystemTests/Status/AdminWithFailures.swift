@@ -26,7 +26,7 @@ enum AdminWithFailures {
         ReadinessProbe(name: "session store") {
             ReadinessCheck(
                 name: "session store", isReady: false,
-                detail: "the valkey store cannot be reached; see the log for the cause")
+                detail: "the valkey store cannot be used; see the log for the cause")
         },
     ]
 

@@ -1,0 +1,62 @@
+import TestSupport
+import Testing
+
+@testable import CloakroomSessions
+
+@Suite("The log of a SQLite file's failures")
+struct SQLiteFailureLogTests {
+    private let recorded = RecordedLog()
+    private let start = ContinuousClock.now
+    private let full = SQLiteStoreError(.sqlite(code: 13, text: "13"), path: "/f")
+    private let damaged = SQLiteStoreError(.sqlite(code: 11, text: "11"), path: "/f")
+
+    /// The first words of the lines.
+    private var lines: [String] { recorded.texts.map { $0.hasPrefix("error") ? "failed" : "recovered" } }
+
+    @Test("has a line for a failure and one for the recovery, each kind of operation for itself")
+    func once() {
+        let log = SQLiteFailureLog(recorded.logger)
+        for _ in 0..<3 { log.failed(.writing, full, now: start) }
+        log.succeeded(.reading, now: start)
+        #expect(lines == ["failed"])
+        #expect(log.isFailing)
+        #expect(log.isFailing(.writing))
+        #expect(!log.isFailing(.reading))
+        for _ in 0..<3 { log.succeeded(.writing, now: start) }
+        #expect(lines == ["failed", "recovered"])
+        #expect(!log.isFailing)
+    }
+
+    @Test("ends with the failure while it returns within a minute, whatever succeeds in between")
+    func returning() {
+        let log = SQLiteFailureLog(recorded.logger)
+        log.failed(.writing, full, now: start)
+        log.succeeded(.writing, now: start + .seconds(1))
+        for second in 2..<100 {
+            log.failed(.writing, full, now: start + .seconds(second))
+            log.succeeded(.writing, now: start + .seconds(second))
+        }
+        #expect(lines == ["failed", "recovered", "failed"])
+        log.succeeded(.writing, now: start + .seconds(158))
+        #expect(log.isFailing)
+        log.succeeded(.writing, now: start + .seconds(159))
+        #expect(lines == ["failed", "recovered", "failed", "recovered"])
+        #expect(!log.isFailing)
+    }
+
+    @Test("ends with the failure of a damaged file until nothing fails for a minute, or another file is opened")
+    func damage() {
+        let log = SQLiteFailureLog(recorded.logger)
+        log.failed(.reading, damaged, now: start)
+        log.failed(.reading, SQLiteStoreError(.notADatabase, path: "/f"), now: start + .seconds(1))
+        log.succeeded(.reading, now: start + .seconds(60))
+        #expect(lines == ["failed"])
+        #expect(log.isFailing)
+        log.succeeded(.reading, now: start + .seconds(61))
+        #expect(lines == ["failed", "recovered"])
+        log.failed(.reading, damaged, now: start + .seconds(200))
+        log.fileReplaced()
+        #expect(lines == ["failed", "recovered", "failed", "recovered"])
+        #expect(!log.isFailing)
+    }
+}
