@@ -56,22 +56,16 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
         return lookup(ticket, key: &key, now: now, slides: slides)
     }
 
-    /// Looks a session up in the cache only. A session that seems idle for too long may have been used elsewhere, which
-    /// only the store knows; a session past its absolute end has expired everywhere.
+    /// Looks a session up in the cache only. An expired one is read from the store: it may have been used elsewhere, and
+    /// its end is stored before it is reported. Otherwise a clock that was ahead and is set back would revive it.
     func lookup(_ ticket: SessionTicket, key known: inout SessionKey?, now: Timestamp, slides: Bool) -> SessionLookup {
         let key = known ?? SessionKey(ticket)
         known = key
         if let session = table.session(key) {
             let lastUsedAt = session.lastUsedAt
-            switch timeouts.expiry(expiresAt: session.expiresAt, lastUsedAt: lastUsedAt, now: now) {
-            case nil:
+            if timeouts.expiry(expiresAt: session.expiresAt, lastUsedAt: lastUsedAt, now: now) == nil {
                 if slides, timeouts.isTouchDue(lastUsedAt: lastUsedAt, now: now) { touch(session, at: now) }
                 return .active(session)
-            case .absolute? where now >= session.expiresAt:
-                // The record is removed, and its end reported, when it is loaded or swept.
-                return .missing(.expiredAbsolute)
-            case .idle?, .absolute?:
-                break
             }
         }
         if slides { table.recordUse(of: key.id, at: now) }

@@ -127,6 +127,21 @@ struct SessionStoreContractTests {
     }
 
     @Test(
+        "keeps rejecting a cached session that reached its end, also in another process whose clock was set back",
+        arguments: SessionStoreCase.shared)
+    func staysRejectedElsewhere(kind: SessionStoreCase) async throws {
+        try await kind.runTwo { store, restarted in
+            let (ticket, session) = try await store.create(Sample.new(), now: start)
+            // Used until the end, so that it is cached.
+            for seconds in stride(from: Int64(0), to: 3_600, by: 800) {
+                #expect(try await store.lookup(ticket, at: start + .seconds(seconds)).session != nil)
+            }
+            #expect(try await store.lookup(ticket, at: session.expiresAt).reason == .expiredAbsolute)
+            #expect(try await restarted.lookup(ticket, at: start + .seconds(10)).reason == .expiredAbsolute)
+        }
+    }
+
+    @Test(
         "ends a session immediately, returns it, and reports \"revoked\" for its ticket",
         arguments: SessionStoreCase.all, [SessionEndReason.signedOut, .replaced])
     func end(kind: SessionStoreCase, reason: SessionEndReason) async throws {
