@@ -16,7 +16,9 @@ extension SealedSessionStore {
     /// only if there is a cutoff at all, because what was saved may have no ``SessionRecord/birth``.
     func isCutOff(saved record: SessionRecord, now: Timestamp) async throws(SessionStoreError) -> Bool {
         guard try await !knownCutoffs([record], now: now).isEmpty else { return false }
-        guard case .record(let stored) = try await records.read(record.key.id, now: now) else {
+        let lookup = try await records.read(record.key.id, now: now)
+        guard case .record(let stored) = lookup else {
+            if lookup == .unreadable { throw SessionStoreError(.unavailable, reason: .protocolError) }
             try await checkEnd(of: record.key.id, now: now)
             return true
         }

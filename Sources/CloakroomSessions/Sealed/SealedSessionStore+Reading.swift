@@ -45,7 +45,7 @@ extension SealedSessionStore {
         var kept: Session?
         /// What the session was read from; `nil` if it may not be cached.
         var stamp: TrustStamp?
-        /// Whether the session has a secret or a format that is unknown here.
+        /// Whether there is a record that cannot be opened here, and that may be valid.
         var isForeign = false
         /// Whether there is no record, and the store may have lost it.
         var isUncertain = false
@@ -57,10 +57,13 @@ extension SealedSessionStore {
         case use(SessionCache.ReadRegistration)
         /// To end the session.
         case ending
+
+        var isUse: Bool { if case .use = self { true } else { false } }
     }
 
     /// Reads a record, opens it, and checks whether the session is still valid; an expired one is removed, and one that a
     /// cutoff has ended.
+    /// - Throws: If the store is unavailable, or returns what is no record: that is no proof that the session has ended.
     func evaluate(
         _ ticket: SessionTicket, _ key: SessionKey, for purpose: Purpose, now: Timestamp
     ) async throws(SessionStoreError) -> RecordEvaluation {
@@ -72,8 +75,9 @@ extension SealedSessionStore {
         case .ended(let reason):
             return RecordEvaluation(lookup: .missing(reason.unauthorizedReason))
         case .unreadable:
-            await deleteUnreadable(key.id, now: now)
-            return RecordEvaluation(lookup: .missing(.noSession))
+            reportUnreadable(key.id, now: now)
+            if purpose.isUse { throw unusableReply() }
+            return RecordEvaluation(lookup: .missing(.noSession), isForeign: true)
         case .record(var record):
             // The record of another session whose key has the same first word.
             guard record.key == key else { return RecordEvaluation(lookup: .missing(.noSession)) }
@@ -100,7 +104,7 @@ extension SealedSessionStore {
                 }
             }
             record.lastUsedAt = lastUse(of: record, now: now)
-            var evaluation = await open(record, ticket: ticket, now: now)
+            var evaluation = try await open(record, ticket: ticket, for: purpose, now: now)
             evaluation.stamp = stamp
             return evaluation
         }
@@ -163,15 +167,17 @@ extension SealedSessionStore {
         return RecordEvaluation(lookup: .missing(SessionEndReason.revoked.unauthorizedReason))
     }
 
-    private func open(_ record: SessionRecord, ticket: SessionTicket, now: Timestamp) async -> RecordEvaluation {
+    private func open(
+        _ record: SessionRecord, ticket: SessionTicket, for purpose: Purpose, now: Timestamp
+    ) async throws(SessionStoreError) -> RecordEvaluation {
         switch sealing.open(record, ticket: ticket) {
-        case .unreadable:
-            await deleteUnreadable(record.key.id, now: now)
+        case .unreadable where purpose.isUse:
+            try await deleteDamaged(record, now: now)
             return RecordEvaluation(lookup: .missing(.noSession))
-        case .foreign:
+        case .unreadable, .foreign:
             // Another gateway may know the secret: while the secrets of gateways are changed one after the other, no
             // session may be lost because a gateway with the wrong secret read it. So the record stays.
-            if unreadable.isNew(record.key.id, now: now) { events.onUnreadable(record.key.id) }
+            reportUnreadable(record.key.id, now: now)
             return RecordEvaluation(lookup: .missing(.noSession), isForeign: true)
         case .opened(let session, isCurrent: true):
             return RecordEvaluation(lookup: .active(session), kept: session)
@@ -205,10 +211,25 @@ extension SealedSessionStore {
         }
     }
 
-    /// Removes an unreadable record and reports it.
-    private func deleteUnreadable(_ id: SessionID, now: Timestamp) async {
-        if unreadable.isNew(id, now: now) { events.onUnreadable(id) }
+    /// Removes a record that its ticket and a known secret do not open, and reports it.
+    /// - Throws: If the store does not return the same record again: one damaged reply must not end a session.
+    private func deleteDamaged(_ record: SessionRecord, now: Timestamp) async throws(SessionStoreError) {
+        let id = record.key.id
+        reportUnreadable(id, now: now)
+        guard case .record(var again) = try await records.read(id, now: now) else { throw unusableReply() }
+        again.lastUsedAt = record.lastUsedAt
+        guard again == record else { throw unusableReply() }
         _ = try? await remove(id, reason: .unreadable, now: now)
+    }
+
+    private func reportUnreadable(_ id: SessionID, now: Timestamp) {
+        if unreadable.isNew(id, now: now) { events.onUnreadable(id) }
+    }
+
+    /// The store has responded with what is no valid record: the session is neither accepted nor ended.
+    private func unusableReply() -> SessionStoreError {
+        events.onFailure(.protocolError)
+        return SessionStoreError(.unavailable, reason: .protocolError)
     }
 
     /// Whether and how a record's session has expired, including uses that are not written yet.

@@ -110,7 +110,7 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
         let key = SessionKey(ticket)
         defer { table.recordChanged(key.id) }
         let evaluation = try await evaluate(ticket, key, for: .ending, now: now)
-        // The holder of the ticket may end the session, even if this gateway cannot open it.
+        // The holder of the ticket may end the session, even if its record is damaged or this gateway cannot open it.
         // One that the store may have lost must not come back, so the reason is stored without a record. Only then: a
         // client could otherwise fill the store with invented tickets.
         if evaluation.isForeign || evaluation.isUncertain { _ = try await remove(key.id, reason: reason, now: now) }

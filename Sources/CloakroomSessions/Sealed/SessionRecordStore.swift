@@ -44,7 +44,7 @@ enum RecordLookup: Sendable, Equatable {
     /// The session has ended, with the reason. Available for ``SessionRecordStore/tombstoneLifetime``.
     case ended(SessionEndReason)
     case none
-    /// The stored value is not a valid record.
+    /// The stored value is not a valid record: no proof that the session has ended.
     case unreadable
 }
 

@@ -126,7 +126,8 @@ struct ValkeyRecordStore: SessionRecordStore {
         switch try Self.record(reply, id) {
         case .none:
             let reason = try await ask(ValkeyCommand("GET", key: keys.ended(id)))
-            guard let reason = reason.text else { return .none }
+            if reason == .null { return .none }
+            guard let reason = reason.text else { throw SessionStoreError(.unavailable, reason: .protocolError) }
             // A later release may have more reasons; the session has ended in any case.
             return .ended(SessionEndReason(rawValue: reason) ?? .revoked)
         case let lookup: return lookup
@@ -161,12 +162,16 @@ struct ValkeyRecordStore: SessionRecordStore {
             try check(attempt)
             return .done
         }
+        // Any other reply leaves unknown whether it was saved.
+        let result: RecordUpdateResult =
+            switch response.text {
+            case "changed": .changed
+            case "fenced": .fenced
+            case "gone": .notFound
+            default: throw SessionStoreError(.unavailable, reason: .protocolError)
+            }
         if let save { journal.rejected(save) }
-        return switch response.text {
-        case "changed": .changed
-        case "fenced": .fenced
-        default: .notFound
-        }
+        return result
     }
 
     func remove(
@@ -187,6 +192,9 @@ struct ValkeyRecordStore: SessionRecordStore {
         }
         let response = try Self.value(reply)
         if response.text == "changed" { return .changed }
+        guard response == .null || response.elements != nil else {
+            throw SessionStoreError(.unavailable, reason: .protocolError)
+        }
         if response != .null {
             journal.ended(id, reason: reason)
         } else if condition == nil {
@@ -239,7 +247,10 @@ struct ValkeyRecordStore: SessionRecordStore {
         let attempt = attempt(in: partition(of: id))
         let response = try await run(
             SessionScripts.lease, [keys.session(id), keys.lease(id)], [.integer(Self.time(duration))], isDurable: true)
-        guard let fence = response.text.flatMap({ UInt64($0) }) else { return .notFound }
+        if response == .null { return .notFound }
+        guard let fence = response.text.flatMap({ UInt64($0) }) else {
+            throw SessionStoreError(.unavailable, reason: .protocolError)
+        }
         guard fence > 0 else { return .heldByOther }
         journal.leased(id, fence: fence, for: duration)
         do throws(SessionStoreError) {

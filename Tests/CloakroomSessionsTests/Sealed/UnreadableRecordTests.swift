@@ -22,14 +22,44 @@ struct UnreadableRecordTests: SealedStoreSuite {
         #expect(try await store.sessions(of: Sample.account(1), now: start).count == 1)
     }
 
-    @Test("removes a malformed record and reports it")
+    @Test("is unavailable for a session with a malformed record, which is reported and kept until its holder ends it")
     func noRecord() async throws {
         let store = store()
         let (ticket, session) = try await store.create(Sample.new(1), now: start)
         server.makeForeign(session.id)
-        #expect(try await store.lookup(ticket, at: start).reason == .noSession)
-        #expect(try await store.end(ticket, reason: .signedOut, now: start) == nil)
+        for _ in 0..<3 {
+            let error = await #expect(throws: SessionStoreError.self) { try await store.lookup(ticket, at: start) }
+            #expect(error?.reason == .protocolError)
+        }
         #expect(told.unreadable == [session.id])
+        #expect(server.contents.withLock { $0.foreign == [session.id] })
+        #expect(try await store.end(ticket, reason: .signedOut, now: start) == nil)
+        #expect(server.contents.withLock { $0.foreign.isEmpty })
+        #expect(try await store.lookup(ticket, at: start).reason == .revoked)
+    }
+
+    @Test("ends no session because of one damaged reply: a record is removed only if the store returns it again")
+    func damagedReply() async throws {
+        let store = store()
+        let (ticket, session) = try await store.create(Sample.new(1), now: start)
+        let (id, server) = (session.id, server)
+        let contents = try #require(server.record(id)?.contents)
+        server.damage(id) { $0.contents[20] ^= 1 }
+        records.set { $0.duringRead = { server.damage(id) { $0.contents = contents } } }
+        let error = await #expect(throws: SessionStoreError.self) { try await store.lookup(ticket, at: start) }
+        #expect(error?.reason == .protocolError)
+        #expect(try await store.lookup(ticket, at: start).session != nil)
+        #expect(told.ended.isEmpty)
+    }
+
+    @Test("ends a session with a damaged record for its holder, with the reason of the holder")
+    func endDamaged() async throws {
+        let store = store()
+        let (ticket, session) = try await store.create(Sample.new(1), now: start)
+        server.damage(session.id) { $0.contents[20] ^= 1 }
+        #expect(try await store.end(ticket, reason: .signedOut, now: start) == nil)
+        #expect(server.record(session.id) == nil)
+        #expect(told.ended == [.signedOut])
     }
 
     @Test("keeps a record sealed with a secret of another gateway, and reports it once")

@@ -87,6 +87,49 @@ struct HostileStoreTests {
         }
     }
 
+    @Test(
+        "Whatever is no record is an error for the session, and nothing is written",
+        arguments: [
+            "-WRONGTYPE Operation against a key holding the wrong kind of value", "+OK", ":1", "_",
+            "*2\r\n$1\r\nk\r\n$1\r\nx", "*1\r\n$1\r\nk",
+        ])
+    func noRecord(_ reply: String) async throws {
+        try await withStore { node, replica in
+            let store = SealedSessionStore(
+                replica.records, configuration: Sample.configuration, secrets: Sample.secrets)
+            var generator = SystemRandomNumberGenerator()
+            let ticket = SessionTicket(using: &generator)
+            node.reply(to: "HGETALL", reply)
+            let error = await #expect(throws: SessionStoreError.self) { try await store.load(ticket, now: Self.start) }
+            #expect(error?.reason == .protocolError)
+            #expect(node.count(of: "EVALSHA") == 0)
+        }
+    }
+
+    @Test("A reply that a script never returns proves no end: not for a lease, a save, a sign-out or a reason")
+    func oddReplies() async throws {
+        try await withStore { node, replica in
+            let (records, record) = (replica.records, SessionRecord.sample(1, version: 2))
+            func check(_ operation: () async throws -> Void) async {
+                let error = await #expect(throws: SessionStoreError.self) { try await operation() }
+                #expect(error?.reason == .protocolError)
+            }
+            for odd in ["+OK", ":-1", "#t"] {
+                node.reply(to: "EVALSHA", odd)
+                await check { _ = try await records.lease(record.id, for: .seconds(1), now: Self.start) }
+                node.reply(to: "EVALSHA", "$16\r\n1700000000000000", odd)
+                await check { _ = try await records.replace(record, fence: nil, now: Self.start) }
+                node.reply(to: "EVALSHA", odd)
+                await check {
+                    _ = try await records.remove(record.id, reason: .signedOut, condition: nil, now: Self.start)
+                }
+            }
+            node.reply(to: "HGETALL", "*0")
+            node.reply(to: "GET", ":1")
+            await check { _ = try await records.read(record.id) }
+        }
+    }
+
     /// A sign-in at a server whose replies to the script that inserts a record are these.
     private func signIn(_ insertions: [String], _ node: ScriptedNode, _ replica: Replica) async -> SessionStoreError? {
         let store = SealedSessionStore(replica.records, configuration: Sample.configuration, secrets: Sample.secrets)
