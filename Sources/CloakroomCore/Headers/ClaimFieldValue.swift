@@ -16,12 +16,12 @@ package enum ClaimFieldValue {
     /// Writes a claim.
     /// - Parameters:
     ///   - claim: The claim; `nil` if the user has none.
-    ///   - separator: The character between the items of a list: visible ASCII other than `%`. Within items it is
-    ///     percent-encoded. `nil` if lists are not supported.
+    ///   - separator: The character between the items of a list: visible ASCII other than `%`. Within items, and in a
+    ///     claim that is no list, it is percent-encoded. `nil` if lists are not supported.
     package static func of(_ claim: JSONValue?, separator: UInt8? = nil) -> Result {
         guard let claim, claim != .null else { return .absent }
         guard case .array(let items) = claim else {
-            return text(claim).map { .value(encoded($0, except: nil)) } ?? .unsupported
+            return text(claim).map { .value(encoded($0, except: separator)) } ?? .unsupported
         }
         guard let separator else { return .unsupported }
         guard !items.isEmpty else { return .absent }

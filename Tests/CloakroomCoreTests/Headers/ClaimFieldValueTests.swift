@@ -30,6 +30,16 @@ struct ClaimFieldValueTests {
         #expect(ClaimFieldValue.of(try claim(#"["a",1,true]"#), separator: comma) == .value("a,1,true"))
     }
 
+    @Test("Identity rule 22: a text with the join character is one group, like a list with it")
+    func textWithACommaStaysOne() throws {
+        let comma = UInt8(ascii: ",")
+        #expect(ClaimFieldValue.of(try claim(#""staff,admin""#), separator: comma) == .value("staff%2Cadmin"))
+        #expect(ClaimFieldValue.of(try claim(#"["staff,admin"]"#), separator: comma) == .value("staff%2Cadmin"))
+        #expect(ClaimFieldValue.of(try claim(#""staff""#), separator: comma) == .value("staff"))
+        #expect(ClaimFieldValue.of(try claim(#""a,b""#), separator: UInt8(ascii: "|")) == .value("a,b"))
+        #expect(ClaimFieldValue.of(try claim("-7"), separator: UInt8(ascii: "-")) == .value("%2D7"))
+    }
+
     @Test("No claim is no field, and not an empty one")
     func absent() throws {
         #expect(ClaimFieldValue.of(nil) == .absent)
