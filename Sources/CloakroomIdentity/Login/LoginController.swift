@@ -11,7 +11,11 @@ import CloakroomCore
 ///
 /// A link on another site, which can have any parameters, neither replaces a session nor makes one last longer than the
 /// user requested: it continues with the session that the browser has, and `persistent` has no effect. It may begin a
-/// step-up, which replaces the session only by one of the same user.
+/// step-up of a provider's session, which replaces the session only by one of the same user.
+///
+/// Browsers send no `Strict` cookie with such a link, so the gateway cannot know whether there is a session. It sends a
+/// page that requests the same once more: that request begins at the gateway and has the cookie. Its parameter `foreign`
+/// marks it as the other site's. The parameter only takes rights away, so any site may add it.
 struct LoginController: Sendable {
     /// The maximum length of a query in bytes.
     static let maxQuery = 4_096
@@ -24,6 +28,8 @@ struct LoginController: Sendable {
         var returnTo: String?
         var identity: String?
         var isPersistent = false
+        /// Whether the request continues one of another site.
+        var isForeign: Bool
         /// The name of a route that requires a certain authentication, and the requirement.
         var stepUp: (route: String, requirement: SessionRequirement)?
     }
@@ -35,6 +41,12 @@ struct LoginController: Sendable {
         guard let parameters = parameters(of: request) else {
             return rejected(.badRequest, "The parameters of the sign-in are invalid.", request)
         }
+        if request.ticket == nil, !request.fetchMetadata.isOwn, account.session.cookie.sameSite == .strict {
+            // Of a browser that comes back without the cookie, the user has to continue: no loop.
+            return LoginPage.continuation(
+                at: ownAddress(parameters), title: "Sign in", isAutomatic: !parameters.isForeign)
+        }
+        let isOwn = request.fetchMetadata.isOwn && !parameters.isForeign
         return await account.spans.withSpan("login") { span in
             let attempt = LoginAttempt(account: account, logins: logins, request: request, span: span)
             let replaced: Session?
@@ -46,7 +58,9 @@ struct LoginController: Sendable {
             guard let provider = provider(parameters, session: replaced) else {
                 return rejected(.badRequest, "The parameters of the sign-in are invalid.", request)
             }
-            if let replaced, parameters.stepUp == nil, !request.fetchMetadata.isOwn, account.accepts(replaced) {
+            // A login does not authenticate the user of a password again: it would replace the session by another one.
+            let isStepUp = parameters.stepUp != nil && replaced?.provenance != nil
+            if let replaced, !isStepUp, !isOwn, account.accepts(replaced) {
                 span?.setOutcome(outcome: "signed_in", isError: false)
                 return .redirect(to: logins.returnTarget(parameters.returnTo), cookies: [])
             }
@@ -67,13 +81,26 @@ struct LoginController: Sendable {
         guard request.query.count <= Self.maxQuery, let fields = FormURLEncodedBody.read(request.query) else {
             return nil
         }
-        var parameters = Parameters(returnTo: fields["returnTo"], identity: fields["identity"])
-        parameters.isPersistent = fields["persistent"] == "1" && request.fetchMetadata.isOwn
+        let isForeign = fields["foreign"] != nil
+        var parameters = Parameters(
+            returnTo: fields["returnTo"], identity: fields["identity"],
+            isPersistent: fields["persistent"] == "1" && request.fetchMetadata.isOwn && !isForeign,
+            isForeign: isForeign)
         if let route = fields["for"] {
             guard let requirement = logins.requirement(ofRoute: route) else { return nil }
             if requirement.requiresStepUp { parameters.stepUp = (route, requirement) }
         }
         return parameters
+    }
+
+    /// The path and query of the same request, as one that begins at the gateway.
+    private func ownAddress(_ parameters: Parameters) -> String {
+        let fields: [(String, String?)] = [
+            ("returnTo", logins.returnTarget(parameters.returnTo)), ("identity", parameters.identity),
+            ("for", parameters.stepUp?.route), ("foreign", "1"),
+        ]
+        let query = FormEncoding.encode(fields.compactMap { name, value in value.map { (name: name, value: $0) } })
+        return "\(account.accounts.prefix)/login?\(query)"
     }
 
     /// The session that the new one replaces. It is looked up now: a `Strict` cookie is not sent with the callback.

@@ -1,6 +1,6 @@
 package import CloakroomCore
 
-/// The small pages of the login: a failure, and the way back for a `Strict` session cookie. Neither has a script, an
+/// The small pages of the login: a failure, and a continuation for a `Strict` session cookie. Neither has a script, an
 /// image or anything of the provider.
 package enum LoginPage {
     /// The page for a failed login.
@@ -17,13 +17,17 @@ package enum LoginPage {
         ).response(problem, forms: .none, referrerPolicy: "no-referrer", fields: fields)
     }
 
-    /// The page that follows a login if the session cookie is `SameSite=Strict`: a redirect would be part of a chain
-    /// that began at the provider, and browsers send no `Strict` cookie with it (RFC 6265bis §5.2).
-    /// - Parameter target: A ``ReturnTarget``.
-    package static func continuation(at target: String, fields: [AccountResponse.Field] = []) -> AccountResponse {
+    /// The page that continues a navigation of another site if the session cookie is `SameSite=Strict`: a redirect
+    /// would be part of that navigation, and browsers send no `Strict` cookie with it (RFC 6265bis §5.2).
+    /// - Parameters:
+    ///   - target: A path and query of the gateway.
+    ///   - isAutomatic: Whether the browser continues by itself; otherwise the user follows the link.
+    package static func continuation(
+        at target: String, title: String = "Signed in", isAutomatic: Bool = true, fields: [AccountResponse.Field] = []
+    ) -> AccountResponse {
         let link = PageDocument.escaped(target)
         return PageDocument(
-            title: "Signed in", head: "<meta http-equiv=\"refresh\" content=\"0;url=\(link)\">",
+            title: title, head: isAutomatic ? "<meta http-equiv=\"refresh\" content=\"0;url=\(link)\">" : "",
             main: "<p><a href=\"\(link)\">Continue</a></p>"
         ).response(forms: .none, referrerPolicy: "no-referrer", fields: fields)
     }

@@ -238,6 +238,88 @@ struct LoginControllerTests {
         #expect(await browser.login("for=invoice", metadata: foreign).location?.contains("/authorize?") == true)
     }
 
+    @Test("A link on another site ends no session of a password, not even for a route that requires a step-up")
+    func foreignStepUpOfPassword() async throws {
+        let gateway = try LoginEndpoints()
+        var browser = LoginBrowser(gateway)
+        let signedIn = AccountControllerFixture.signedIn("1")
+        let (ticket, _) = try await gateway.store.create(
+            NewSession(user: signedIn.user, tokens: signedIn.tokens), now: LoginFixture.now)
+        browser.set(ReceivedCookie(name: "__Host-cloakroom", value: Array(ticket.cookieValue.utf8)))
+        let link = "for=invoice&returnTo=%2Fepisodes"
+        #expect(await browser.login(link, metadata: Self.navigation(from: "cross-site")).location == "/episodes")
+        #expect(gateway.provider.secrets.isEmpty)
+        #expect(await gateway.whoAmI(ticket).status == 200)
+        // The user may change to the provider.
+        let own = await browser.login(link, metadata: Self.navigation(from: "same-origin"))
+        #expect(own.location?.contains("/authorize?") == true)
+    }
+
+    @Test(
+        "A link on another site, whose browser withholds a Strict cookie, replaces no session",
+        arguments: ["", "&identity=partner", "&persistent=1", "&for=r1", "&foreign=1"])
+    func foreignLinkWithStrictCookie(parameters: String) async throws {
+        let gateway = try LoginEndpoints(sameSite: .strict, hasPartner: true, persistence: .onRequest)
+        var browser = LoginBrowser(gateway)
+        _ = try await browser.signIn()
+        let link = "returnTo=%2Fepisodes" + parameters
+        let page = await browser.login(link, sendsTicket: false, metadata: Self.navigation(from: "cross-site"))
+        #expect(page.status == 200)
+        #expect(page.location == nil && page.values(of: "Set-Cookie").isEmpty)
+        let address = try #require(Self.link(of: page))
+        #expect(address.hasPrefix("/auth/login?"))
+        // No loop: a browser that comes back without the cookie stops there.
+        #expect(page.html?.contains("http-equiv") == !parameters.contains("foreign"))
+        let response = await browser.login(
+            String(address.dropFirst("/auth/login?".count)), metadata: Self.navigation(from: "same-origin"))
+        #expect(response.status == 303)
+        #expect(response.location == "/episodes")
+        #expect(response.values(of: "Set-Cookie").isEmpty)
+        #expect(gateway.provider.secrets.count + gateway.partner.secrets.count == 1)
+        #expect(await gateway.whoAmI(browser.ticket).status == 200)
+    }
+
+    @Test("A link on another site continues with the same parameters, and never with a persistent session")
+    func continuation() async throws {
+        let gateway = try LoginEndpoints(sameSite: .strict, hasPartner: true, persistence: .onRequest)
+        var browser = LoginBrowser(gateway)
+        let foreign = Self.navigation(from: "cross-site")
+        for returnTo in ["%2Finvoice%3Fa%3D1%26b%3D2", "%2F%2Fevil.example"] {
+            let link = "for=invoice&identity=partner&persistent=1&unknown=1&returnTo=" + returnTo
+            let page = await browser.login(link, sendsTicket: false, metadata: foreign)
+            #expect(page.html?.contains("evil") == false)
+            let query = try #require(Self.link(of: page)).dropFirst("/auth/login?".count)
+            let response = await browser.login(String(query), metadata: Self.navigation(from: "same-origin"))
+            #expect(response.location?.hasPrefix("https://id.partner.example/authorize?") == true)
+            let login = try #require(LoginFixture.pending(browser.loginCookies))
+            #expect(login.returnTarget == (returnTo.contains("evil") ? "/home" : "/invoice?a=1&b=2"))
+            #expect(login.route == "invoice" && !login.isPersistent)
+            browser = LoginBrowser(gateway)
+        }
+        #expect(await browser.login("x=%FF", sendsTicket: false, metadata: foreign).status == 400)
+    }
+
+    @Test("A step-up of a link on another site is one of the user of the session, with a Strict cookie too")
+    func foreignStepUpWithStrictCookie() async throws {
+        let gateway = try LoginEndpoints(sameSite: .strict)
+        var browser = LoginBrowser(gateway)
+        _ = try await browser.signIn(sendsTicket: false)
+        let page = await browser.login(
+            "for=invoice", sendsTicket: false, metadata: Self.navigation(from: "cross-site"))
+        let query = try #require(Self.link(of: page)).dropFirst("/auth/login?".count)
+        _ = await browser.login(String(query), metadata: Self.navigation(from: "same-origin"))
+        let login = try #require(LoginFixture.pending(browser.loginCookies))
+        #expect(login.subjectHash == PendingLogin.hash(ofIssuer: LoginFixture.issuer, subject: "jo"))
+        #expect(login.replaces != nil)
+    }
+
+    /// The target of the only link of a page.
+    private static func link(of page: AccountResponse) -> String? {
+        let parts = page.html?.split(separator: "<a href=\"") ?? []
+        guard parts.count == 2 else { return nil }
+        return String(parts[1].prefix { $0 != "\"" }.replacing("&amp;", with: "&"))
+    }
+
     @Test("A link on another site begins a login if the source of the session was removed: no loop of redirects")
     func foreignLinkWithRemovedSource() async throws {
         let gateway = try LoginEndpoints()

@@ -126,10 +126,13 @@ struct LoginBrowser {
     }
 
     /// Navigates to `login` below the accounts prefix.
+    /// - Parameter sendsTicket: Whether the browser sends the session cookie: a `Strict` one not with a link of another
+    ///   site.
     mutating func login(
-        _ query: String = "", metadata: FetchMetadata = LoginEndpoints.navigation, at now: Timestamp = LoginFixture.now
+        _ query: String = "", sendsTicket: Bool = true, metadata: FetchMetadata = LoginEndpoints.navigation,
+        at now: Timestamp = LoginFixture.now
     ) async -> AccountResponse {
-        await send(.login, query, ticket: ticket, metadata, now)
+        await send(.login, query, ticket: sendsTicket ? ticket : nil, metadata, now)
     }
 
     /// Returns from a provider.

@@ -11,7 +11,10 @@ struct LoginPageTests {
 
     @Test("have no script, cannot be framed and send no referrer")
     func isInert() {
-        for page in [LoginPage.failure(Problem(.loginFailed), home: "/"), LoginPage.continuation(at: "/episodes")] {
+        for page in [
+            LoginPage.failure(Problem(.loginFailed), home: "/"), LoginPage.continuation(at: "/episodes"),
+            LoginPage.continuation(at: "/auth/login", isAutomatic: false),
+        ] {
             let policy = page.fields.first { $0.name == "Content-Security-Policy" }?.value ?? ""
             #expect(policy.contains("default-src 'none'"))
             #expect(policy.contains("frame-ancestors 'none'"))
@@ -39,6 +42,9 @@ struct LoginPageTests {
         #expect(page.problem == nil)
         #expect(text(page).contains("<meta http-equiv=\"refresh\" content=\"0;url=/episodes?a=1&amp;b=&#39;\">"))
         #expect(text(page).components(of: "http-equiv") == 1)
+        let manual = LoginPage.continuation(at: "/episodes?a=1&b='", isAutomatic: false)
+        #expect(text(manual).components(of: "http-equiv") == 0)
+        #expect(text(manual).contains("<a href=\"/episodes?a=1&amp;b=&#39;\">Continue</a>"))
     }
 
     @Test("Identity rule 9: a redirect is 303")

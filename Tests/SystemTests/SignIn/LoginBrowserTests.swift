@@ -44,6 +44,20 @@ struct LoginBrowserTests {
         }
     }
 
+    @Test("A link on another site replaces no session, although the browser withholds a Strict cookie from it")
+    func foreignLink() async throws {
+        try await serving { gateway, provider in
+            let login = "\(gateway.address)/auth/login?returnTo=\(Self.protected)"
+            let run = try await browser.run([
+                .open(login), .waitForText(Self.content), .open("\(provider.issuer)/jwks"), .waitForText("kty"),
+                .evaluate("location.href = '\(login)'; return ''"), .waitForText(Self.content),
+                .evaluate("return location.origin + location.pathname"),
+            ])
+            #expect(run.values == ["", gateway.address + Self.protected])
+            #expect(provider.logins.count == 1)
+        }
+    }
+
     @Test("Back and reload after a login spend no code twice, start no loop and do not sign out")
     func backAndReload() async throws {
         try await serving { gateway, provider in
