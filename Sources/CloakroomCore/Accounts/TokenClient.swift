@@ -12,7 +12,7 @@ public protocol TokenClient: Sendable {
     /// - Throws: ``TokenClientError``; of kind `rejected` only if the upstream rejected the refresh token itself.
     func refresh(_ session: Session, traceparent: String?, now: Timestamp) async throws(TokenClientError)
         -> SessionUpdate
-    /// Fetches the user's data again. Called after a refresh, when the new tokens are saved.
+    /// Fetches the user's data again. Called after a refresh, before the new tokens are saved and used.
     /// - Parameters:
     ///   - session: The session with the new tokens.
     ///   - previous: The tokens before, which the data must not contain either.

@@ -176,6 +176,10 @@ public struct TokenRefreshStateMachine: Sendable {
         }
     }
 
+    /// The latest time at which the user may be fetched with new tokens that are not saved yet. The call takes up to
+    /// three seconds, and the tokens have to be saved before the lease ends.
+    public var userDeadline: Timestamp { leaseRequestedAt + limits.call }
+
     // MARK: - Steps
 
     /// The deadline for waiting on other lease holders: later if there are new tokens to save.

@@ -86,8 +86,9 @@ extension RejectedCall.Rules {
             if isOAuth { codeStatuses = RejectedCall.oauthStatuses }
             statuses = configuration.rejectedStatuses ?? (isOAuth ? [] : RejectedCall.refreshStatuses)
             if endsOn.contains(IdentityEndpointConfiguration.any400) { statuses.formUnion(RejectedCall.oauthStatuses) }
-        case .revoke, .user, .discovery, .keys, .push, .code, .exchange:
-            break
+        // Only data of another user reject a session, see ``TokenClient``.
+        case .user: codes = []
+        case .revoke, .discovery, .keys, .push, .code, .exchange: break
         }
     }
 }

@@ -121,13 +121,16 @@ public final class UpstreamTokenClient: TokenClient {
         return refreshed
     }
 
-    /// Fetches the user's data again, as ``user(_:replacing:traceparent:)`` does.
+    /// Fetches the user's data again, as ``user(_:replacing:traceparent:)`` does, and compares the user's id. A session
+    /// whose account is the typed name had no id at the sign-in; its data may have one since.
     public func updatedUser(
         of session: Session, replacing previous: TokenSet, traceparent: String?
     ) async throws(TokenClientError) -> SessionUpdate? {
-        try await user(session.tokens, replacing: previous, traceparent: traceparent).map {
-            SessionUpdate(userJSON: $0)
-        }
+        let (user, tokens) = (session.user, session.tokens)
+        let account = user.account == user.name ? UserIdentity.account(in: user.json, upstream) : user.account
+        return try await self.user(
+            tokens, of: account, replacing: previous, traceparent: traceparent, timeout: min(timeout, Self.userTimeout)
+        ).map { SessionUpdate(userJSON: $0) }
     }
 
     /// Fetches the user's data, within three seconds or the configured time if that is less.
@@ -180,8 +183,10 @@ public final class UpstreamTokenClient: TokenClient {
         }
     }
 
+    /// - Parameter account: The account that the data have to be of; `nil` for any.
     private func user(
-        _ tokens: TokenSet, replacing previous: TokenSet?, traceparent: String?, timeout: Duration
+        _ tokens: TokenSet, of account: AccountName? = nil, replacing previous: TokenSet?, traceparent: String?,
+        timeout: Duration
     ) async throws(TokenClientError) -> [UInt8]? {
         guard let configuration = upstream.user else { return nil }
         let response = try await send(
@@ -197,6 +202,13 @@ public final class UpstreamTokenClient: TokenClient {
         else {
             report(response, configuration, call: .user, UserDocument.defect(of: response.body))
             throw TokenClientError(.invalidResponse, in: .user)
+        }
+        let found = UserIdentity.account(in: document, upstream)
+        if let account, account != found {
+            report(
+                response, configuration, call: .user,
+                IdentityCallFailure.Defect(found == nil ? "user_id_missing" : "other_user"))
+            throw TokenClientError(found == nil ? .invalidResponse : .rejected, in: .user)
         }
         return document
     }

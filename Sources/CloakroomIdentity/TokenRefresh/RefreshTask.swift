@@ -61,9 +61,6 @@ private struct RefreshTask: Sendable {
         }
         span?.setOutcome(outcome: result.name, isError: result.isFailure)
         handleResult(result, of: session)
-        if case .refreshed(let refreshed) = result, let lease {
-            await refreshUserProfile(refreshed, replacing: session.tokens, under: lease)
-        }
         if let lease { await store.release(lease, of: key) }
         if case .ended(_, let unused?) = result {
             await refresher.revoke(unused, of: key.id, with: client, traceparent: traceparent)
@@ -134,12 +131,38 @@ private struct RefreshTask: Sendable {
     private func refresh(_ session: Session, in activeRefresh: inout TokenRefreshStateMachine) async
         -> TokenRefreshStateMachine.Action
     {
-        do {
-            let update = try await client.refresh(session, traceparent: traceparent, now: refresher.clock())
+        do throws(TokenClientError) {
+            var update = try await client.refresh(session, traceparent: traceparent, now: refresher.clock())
+            try await addUser(to: &update, of: session, until: activeRefresh.userDeadline)
             return activeRefresh.refreshed(update, now: now)
         } catch {
             return activeRefresh.refreshFailed(error.kind, now: now)
         }
+    }
+
+    /// Fetches the user again with the new access token. Nothing uses the token before: it may be of another user,
+    /// whose data reject the refresh. Other failures are ignored: the next refresh tries again.
+    private func addUser(
+        to update: inout SessionUpdate, of session: Session, until deadline: Timestamp
+    ) async throws(TokenClientError) {
+        let refreshed = session.refreshed(with: update)
+        if !isStopping, now <= deadline {
+            do throws(TokenClientError) {
+                let user = try await client.updatedUser(
+                    of: refreshed, replacing: session.tokens, traceparent: traceparent)
+                update.userJSON = user?.userJSON
+                update.provenance = user?.provenance ?? update.provenance
+            } catch {
+                if error.kind == .rejected { throw error }
+            }
+        }
+        // The stored user data is older than these tokens. It is sent to the client, so it must not contain them.
+        let kept = session.user.json
+        if update.userJSON == nil, UserDocument.contains(refreshed.tokens, in: kept) {
+            update.userJSON = UserDocument.empty
+        }
+        if update.userJSON == kept { update.userJSON = nil }
+        if update.provenance == session.provenance { update.provenance = nil }
     }
 
     // MARK: - Outcome
@@ -172,37 +195,6 @@ private struct RefreshTask: Sendable {
             $0.complete(id, outcome, isTransient: event?.isTransient ?? false, isRefreshed: event == .success, now: now)
         }
         for waiter in waiters { waiter.resume(returning: .completed(response)) }
-    }
-
-    /// Fetches the user again with the new access token, and saves what has changed. The lease is still held, so no
-    /// other refresh runs meanwhile. Failures are ignored: the next refresh tries again. Data of another user end the
-    /// session: the new access token may be of that user too.
-    /// - Parameter previous: The tokens before, which may still be valid.
-    private func refreshUserProfile(
-        _ session: Session, replacing previous: TokenSet, under lease: RefreshLease
-    ) async {
-        guard !isStopping else { return }
-        var update = SessionUpdate()
-        do {
-            let fetched = try await client.updatedUser(of: session, replacing: previous, traceparent: traceparent)
-            update = fetched ?? update
-        } catch {
-            if error.kind == .rejected, session.provenance != nil { return await end(session, under: lease) }
-        }
-        // The stored user data is older than these tokens. It is sent to the client, so it must not contain them.
-        let kept = session.user.json
-        if update.userJSON == nil, UserDocument.contains(session.tokens, in: kept) {
-            update.userJSON = UserDocument.empty
-        }
-        if update.userJSON == kept { update.userJSON = nil }
-        if update.provenance == session.provenance { update.provenance = nil }
-        guard update != SessionUpdate() else { return }
-        _ = try? await store.save(update, ticket: ticket, over: session, under: lease, now: now)
-    }
-
-    private func end(_ session: Session, under lease: RefreshLease) async {
-        let result = try? await store.reject(session, under: lease, now: now)
-        if result == .ended { refresher.note(.rejected, key.id, since: startedAt) }
     }
 }
 

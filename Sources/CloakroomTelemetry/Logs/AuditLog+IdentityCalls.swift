@@ -40,6 +40,8 @@ extension IdentityCallFailure {
         case "not_json", "not_an_object": "the response must be a JSON object; check the path of the call"
         case "unexpected_status": "add the status to success.status of the call"
         case "access_token_rejected": "the server rejects the access token that it has just issued"
+        case "user_id_missing": "set user.id to the member that has the user's id"
+        case "other_user": "the server changed the user of a session during a refresh"
         case "contains_token": "the user's document must not contain tokens"
         case "unreachable", "timed_out": "check the address, the network and TLS from this machine"
         default: IdentityMisconfiguration(rawValue: defect.reason).map { "\($0.hint(in: call))" }

@@ -192,6 +192,8 @@ struct RejectedCallTests {
         for body in ["", "<html>", "{}", #"{"ok":false,"code":"other"}"#, #"{"ok":false}"#] {
             #expect(kind(body, .refresh) == .misconfigured(.requestRejected))
         }
+        // A code in the user's data ends no session either.
+        #expect(kind(#"{"ok":false,"code":"invalid_grant"}"#, .user) == .misconfigured(.requestRejected))
     }
 
     @Test("the sign of success is a text, a Boolean or a number at its path")

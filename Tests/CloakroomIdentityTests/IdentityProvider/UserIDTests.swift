@@ -46,13 +46,43 @@ struct UserIDTests {
         #expect(account(#"{"id":"17"}"#, upstream(source: "other")) != account(#"{"id":"17"}"#))
     }
 
+    private func json(_ body: String) -> ScriptedServer.Act {
+        .bytes("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)")
+    }
+
+    @Test(
+        "Rule 35: is compared after a refresh: data of another user end the session, data without an id change nothing",
+        arguments: [
+            (#"{"id":1}"#, #"{"id":"1","name":"Jo"}"#, nil), (#"{"id":1}"#, #"{"id":2}"#, .rejected),
+            (#"{"id":1}"#, #"{"name":"Jo"}"#, .invalidResponse), (nil, #"{"id":2}"#, nil),
+            (nil, #"{"name":"Jo"}"#, nil),
+        ] as [(String?, String, TokenClientError.Kind?)])
+    func refresh(before: String?, after: String, kind: TokenClientError.Kind?) async throws {
+        let tokens = TokenSet(authorization: Secret("Bearer canary-access-2"), obtainedAt: Upstreams.now)
+        let name = AccountName(email: "jo@example.com")
+        try await ScriptedServer.run([json(after)]) { port, _ in
+            let configuration = Upstreams.configuration(port: port)
+            let document = before ?? "{}"
+            // With the account of the id, and as stored by a release without ids.
+            for account in [self.account(document, configuration) ?? name, name] {
+                let session = Session(
+                    key: SessionKey(1, 2, 3, 4),
+                    user: UserProfile(json: Array(document.utf8), account: account, name: name), tokens: tokens,
+                    createdAt: Upstreams.now, expiresAt: Upstreams.now + .seconds(60), lastUsedAt: Upstreams.now)
+                try await Upstreams.withClient(configuration) { client in
+                    do throws(TokenClientError) {
+                        let update = try await client.updatedUser(of: session, replacing: tokens, traceparent: nil)
+                        #expect(kind == nil && update?.userJSON == Array(after.utf8))
+                    } catch {
+                        #expect(error == kind.map { TokenClientError($0, in: .user) })
+                    }
+                }
+            }
+        }
+    }
+
     @Test("Rule 35: is returned by a sign-in together with the typed name")
     func signIn() async throws {
-        func json(_ body: String) -> ScriptedServer.Act {
-            .bytes(
-                "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)"
-            )
-        }
         let tokens = json(#"{"accessToken":"canary-access-1","refreshToken":"canary-refresh-1"}"#)
         let user = json(#"{"id":17,"email":"jo@example.com"}"#)
         try await ScriptedServer.run([tokens, user, tokens, user]) { port, _ in

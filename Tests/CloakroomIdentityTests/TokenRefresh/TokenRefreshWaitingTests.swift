@@ -161,22 +161,21 @@ struct TokenRefreshWaitingTests {
         #expect(test.kept(ticket)?.authorization == Secret("Bearer canary-renewed-1"))
     }
 
-    @Test("does not include fetching the user's data: the tokens are sufficient")
-    func beforeTheUser() async throws {
+    @Test("includes fetching the user's data: until then nothing uses the new tokens, which may be of another user")
+    func includesTheUser() async throws {
         let test = RefresherFixture()
         let (ticket, session) = try await test.session()
         let hold = RotatingClient()
         hold.hold()
         test.client.onUser { _ = try? await hold.refresh(session, traceparent: nil, now: session.createdAt) }
-        let first = try #require(await test.refresh(session, ticket).session)
+        let waiting = Task { await test.refresh(session, ticket) }
         await until { hold.refreshed.count == 1 }
-        // The refresh is still fetching the user. A request with the old tokens gets the new ones, and no second
-        // refresh starts.
-        test.store.becomeRemote()
-        #expect(await test.refresh(session, ticket).session === first)
+        #expect(test.kept(ticket)?.authorization == session.authorization)
         test.refresher.refreshInBackground(session, ticket: ticket)
         #expect(test.refresher.inFlightCount == 1 && test.client.refreshed.count == 1)
+        #expect(test.refresher.waiterCount == 1)
         hold.letGo()
+        #expect(await waiting.value.session?.authorization == Secret("Bearer canary-renewed-1"))
         await test.settle()
     }
 
