@@ -10,6 +10,17 @@ struct UpstreamRequest {
     let responsePolicy: ResponseHeaderPolicy
     /// Credentials that were sent to the upstream and must not reach the client.
     let injectedSecrets: InjectedSecrets
+    private(set) var interimResponses = 0
+
+    /// Maximum number of interim responses to a request: each costs as much as a final one.
+    static let maximumInterimResponses = 4_096
+
+    /// Counts an interim response.
+    /// - Returns: Whether it is within the limit.
+    mutating func mayBeInterim() -> Bool {
+        interimResponses += 1
+        return interimResponses <= Self.maximumInterimResponses
+    }
 
     /// Marks the fields of the response that are not forwarded. `mutating` only so that the request is not copied.
     mutating func apply(to head: inout ResponseHead) -> ResponseHeaderPolicy.ResponseHeaderSummary {
@@ -245,7 +256,10 @@ struct UpstreamConnectionStateMachine {
         guard !summary.connection.isOverLimit else { throw .connectionOptions }
         removed = summary.removed
         guard !isInterim else {
-            guard head.status == 101 else { return .informational }
+            guard head.status == 101 else {
+                guard request?.mayBeInterim() == true else { throw .statusLine }
+                return .informational
+            }
             // No upgrade, or a different one, was requested (RFC 9110 §15.2.2).
             guard upgrade != .none, summary.isUpgradeToWebSocket else { throw .statusLine }
             keepsAlive = false

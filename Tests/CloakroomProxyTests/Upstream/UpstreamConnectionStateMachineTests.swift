@@ -70,6 +70,21 @@ struct UpstreamConnectionStateMachineTests {
         #expect(connection.receive("HTTP/1.1 204 No Content\r\n\r\n") == ["head 204 none", "end, reusable"])
     }
 
+    @Test("More than 4,096 interim responses to a request fail it")
+    func interimLimit() {
+        var connection = Connection()
+        let interim = "HTTP/1.1 103 Early Hints\r\n\r\n"
+        for _ in 0..<2 {
+            connection.begin()
+            #expect(connection.receive(String(repeating: interim, count: 4_096)).last == "informational 103")
+            #expect(connection.receive("HTTP/1.1 204 No Content\r\n\r\n").last == "end, reusable")
+        }
+        connection.begin()
+        let received = connection.receive(String(repeating: interim, count: 4_097))
+        #expect(received.count == 4_097)
+        #expect(received.last == "fail invalidResponse")
+    }
+
     @Test("Rule 77: interim responses without end keep little storage, wherever in their heads the reads end")
     func storageOfInterimResponses() {
         let interim = "HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n"

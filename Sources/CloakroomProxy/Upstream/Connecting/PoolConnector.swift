@@ -149,7 +149,7 @@ extension PoolConnector {
         connection.metrics = pool.http2Metrics
         settling.append(Settling(connection: connection, attempt: attempt, since: since))
         do {
-            try channel.pipeline.syncOperations.addHandlers([connection.makeFrameHandler(), connection])
+            try channel.pipeline.syncOperations.addHandlers(connection.makeFrameHandlers() + [connection])
         } catch {
             // The handlers may have reported the end already.
             if takeSettling(connection) != nil { throw error }

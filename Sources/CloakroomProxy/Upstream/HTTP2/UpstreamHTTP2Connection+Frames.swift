@@ -4,8 +4,8 @@ import NIOHTTP2
 
 /// How NIOHTTP2 is used.
 extension UpstreamHTTP2Connection {
-    /// Creates the handler that encodes and decodes frames, to be added before this one.
-    func makeFrameHandler() -> NIOHTTP2Handler {
+    /// Creates the handlers that encode and decode frames, to be added before this one.
+    func makeFrameHandlers() -> [any ChannelHandler] {
         var connection = NIOHTTP2Handler.ConnectionConfiguration()
         connection.initialSettings = [
             HTTP2Setting(parameter: .enablePush, value: 0),
@@ -28,8 +28,9 @@ extension UpstreamHTTP2Connection {
         stream.streamErrorRateLimit.maximumCount = 2_000
         stream.streamErrorRateLimit.windowLength = .seconds(1)
         ownResets.metrics = metrics
-        return NIOHTTP2Handler(
+        let frameHandler = NIOHTTP2Handler(
             mode: .client, frameDelegate: ownResets, connectionConfiguration: connection, streamConfiguration: stream)
+        return [intake, frameHandler]
     }
 }
 

@@ -169,6 +169,7 @@ extension UpstreamHTTP2Connection {
             table[id] = stream
             let payload = HTTP2Frame.FramePayload.Headers(headers: head, endStream: stream.isEndSent)
             write(.headers(payload), on: id, handlerContext)
+            intake.sent(0)
             guard stream.hasOutput, stream.isServing else { return .done }
         }
         return writeBody(of: stream, &window, handlerContext)
@@ -183,6 +184,7 @@ extension UpstreamHTTP2Connection {
             guard window > 0 else { return .blocked }
             guard turn > 0 else { return .again }
             guard let piece = stream.takeBody(upTo: min(turn, stream.sendWindow, window)) else { break }
+            intake.sent(piece.readableBytes)
             turn -= piece.readableBytes
             window -= piece.readableBytes
             stream.isEndSent = stream.isHeadOnly

@@ -98,6 +98,7 @@ final class UpstreamHTTP2Connection: ChannelInboundHandler, LoopRegistered, Pool
     var hasReportedClosing = false
     var hasReportedEnd = false
     let ownResets = HTTP2ResetMonitor()
+    let intake: FrameIntakeHandler
     private var head: ResponseHead? = ResponseHead()
     private var isFlushScheduled = false
     private lazy var flushTask: @Sendable () -> Void = {
@@ -127,6 +128,7 @@ final class UpstreamHTTP2Connection: ChannelInboundHandler, LoopRegistered, Pool
         slot = target.state.slot
         self.poolID = poolID
         self.settings = settings
+        intake = FrameIntakeHandler { context.updateTime() }
         requestHead = HTTP2RequestHead(scheme: settings.scheme, apiTokenName: settings.apiTokenName)
         machine = UpstreamHTTP2StateMachine(
             streams: settings.streams, settleDeadline: settings.settleDeadline, idleTimeout: settings.idleTimeout)
@@ -256,9 +258,10 @@ final class UpstreamHTTP2Connection: ChannelInboundHandler, LoopRegistered, Pool
 
     func errorCaught(context handlerContext: ChannelHandlerContext, error: any Error) {
         // After an error of a stream, NIOHTTP2 has reset it. All others leave the connection in an unknown state.
-        guard !ownResets.takeReset() else { return }
+        let isInvalidFrame = error is FrameIntakeHandler.Problem
+        guard isInvalidFrame || !ownResets.takeReset() else { return }
         context.updateTime()
-        let isProtocolError = error is any NIOHTTP2Error || error is any NIOHPACKError
+        let isProtocolError = isInvalidFrame || error is any NIOHTTP2Error || error is any NIOHPACKError
         fail(isProtocolError ? .invalidResponse : .closedBeforeResponse)
     }
 

@@ -90,7 +90,10 @@ struct UpstreamStreamStateMachine {
         }
         let summary = request.apply(to: &head)
         removed = summary.removed
-        guard !isInterim else { return .informational }
+        guard !isInterim else {
+            guard request.mayBeInterim() else { throw .malformed }
+            return .informational
+        }
         hasHead = true
         guard !endsStream else {
             state = .ended

@@ -61,7 +61,9 @@ final class HTTP2HealthCheck: ChannelInboundHandler {
             HTTP2Setting(parameter: .enablePush, value: 0),
             HTTP2Setting(parameter: .maxHeaderListSize, value: HealthCheck.readLimit),
         ]
-        return [NIOHTTP2Handler(mode: .client, initialSettings: settings), check]
+        // A check is short: all of it is within one window of the budget for frames.
+        let intake = FrameIntakeHandler { 0 }
+        return [intake, NIOHTTP2Handler(mode: .client, initialSettings: settings), check]
     }
 
     func handlerAdded(context: ChannelHandlerContext) {

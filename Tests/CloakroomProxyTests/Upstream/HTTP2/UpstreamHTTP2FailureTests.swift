@@ -276,6 +276,27 @@ struct UpstreamHTTP2FailureTests {
         }
     }
 
+    @Test("Interim responses without end fail their request, and unknown frames without end their connection")
+    func endlessFrames() async throws {
+        let acts: [String: Act] = [
+            "/public/interim": { link, id in
+                let interim = HTTP2WireFrame.headers(id, HTTP2Fields([(":status", "103")]), ends: false)
+                link.send(Array(repeating: interim, count: 4_097))
+            },
+            "/public/unknown": { link, id in
+                link.send(Array(repeating: HTTP2WireFrame(type: 0x55, stream: id, payload: [1]), count: 5_001))
+            },
+        ]
+        try await run(acts) { gateway, _, server in
+            for (path, connections) in [("/public/interim", 1), ("/public/unknown", 2)] {
+                let response = try await gateway.client().exchange("GET \(path) HTTP/1.0\r\n\r\n")
+                #expect(response.status == 502)
+                #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
+                #expect(server.connectionCount == connections)
+            }
+        }
+    }
+
     @Test("A request head that does not fit a frame is 431, and later requests are intact")
     func largeRequest() async throws {
         try await run([:]) { _, client, server in

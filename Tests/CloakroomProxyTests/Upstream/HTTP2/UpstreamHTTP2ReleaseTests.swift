@@ -34,7 +34,7 @@ struct UpstreamHTTP2ReleaseTests {
             let connection = UpstreamHTTP2Connection(
                 owner: owner, context: context, target: target, poolID: PooledConnectionID(index: 0, generation: 0),
                 settings: UpstreamHTTP2Connection.Settings(settleDeadline: .max))
-            try channel.pipeline.syncOperations.addHandlers([connection.makeFrameHandler(), connection])
+            try channel.pipeline.syncOperations.addHandlers(connection.makeFrameHandlers() + [connection])
             (released, releasedOwner) = (connection, owner)
         }
         channel.embeddedEventLoop.run()
