@@ -33,19 +33,12 @@ extension UpstreamHTTP2Connection {
     func cancel(_ stream: UpstreamStream) {
         guard stream.id != 0 else { return releaseUnsent(stream) }
         guard table[stream.id] === stream else { return stream.discard() }
-        if stream.isDrainable, !machine.mayReset(now: context.now) {
-            stream.drain()
-            machine.draining(now: context.now)
-        } else {
-            stream.discard()
-            reset(stream, .cancel)
-        }
+        reset(stream, .cancel)
     }
 
     /// The response is complete before the request: the rest of the request is not sent.
     func abandonRequest(_ stream: UpstreamStream) {
         guard stream.id != 0 else { return }
-        stream.discard()
         reset(stream, .cancel)
     }
 
@@ -54,13 +47,18 @@ extension UpstreamHTTP2Connection {
     func drainingExpired(now: UInt64) {
         machine.drainingEnded()
         guard leases > 0 || machine.room > 0 else { return fail(.cancelled) }
-        for stream in table.values where !stream.isServing {
-            guard machine.mayReset(now: now) else { return machine.draining(now: now) }
-            reset(stream, .cancel)
-        }
+        for stream in table.values where !stream.isServing { reset(stream, .cancel) }
     }
 
+    /// Ends a stream that serves no exchange. If no reset is permitted now, what is left of the response is received and
+    /// dropped, and the stream is reset later if it has not ended by then.
     func reset(_ stream: UpstreamStream, _ reason: HTTP2StreamReset) {
+        guard !resets.contains(where: { $0.stream === stream }) else { return }
+        guard machine.mayReset(now: context.now) else {
+            stream.drain()
+            return machine.draining(now: context.now)
+        }
+        stream.discard()
         resets.append((stream, reason))
         flushLater()
     }
@@ -210,8 +208,7 @@ extension UpstreamHTTP2Connection {
         if stream.id == 0 {
             perform(machine.releaseUnsent(now: context.now))
         } else if table[stream.id] === stream {
-            resets.append((stream, .cancel))
-            flushLater()
+            reset(stream, .cancel)
         }
     }
 

@@ -54,8 +54,11 @@ struct UpstreamHTTP2StateMachine {
     static let pingTimeout: UInt64 = 5_000_000_000
     /// Maximum time in nanoseconds to receive a response that is dropped.
     static let drainTime: UInt64 = 1_000_000_000
-    /// Maximum number of streams per second that are cancelled by RST_STREAM: servers limit resets.
-    static let resetsPerSecond = 20
+    /// Maximum number of streams that are reset within ``resetWindow``. Servers end connections with more resets than
+    /// they expect: some accept 200 in 30 s, others 20 of requests that they have not begun to process.
+    static let maximumResets = 20
+    /// In nanoseconds.
+    static let resetWindow: UInt64 = 4_000_000_000
     /// Stream identifiers beyond this one are not used; the maximum is 2^31 - 1 (RFC 9113 §5.1.1).
     static let lastID: Int32 = 0x3fff_ffff
 
@@ -150,15 +153,15 @@ struct UpstreamHTTP2StateMachine {
         }
     }
 
-    /// A stream in progress is to be cancelled.
-    /// - Returns: Whether to reset it. Otherwise the rest of a small response is received and dropped, so that the peer
-    ///   does not end the connection because of too many resets.
+    /// A stream in progress is to be reset.
+    /// - Returns: Whether that is permitted now. Otherwise the rest of the response is received and dropped, so that the
+    ///   peer does not end the connection because of too many resets.
     mutating func mayReset(now: UInt64) -> Bool {
-        if now &- resetWindowStart >= 1_000_000_000 {
+        if now &- resetWindowStart >= Self.resetWindow {
             resetWindowStart = now
             resets = 0
         }
-        guard resets < Self.resetsPerSecond else { return false }
+        guard resets < Self.maximumResets else { return false }
         resets += 1
         return true
     }

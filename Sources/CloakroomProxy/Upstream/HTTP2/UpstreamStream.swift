@@ -53,7 +53,7 @@ final class UpstreamStream: Equatable {
 
     /// Bytes of a request body that are queued before the client is paused.
     static let outboundLimit = 16_384
-    /// Maximum size of the rest of a response that is received although it is not needed, in bytes.
+    /// Number of bytes of a response that is not needed after which its stream is reset, if that is permitted.
     static let drainSize = 65_536
 
     init(_ connection: UpstreamHTTP2Connection, owesHead: Bool) {
@@ -292,9 +292,6 @@ final class UpstreamStream: Equatable {
     var isServing: Bool { delegate != nil }
     /// Whether all of the response has been received, possibly not delivered.
     var isResponseReceived: Bool { machine?.isEnded == true }
-
-    /// Whether the rest of the response is small enough to be received and dropped.
-    var isDrainable: Bool { isEndSent && machine?.remaining ?? 0 <= Self.drainSize }
 
     /// The response is received and dropped.
     func drain() {

@@ -30,9 +30,6 @@ struct UpstreamStreamStateMachine {
 
     var isEnded: Bool { if case .ended = state { true } else { false } }
 
-    /// The number of bytes that are missing of the body; `nil` if it is unknown.
-    var remaining: Int? { if case .body(let remaining) = state { remaining } else { nil } }
-
     // MARK: - Frames
 
     enum HeadersAction: Equatable {
