@@ -261,6 +261,8 @@ extension Exchange: UpstreamDelegate {
 
     func upstreamFailed(_ failure: UpstreamFailure, isStale: Bool) {
         let now = context.now
+        // A target applies the deadline of a gRPC call too, and may be first.
+        if failure.kind == .cancelled, timeLeft(now: now) == 0 { return callExpired(now: now) }
         var decision = RetryDecision.pass(.notConfigured, reason: nil)
         if isStale {
             // No failure of the target: it closed an idle connection.

@@ -63,7 +63,12 @@ struct UpstreamFailure: Error, Equatable {
     }
 
     /// Whether a target failed before a response that can be forwarded.
-    var isBeforeResponse: Bool { kind == .closedBeforeResponse || kind == .invalidResponse || kind == .refused }
+    var isBeforeResponse: Bool {
+        switch kind {
+        case .closedBeforeResponse, .invalidResponse, .refused, .cancelled: true
+        default: false
+        }
+    }
 
     /// The failure as a condition of retries; `nil` if the request is never sent again after it.
     var retryCondition: RetryCondition? {

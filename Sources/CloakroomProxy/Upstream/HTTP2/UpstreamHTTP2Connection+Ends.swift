@@ -13,7 +13,7 @@ extension UpstreamHTTP2Connection {
         switch machine.beginClosing(isGoAway: isGoAway) {
         case .drain:
             reportClosing()
-            if isGoAway { failUnsent() }
+            if isGoAway { failUnsent(isProven ? .unprocessed : .refused) }
         case .close:
             closeGracefully()
         case .nothing:
@@ -27,14 +27,16 @@ extension UpstreamHTTP2Connection {
         owner?.http2Closing(self)
     }
 
-    /// The heads of these streams were never written.
-    private func failUnsent() {
-        for stream in queue where stream.id == 0 {
+    /// The peer does not permit these streams. Their heads were never written, so the requests can be sent elsewhere.
+    /// - Parameter kept: Number of streams that it still permits.
+    func failUnsent(_ kind: UpstreamFailure.Kind, keeping kept: Int = 0) {
+        let unsent = queue.filter { $0.id == 0 }.dropFirst(kept)
+        queue.removeAll { unsent.contains($0) }
+        for stream in unsent where stream.isServing {
             stream.isQueued = false
-            stream.fail(isProven ? .unprocessed : .refused)
+            stream.fail(kind)
             perform(machine.releaseUnsent(now: context.now))
         }
-        queue.removeAll { $0.id == 0 }
     }
 
     /// Announces the end to the peer (RFC 9113 §6.8), and closes.

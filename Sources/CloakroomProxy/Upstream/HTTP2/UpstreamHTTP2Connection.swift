@@ -330,7 +330,9 @@ final class UpstreamHTTP2Connection: ChannelInboundHandler, LoopRegistered, Pool
         case .settled:
             isSettled = true
             owner?.http2Settled(self)
-        case .checkRoom: roomChanged()
+        case .checkRoom:
+            failUnsent(.refused, keeping: machine.openable)
+            roomChanged()
         }
     }
 

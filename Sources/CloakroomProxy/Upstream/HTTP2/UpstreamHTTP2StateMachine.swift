@@ -107,6 +107,9 @@ struct UpstreamHTTP2StateMachine {
         (state == .open || state == .retiring) && unsent > 0 && open < peerStreams && nextID <= Self.lastID
     }
 
+    /// Number of leased requests whose head can be written within the peer's limit.
+    var openable: Int { max(peerStreams - open, 0) }
+
     /// The head of a leased request is written.
     /// - Returns: The identifier of the stream; `nil` if it must not be opened.
     mutating func openStream() -> Int32? {

@@ -317,6 +317,54 @@ struct UpstreamHTTP2FailureTests {
         }
     }
 
+    @Test("Resets with CANCEL and without a response count as failures of their target")
+    func cancelledByTarget() async throws {
+        let bad: FrameServer.Script = { link, event in
+            if case .headers(let id, _, ends: true) = event { link.send(.reset(id, .cancel)) }
+        }
+        try await FrameServer.run(script: bad) { port, _ in
+            try await FrameServer.run(script: Self.script([:])) { other, _ in
+                let setup = GatewaySetup().http2Upstream(port).targets(
+                    .http("127.0.0.1", port), .http("127.0.0.1", other)
+                ).configuration { $0.upstreams[0].balance.policy = .roundRobin }
+                try await setup.run { gateway in
+                    let client = try await gateway.client()
+                    try await eventually("an ejection") {
+                        _ = try await client.exchange(Ask.post("/public/a"))
+                        return gateway.metrics.split(separator: "\n").contains {
+                            $0.hasPrefix("cloakroom_upstream_ejections_total") && !$0.hasSuffix(" 0")
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    @Test("A request that was not sent when the target lowers its limit of streams goes to another target at once")
+    func noStreamsAfterLease() async throws {
+        var options = FrameServer.Options()
+        options.sendsSettings = false
+        let bad: FrameServer.Script = { link, event in
+            guard case .opened = event else { return }
+            let settings = [100, 0].map { HTTP2WireFrame.settings([HTTP2WireSetting(id: 3, value: $0)]) }
+            link.send(settings)
+        }
+        try await FrameServer.run(options, script: bad) { port, server in
+            try await FrameServer.run(script: Self.script([:])) { other, _ in
+                let setup = GatewaySetup().http2Upstream(port).targets(
+                    .http("127.0.0.1", port), .http("127.0.0.1", other)
+                ).configuration { $0.upstreams[0].balance.policy = .roundRobin }
+                try await setup.run { gateway in
+                    for _ in 0..<2 {
+                        #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
+                    }
+                    #expect(server.connectionCount > 0)
+                    #expect(server.requests.isEmpty)
+                }
+            }
+        }
+    }
+
     @Test("A request head that does not fit a frame is 431, and later requests are intact")
     func largeRequest() async throws {
         try await run([:]) { _, client, server in
