@@ -216,7 +216,7 @@ extension RequestTargetError {
         case .fragment: "the target holds a # or %23"
         case .separator: "the path holds a backslash, a semicolon, a NUL or an encoded slash"
         case .percentEncoding: "the path holds a percent sign without two hexadecimal digits"
-        case .character: "the target holds a space, a control character or one that is not ASCII"
+        case .character: "the target holds a space, a control character, one of \"<>^`{}, or one that is not ASCII"
         }
     }
 }

@@ -3,7 +3,8 @@ public import CloakroomWire
 /// A parsed request target (RFC 9112 §3.2). Policy and upstream use the same bytes of it.
 ///
 /// Every path has one normal form: characters that are allowed unencoded in a segment are decoded, all others are
-/// percent-encoded in upper case. Only a plus keeps its form, because some servers decode a plain one as a space.
+/// percent-encoded in upper case: also `[`, `]` and `|`, which browsers send as they are (URL Standard, path
+/// percent-encode set). Only a plus keeps its form, because some servers decode a plain one as a space.
 /// Ambiguous paths (dot segments, encoded slashes and dots, backslashes, semicolons, double slashes) are rejected, not
 /// repaired. The query does not affect routing and is forwarded unchanged.
 public struct RequestTarget: Sendable, Equatable {
@@ -83,7 +84,7 @@ public struct RequestTarget: Sendable, Equatable {
                 if index > start { try checkSegment(bytes, from: segmentStart, to: index) }
                 if index > start, index == segmentStart { throw .emptySegment }
                 segmentStart = index + 1
-            } else if byte == UInt8(ascii: "%") {
+            } else if byte == UInt8(ascii: "%") || PathByte.isEncoded(byte) {
                 needsRewriting = true
             } else {
                 throw PathByte.rejection(of: byte)
@@ -145,6 +146,12 @@ enum PathByte {
         return Byte.isIn(byte, low: low, high: high)
     }
 
+    /// Characters that are accepted unencoded and forwarded percent-encoded.
+    @inline(__always)
+    static func isEncoded(_ byte: UInt8) -> Bool {
+        byte == UInt8(ascii: "[") || byte == UInt8(ascii: "]") || byte == UInt8(ascii: "|")
+    }
+
     static func rejection(of byte: UInt8) -> RequestTargetError {
         switch byte {
         case UInt8(ascii: "#"): .fragment
@@ -162,7 +169,14 @@ enum PathByte {
         while index < path.count {
             let byte = path[index]
             guard byte == UInt8(ascii: "%") else {
-                scratch.append(byte)
+                if isEncoded(byte) {
+                    scratch.append(UInt8(ascii: "%"))
+                    scratch.append(UInt8(ascii: "0") + byte >> 4)
+                    // The second digit of each of them is a letter.
+                    scratch.append(UInt8(ascii: "A") + byte & 0xf - 10)
+                } else {
+                    scratch.append(byte)
+                }
                 index += 1
                 previous = 0
                 continue

@@ -74,8 +74,8 @@ struct RequestTargetTests {
             ("/%u0041", .percentEncoding), ("/%2/e", .percentEncoding),
             ("/ä", .character), ("/a\u{0}", .character), ("/a b", .character), ("/a\tb", .character),
             ("/a\r\nb", .character), ("/a\u{7f}", .character), ("/%0d%0a", .character), ("/%7f", .character),
-            ("/%01", .character), ("/a<b", .character), ("/a\"b", .character), ("/a[1]", .character),
-            ("/a{b}", .character), ("/a^b", .character), ("/a`b", .character), ("/a|b", .character),
+            ("/%01", .character), ("/a<b", .character), ("/a\"b", .character), ("/a}", .character),
+            ("/a{b}", .character), ("/a^b", .character), ("/a`b", .character), ("/[..]/..", .dotSegment),
             ("/?ä", .character), ("/?a b", .character), ("/?\u{0}", .character), ("/?\r\n", .character),
         ] as [(String, RequestTargetError)])
     func rejected(text: String, expected: RequestTargetError) {
@@ -91,6 +91,19 @@ struct RequestTargetTests {
         ])
     func normalForm(text: String, path: String) throws {
         #expect(try parts(text) == Parts(path: path, isRewritten: true))
+    }
+
+    @Test(
+        "Rule 6: brackets and bars, which browsers send as they are, have the same normal form as encoded ones",
+        arguments: [
+            ("/blog/[slug]", "/blog/%5Bslug%5D"), ("/[...rest]/a|b", "/%5B...rest%5D/a%7Cb"),
+            ("/[[lang]]", "/%5B%5Blang%5D%5D"),
+            ("/%5b]%7c|", "/%5B%5D%7C%7C"), ("/[%41", "/%5BA"),
+        ])
+    func brackets(text: String, path: String) throws {
+        #expect(try parts(text) == Parts(path: path, isRewritten: true))
+        #expect(try parts(path).path == path)
+        #expect(try parts("/a?b=[1]|2") == Parts(path: "/a", query: "?b=[1]|2"))
     }
 
     @Test("Rule 6: normalization is idempotent")
