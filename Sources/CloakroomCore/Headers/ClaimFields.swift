@@ -11,15 +11,16 @@ public enum ClaimFields {
         "X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override", "X-Original-Method", "X-Method",
         // Another path or host: used by the routing of frameworks (CVE-2018-14773).
         "X-Original-URL", "X-Original-URI", "X-Original-Path", "X-Rewrite-URL", "X-Original-Host", "X-Host",
-        "X-HTTP-Host-Override", "X-Script-Name", "X-Override-URL",
+        "X-HTTP-Host-Override", "X-Script-Name", "X-Override-URL", "Script-Name", "Path-Info",
         // Another client address: set by content delivery networks and load balancers.
         "Client-IP", "X-Client-IP", "X-Cluster-Client-IP", "True-Client-IP", "X-True-Client-IP", "CF-Connecting-IP",
         "CF-Connecting-IPv6", "Fastly-Client-IP", "Fly-Client-IP", "X-Originating-IP", "X-ProxyUser-IP",
-        "X-Azure-ClientIP", "X-Envoy-External-Address", "Forwarded-For",
+        "X-Azure-ClientIP", "Forwarded-For", "X-Forwarded",
         // Another user: set by authenticating proxies.
         "X-Forwarded-User", "X-Forwarded-Email", "X-Forwarded-Groups", "X-Forwarded-Preferred-Username",
         "X-Forwarded-Access-Token", "X-Credential-Identifier", "X-Goog-IAP-JWT-Assertion", "Auth-User", "X-Auth-User",
-        "X-Auth-Username", "X-Auth-Email", "X-User", "X-Username", "X-Vouch-User", "X-Apigateway-Api-Userinfo",
+        "X-Auth-Username", "X-Auth-Email", "X-User", "X-User-Id", "X-Username", "X-Userinfo", "X-Vouch-User",
+        "X-Apigateway-Api-Userinfo", "X-Id-Token", "X-Access-Token", "X-JWT-Assertion",
         // Another client certificate (RFC 9440 and its predecessors).
         "Client-Cert", "Client-Cert-Chain", "X-Forwarded-Client-Cert", "X-ARR-ClientCert", "X-Client-Verify",
         "X-Client-DN",
@@ -29,7 +30,7 @@ public enum ClaimFields {
         "Remote-", "X-Remote-", "X-Auth-Request-", "X-Authenticated-", "X-WebAuth-", "X-Authentik-", "X-Consumer-",
         "X-Goog-Authenticated-User-", "X-MS-Client-Principal", "X-Amzn-OIDC-", "Cf-Access-",
         "X-Pomerium-", "Tailscale-User-", "Impersonate-", "X-Appengine-User-", "SSL-Client-", "X-SSL-", "X-TLS-Client-",
-        "X-Client-Cert", "X-Amzn-Mtls-Clientcert",
+        "X-Client-Cert", "X-Amzn-Mtls-Clientcert", "X-Envoy-", "OIDC-",
     ]
 
     private static let all = FieldNameSet(names, prefixes: prefixes)

@@ -18,7 +18,9 @@ struct ClaimFieldsTests {
         "X-Goog-Authenticated-User-Email", "X-MS-Client-Principal", "X-MS-Client-Principal-Name",
         "X-Amzn-Oidc-Identity", "Cf-Access-Authenticated-User-Email", "SSL-Client-Cert", "SSL-Client-S-DN",
         "X-SSL-Client-Verify", "X-TLS-Client-Cert", "X-Client-Cert", "X-Client-Certificate", "Client-Cert",
-        "X-Forwarded-Client-Cert",
+        "X-Forwarded-Client-Cert", "X-User-Id", "X-Userinfo", "X-Id-Token", "X-Access-Token", "X-JWT-Assertion",
+        "X-Envoy-External-Address", "X-Envoy-Original-Path", "X-Forwarded", "Script-Name", "Path-Info",
+        "OIDC-Claim-Sub", "OIDC-Access-Token",
     ]
 
     @Test("Rule 43: they are removed in any spelling and for all peers, in heads and in trailers", arguments: claims)
@@ -41,6 +43,7 @@ struct ClaimFieldsTests {
         arguments: [
             "X-HTTP", "X-HTTP-Method-Overrides", "Remote", "X-Remote", "SSL-Client", "X-Auth-Request", "Client-IPs",
             "X-Clients-IP", "Cf-Ray", "X-Requested-With", "X-CSRF", "X-Client-Version", "X-Original",
+            "X-User-Agent", "X-Envoy", "OIDC", "Script", "Path", "X-Access",
         ])
     func lookalikes(name: String) throws {
         var head = try RequestHead.with("\(name): a")

@@ -26,7 +26,7 @@ struct RequestHeaderPolicyTests {
             "Accept: */*", "User-Agent: a", "Range: bytes=0-1", "If-None-Match: \"a\"", "Accept-Encoding: br",
             "Content-Type: text/plain", "Content-Length: 5", "Cookie: a=b; c=d", "X-Other: 1", "X-Api: 2",
             "Max-Forwards: 3",
-            "Accept: text/html", "X-Forwarded: a", "Proxy-Other: b",
+            "Accept: text/html", "X-Forward: a", "Proxy-Other: b",
         ]
         #expect(try kept(lines.joined(separator: "\r\n")) == lines)
     }

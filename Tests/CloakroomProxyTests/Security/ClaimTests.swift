@@ -9,6 +9,7 @@ struct ClaimTests {
         "X-Rewrite-URL: /private/a", "Client-IP: 127.0.0.1", "True-Client-IP: 127.0.0.1", "X-Real-IP: 127.0.0.1",
         "Remote-User: admin", "Remote_User: admin", "X-Forwarded-User: admin", "X-Authenticated-User: admin",
         "X-Auth-Request-Email: a@b", "SSL-Client-Verify: SUCCESS", "X-SSL-Client-S-DN: CN=admin",
+        "X-User-Id: admin", "OIDC_CLAIM_sub: admin", "Script_Name: /private", "X-Envoy-Original-Path: /private/a",
     ]
     private static let forward = GatewaySetup([.request, .send(Reply.ok), .again])
 
