@@ -87,6 +87,11 @@ struct InboundRequest {
         if case .length(let length) = framing { length > limit } else { false }
     }
 
+    /// Whether the request is the handshake of a WebSocket by an HTTP/1.1 upgrade (RFC 6455 §4.1).
+    var isWebSocketHandshake: Bool {
+        summary.requestsWebSocket && method == .get && framing == .none && version == .http1_1
+    }
+
     /// Range of path and query in the head; for an absolute-form target without scheme and authority,
     /// unless its path was normalized.
     var receivedTarget: ByteRange {

@@ -108,7 +108,9 @@ struct RequestDecider {
             guard request.method != .trace else { return Self.problem(.methodNotAllowed, allow: "") }
             request.routeIndex = index
             let entry = config.routes[index]
-            if request.summary.hasSessionCookie, entry.access.usesSession, isFromAnotherSite(&request) {
+            if request.summary.hasSessionCookie, entry.access.usesSession,
+                isFromAnotherSite(&request, allowsWebSocket: entry.route.allowsWebSocket)
+            {
                 return .problem(entry.problem(.crossSite), .csrfRejected, allow: nil)
             }
             let ticket = request.ticket
@@ -280,8 +282,10 @@ extension RequestDecider {
 extension RequestDecider {
     /// Whether a request with a session cookie is cross-site. Evaluated before the session lookup, so a rejected
     /// request does not extend the session's idle timeout.
-    private func isFromAnotherSite(_ request: inout InboundRequest, isNavigation: Bool = false) -> Bool {
-        let kind = Self.crossSiteKind(&request)
+    private func isFromAnotherSite(
+        _ request: inout InboundRequest, allowsWebSocket: Bool = false, isNavigation: Bool = false
+    ) -> Bool {
+        let kind = Self.crossSiteKind(&request, allowsWebSocket: allowsWebSocket)
         guard kind != .safe || config.crossSite.checksSafeRequests else { return false }
         return config.crossSite.rejects(
             kind, request.head, summary: request.summary,
@@ -298,9 +302,11 @@ extension RequestDecider {
         return isFromAnotherSite(&request, isNavigation: endpoint.isNavigation)
     }
 
-    /// Upgrades are resolved later; here a requested upgrade is enough to apply the rule for tunnels.
-    private static func crossSiteKind(_ request: inout InboundRequest) -> CrossSitePolicy.RequestKind {
-        guard request.upgrade == .none, !request.summary.requestsWebSocket else { return .tunnel }
+    /// A requested upgrade that is not forwarded as one is an ordinary request: it is exempt from nothing.
+    private static func crossSiteKind(
+        _ request: inout InboundRequest, allowsWebSocket: Bool = false
+    ) -> CrossSitePolicy.RequestKind {
+        guard request.upgrade == .none, !(allowsWebSocket && request.isWebSocketHandshake) else { return .tunnel }
         return request.method.isSafe ? .safe : .unsafe
     }
 
@@ -359,11 +365,7 @@ extension RequestDecider {
     /// Resolves a requested upgrade and whether the route allows it.
     /// - Returns: Whether the request can be served.
     private static func resolveUpgrade(_ request: inout InboundRequest, allowsWebSocket: Bool) -> Bool {
-        if request.upgrade == .none, request.summary.requestsWebSocket, request.method == .get,
-            request.framing == .none, request.version == .http1_1
-        {
-            request.upgrade = .webSocketUpgrade
-        }
+        if request.upgrade == .none, request.isWebSocketHandshake { request.upgrade = .webSocketUpgrade }
         switch request.upgrade {
         case .none: return true
         case .webSocketUpgrade:

@@ -157,6 +157,30 @@ struct RequestDeciderTests {
         #expect(Self.code(signIn.decision) == .crossSite)
     }
 
+    @Test(
+        "An upgrade is exempt from csrf.requireHeader only if it is a handshake that the route forwards",
+        arguments: [
+            ("GET", "/private/a", "", true, true), ("GET", "/private/a", "", false, false),
+            ("POST", "/private/a", "Content-Length: 0\r\n", true, false),
+            ("GET", "/private/a", "Content-Length: 1\r\n", true, false), ("GET", "/auth", "", true, false),
+        ])
+    func upgradeWithoutRequiredField(
+        method: String, path: String, fields: String, allowsWebSocket: Bool, isAccepted: Bool
+    ) throws {
+        let setup = GatewaySetup().configuration {
+            $0.crossSite.requiredField = .init(name: "X-CSRF", value: "1")
+            for index in $0.routes.indices { $0.routes[index].allowsWebSocket = allowsWebSocket }
+        }
+        let text =
+            "\(method) \(path) HTTP/1.1\r\nHost: gateway.test\r\nOrigin: http://gateway.test\r\n\(Self.cookie)\r\n"
+            + "Connection: Upgrade\r\nUpgrade: websocket\r\n\(fields)"
+        let (_, session) = FakeSessions.make()
+        let result = try Self.decide(text + "\r\n", session: .active(session), setup: setup)
+        #expect((Self.code(result.decision) != .crossSite) == isAccepted)
+        let with = try Self.decide(text + "X-CSRF: 1\r\n\r\n", session: .active(session), setup: setup)
+        #expect(Self.code(with.decision) != .crossSite)
+    }
+
     @Test("A request for an account endpoint is local and has the route index after the last route")
     func accountEndpoint() throws {
         let result = try Self.decide(Ask.get("/auth", Self.cookie))
