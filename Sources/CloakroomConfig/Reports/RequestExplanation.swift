@@ -56,9 +56,17 @@ struct RequestExplanation {
         if path.isEmpty { path = [UInt8(ascii: "/")] }
         let query = String(decoding: bytes[parsed.query.start..<parsed.query.end], as: UTF8.self)
         let table = RouteTable(configuration)
+        let withheld = table.withheldMatch(method: Array(method.utf8).span, path: path.span).map { match in
+            let reason =
+                match.stricter.map { "\($0.name) is stricter, and the path may be one of \($0.pattern)" }
+                ?? "the path leads to its parent for servers that decode it again"
+            return "route \(match.route.name) does not serve it: \(reason)"
+        }
         switch table.match(method: Array(method.utf8).span, path: path.span) {
-        case .notFound: return rejected(404, reasonForNothing(at: path, in: table))
-        case .methodNotAllowed(let allow): return (.rejected(status: 405), [("response", "405, Allow: \(allow)")])
+        case .notFound: return rejected(404, withheld ?? reasonForNothing(at: path, in: table))
+        case .methodNotAllowed(let allow):
+            let reason = withheld.map { " (\($0))" } ?? ""
+            return (.rejected(status: 405), [("response", "405, Allow: \(allow)\(reason)")])
         case .accountEndpoint(let endpoint):
             return (.local, [("response", "local response: \(endpoint.explanation)")])
         case .route(let index):

@@ -9,7 +9,8 @@ enum RouteValidation {
     ) {
         checkNames(routes)
         checkConflicts(routes, accounts: accounts.configuration)
-        WideRouteRules.check(routes, accounts: accounts.configuration, upstreams: upstreams)
+        WideRouteRules.check(
+            routes, accounts: accounts.configuration, upstreams: upstreams, identities: identities.configurations)
         for route in routes {
             checkAPIToken(route, upstreams: upstreams)
             checkPassed(route, upstreams: upstreams)
@@ -129,16 +130,63 @@ enum MethodRules {
 
 /// Notes and warnings about routes that serve more or fewer paths than their pattern suggests.
 enum WideRouteRules {
-    static func check(_ routes: [RouteSection], accounts: AccountsConfiguration, upstreams: UpstreamsSection) {
+    static func check(
+        _ routes: [RouteSection], accounts: AccountsConfiguration, upstreams: UpstreamsSection,
+        identities: [IdentityConfiguration]
+    ) {
         let calls = TokenCallPaths(upstreams.configurations)
         let literals = Set(routes.compactMap(\.pattern).filter { !$0.isWide }.map(\.description))
-        for route in routes {
+        // Compared only if all routes and what they refer to are valid.
+        let isValid = routes.allSatisfy {
+            $0.route != nil && $0.scope.reading.problems.isEmpty && $0.scope.reading.missing.isEmpty
+                && $0.scope.reading.consequences.isEmpty
+        }
+        let strictness = RouteStrictness.compare(
+            GatewayConfiguration(
+                listeners: [], upstreams: upstreams.configurations, routes: isValid ? routes.compactMap(\.route) : [],
+                accounts: accounts, identities: identities))
+        for (index, route) in routes.enumerated() {
             guard let pattern = route.pattern else { continue }
             // An invalid path is reported only once.
             if !route.scope.isInvalid("path") { checkTokenCalls(route, pattern, calls, literals, accounts, upstreams) }
-            checkBase(route, pattern, among: routes)
+            let isLessStrict = strictness.map { strictness[index].isStricter(than: $0) }
+            // A wide route that is less strict does not serve the path either.
+            checkBase(
+                route, pattern,
+                among: routes.indices.filter { !isValid || !isLessStrict[$0] || routes[$0].pattern?.isWide == false }
+                    .map { routes[$0] })
             checkBearer(route, pattern)
+            for (other, isLessStrict) in zip(routes, isLessStrict) where isLessStrict {
+                checkLessStrict(other, than: route, pattern, among: routes)
+            }
         }
+    }
+
+    /// What a less strict route serves, or does not serve, because of a stricter one.
+    private static func checkLessStrict(
+        _ other: RouteSection, than route: RouteSection, _ pattern: PathPattern, among routes: [RouteSection]
+    ) {
+        guard let wide = other.pattern, let methods = other.methods else { return }
+        let isSame = { (one: PathPattern, two: PathPattern) in one.covers(two) && two.covers(one) }
+        if isSame(wide.lenient, pattern.lenient), !isSame(wide, pattern) {
+            other.scope.warn(
+                ConfigValueError(
+                    "\(wide) differs only in spelling from \(pattern) of the stricter route"
+                        + " \(DiagnosticText.quoted(route.name ?? "")): an upstream may treat both as one path",
+                    "require the same of both"),
+                at: "path")
+        }
+        guard wide.covers(pattern), !pattern.covers(wide), methods != ["OPTIONS"] else { return }
+        let unserved = methods.filter { method in
+            !routes.contains { $0.pattern.map { isSame($0, pattern) } == true && $0.methods?.contains(method) == true }
+        }
+        guard !unserved.isEmpty else { return }
+        route.scope.inform(
+            ConfigValueError(
+                "\(unserved.joined(separator: ", ")) \(pattern) is not served: route"
+                    + " \(DiagnosticText.quoted(other.name ?? "")) is less strict",
+                "add a route for it if clients request it"),
+            at: "methods")
     }
 
     private static func checkTokenCalls(

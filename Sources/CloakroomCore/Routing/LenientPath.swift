@@ -8,24 +8,44 @@
 /// Unicode are blanks.
 ///
 /// Not covered, because a comparison of paths cannot detect them: suffixes such as `.json`, compatibility forms of
-/// letters (Unicode normalization), dot segments that are percent-encoded twice, and rewriting rules of the upstream.
+/// letters (Unicode normalization), dot segments that are percent-encoded twice (``write(_:into:splitsEncoded:)``
+/// detects them), and rewriting rules of the upstream.
 enum LenientPath {
     private static let slash = UInt8(ascii: "/")
     private static let semicolon = UInt8(ascii: ";")
+    private static let dot = UInt8(ascii: ".")
+    /// An encoded separator that does not split a path. No path pattern contains this byte.
+    private static let opaque: UInt8 = 0xff
 
     /// Returns the canonical form used by ``isEqual(_:to:)``: segments in lower case without ignored bytes, joined by
     /// slashes, without a slash at either end. Empty for `/`.
     static func canonical(_ path: Span<UInt8>) -> [UInt8] {
-        var reader = Reader()
         var result: [UInt8] = []
-        var segment: [UInt8] = []
+        _ = write(path, into: &result)
+        _ = result.popLast()
+        return result
+    }
+
+    /// Writes the canonical form with a slash after each segment.
+    /// - Parameter splitsEncoded: Whether an encoded separator acts like a plain one, as for servers that decode a path
+    ///   repeatedly. Otherwise it is an ordinary character of its segment, as for those that split the path first.
+    /// - Returns: Whether a segment is `..` for servers that decode it again or remove blanks. Such a path leads to its
+    ///   parent, which the canonical form does not.
+    static func write(_ path: Span<UInt8>, into result: inout [UInt8], splitsEncoded: Bool = true) -> Bool {
+        var reader = Reader(splitsEncoded: splitsEncoded)
+        var start = 0
         var isInParameters = false
+        var hasParent = false
+        result.removeAll(keepingCapacity: true)
         func close() {
-            while let last = segment.last, isIgnoredAtEnd(last) { segment.removeLast() }
-            guard !segment.isEmpty else { return }
-            if !result.isEmpty { result.append(slash) }
-            result += segment
-            segment.removeAll()
+            var end = result.count
+            while end > start, isIgnoredAtEnd(result[end - 1]) { end -= 1 }
+            if end == start, result.count > start + 1, result[start] == dot, result[start + 1] == dot {
+                hasParent = true
+            }
+            result.removeLast(result.count - end)
+            if end > start { result.append(slash) }
+            start = result.count
         }
         while let byte = reader.next(path) {
             if byte == slash {
@@ -34,11 +54,25 @@ enum LenientPath {
             } else if byte == semicolon {
                 isInParameters = true
             } else if !isInParameters {
-                segment.append(byte)
+                result.append(byte)
             }
         }
         close()
-        return result
+        return hasParent
+    }
+
+    /// Whether no segment of a path is ignored, split or continued after decoding: it has no percent sign, no plus and
+    /// no segment that begins with a dot.
+    /// - Parameter path: In the normal form of ``RequestTarget``.
+    static func isPlain(_ path: Span<UInt8>) -> Bool {
+        var previous: UInt8 = 0
+        for index in path.indices {
+            let byte = path[index]
+            if byte == UInt8(ascii: "%") || byte == UInt8(ascii: "+") { return false }
+            if byte == dot, previous == slash { return false }
+            previous = byte
+        }
+        return true
     }
 
     /// Whether the canonical form of a path is `expected`. Allocates nothing; reads each byte at most twice.
@@ -91,11 +125,22 @@ enum LenientPath {
 
     /// A position in a path whose bytes are decoded and case-folded one by one.
     private struct Reader {
+        private let splitsEncoded: Bool
         private var index = 0
+
+        init(splitsEncoded: Bool = true) {
+            self.splitsEncoded = splitsEncoded
+        }
 
         /// Returns the next byte; `nil` at the end of the path.
         mutating func next(_ path: Span<UInt8>) -> UInt8? {
+            let isEncoded = index < path.count && path[index] == UInt8(ascii: "%")
             guard let byte = decoded(path) else { return nil }
+            switch byte {
+            case slash, semicolon, UInt8(ascii: "\\"), 0, UInt8(ascii: "?"), UInt8(ascii: "#"):
+                guard splitsEncoded || !isEncoded else { return opaque }
+            default: break
+            }
             switch byte {
             case UInt8(ascii: "A")...UInt8(ascii: "Z"): return byte | 0x20
             case UInt8(ascii: "\\"): return slash
@@ -162,5 +207,18 @@ enum LenientPath {
             else { return nil }
             return high << 4 | low
         }
+    }
+}
+
+extension PathPattern {
+    /// The pattern of the paths that ``LenientPath/write(_:into:splitsEncoded:)`` writes for the pattern's own. The
+    /// pattern of `/a/*` also matches what is written for `/a`.
+    package var lenient: PathPattern {
+        let folded = segments.compactMap { segment -> Segment? in
+            guard case .literal(let text) = segment else { return segment }
+            let bytes = LenientPath.canonical(Array(text.utf8).span)
+            return bytes.isEmpty ? nil : .literal(String(decoding: bytes, as: UTF8.self))
+        }
+        return PathPattern(segments: folded.last == .wildcard ? folded : folded + [.literal("")])
     }
 }

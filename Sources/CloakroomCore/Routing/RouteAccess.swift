@@ -188,6 +188,15 @@ public final class SessionRules: Sendable {
         return accepted[mine].token == other.accepted[theirs].token && accepted[mine].exchange == exchange
     }
 
+    /// Whether the route may reject a request that a route with other rules forwards: it requires a session and the other
+    /// one does not, or a session may use the other one and not clearly this one too. The only definition of "stricter".
+    func isStricter(than other: SessionRules) -> Bool {
+        guard access.requiresAuthorization else { return false }
+        guard other.access.requiresAuthorization else { return true }
+        return !other.accepted.allSatisfy { acceptance(of: $0.source) != nil }
+            || !other.requirement.implies(requirement)
+    }
+
     /// The index in ``accepted``.
     private func acceptance(of source: SessionSource) -> Int? {
         // No copies: an acceptance has references.

@@ -5,6 +5,11 @@
 /// literal before a parameter, a parameter before a wildcard, from left to right. Two routes of which neither is more
 /// specific are a conflict, which ``conflicts(in:accounts:)`` reports; the order of the routes never decides.
 ///
+/// A route with a parameter or wildcard does not serve what a stricter route may be meant to decide about: a path that an
+/// upstream may treat as one of that route (``LenientPath``), or a path of that route with a method that it does not
+/// list. A second tree has the patterns of all routes in their lenient form. If it has a leaf with a stricter route
+/// before that of the matched route, the match is withheld.
+///
 /// Folder `Routing/`: decides which route serves a request, in which form its path is forwarded, and with
 /// ``AuthDecision`` whether it may be forwarded and what is injected.
 public struct RouteTable: Sendable {
@@ -36,6 +41,9 @@ public struct RouteTable: Sendable {
         var targets: [Int32]
         /// Whether a path of this leaf may be the path of a token call, so that the path has to be compared.
         var mayMeetTokenCall = false
+        /// In the lenient tree, for each method: the rules of the leaf's routes with the method, or of all its routes if
+        /// none of them has it.
+        var rules: [UInt64] = []
     }
 
     private static let unassigned: Int32 = -1
@@ -51,20 +59,21 @@ public struct RouteTable: Sendable {
     private var edges: SegmentEdgeTable
     private var methods: MethodTable
     private let tokenCalls: TokenCallPaths
+    private let strictness: [RouteStrictness]
+    private var lenientRoot = 0
+    /// For each route, the index of its leaf in the lenient tree.
+    private var lenientLeaves: [Int32] = []
 
     /// Compiles the routes of a configuration and the gateway's own endpoints. If routes conflict, an unspecified one
     /// of them is used; check for conflicts before.
     public init(_ configuration: GatewayConfiguration) {
-        self.init(routes: configuration.routes, accounts: configuration.accounts, upstreams: configuration.upstreams)
-    }
-
-    /// Compiles the relevant parts of a configuration.
-    init(routes: [Route], accounts: AccountsConfiguration, upstreams: [UpstreamConfiguration]) {
+        let (routes, accounts) = (configuration.routes, configuration.accounts)
         self.routes = routes
-        tokenCalls = TokenCallPaths(upstreams)
+        tokenCalls = TokenCallPaths(configuration.upstreams)
+        strictness = RouteStrictness.compare(configuration)
         self.methods = MethodTable(routes.flatMap(\.methods))
         self.edges = SegmentEdgeTable(
-            capacity: routes.reduce(8) { $0 + $1.pattern.segments.count } + accounts.prefix.utf8.count)
+            capacity: routes.reduce(8) { $0 + 2 * $1.pattern.segments.count + 1 } + accounts.prefix.utf8.count)
         for (index, route) in routes.enumerated() {
             for method in Self.served(by: route) {
                 set(target: Int32(index), for: method, at: route.pattern.segments)
@@ -72,6 +81,7 @@ public struct RouteTable: Sendable {
             let leaf = leafIndex(for: route.pattern.segments)
             leaves[leaf].mayMeetTokenCall = tokenCalls.mayMeet(route.pattern)
         }
+        if strictness.contains(where: \.isChecked) { addLenientTree() }
         guard accounts.isEnabled, let prefix = try? PathPattern(accounts.prefix) else { return }
         for (offset, endpoint) in Self.accountEndpoints.enumerated() where endpoint.isPresent(accounts) {
             for method in endpoint.methods {
@@ -88,13 +98,25 @@ public struct RouteTable: Sendable {
     }
 
     /// Matches a request.
+    public func match(method: Span<UInt8>, path: Span<UInt8>) -> Match {
+        var scratch: [UInt8] = []
+        return match(method: method, path: path, scratch: &scratch)
+    }
+
+    /// Matches a request.
     /// - Parameters:
     ///   - method: The method of the request.
     ///   - path: The path in the normal form of ``RequestTarget``, without the query.
-    public func match(method: Span<UInt8>, path: Span<UInt8>) -> Match {
+    ///   - scratch: Receives the lenient form of a path that has to be read leniently.
+    public func match(method: Span<UInt8>, path: Span<UInt8>, scratch: inout [UInt8]) -> Match {
         guard path.count > 0, path[0] == UInt8(ascii: "/") else { return .notFound }
         var allowed: UInt64 = 0
-        let target = find(methods.index(of: method), in: path, from: 1, at: 0, allowed: &allowed)
+        let method = methods.index(of: method)
+        var target = find(method, in: path, from: 1, at: 0, allowed: &allowed)
+        // The response is that of a path or method without a route.
+        if target >= 0, strictness[Int(target)].isChecked, withheld(target, method, path, &scratch) != nil {
+            target = Self.unassigned
+        }
         switch target {
         case 0...: return .route(Int(target))
         case Self.unassigned, Self.methodNotAllowedCode:
@@ -104,10 +126,42 @@ public struct RouteTable: Sendable {
         }
     }
 
+    /// The route that matches a request without serving it, and the stricter route that prevents it; `nil` for the latter
+    /// if the path leads to its parent.
+    public func withheldMatch(method: Span<UInt8>, path: Span<UInt8>) -> (route: Route, stricter: Route?)? {
+        var (allowed, scratch): (UInt64, [UInt8]) = (0, [])
+        let method = methods.index(of: method)
+        let target = find(method, in: path, from: 1, at: 0, allowed: &allowed)
+        guard target >= 0, strictness[Int(target)].isChecked, let leaf = withheld(target, method, path, &scratch) else {
+            return nil
+        }
+        let stricter = routes.indices.first {
+            lenientLeaves[$0] == leaf && strictness[$0].isStricter(than: strictness[Int(target)])
+        }
+        return (routes[Int(target)], stricter.map { routes[$0] })
+    }
+
     // MARK: - Matching
 
+    /// Returns the leaf of the lenient tree that prevents a match; `nil` if it has to be served, -1 if the path leads to
+    /// its parent.
+    @inline(never)
+    private func withheld(_ route: Int32, _ method: Int?, _ path: Span<UInt8>, _ scratch: inout [UInt8]) -> Int32? {
+        let isPlain = LenientPath.isPlain(path)
+        guard strictness[Int(route)].isWider || !isPlain else { return nil }
+        for pass in 0..<(isPlain ? 1 : 2) {
+            if LenientPath.write(path, into: &scratch, splitsEncoded: pass == 0) { return -1 }
+            var allowed: UInt64 = 0
+            let found = find(method, in: scratch.span, from: 0, at: lenientRoot, for: route, allowed: &allowed)
+            if found < Self.unassigned { return found &- Int32.min }
+        }
+        return nil
+    }
+
+    /// - Parameter matched: In the lenient tree, the route to find unless a stricter one precedes it; otherwise -1.
     private func find(
-        _ method: Int?, in path: Span<UInt8>, from start: Int, at node: Int, allowed: inout UInt64
+        _ method: Int?, in path: Span<UInt8>, from start: Int, at node: Int, for matched: Int32 = -1,
+        allowed: inout UInt64
     ) -> Int32 {
         var end = start
         var hash = SegmentEdgeTable.seed
@@ -119,23 +173,30 @@ public struct RouteTable: Sendable {
         if let child = edges.child(of: node, hash: hash, path: path, from: start, to: end) {
             let target =
                 isLast
-                ? serve(method, path, leaf: nodes[child].leaf, allowed: &allowed)
-                : find(method, in: path, from: end + 1, at: child, allowed: &allowed)
+                ? serve(method, path, leaf: nodes[child].leaf, for: matched, allowed: &allowed)
+                : find(method, in: path, from: end + 1, at: child, for: matched, allowed: &allowed)
             if target != Self.unassigned { return target }
         }
         if end > start, nodes[node].parameter >= 0 {
             let child = Int(nodes[node].parameter)
             let target =
                 isLast
-                ? serve(method, path, leaf: nodes[child].leaf, allowed: &allowed)
-                : find(method, in: path, from: end + 1, at: child, allowed: &allowed)
+                ? serve(method, path, leaf: nodes[child].leaf, for: matched, allowed: &allowed)
+                : find(method, in: path, from: end + 1, at: child, for: matched, allowed: &allowed)
             if target != Self.unassigned { return target }
         }
-        return serve(method, path, leaf: nodes[node].restLeaf, allowed: &allowed)
+        return serve(method, path, leaf: nodes[node].restLeaf, for: matched, allowed: &allowed)
     }
 
-    private func serve(_ method: Int?, _ path: Span<UInt8>, leaf: Int32, allowed: inout UInt64) -> Int32 {
+    private func serve(
+        _ method: Int?, _ path: Span<UInt8>, leaf: Int32, for matched: Int32, allowed: inout UInt64
+    ) -> Int32 {
         guard leaf >= 0 else { return Self.unassigned }
+        if matched >= 0 {
+            guard let method, leaf != lenientLeaves[Int(matched)] else { return matched }
+            let isStricter = leaves[Int(leaf)].rules[method] & strictness[Int(matched)].stricter != 0
+            return isStricter ? Int32.min + leaf : Self.unassigned
+        }
         if leaves[Int(leaf)].mayMeetTokenCall, tokenCalls.contains(path) { return Self.unassigned }
         if let method {
             let target = leaves[Int(leaf)].targets[method]
@@ -166,6 +227,22 @@ public struct RouteTable: Sendable {
         leaves[leaf].targets[methodIndex] = target
     }
 
+    private mutating func addLenientTree() {
+        lenientRoot = nodes.count
+        nodes.append(Node())
+        lenientLeaves = routes.map { Int32(leafIndex(for: $0.pattern.lenient.segments, from: lenientRoot)) }
+        for (leaf, indices) in Dictionary(grouping: routes.indices, by: { Int(lenientLeaves[$0]) }) {
+            let all = indices.reduce(0) { $0 | strictness[$1].own }
+            var rules = Array(repeating: UInt64(0), count: methods.count)
+            for index in indices {
+                for method in Self.served(by: routes[index]).compactMap({ methods.index(of: Array($0.utf8).span) }) {
+                    rules[method] |= strictness[index].own
+                }
+            }
+            leaves[leaf].rules = rules.map { $0 == 0 ? all : $0 }
+        }
+    }
+
     private mutating func rejectOtherMethods(_ segments: [PathPattern.Segment]) {
         let own = leafIndex(for: segments)
         leaves[own].targets = leaves[own].targets.map {
@@ -182,8 +259,8 @@ public struct RouteTable: Sendable {
         }
     }
 
-    private mutating func leafIndex(for segments: [PathPattern.Segment]) -> Int {
-        var node = 0
+    private mutating func leafIndex(for segments: [PathPattern.Segment], from root: Int = 0) -> Int {
+        var node = root
         for segment in segments {
             switch segment {
             case .literal(let text):

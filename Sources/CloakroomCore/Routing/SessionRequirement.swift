@@ -26,6 +26,11 @@ public struct SessionRequirement: Sendable, Equatable {
             }
         }
 
+        /// Whether every user who has the claim has the other one too.
+        fileprivate func implies(_ other: Claim) -> Bool {
+            name.utf8.elementsEqual(other.name.utf8) && accepted.isSubset(of: other.accepted)
+        }
+
         private func isAcceptable(_ value: JSONValue) -> Bool {
             switch value {
             case .string(let text): accepted.contains(Array(text.utf8))
@@ -55,6 +60,17 @@ public struct SessionRequirement: Sendable, Equatable {
     public var isEmpty: Bool { claims.isEmpty && !requiresStepUp }
     /// Whether a new login can be necessary.
     public var requiresStepUp: Bool { !acr.isEmpty || maxAge != nil }
+
+    /// Whether every session that meets the requirement clearly meets the other one too.
+    func implies(_ other: SessionRequirement) -> Bool {
+        guard other.claims.allSatisfy({ theirs in claims.contains { $0.implies(theirs) } }) else { return false }
+        let contexts = Set(other.acr.map { Array($0.utf8) })
+        guard contexts.isEmpty || !acr.isEmpty && acr.allSatisfy({ contexts.contains(Array($0.utf8)) }) else {
+            return false
+        }
+        guard let limit = other.maxAge else { return true }
+        return maxAge.map { $0 <= limit } ?? false
+    }
 }
 
 extension SessionRequirement {

@@ -355,7 +355,9 @@ public struct SessionSource: Sendable, Hashable {
 extension GatewayConfiguration {
     /// The source of sessions that are signed in to with credentials; `nil` if no upstream signs users in.
     public var sessionSource: SessionSource? {
-        accounts.upstream.map { SessionSource(upstream: upstreams[$0].sessionSource) }
+        accounts.upstream.flatMap { index in
+            upstreams.indices.contains(index) ? SessionSource(upstream: upstreams[index].sessionSource) : nil
+        }
     }
 
     /// The sources of all sessions that are created under this configuration. A session of another source is ended.

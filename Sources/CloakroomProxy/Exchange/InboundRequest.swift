@@ -19,6 +19,8 @@ struct InboundRequest {
     var target = RequestTarget.empty
     /// The normalized path, if it differs from the path in the request.
     var normalizedPath: [UInt8] = []
+    /// Storage of the route table for the lenient form of the path.
+    var lenientPath: [UInt8] = []
     /// Range of the authority in the head.
     var hostRange: ByteRange?
     var summary = RequestHeaderPolicy.RequestHeaderSummary()

@@ -182,14 +182,15 @@ struct RequestDecider {
         let target = request.target
         if target.isPathRewritten {
             let path = request.normalizedPath
-            return config.routeTable.match(method: method, path: path.span)
+            return config.routeTable.match(method: method, path: path.span, scratch: &request.lenientPath)
         }
         let start = request.head.target.start + target.path.start
         if target.path.isEmpty {
             let root = Self.root
-            return config.routeTable.match(method: method, path: root.span)
+            return config.routeTable.match(method: method, path: root.span, scratch: &request.lenientPath)
         }
-        return config.routeTable.match(method: method, path: span.extracting(start..<(start + target.path.count)))
+        return config.routeTable.match(
+            method: method, path: span.extracting(start..<(start + target.path.count)), scratch: &request.lenientPath)
     }
 
     private static let root: [UInt8] = [UInt8(ascii: "/")]

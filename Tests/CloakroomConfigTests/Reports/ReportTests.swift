@@ -93,6 +93,10 @@ import Testing
         ("GET", "/videos//1", "400: the path holds two slashes in a row"),
         ("GET", "/videos/1#x", "400: the target holds a # or %23"),
         ("GET", "/videos%2f1", "400: the path holds a backslash, a semicolon, a NUL or an encoded slash"),
+        (
+            "GET", "/videos/{id}",
+            "400: the target holds a space, a control character, one of \"<>^`{}, or one that is not ASCII"
+        ),
         ("GET", "videos", "400: the target must be a path, an http URL or *"),
         ("OPTIONS", "*", "local response (OPTIONS *)"),
         ("G T", "/", "400: the method is not a token"),
@@ -101,6 +105,40 @@ import Testing
         let report = try ConfigFixture().report { CommandReport.explain($0, method: method, target: target) }
         #expect(report.text == "\(method) \(target)\n  response:  \(response)\n")
         #expect(report.exitCode == 0)
+    }
+
+    @Test(
+        "explain reports why a route that matches does not serve a request",
+        arguments: [
+            (
+                "GET", "/Admin/x",
+                "404: route all does not serve it: admin is stricter, and the path may be one of /admin/*"
+            ),
+            (
+                "POST", "/admin/x",
+                "405, Allow: GET, HEAD (route all does not serve it: admin is stricter, and the path may be one of /admin/*)"
+            ),
+            (
+                "GET", "/x/%252e%252e/admin/x",
+                "404: route all does not serve it: the path leads to its parent for servers that decode it again"
+            ),
+        ])
+    func whyAMatchIsWithheld(_ method: String, _ target: String, _ response: String) throws {
+        let yaml =
+            ConfigFixture.good
+                + """
+                  - { name: all, methods: [GET, POST], path: /*, upstream: api, requiresAuthorization: false }
+                  - { name: admin, methods: [GET], path: /admin/*, upstream: api, requiresAuthorization: true }
+
+                """
+        let report = try ConfigFixture(yaml).report { CommandReport.explain($0, method: method, target: target) }
+        #expect(report.text == "\(method) \(target)\n  response:  \(response)\n")
+    }
+
+    @Test("explain shows that a bracket is forwarded percent-encoded")
+    func brackets() throws {
+        let report = try ConfigFixture().report { CommandReport.explain($0, method: "GET", target: "/videos/[1]") }
+        #expect(report.text.contains("GET /videos/%5B1%5D\n"))
     }
 
     @Test(

@@ -116,6 +116,10 @@ struct WideRouteRulesTests {
                     + " api), /auth/revoke (revoke of api), which the route does not forward: 404",
                 "cloakroom.yaml:18:11: note: routes.1.path: /{a}/refresh contains /auth/refresh (refresh of api), which"
                     + " the route does not forward: 404",
+                "cloakroom.yaml:19:14: note: routes.1.methods: POST /{a}/refresh is not served: route \"r0\" is less strict"
+                    + " (add a route for it if clients request it)",
+                "cloakroom.yaml:24:14: note: routes.2.methods: POST /user is not served: route \"r0\" is less strict"
+                    + " (add a route for it if clients request it)",
                 "cloakroom.yaml: ok (3 routes, 1 upstream)",
             ])
         #expect(exitCode == 0)
@@ -141,8 +145,39 @@ struct WideRouteRulesTests {
                 "cloakroom.yaml: ok (2 routes, 1 upstream)",
             ])
         #expect(exitCode == 0)
-        for other in ["GET,PUT /files public", "GET,PUT /{x} public"] {
+        for other in ["GET,PUT /files public", "GET,PUT /{x} protected"] {
             #expect(try Self.check(["GET,PUT /files/* protected", other]).lines.count == 1)
+        }
+    }
+
+    @Test("Notes report the base path and the methods that no route serves because of a stricter one")
+    func stricter() throws {
+        let (lines, exitCode) = try Self.check(["GET,POST /* public", "GET /admin/* protected"], isStrict: true)
+        #expect(
+            lines.dropFirst() == [
+                "cloakroom.yaml:15:11: note: routes.1.path: /admin/* serves /admin/ and all paths below it, not /admin"
+                    + " (add a route for /admin if clients request it)",
+                "cloakroom.yaml:16:14: note: routes.1.methods: POST /admin/* is not served: route \"r0\" is less strict"
+                    + " (add a route for it if clients request it)",
+                "cloakroom.yaml: ok (2 routes, 1 upstream)",
+            ])
+        #expect(exitCode == 0)
+        let equal = try Self.check(["GET,POST /* protected", "GET /admin/* protected"])
+        #expect(!equal.lines.contains { $0.contains("routes.1") })
+    }
+
+    @Test("Routes that differ only in spelling are a warning if one is stricter")
+    func spelling() throws {
+        let (lines, exitCode) = try Self.check(["GET /Admin public", "GET /admin/ protected"], isStrict: true)
+        #expect(
+            lines == [
+                "cloakroom.yaml:10:11: warning: routes.0.path: /Admin differs only in spelling from /admin/ of the stricter"
+                    + " route \"r1\": an upstream may treat both as one path (require the same of both)",
+                "cloakroom.yaml: ok (2 routes, 1 upstream, 1 warning)",
+            ])
+        #expect(exitCode == 1)
+        for other in ["GET /Admin protected", "GET /admins public", "POST /admin/ public"] {
+            #expect(try Self.check([other, "GET /admin/ protected"]).lines.count == 1, "\(other)")
         }
     }
 

@@ -75,6 +75,59 @@ struct LenientPathTests {
         return result + (["", ".", "%20", "/", ";x", "x"].randomElement(using: &generator) ?? "")
     }
 
+    @Test(
+        "A segment that is .. for a server that decodes it again or removes blanks is detected",
+        arguments: [
+            ("/a/%252e%252e/b", true), ("/a/.%252e", true), ("/%2525252e.", true), ("/a/..%20/b", true),
+            ("/a/..+", true),
+            ("/a/..%253Bx", true), ("/a%252F..%252Fb", true), ("/a/.../b", true), ("/a/%252e/b", false),
+            ("/a/..b", false), ("/a..", false), ("/a/b%20..", false), ("/", false),
+        ])
+    func parent(path: String, hasParent: Bool) {
+        var scratch = Array("left from before".utf8)
+        #expect(LenientPath.write(Array(path.utf8).span, into: &scratch) == hasParent)
+    }
+
+    @Test(
+        "An encoded separator either acts like a plain one or is an ordinary character",
+        arguments: [
+            ("/a%252Fb", "a/b/", "a\u{ff}b/"), ("/a%3Fb/c", "a/", "a\u{ff}b/c/"), ("/a%253Bb/c", "a/c/", "a\u{ff}b/c/"),
+            ("/A%2500b", "a/", "a\u{ff}b/"), ("/a;b/c", "a/c/", "a/c/"), ("/a%2561/B.", "aa/b/", "aa/b/"),
+            ("/", "", ""),
+        ])
+    func separators(path: String, split: String, whole: String) {
+        var scratch: [UInt8] = []
+        for (splits, expected) in [(true, split), (false, whole)] {
+            _ = LenientPath.write(Array(path.utf8).span, into: &scratch, splitsEncoded: splits)
+            #expect(scratch == expected.unicodeScalars.map { UInt8($0.value) })
+        }
+    }
+
+    @Test("A plain path has the same segments in each reading", arguments: UInt64(0)..<10)
+    func plain(seed: UInt64) {
+        var generator = SeededGenerator(seed: seed)
+        let pieces = ["/a", "/B", "a", ".", "-", "%20", "+", "/.", "%252F", "/"]
+        var count = 0
+        for _ in 0..<2_000 {
+            let path =
+                "/"
+                + (0..<Int.random(in: 0...6, using: &generator)).map { _ in
+                    pieces.randomElement(using: &generator) ?? ""
+                }
+                .joined()
+            guard !path.contains("//"), LenientPath.isPlain(Array(path.utf8).span) else { continue }
+            count += 1
+            let segments = path.split(separator: "/").map { segment in
+                var text = segment.lowercased()
+                while text.last == "." { text.removeLast() }
+                return text
+            }
+            #expect(Self.canonical(path) == segments.joined(separator: "/"), "\(path)")
+            #expect(segments.allSatisfy { !$0.isEmpty }, "\(path)")
+        }
+        #expect(count > 100, "the test covers too few cases")
+    }
+
     @Test("The comparison takes linear time for a long path")
     func linear() {
         for piece in ["%25", ".", "%2520", "/.", ".a", "%C5", "%E2%84"] {
