@@ -244,7 +244,10 @@ extension SQLiteRecordStore {
                 try? await clear(changes, idleTimeout: idleTimeout)
                 if hasWritten { try? await writeBack(file) }
                 hasWritten = false
-                if connector.isWritingFailing { try? await connector.write(.full) { try $0.testWrite(by: process) } }
+                // Not awaited: a lock of another program must not delay the polls.
+                if connector.isWritingFailing {
+                    Task { try? await connector.write(.full) { try $0.testWrite(by: process) } }
+                }
                 await connector.verifyFileIdentity(of: file)
             }
             try? await Task.sleep(for: Self.pollInterval)

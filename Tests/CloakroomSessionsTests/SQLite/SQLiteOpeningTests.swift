@@ -122,7 +122,7 @@ struct SQLiteOpeningTests {
             await changes.wait(for: .down)
             try await eventually("the store fails") { store.isFailing }
             try await eventually("the record is read") {
-                try? await store.read(SampleRecord.record(1)) == .record(SampleRecord.record(1))
+                (try? await store.read(SampleRecord.record(1))) == .record(SampleRecord.record(1))
             }
             #expect(store.isFailing)
             #expect(!directory.log.texts.contains { $0.hasPrefix("notice") })

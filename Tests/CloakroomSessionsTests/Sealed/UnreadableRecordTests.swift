@@ -1,4 +1,5 @@
 import CloakroomCore
+import Synchronization
 import Testing
 
 @testable import CloakroomSessions

@@ -354,7 +354,7 @@ struct UpstreamHTTP2FailureTests {
                 let setup = GatewaySetup().http2Upstream(port).targets(
                     .http("127.0.0.1", port), .http("127.0.0.1", other)
                 ).configuration { $0.upstreams[0].balance.policy = .roundRobin }
-                try await setup.run { gateway in
+                try await setup.run { gateway async throws in
                     for _ in 0..<2 {
                         #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
                     }
