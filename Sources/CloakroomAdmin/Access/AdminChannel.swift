@@ -4,7 +4,6 @@ import HummingbirdCore
 import Logging
 public import NIOCore
 import NIOHTTP1
-import Synchronization
 
 /// TLS of the admin listener, provided by the part that owns the certificates.
 public struct AdminTLS: Sendable {
@@ -32,20 +31,18 @@ struct AdminChannel: ServerChildChannel {
     let base: HTTP1Channel
     let tls: AdminTLS?
     let connections: AdminConnectionLimit
-    /// Called with the reason and the address of a client that is rejected before its request is served.
+    /// Called with the reason and the address of a client that is rejected before its request is served, or whose
+    /// connection replaces another one.
     let onRejection: @Sendable (_ reason: RejectionLog.Reason, _ peer: String) -> Void
 
     func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<HTTP1Channel.Value> {
         let peer = channel.remoteAddress?.ipAddress ?? ""
-        guard connections.open(peer) else {
-            onRejection(.connections, peer)
-            channel.close(promise: nil)
-            return channel.eventLoop.makeFailedFuture(ChannelError.ioOnClosedChannel)
-        }
-        channel.closeFuture.whenComplete { [connections] _ in connections.close(peer) }
         return channel.eventLoop.makeCompletedFuture {
-            if let tls { try channel.pipeline.syncOperations.addHandler(tls.makeHandler()) }
-            try channel.pipeline.syncOperations.addHandler(AdminRequestLimits())
+            let pipeline = channel.pipeline.syncOperations
+            try pipeline.addHandler(
+                AdminConnectionHandler(connections, peer: peer) { onRejection(.connections, peer) })
+            if let tls { try pipeline.addHandler(tls.makeHandler()) }
+            try pipeline.addHandler(AdminRequestLimits())
         }.flatMap {
             base.setup(channel: channel, logger: logger)
         }.flatMapThrowing { [onRejection] value in
@@ -63,48 +60,14 @@ struct AdminChannel: ServerChildChannel {
     }
 }
 
-/// Bounds the connections to the admin listener, in total and per client address, so that no client can keep probes and
-/// scrapers out.
-final class AdminConnectionLimit: Sendable {
-    /// The maximum number of connections.
-    static let total = 128
-    /// The maximum number of connections from one address (an IPv4 address or an IPv6 /64).
-    static let perAddress = 32
-
-    private struct State {
-        var total = 0
-        /// `nil` counts connections whose address is unknown.
-        var addresses: [ClientAddressKey?: Int] = [:]
-    }
-
-    private let state = Mutex(State())
-
-    /// - Returns: Whether the connection is accepted; ``close(_:)`` must then be called once.
-    func open(_ peer: String) -> Bool {
-        let key = ClientAddressKey(peer)
-        return state.withLock { state in
-            guard state.total < Self.total, state.addresses[key, default: 0] < Self.perAddress else { return false }
-            state.total += 1
-            state.addresses[key, default: 0] += 1
-            return true
-        }
-    }
-
-    func close(_ peer: String) {
-        let key = ClientAddressKey(peer)
-        state.withLock { state in
-            state.total -= 1
-            let rest = state.addresses[key, default: 1] - 1
-            state.addresses[key] = rest > 0 ? rest : nil
-        }
-    }
-}
-
 /// Rejects a request whose host is ambiguous, with 400: several `Host` fields (RFC 9112 §3.2), or a request target that is
 /// not a path and can thereby name another host than `Host` does (§3.2.2).
 final class AdminRequestHeads: ChannelInboundHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias InboundOut = HTTPServerRequestPart
+
+    /// Notifies the handlers that precede the decoder, as an outbound event: the head of a request is complete.
+    struct HeadReceived {}
 
     private let onRejection: () -> Void
     private var isRejected = false
@@ -115,11 +78,14 @@ final class AdminRequestHeads: ChannelInboundHandler {
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         guard !isRejected else { return }
-        if case .head(let head) = Self.unwrapInboundIn(data), let error = Self.error(of: head) {
-            isRejected = true
-            onRejection()
-            // Becomes a response with 400, after which the connection ends.
-            return context.fireErrorCaught(error)
+        if case .head(let head) = Self.unwrapInboundIn(data) {
+            context.triggerUserOutboundEvent(HeadReceived(), promise: nil)
+            if let error = Self.error(of: head) {
+                isRejected = true
+                onRejection()
+                // Becomes a response with 400, after which the connection ends.
+                return context.fireErrorCaught(error)
+            }
         }
         context.fireChannelRead(data)
     }
@@ -130,9 +96,9 @@ final class AdminRequestHeads: ChannelInboundHandler {
     }
 }
 
-/// Closes a connection whose client is too slow or sends too much: the response to a request begins within 30 s of the
-/// first byte of the request, for the first request of the connection within 30 s of its start, and the client takes
-/// what is written within 30 s. A request has at most 32 KiB.
+/// Closes a connection whose client is too slow or sends too much: the head of a request is complete within 5 s of its
+/// first byte, that of the first request within 5 s of the start of the connection; the response begins within 30 s of
+/// the head, and the client takes what is written within 30 s. A request has at most 32 KiB.
 final class AdminRequestLimits: ChannelDuplexHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
@@ -140,21 +106,17 @@ final class AdminRequestLimits: ChannelDuplexHandler {
     typealias OutboundOut = ByteBuffer
 
     static let timeout = TimeAmount.seconds(30)
+    static let headTimeout = TimeAmount.seconds(5)
     /// The maximum size of a request in bytes. The body of the only request that has one is at most 1 KiB.
     static let requestSize = 32 << 10
 
-    private let timeout: TimeAmount
     private var request: Scheduled<Void>?
     private var writing: Scheduled<Void>?
     private var writes = 0
     private var received = 0
 
-    init(timeout: TimeAmount = AdminRequestLimits.timeout) {
-        self.timeout = timeout
-    }
-
     func handlerAdded(context: ChannelHandlerContext) {
-        request = closing(context)
+        request = closing(context, in: Self.headTimeout)
     }
 
     func handlerRemoved(context: ChannelHandlerContext) {
@@ -171,8 +133,16 @@ final class AdminRequestLimits: ChannelDuplexHandler {
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         received += Self.unwrapInboundIn(data).readableBytes
         guard received <= Self.requestSize else { return context.close(promise: nil) }
-        if request == nil { request = closing(context) }
+        if request == nil { request = closing(context, in: Self.headTimeout) }
         context.fireChannelRead(data)
+    }
+
+    func triggerUserOutboundEvent(context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?) {
+        if event is AdminRequestHeads.HeadReceived {
+            request?.cancel()
+            request = closing(context, in: Self.timeout)
+        }
+        context.triggerUserOutboundEvent(event, promise: promise)
     }
 
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
@@ -180,7 +150,7 @@ final class AdminRequestLimits: ChannelDuplexHandler {
         request = nil
         received = 0
         writes += 1
-        if writing == nil { writing = closing(context) }
+        if writing == nil { writing = closing(context, in: Self.timeout) }
         let written = promise ?? context.eventLoop.makePromise()
         written.futureResult.assumeIsolated().whenComplete { [self] _ in
             writes -= 1
@@ -191,7 +161,7 @@ final class AdminRequestLimits: ChannelDuplexHandler {
         context.write(data, promise: written)
     }
 
-    private func closing(_ context: ChannelHandlerContext) -> Scheduled<Void> {
+    private func closing(_ context: ChannelHandlerContext, in timeout: TimeAmount) -> Scheduled<Void> {
         context.eventLoop.assumeIsolated().scheduleTask(in: timeout) { context.close(promise: nil) }
     }
 }

@@ -24,7 +24,7 @@ struct AdminTokenCheck: Sendable {
     /// - Returns: The response that rejects the request; `nil` if the token is correct.
     func rejectionOfAction(_ headers: HTTPFields, peer: String, logger: Logger) -> Response? {
         let values = headers[values: .authorization]
-        return rejection(peer: peer, logger: logger, challenge: "Bearer") { isBearer(values) }
+        return rejection(peer: peer, logger: logger, challenge: "Bearer", isRight: isBearer(values))
     }
 
     /// The check of a request that reads: `Authorization: Bearer`, or `Basic` with the token as the password, for which
@@ -34,11 +34,12 @@ struct AdminTokenCheck: Sendable {
         let challenge = #"Basic realm="admin", charset="UTF-8""#
         let values = headers[values: .authorization]
         guard !values.isEmpty else { return Self.unauthorized(challenge) }
-        return rejection(peer: peer, logger: logger, challenge: challenge) { isBearer(values) || isBasic(values) }
+        return rejection(
+            peer: peer, logger: logger, challenge: challenge, isRight: isBearer(values) || isBasic(values))
     }
 
     private func rejection(
-        peer: String, logger: Logger, challenge: String, isRight: () -> Bool
+        peer: String, logger: Logger, challenge: String, isRight: Bool
     ) -> Response? {
         switch throttle.attempt(from: peer, now: now(), isRight: isRight) {
         case .right: return nil

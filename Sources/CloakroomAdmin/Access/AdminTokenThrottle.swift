@@ -1,11 +1,8 @@
 import CloakroomCore
 import Synchronization
 
-/// Limits wrong admin tokens, per client address and in total, in this process. While an address is blocked, its tokens
-/// are not compared.
-///
-/// Counting and comparing are one step, so concurrent attempts are limited too. A correct token resets the count of its
-/// address.
+/// Limits wrong admin tokens, per client address and in total, in this process. A correct token is not counted: clients
+/// that share the operator's address, such as other users of the machine, could otherwise block it.
 final class AdminTokenThrottle: Sendable {
     /// The result of an attempt.
     enum Outcome: Sendable, Equatable {
@@ -13,18 +10,19 @@ final class AdminTokenThrottle: Sendable {
         case right
         /// The token is wrong or missing.
         case wrong
-        /// The token was not compared. The next attempt is allowed after this duration.
+        /// The token is wrong, after too many wrong ones. The next attempt counts after this duration.
         case throttled(Duration)
     }
 
     /// Five wrong tokens in a minute from one address, then a delay of 1 s that doubles up to 1 minute. The count
-    /// expires 10 minutes after the last delay.
+    /// expires 10 minutes after the last delay. `maxDelay` is longer than the longest delay, which would otherwise end
+    /// when the wall clock is set back by a millisecond.
     private static let address = ThrottleRule(
         limit: 5, window: .seconds(60),
-        delay: .doubling(first: .seconds(1), longest: .seconds(60), memory: .seconds(600)), maxDelay: .seconds(60))
+        delay: .doubling(first: .seconds(1), longest: .seconds(60), memory: .seconds(600)), maxDelay: .seconds(120))
 
     /// A hundred wrong tokens in a minute from all addresses, then one attempt per second for the rest of the minute.
-    /// This limit applies only to addresses with wrong tokens of their own; otherwise any client could block operators.
+    /// This limit applies only to addresses with wrong tokens of their own.
     private static let all = ThrottleRule(
         limit: 100, window: .seconds(60), delay: .constant(.seconds(1)), maxDelay: .seconds(60))
 
@@ -42,23 +40,19 @@ final class AdminTokenThrottle: Sendable {
     /// The number of tracked addresses.
     var count: Int { state.withLock { $0.addresses.count } }
 
-    /// Compares a token unless its address has sent too many wrong ones, or has sent one while the total limit is
-    /// exceeded.
+    /// Counts a wrong token, unless its address has sent too many, or has sent one while the total limit is exceeded.
     /// - Parameters:
     ///   - peer: The client's address, without port.
-    ///   - isRight: Compares the token; not called for a blocked attempt.
-    func attempt(from peer: String, now: Timestamp, isRight: () -> Bool) -> Outcome {
-        state.withLock { state in
+    ///   - isRight: Whether the token is correct.
+    func attempt(from peer: String, now: Timestamp, isRight: Bool) -> Outcome {
+        guard !isRight else { return .right }
+        return state.withLock { state in
             let key = Self.key(peer, in: &state, now: now)
             let before = (address: state.addresses[key], all: state.all)
             if let wait = Self.address.wait(before.address, now: now) { return .throttled(wait) }
             let waitOfAll = Self.all.wait(before.all, now: now)
             let hasFailures = before.address.map { Self.address.lifetime(of: $0, now: now) > .zero } ?? false
             if let waitOfAll, hasFailures { return .throttled(waitOfAll) }
-            guard !isRight() else {
-                state.addresses[key] = nil
-                return .right
-            }
             state.addresses[key] = Self.address.recordingAttempt(before.address, now: now)
             // Attempts that pass despite the total limit do not extend it.
             if waitOfAll == nil { state.all = Self.all.recordingAttempt(before.all, now: now) }

@@ -21,7 +21,7 @@ struct RejectionLog: Sendable {
             case .page: "admin request rejected: browser request"
             case .host: "admin request rejected: host name not in admin.allowedHosts, or several"
             case .certificate: "admin request rejected: no client certificate"
-            case .connections: "admin connection rejected: too many connections"
+            case .connections: "admin connection closed for a new one: too many connections"
             }
         }
     }
