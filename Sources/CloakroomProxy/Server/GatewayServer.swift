@@ -100,7 +100,7 @@ public final class GatewayServer: Service, Unprintable {
     private func serve(on group: MultiThreadedEventLoopGroup, loopCount: Int) async throws {
         config.activateTargets(now: time.now())
         let loops = try await LoopContextGroup(group: group, config: config, loopCount: loopCount, time: time)
-        let limit = ConnectionLimit(connectionLimit())
+        let limit = ConnectionLimit(config.configuration.limits.connections)
         let connections = config.telemetry.metrics.listeners
         config.telemetry.registry.onScrape { connections.show(open: limit.count) }
         let listeners: [Listener]
@@ -188,22 +188,6 @@ public final class GatewayServer: Service, Unprintable {
             throw error
         }
         return sockets
-    }
-
-    /// The connection limit: the configured one, or a lower one that fits the file descriptor limit.
-    private func connectionLimit() -> Int {
-        let configured = config.configuration.limits.connections
-        guard let descriptors = FileDescriptorLimit.raiseToHardLimit() else { return configured }
-        let possible = descriptors.connections(
-            beside: config.configuration.upstreams.reduce(0) { $0 + $1.pool.maxConnections })
-        guard possible < configured else { return configured }
-        logger.warning(
-            "connection limit lowered to the descriptor limit",
-            metadata: [
-                "configured": "\(configured)", "limit": "\(possible)",
-                "descriptors": "\(descriptors.total)",
-            ])
-        return possible
     }
 }
 

@@ -178,6 +178,7 @@ final class TargetRuntime: Sendable {
     let failures: ConnectFailureLog
     /// Its resolved address; `nil` if it is no address of a host name.
     let peer: UpstreamPeer?
+    private let hasConnection = Atomic<Bool>(false)
 
     /// - Parameters:
     ///   - index: Its index in the configuration.
@@ -209,13 +210,19 @@ final class TargetRuntime: Sendable {
     /// Whether it is a host name as a whole, until a connection to it is established.
     var isWholeName: Bool { if case .name = endpoint { state.identity.address == nil } else { false } }
 
+    /// Whether a connection to it was established.
+    var wasConnected: Bool { hasConnection.load(ordering: .relaxed) }
+
+    /// A connection to it was established.
+    func connected() { hasConnection.store(true, ordering: .relaxed) }
+
     /// Records a failed connection attempt for operators, and logs it at most once per 10 s.
     /// - Parameters:
     ///   - now: Nanoseconds of a monotonic clock.
     ///   - time: The same time by the wall clock.
     func record(_ kind: UpstreamFailure.Kind, _ error: any Error, now: UInt64, time: Timestamp) {
         // The addresses of the host may have changed.
-        if case .name(let addresses) = endpoint { addresses.markSuspect() }
+        if kind != .noResources, case .name(let addresses) = endpoint { addresses.markSuspect() }
         failures.failed(kind, error, now: now, time: time)
     }
 }

@@ -3,11 +3,19 @@ import CloakroomTelemetry
 import NIOCore
 import NIOPosix
 
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#endif
+
 /// Reason that an upstream returned no complete response.
 struct UpstreamFailure: Error, Equatable {
     enum Kind: Equatable {
         /// No connection could be established.
         case unreachable
+        /// The gateway has no descriptor, memory or local port for a connection.
+        case noResources
         /// No connection could be established in time.
         case connectTimeout
         /// The TLS handshake failed: the server's certificate was not accepted, or the server rejected the handshake.
@@ -42,13 +50,20 @@ struct UpstreamFailure: Error, Equatable {
     }
 
     /// Classifies an error of a connection attempt.
-    init(connecting error: any Error) {
+    init(connecting error: any Error, to target: TargetRuntime) {
         kind =
             switch error {
             case ChannelError.connectTimeout: .connectTimeout
             case is TLSHandshakeError: .tls
-            default: .unreachable
+            default: Self.lacksResources(error, target) ? .noResources : .unreachable
             }
+    }
+
+    private static func lacksResources(_ error: any Error, _ target: TargetRuntime) -> Bool {
+        guard let error = ConnectFailureReason.cause(of: error) as? IOError else { return false }
+        // Before the first connection it means that the machine has no address of the target's family.
+        if error.errnoCode == EADDRNOTAVAIL { return target.wasConnected }
+        return AcceptHandler.resourceErrors.contains(error.errnoCode)
     }
 
     /// The value of the metric label of a failed connection attempt.
@@ -88,7 +103,7 @@ struct UpstreamFailure: Error, Equatable {
             route.problem(.failedRequest)
         case .requestHeadTooLarge: route.problem(.headerFieldsTooLarge)
         case .invalidRequest: route.problem(.badRequest)
-        case .poolExhausted: route.problem(.overloaded, retryAfter: 1)
+        case .poolExhausted, .noResources: route.problem(.overloaded, retryAfter: 1)
         }
     }
 
@@ -100,7 +115,7 @@ struct UpstreamFailure: Error, Equatable {
         case .closedBeforeResponse, .closedDuringResponse, .refused, .unprocessed, .cancelled: .upstreamReset
         case .requestHeadTooLarge, .invalidRequest: .invalidRequest
         case .invalidResponse: .upstreamInvalidResponse
-        case .poolExhausted: .overloaded
+        case .poolExhausted, .noResources: .overloaded
         }
     }
 }

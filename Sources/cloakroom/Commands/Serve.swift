@@ -57,6 +57,7 @@ struct Serve: AsyncParsableCommand {
         let controlPath = try control.path()
         // Must precede reading any secret.
         if !allowCoreDumps { CoreDumps.disable() }
+        try await CommandFailure.report { _ = try FileDescriptorLimit.raised() }
         let sources = try sources
         let running: ConfigFileSnapshot
         do throws(ConfigDiagnostics) {

@@ -12,10 +12,11 @@ import Tracing
 ///
 /// Folder `Composition/`: creates the components of all modules from a configuration and runs their services in order.
 final class Gateway: Sendable, Unprintable {
-    /// The configuration at the start of the process.
+    /// The configuration at the start of the process, with limits that fit the descriptors.
     let configuration: GatewayConfiguration
     let telemetry: GatewayTelemetry
     private let parts: SharedComponents
+    private let descriptors: DescriptorBudget
     private let server: GatewayServer
     private let accounts = IdentityService()
     private let current: CurrentAccounts
@@ -55,17 +56,21 @@ final class Gateway: Sendable, Unprintable {
     ///   - configStatus: Returns the configuration status for the status page.
     ///   - onListening: Is called with the bound listeners once they accept connections.
     ///   - onAdminListening: Is called with the port of the admin listener.
-    /// - Throws: ``UpstreamTLSError`` if a file for TLS with an upstream or the session store is invalid.
+    /// - Throws: ``UpstreamTLSError`` if a file for TLS with an upstream or the session store is invalid,
+    ///   ``FileDescriptorError`` if there are too few descriptors.
     init(
-        configuration: GatewayConfiguration, telemetry: GatewayTelemetry, sharesListeners: Bool = false,
+        configuration configured: GatewayConfiguration, telemetry: GatewayTelemetry, sharesListeners: Bool = false,
         configStatus: @escaping @Sendable () -> ConfigStatus,
         onListening: @escaping @Sendable ([GatewayServer.BoundListener]) async -> Void = { _ in },
         onAdminListening: @escaping @Sendable (Int) async -> Void = { _ in }
     ) async throws {
-        self.configuration = configuration
         self.telemetry = telemetry
         let logger = Logger(label: "cloakroom") { telemetry.makeLogHandler(label: $0) }
-        StartNotice.write(configuration, configStatus(), to: logger)
+        StartNotice.write(configured, configStatus(), to: logger)
+        let descriptors = try FileDescriptorLimit.raised().budget(for: configured)
+        self.descriptors = descriptors
+        let configuration = descriptors.fit(configured, logger: logger)
+        self.configuration = configuration
         let observer = AccountEventRecorder(metrics: telemetry.metrics, audit: AuditLog(logger: logger))
         let clock = SessionClock(isMonotonic: configuration.session.store != .valkey)
         let sessions = try SessionStoreSetup(
@@ -154,6 +159,7 @@ final class Gateway: Sendable, Unprintable {
     /// require a restart.
     /// - Throws: If the configuration cannot be applied; the previous one then stays in effect.
     func apply(_ configuration: GatewayConfiguration) async throws {
+        let configuration = descriptors.fit(configuration, logger: parts.logger)
         let targets = try UpstreamTargets.make(configuration, keeping: server.upstreamTargets(), logger: parts.logger)
         let previous = current.accounts
         let next = try parts.accounts(configuration, targets, previous: previous)

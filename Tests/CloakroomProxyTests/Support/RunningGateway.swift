@@ -146,6 +146,8 @@ struct GatewaySetup: Sendable {
                 try self.makeConfig(configuration, telemetry)
             }
             let box = PortBox()
+            // Tests of many connections run side by side.
+            _ = try FileDescriptorLimit.raised()
             let config = try makeConfig(configuration)
             // Created after the configuration, which reads the system's time.
             let time = isTimeStepped ? SteppedTime() : nil

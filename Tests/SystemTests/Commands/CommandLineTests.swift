@@ -17,6 +17,15 @@ struct CommandLineTests {
             try Executables.cloakroom(), arguments, directory: directory, environment: environment, input: input)
     }
 
+    @Test("Too few descriptors are an error with the limit and the required number")
+    func fewDescriptors() async throws {
+        let program = try Executables.cloakroom().path
+        let result = try await ChildProgram.run(
+            URL(filePath: "/bin/sh"), ["-c", "ulimit -n 16 && exec '\(program)' serve -"], input: Self.good)
+        #expect(result.ending == ChildProgram.Ending(status: 1))
+        #expect(result.errors.contains("the limit of open files is 16, at least "))
+    }
+
     // MARK: - Where the configuration comes from
 
     @Test(

@@ -18,6 +18,8 @@ final class AcceptHandler: ChannelInboundHandler {
 
     /// How long accepting is paused when the system lacks resources for a connection.
     static let backoff = TimeAmount.milliseconds(100)
+    /// Errors of a system that lacks resources for a connection.
+    static let resourceErrors = [EMFILE, ENFILE, ENOBUFS, ENOMEM]
 
     private let limit: ConnectionLimit
     private let logger: Logger
@@ -55,7 +57,7 @@ final class AcceptHandler: ChannelInboundHandler {
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        guard let code = (error as? IOError)?.errnoCode, [EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(code) else {
+        guard let code = (error as? IOError)?.errnoCode, Self.resourceErrors.contains(code) else {
             return context.fireErrorCaught(error)
         }
         // The connection remains in the queue, so retrying at once would be a busy loop.

@@ -64,7 +64,7 @@ enum ConnectFailureReason {
     }
 
     /// NIO lists the errors of all addresses tried; the last one is reported.
-    private static func cause(of error: any Error) -> any Error {
+    static func cause(of error: any Error) -> any Error {
         guard let error = error as? NIOConnectionError else { return error }
         return error.connectionErrors.last?.error ?? error.dnsAError ?? error.dnsAAAAError ?? error
     }

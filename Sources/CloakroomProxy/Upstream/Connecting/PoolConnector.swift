@@ -90,13 +90,14 @@ final class PoolConnector {
             succeeded(target, at: channel.remoteAddress)
             pool.connected(.http1(connection), streams: 1)
         } catch {
-            failed(error, UpstreamFailure(connecting: error), of: attempt, since: since)
+            failed(error, UpstreamFailure(connecting: error, to: target), of: attempt, since: since)
         }
     }
 
     private func succeeded(_ target: TargetRuntime, at address: SocketAddress?) {
         let targets = pool.upstream.targets
         target.state.ended(owesHead: true)
+        target.connected()
         targets.established(target, at: address)
         targets.board.connected(target.state, now: context.now)
         pool.upstream.targetMetrics[target.index].countConnect(.success)
@@ -111,8 +112,10 @@ final class PoolConnector {
         target.state.ended(owesHead: true)
         pool.upstream.targetMetrics[target.index].countConnect(UpstreamFailure.connectOutcome(of: error))
         target.record(failure.kind, error, now: now, time: context.timestamp(at: now))
-        targets.board.connectFailed(target.state, startedAt: since, now: now, random: context.random())
-        targets.connectFailed(target)
+        if failure.kind != .noResources {
+            targets.board.connectFailed(target.state, startedAt: since, now: now, random: context.random())
+            targets.connectFailed(target)
+        }
         tryOther(after: failure, of: attempt, now: now)
     }
 
@@ -169,7 +172,9 @@ extension PoolConnector {
         let isTimeout = failure.kind == .connectTimeout
         let limit = TimeAmount.nanoseconds(Int64(clamping: context.now &- settling.since))
         let error: any Error = isTimeout ? ChannelError.connectTimeout(limit) : HTTP2NotSupported()
-        failed(error, UpstreamFailure(connecting: error), of: settling.attempt, since: settling.since)
+        failed(
+            error, UpstreamFailure(connecting: error, to: settling.attempt.target), of: settling.attempt,
+            since: settling.since)
     }
 
     private func takeSettling(_ connection: UpstreamHTTP2Connection) -> Settling? {

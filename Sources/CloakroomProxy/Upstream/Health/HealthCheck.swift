@@ -19,6 +19,8 @@ struct HealthCheck: Sendable {
         case service(GRPCHealth.Status)
         /// No connection was established.
         case unreachable(String)
+        /// The gateway has no resources for a connection: no result.
+        case notSent
         /// The target did not respond in time.
         case timeout
         /// The connection was closed, or the response is not valid HTTP.
@@ -30,6 +32,7 @@ struct HealthCheck: Sendable {
             case .status(let status): "status \(status)"
             case .service(let status): "\(status)"
             case .unreachable(let reason), .failed(let reason): reason
+            case .notSent: "not sent"
             case .timeout: "no response in time"
             }
         }
@@ -39,7 +42,7 @@ struct HealthCheck: Sendable {
             switch self {
             case .status(let status): configuration.statuses.contains { $0.contains(status) }
             case .service(let status): status == .serving
-            case .unreachable, .timeout, .failed: false
+            case .unreachable, .notSent, .timeout, .failed: false
             }
         }
 
@@ -47,7 +50,7 @@ struct HealthCheck: Sendable {
         func metric(isPassed: Bool) -> UpstreamCheckOutcome {
             switch self {
             case .status, .service, .failed: isPassed ? .passed : .failed
-            case .unreachable: .unreachable
+            case .unreachable, .notSent: .unreachable
             case .timeout: .timeout
             }
         }
@@ -107,9 +110,12 @@ struct HealthCheck: Sendable {
         let deadline = NIODeadline.now() + timeout
         connector.connect(target, protocolVersion, port: port, within: timeout).assumeIsolated().whenComplete {
             switch $0 {
-            case .success(let established): send(on: established, until: deadline, done)
+            case .success(let established):
+                target.connected()
+                send(on: established, until: deadline, done)
             case .failure(let error):
-                done.succeed(.unreachable(ConnectFailureReason.text(UpstreamFailure(connecting: error).kind, error)))
+                let kind = UpstreamFailure(connecting: error, to: target).kind
+                done.succeed(kind == .noResources ? .notSent : .unreachable(ConnectFailureReason.text(kind, error)))
             }
         }
         return done.futureResult

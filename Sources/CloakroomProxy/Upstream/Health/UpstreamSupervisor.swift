@@ -179,6 +179,7 @@ actor UpstreamSupervisor {
         let now = self.now
         let name = check.target.upstream
         let isPassed = outcome.isPassed(health)
+        guard outcome != .notSent else { return scheduler.cancelled(check, now: now) }
         // The configuration may have changed since the check began.
         guard scheduler.isUp(check.target) != nil,
             let upstream = upstreams().first(where: { $0.configuration.name == name })

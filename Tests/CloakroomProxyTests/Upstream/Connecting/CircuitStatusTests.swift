@@ -1,4 +1,5 @@
 import CloakroomCore
+import Glibc
 import NIOCore
 import NIOPosix
 import TestSupport
@@ -24,6 +25,22 @@ struct CircuitStatusTests {
         failures.failed(.tls, Rejected(), now: 2 * second, time: time)
         #expect(failures.last == UpstreamStatus.Failure(time: time, reason: "tls: refused"))
         #expect(log.lines("message", "upstream connection failed").count == 1)
+    }
+
+    @Test("A lack of descriptors, memory or local ports is no failure of the target")
+    func ownResources() throws {
+        let configuration = UpstreamConfiguration(name: "api", targets: [.http("127.0.0.1", 9)])
+        let upstream = try UpstreamTargets(configuration, logger: RecordedLog().logger)
+        let target = try #require(upstream.targets.targets.first)
+        func kind(_ code: CInt) -> UpstreamFailure.Kind {
+            UpstreamFailure(connecting: IOError(errnoCode: code, reason: "connect"), to: target).kind
+        }
+        for code in [EMFILE, ENFILE, ENOBUFS, ENOMEM] { #expect(kind(code) == .noResources) }
+        for code in [ECONNREFUSED, ENETUNREACH, ETIMEDOUT] { #expect(kind(code) == .unreachable) }
+        // The machine may have no address of the target's family, until a connection was established.
+        #expect(kind(EADDRNOTAVAIL) == .unreachable)
+        target.connected()
+        #expect(kind(EADDRNOTAVAIL) == .noResources)
     }
 
     @Test("A reason has at most 200 characters and no control characters")
@@ -69,7 +86,7 @@ struct CircuitStatusTests {
                 await #expect(throws: (any Error).self) {
                     try await connector.connect(entry, within: .seconds(10)).get()
                 })
-            let reason = ConnectFailureReason.text(UpstreamFailure(connecting: error).kind, error)
+            let reason = ConnectFailureReason.text(UpstreamFailure(connecting: error, to: entry).kind, error)
             #expect(reason.hasPrefix("unreachable: "))
             #expect(reason.contains("refused"), "\(reason)")
             #expect(!reason.contains("NIOConnectionError"))

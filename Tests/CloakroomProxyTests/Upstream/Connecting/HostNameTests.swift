@@ -1,6 +1,8 @@
 import CloakroomCore
 import CloakroomProxy
+import Glibc
 import NIOCore
+import NIOPosix
 import TestSupport
 import Testing
 
@@ -20,6 +22,21 @@ struct HostNameTests {
                 let client = try await gateway.client()
                 for _ in 0..<4 { #expect(try await client.exchange(Ask.get()).text == "ok") }
             }
+        }
+    }
+
+    @Test("A lack of descriptors of the gateway is 503 with Retry-After, and not a failure of the target")
+    func noDescriptors() async throws {
+        let resolver = HostResolver { _, _ in
+            MultiThreadedEventLoopGroup.singleton.any().makeFailedFuture(IOError(errnoCode: EMFILE, reason: "socket"))
+        }
+        try await GatewaySetup().with(\.resolver, resolver).targets(.http("api.test", 9)).run { gateway in
+            let response = try await gateway.client().exchange(Ask.get())
+            #expect(response.status == 503)
+            #expect(response["Retry-After"] == "1")
+            let target = try #require(gateway.server.upstreamStatus().first?.targets.first)
+            #expect(target.condition == .up && target.circuit == .closed)
+            #expect(target.lastFailure?.reason.hasPrefix("noResources: ") == true)
         }
     }
 

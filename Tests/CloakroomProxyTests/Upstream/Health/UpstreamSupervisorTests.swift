@@ -1,6 +1,9 @@
 import CloakroomCore
 import CloakroomProxy
+import Glibc
 import NIOCore
+import NIOPosix
+import Synchronization
 import TestSupport
 import Testing
 
@@ -32,6 +35,31 @@ struct UpstreamSupervisorTests {
 
     private func requests(_ server: ScriptedServer, areChecks: Bool) -> Int {
         server.requests.filter { $0.hasPrefix("GET /health ") == areChecks }.count
+    }
+
+    @Test("A check without a descriptor of the gateway has no result; the first round ends when all targets have one")
+    func noDescriptors() async throws {
+        let log = RecordedLog()
+        let lookups = Atomic(0)
+        let resolver = HostResolver { _, port in
+            let eventLoop = MultiThreadedEventLoopGroup.singleton.any()
+            guard lookups.wrappingAdd(1, ordering: .relaxed).newValue > 2 else {
+                return eventLoop.makeFailedFuture(IOError(errnoCode: EMFILE, reason: "socket"))
+            }
+            return eventLoop.makeCompletedFuture { [try SocketAddress(ipAddress: "127.0.0.1", port: port)] }
+        }
+        try await ScriptedServer.run([Self.ok]) { port, server in
+            server.respond(to: "GET /health", with: ScriptedServer.json("{}"))
+            try await setUp([port], log: log).with(\.resolver, resolver).configuration {
+                $0.upstreams[0].targets = [.http("api.test", port)]
+            }.run { gateway in
+                try await eventually("the first round") { gateway.server.isReady }
+                #expect(lookups.load(ordering: .relaxed) > 2)
+                try await condition(gateway, 0, .up)
+            }
+        }
+        #expect(log.lines("event", "upstream_check_failed").isEmpty)
+        #expect(log.lines("event", "upstream_down").isEmpty)
     }
 
     @Test("A target that fails its check gets no request, and gets requests again after `rise` passed checks")
