@@ -13,6 +13,17 @@ struct AdminTokenThrottleTests {
         throttle.attempt(from: peer, now: start + after, isRight: isRight)
     }
 
+    @Test("Rule 49: the longest wait also rejects an attempt that began earlier")
+    func overtaken() {
+        let throttle = AdminTokenThrottle()
+        var now = Duration.zero
+        for seconds in [0, 0, 0, 0, 0, 1, 2, 4, 8, 16, 32, 60] {
+            now += .seconds(seconds)
+            #expect(attempt(throttle, after: now) == .wrong)
+        }
+        #expect(attempt(throttle, after: now - .milliseconds(5)) == .throttled(.milliseconds(60_005)))
+    }
+
     @Test("Rule 49: after five wrong tokens in a minute an address waits 1 s, doubling to 1 minute")
     func doubling() {
         let throttle = AdminTokenThrottle()

@@ -91,7 +91,7 @@ public struct AccountRequest: Sendable {
     public var body: Secret
     /// The trace context for calls upstream, as a `traceparent` value.
     public var traceparent: String?
-    /// When the request was received, in session time.
+    /// When the request was received completely, in session time.
     public var now: Timestamp
     /// When the request was received, in wall-clock time, which upstreams use for token expiry.
     public var wallTime: Timestamp

@@ -83,11 +83,11 @@ public enum SignInThrottle {
     ///
     /// The count expires after an hour without an attempt. In that hour a client that continues at the maximum wait has
     /// twelve attempts; a client that pauses has thirteen until the waits are as long again. Neither strategy is
-    /// better.
+    /// better. `maxDelay` is longer than the longest wait, as for ``address``.
     private static let accountAndAddress = ThrottleRule(
         limit: 5, window: .seconds(120),
         delay: .doubling(first: .seconds(1), longest: .seconds(300), memory: .seconds(3_600)),
-        maxDelay: .seconds(300))
+        maxDelay: .seconds(360))
 
     /// Thirty failures in ten minutes, then no attempts until the ten minutes are over. A successful sign-in removes
     /// only its own attempt: otherwise an attacker with an account could reset the count and guess indefinitely.
@@ -142,8 +142,9 @@ public struct ThrottleRule: Sendable, Equatable {
     public let window: Duration
     /// How long the next attempt waits then.
     public let delay: Delay
-    /// The maximum wait of an attempt. A state with a longer wait was written before the clock jumped back, or by a
-    /// replica whose clock is far ahead; it delays no attempt.
+    /// The maximum wait of an attempt, by a minute longer than the waits that the rule sets: they seem that much longer
+    /// to an attempt with an earlier time, of another replica or one that was overtaken. A state with a longer wait was
+    /// written before the clock jumped back, or by a replica whose clock is far ahead; it delays no attempt.
     public let maxDelay: Duration
 
     /// Creates a rule.

@@ -33,6 +33,9 @@ extension Exchange {
         machine.suspend()
         downstream?.setDeadline(.max)
         let config = snapshot.config
+        // Not that of the head: a client that completes prepared requests later would be at an earlier time for the
+        // throttle.
+        let now = context.updateTime()
         let accountRequest = AccountRequest(
             endpoint: endpoint, name: request.lastSegment(after: config.accountsDepth + 1), query: request.query,
             loginCookies: endpoint.readsLoginCookies ? config.cookie.loginCookies(request.head) : [],
@@ -44,8 +47,7 @@ extension Exchange {
             contentType: request.value(of: .contentType).map { String(decoding: $0, as: UTF8.self) },
             body: Secret(bytes: Array(replay.body.readableBytesView)),
             traceparent: telemetry.traceContext?.traceparentText,
-            now: context.sessionTimestamp(at: telemetry.startedAt),
-            wallTime: context.timestamp(at: telemetry.startedAt),
+            now: context.sessionTimestamp(at: now), wallTime: context.timestamp(at: now),
             origin: AuditContext(peer: clientAddress, requestID: "\(telemetry.record.requestID)"))
         context.returnRequestBuffer(replay.discard())
         let endpoints = config.accountEndpoints

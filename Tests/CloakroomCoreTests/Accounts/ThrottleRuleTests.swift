@@ -145,6 +145,21 @@ struct ThrottleRuleTests {
         }
     }
 
+    @Test(
+        "A wait remains one for an attempt with an earlier time, be it overtaken or of a replica whose clock is behind",
+        arguments: ThrottleKey.Scope.allCases)
+    func overtaken(scope: ThrottleKey.Scope) {
+        var script = ThrottleScenario(scope)
+        _ = script.fail(times: Int(script.rule.limit))
+        for _ in 0..<12 where script.wait > .zero {
+            for behind in [Duration.milliseconds(1), .seconds(5), .seconds(50)] {
+                #expect(script.rule.wait(script.state, now: script.now - behind) == script.wait + behind)
+            }
+            script.pass(script.wait)
+            #expect(script.fail() == .zero)
+        }
+    }
+
     @Test("Failures counted by a replica whose clock is ahead delay the next attempts in full")
     func countedAhead() {
         let now = Timestamp(seconds: 1_700_000_000)

@@ -116,6 +116,23 @@ struct AccountRequestTests {
         }
     }
 
+    @Test("The time of a request is that of its last byte: prepared requests do not arrive in the past")
+    func time() async throws {
+        let recorder = Recorder()
+        try await Self.setup(recorder).steppedTime().run { gateway in
+            let (slow, fast) = (try await gateway.client(), try await gateway.client())
+            slow.send("POST /auth HTTP/1.1\r\nHost: gateway.test\r\nContent-Length: 2\r\n\r\n{")
+            try await gateway.advance(.seconds(5))
+            #expect(try await fast.exchange(Ask.post("/auth", body: "{}")).status == 204)
+            slow.send("}")
+            #expect(try await slow.response().status == 204)
+            let requests = recorder.requests
+            try #require(requests.count == 2)
+            #expect(requests[0].now <= requests[1].now)
+            #expect(requests[0].wallTime <= requests[1].wallTime)
+        }
+    }
+
     @Test("A page is HTML that no cache stores, with the fields of its endpoint and the name of its status")
     func page() async throws {
         let recorder = Recorder(
