@@ -23,7 +23,9 @@ struct Cloakroom: AsyncParsableCommand {
         } catch {
             let code = exitCode(for: error)
             guard code == .validationFailure else { exit(withError: error) }
-            let text = CommandLineSecrets.redacted(fullMessage(for: error), CommandLine.arguments)
+            var message = fullMessage(for: error)
+            while message.last?.isNewline == true { message.removeLast() }
+            let text = CommandLineSecrets.redacted(message, CommandLine.arguments)
             exit(withError: (try? CommandFailure.exit(text, code)) ?? code)
         }
     }

@@ -20,7 +20,7 @@ public final class ResponseHeaderPolicy: Sendable {
         public var connection = ConnectionOptions()
         /// Whether there is a `Date`; otherwise one is added (RFC 9110 §6.6.1).
         public var hasDate = false
-        /// Whether `Cache-Control` of the upstream says how shared caches handle a response to a request with
+        /// Whether `Cache-Control` of the upstream specifies how shared caches handle a response to a request with
         /// credentials (RFC 9111 §3.5): it permits to store it, or forbids it.
         public var addressesSharedCaches = false
         /// Whether `Vary` of the upstream contains `Cookie` or `*`.

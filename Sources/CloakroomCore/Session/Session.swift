@@ -367,6 +367,9 @@ extension GatewayConfiguration {
 
     /// The identities that users may sign in with at a provider.
     public var providers: [IdentityConfiguration] {
-        accounts.identities.compactMap { if case .provider(let index) = $0 { identities[index] } else { nil } }
+        accounts.identities.compactMap { identity in
+            guard case .provider(let index) = identity, identities.indices.contains(index) else { return nil }
+            return identities[index]
+        }
     }
 }

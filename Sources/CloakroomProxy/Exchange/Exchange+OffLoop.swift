@@ -367,9 +367,13 @@ extension Exchange {
             use(permit, now: now)
             return nil
         case let decision?: return decision
-        case nil: return .loadSession(ticket, route: permit.route)
+        // A store without a cache is not read twice for each request.
+        case nil: return now &- permittedAt < Self.trustedTime ? nil : .loadSession(ticket, route: permit.route)
         }
     }
+
+    /// How long a permit is valid if the session is not cached, in nanoseconds.
+    private static let trustedTime: UInt64 = 1_000_000_000
 
     private func use(_ permit: UpstreamPermit, now: UInt64) {
         moveCount(to: permit)

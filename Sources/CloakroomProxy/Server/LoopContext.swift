@@ -19,7 +19,7 @@ final class LoopContext {
     /// All event loops, to send messages to them.
     let neighbours: LoopNeighbours
     private(set) var isDraining = false
-    private var registered: [any LoopRegistered] = []
+    private(set) var registered: [any LoopRegistered] = []
     private let logger: Logger
     /// At most 10 lines about rejected messages per 10 s and event loop, so that clients cannot fill the disk.
     private var rejectionLines = FixedWindowLimiter(limit: 10)
@@ -37,7 +37,7 @@ final class LoopContext {
     }()
     private var bodyWindows: Int
     /// Whether a connection needed a window when there was none.
-    private var isBodyWindowWanted = false
+    var isBodyWindowWanted = false
     /// The requests in flight of clients behind trusted proxies.
     var forwardedLoads = ForwardedClientLoads()
     /// Bytes of request bodies that are buffered before a connection to the upstream is leased.
@@ -52,7 +52,7 @@ final class LoopContext {
     private var sessionChanges: UInt64 = 0
     private var onDrained: [() -> Void] = []
     /// Retired snapshots that are used by exchanges in progress.
-    private var retired: [LoopSnapshot] = []
+    private(set) var retired: [LoopSnapshot] = []
 
     init(
         eventLoop: any EventLoop, config: ConfigSnapshot, loopCount: Int, index: Int = 0,
@@ -115,7 +115,7 @@ final class LoopContext {
     }
 
     /// The pools of a retired configuration that the one in effect does not use.
-    private func poolsOnly(of old: LoopSnapshot) -> [UpstreamPool] {
+    func poolsOnly(of old: LoopSnapshot) -> [UpstreamPool] {
         old.pools.filter { pool in !snapshot.pools.contains { $0 === pool } }
     }
 
@@ -321,38 +321,6 @@ final class LoopContext {
         guard changes != sessionChanges else { return }
         sessionChanges = changes
         for member in registered { member.sessionsChanged(now: now) }
-    }
-
-    /// A window that was announced cannot be withdrawn: if one is needed, an idle connection that has one ends.
-    private func reclaimBodyWindow() {
-        guard isBodyWindowWanted else { return }
-        isBodyWindowWanted = false
-        for member in registered where member.returnIdleWindow() { return }
-    }
-
-    /// Ends leases of slow clients if other requests wait for a connection to the same upstream.
-    private func relievePools(now: UInt64) {
-        relieve(snapshot.pools, snapshot.pressure, now: now)
-        for old in retired { relieve(poolsOnly(of: old), old.pressure, now: now) }
-    }
-
-    private func relieve(_ pools: [UpstreamPool], _ pressure: PressureRule, now: UInt64) {
-        guard pressure.rate > 0 else { return }
-        // WebSockets have no leases of slow clients that could end.
-        for pool in pools {
-            let waiting = pool.starvedWaiters(now: now)
-            guard waiting > 0 else { continue }
-            var leases: [PressureRule.Lease] = []
-            var holders: [any LoopRegistered] = []
-            for member in registered {
-                guard let lease = member.leaseOfSlowClient(from: pool, now: now) else { continue }
-                leases.append(lease)
-                holders.append(member)
-            }
-            for index in pressure.select(waiting, of: leases, total: pool.machine.leasedCount) {
-                holders[index].endLeaseOfSlowClient()
-            }
-        }
     }
 
     // MARK: - Drain

@@ -46,7 +46,7 @@ struct PermissionAtSendingTests {
         let sessions = FakeSessions()
         let cookie = sessions.add((ticket, session))
         try await GatewaySetup(Self.ok).with(\.sessions, sessions).configuration { $0.routes[2].methods.append("POST") }
-            .http2().run { gateway in
+            .http2().steppedTime().run { gateway in
                 let status: Int?
                 if isHTTP2 {
                     let client = try await gateway.http2()
@@ -55,6 +55,7 @@ struct PermissionAtSendingTests {
                     client.send(.headers(1, request, ends: false), .data(1, "he"))
                     await gateway.settle()
                     try await change.apply(to: sessions, ticket, session)
+                    try await gateway.advance(.seconds(2))
                     client.send(.data(1, "llo", ends: true))
                     status = try await client.response(1).status
                 } else {
@@ -62,6 +63,7 @@ struct PermissionAtSendingTests {
                     client.send("POST /private/a HTTP/1.1\r\nHost: a\r\n\(cookie)\r\nContent-Length: 5\r\n\r\nhe")
                     await gateway.settle()
                     try await change.apply(to: sessions, ticket, session)
+                    try await gateway.advance(.seconds(2))
                     client.send("llo")
                     status = try await client.response().status
                     // The connection continues.
@@ -81,8 +83,11 @@ struct PermissionAtSendingTests {
         let cookie = sessions.add((ticket, session))
         let gate = Gate()
         try await GatewaySetup([.request, .wait(gate), .send(Reply.ok)] + Self.ok).with(\.sessions, sessions)
-            .configuration { $0.upstreams[0].pool.maxConnections = 1 }
-            .run { gateway in
+            .configuration {
+                $0.upstreams[0].pool.maxConnections = 1
+                $0.upstreams[0].pool.congestedAfter = .seconds(60)
+            }
+            .steppedTime().run { gateway in
                 let first = try await gateway.client()
                 first.send(Ask.get())
                 try await eventually("the first request") { gateway.upstream.requests.count == 1 }
@@ -90,6 +95,7 @@ struct PermissionAtSendingTests {
                 second.send(Ask.get("/private/a", cookie))
                 await gateway.settle()
                 try await change.apply(to: sessions, ticket, session)
+                try await gateway.advance(.seconds(2))
                 gate.open()
                 #expect(try await first.response().text == "ok")
                 #expect(try await second.response().status == change.status)
@@ -111,11 +117,12 @@ struct PermissionAtSendingTests {
             $0.routes[2].requiresAuthorization = false
             $0.limits.inFlightPerSession = 1
         }
-        .run { gateway in
+        .steppedTime().run { gateway in
             let client = try await gateway.client()
             client.send("POST /private/a HTTP/1.1\r\nHost: a\r\n\(cookie)\r\nContent-Length: 5\r\n\r\nhe")
             await gateway.settle()
             try await Change.ended.apply(to: sessions, ticket, session)
+            try await gateway.advance(.seconds(1))
             client.send("llo")
             #expect(try await client.response().status == 200)
             #expect(gateway.upstream.requests[0]["Authorization"] == nil)

@@ -31,7 +31,7 @@ struct StatusPageTests {
             for (name, look) in looks {
                 #expect(look.title == "Not ready · Cloakroom", "\(name)")
                 for fact in [
-                    "the valkey store cannot be reached", "The upstream “videos” is unreachable.", "Backing off",
+                    "the valkey store cannot be used", "The upstream “videos” is unreachable.", "Backing off",
                     "Next attempt due", "connection refused", "<script>alert(1)</script>", "Expired", "In 5 days",
                     "Failed identity calls", "signIn.accessToken", "expected access_token; found a_member",
                     "unknown upstream “vidoes”", ">\u{202F}10\u{202F}s", "Rejected", "Down", "1\u{202F}284",

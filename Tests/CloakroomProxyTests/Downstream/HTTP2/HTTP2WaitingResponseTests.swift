@@ -79,8 +79,9 @@ struct HTTP2WaitingResponseTests {
             for client in clients { try? await client.channel.close() }
             await gateway.settle()
             let next = try await gateway.http2(options)
-            next.send((0..<50).map { .headers(UInt32(2 * $0 + 1), .get()) })
-            try await eventually("all responses") { (0..<50).allSatisfy { next.stream(UInt32(2 * $0 + 1)).status == 200 } }
+            let ids = (0..<50).map { UInt32(2 * $0 + 1) }
+            next.send(ids.map { .headers($0, .get()) })
+            try await eventually("all responses") { ids.allSatisfy { next.stream($0).status == 200 } }
         }
     }
 }
