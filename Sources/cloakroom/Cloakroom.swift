@@ -22,7 +22,7 @@ struct Cloakroom: AsyncParsableCommand {
             try await execute(asyncParseAsRoot())
         } catch {
             let code = exitCode(for: error)
-            guard code == .validationFailure else { exit(withError: error) }
+            guard code == .validationFailure, !(error is ExitCode) else { exit(withError: error) }
             var message = fullMessage(for: error)
             while message.last?.isNewline == true { message.removeLast() }
             let text = CommandLineSecrets.redacted(message, CommandLine.arguments)

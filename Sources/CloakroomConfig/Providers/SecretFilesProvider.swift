@@ -185,11 +185,12 @@ package enum FileAccess {
     /// folders above it count, and those of its target if it is a symbolic link. In a folder with the sticky bit only the
     /// owner of a file can replace it; that does not protect what is in a folder that is itself checked.
     /// - Parameter group: A group that may write.
+    /// - Returns: `true` also if that cannot be determined.
     package static func isWritable(_ path: String, byOthersThan user: uid_t, _ group: gid_t) -> Bool {
         let folder = ConfigRelativePath.directory(of: path)
         let name = path[(path.lastIndex(of: "/").map(path.index(after:)) ?? path.startIndex)...]
         return [resolved(folder.isEmpty ? "." : folder).map { "\($0 == "/" ? "" : $0)/\(name)" }, resolved(path)]
-            .contains { $0.map { isAnyWritable(upFrom: $0, user, group) } ?? false }
+            .contains { $0.map { isAnyWritable(upFrom: $0, user, group) } ?? true }
     }
 
     /// Whether users other than root and the owner of a file can change or replace it. Its group may write.
@@ -201,19 +202,25 @@ package enum FileAccess {
     private static func isAnyWritable(upFrom path: String, _ user: uid_t, _ group: gid_t) -> Bool {
         var current = path
         var status = stat()
-        while lstat(current, &status) == 0 {
+        while true {
+            guard lstat(current, &status) == 0 else { return true }
             let mode = status.st_mode
             let isProtected = mode & S_IFMT == S_IFLNK || current != path && mode & mode_t(S_ISVTX) != 0
             let isShared =
                 mode & mode_t(S_IWOTH) != 0
                 || mode & mode_t(S_IWGRP) != 0 && status.st_gid != 0 && status.st_gid != group
             let isForeign = status.st_uid != 0 && status.st_uid != user
-            // Volumes of a container are often writable by all, and mounted read-only.
-            if isForeign || isShared && !isProtected, access(current, W_OK) == 0 || errno != EROFS { return true }
+            // Volumes of a container are often writable by all, and mounted read-only. That does not concern the owner,
+            // who may have another mount.
+            if isForeign || isShared && !isProtected && !isOnReadOnlyMount(current) { return true }
             guard current != "/" else { return false }
             current = ConfigRelativePath.directory(of: current)
         }
-        return false
+    }
+
+    private static func isOnReadOnlyMount(_ path: String) -> Bool {
+        var system = statvfs()
+        return statvfs(path, &system) == 0 && system.f_flag & UInt(ST_RDONLY) != 0
     }
 
     private static func resolved(_ path: String) -> String? {

@@ -115,7 +115,12 @@ final class SQLiteConnector: Sendable {
         let isSameFile = await withCheckedContinuation { continuation in
             opening.async { continuation.resume(returning: file.isSameFile) }
         }
-        if !isSameFile { note(SQLiteStoreError(.moved, path: path), in: .reading, of: file) }
+        if !isSameFile {
+            note(SQLiteStoreError(.moved, path: path), in: .reading, of: file)
+        } else if isCurrent(file) {
+            // An intermittent failure of opening, too, ends after a minute without another one.
+            log.succeeded(.opening)
+        }
     }
 
     private typealias Resume<Value: Sendable> = @Sendable (Outcome<Value>) -> Void
