@@ -3,14 +3,14 @@
 /// Slowness is cut only where it costs others: for each request that has waited ``waitingTime`` without a permit, at most
 /// one lease ends per tick, the slowest that waits for its client and
 /// - has moved nothing for ``stillTime``, or
-/// - is older than ``minimumAge`` and has moved less than a rate, or
-/// - is one of more than a quarter of all leases that wait for the same client.
+/// - is older than ``minimumAge``, and has moved less than a rate or is one of more than a quarter of all leases that wait
+///   for the same client.
 ///
 /// Pure; the caller measures.
 public struct PressureRule: Sendable, Equatable {
     /// How long a request waits for a connection before others may be ended for it, in nanoseconds.
     public static let waitingTime: UInt64 = 100_000_000
-    /// The age in nanoseconds up to which no lease is ended for its rate.
+    /// The age in nanoseconds up to which only leases end that have moved nothing.
     static let minimumAge: UInt64 = 5_000_000_000
     /// The pause in nanoseconds after which a lease may be ended.
     static let stillTime: UInt64 = 500_000_000
@@ -68,9 +68,8 @@ public struct PressureRule: Sendable, Equatable {
         let share = max(Self.minimumShare, total / 4)
         let slow = sorted.filter { index in
             let lease = leases[index]
-            let isOneOfMany = excess[lease.client, default: 0] > share
-            let isSlow = lease.age > Self.minimumAge && lease.rate < Double(rate)
-            guard isOneOfMany || isSlow || lease.still >= Self.stillTime else { return false }
+            let isSlow = lease.rate < Double(rate) || excess[lease.client, default: 0] > share
+            guard lease.still >= Self.stillTime || isSlow && lease.age > Self.minimumAge else { return false }
             excess[lease.client]? -= 1
             return true
         }

@@ -367,8 +367,12 @@ extension Exchange {
             use(permit, now: now)
             return nil
         case let decision?: return decision
-        // A store without a cache is not read twice for each request.
-        case nil: return now &- permittedAt < Self.trustedTime ? nil : .loadSession(ticket, route: permit.route)
+        // A store without a cache is not read twice for each request, and a request that waits does not begin to wait
+        // anew each time.
+        case nil:
+            guard now &- permittedAt >= Self.trustedTime, !hasReloaded else { return nil }
+            hasReloaded = true
+            return .loadSession(ticket, route: permit.route)
         }
     }
 

@@ -186,7 +186,9 @@ extension Exchange {
         if pace.sentAt != telemetry.sentAt || pace.moved != moved { pace = (telemetry.sentAt, moved, now) }
         let client = peer.load.map { ObjectIdentifier($0).hashValue } ?? forwardedClient?.hashValue
         return PressureRule.Lease(
-            moved: moved, age: now - telemetry.sentAt, still: now - pace.since, client: client ?? 0)
+            moved: moved, age: now - telemetry.sentAt,
+            // A gRPC call may wait for a response before it sends more.
+            still: isForCalls ? 0 : now - pace.since, client: client ?? 0)
     }
 
     func endForOthers() {

@@ -23,6 +23,8 @@ final class Exchange: Equatable {
     var permit: UpstreamPermit?
     /// The time of the event in which the permit was given.
     var permittedAt: UInt64 = 0
+    /// Whether its session was loaded again, because it had waited for a connection.
+    var hasReloaded = false
     /// The route that the permit is for. Set when the request is prepared for it.
     var route: RouteRuntime?
     var replay = BodyReplay()
@@ -157,6 +159,7 @@ final class Exchange: Equatable {
         endInFlight()
         permit = nil
         route = nil
+        hasReloaded = false
     }
 
     var decider: RequestDecider {
@@ -247,7 +250,7 @@ final class Exchange: Equatable {
             }
             replay.append(bytes)
             // A slice of the read would keep all of its buffer for as long as the client does not continue.
-            guard context.takeRequestBuffer(replay.hold()) else {
+            guard context.takeRequestBuffer(replay.hold()) || replay.body.readableBytes <= Self.alwaysBuffered else {
                 telemetry.decided(.local)
                 return respond(ProblemDocument(Problem(.overloaded, retryAfter: 1)), now: context.now)
             }
@@ -270,6 +273,9 @@ final class Exchange: Equatable {
             break
         }
     }
+
+    /// Bytes of the body of an account request that are buffered in any case: those of a sign-in.
+    private static let alwaysBuffered = 4_096
 
     /// The request body is complete, or the client closed its side of a tunnel.
     func requestEnd(trailers: TrailerSection? = nil) {

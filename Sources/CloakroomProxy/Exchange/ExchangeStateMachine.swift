@@ -51,6 +51,7 @@ struct ExchangeStateMachine: Equatable {
     var holdsBody: Bool {
         switch state {
         case .gathering, .waitingForConnection: true
+        case .suspended: suspendedBody == .open
         default: false
         }
     }

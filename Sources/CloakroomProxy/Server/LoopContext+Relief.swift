@@ -2,11 +2,23 @@ import CloakroomCore
 
 /// What a tick of the event loop takes from clients, because others need it.
 extension LoopContext {
-    /// A window that was announced cannot be withdrawn: if one is needed, an idle connection that has one ends.
-    func reclaimBodyWindow() {
-        guard isBodyWindowWanted else { return }
+    /// A window that was announced cannot be withdrawn: if one is needed, an idle connection that has one ends. It may
+    /// take a second until the window is returned.
+    func reclaimBodyWindow(now: UInt64) {
+        guard isBodyWindowWanted, now >= nextReclaim else { return }
         isBodyWindowWanted = false
+        nextReclaim = now &+ 2_000_000_000
         for member in registered where member.returnIdleWindow() { return }
+    }
+
+    /// While the HTTP/2 responses that wait for their clients exceed the memory, the connections that most of them belong
+    /// to end.
+    func relieveResponses() {
+        guard isResponseMemoryExceeded else { return }
+        let holders = registered.compactMap { $0 as? HTTP2DownstreamHandler }
+            .filter { $0.outboundBytes > 2 * HTTP2Stream.outboundLimit }
+            .sorted { $0.outboundBytes > $1.outboundBytes }
+        for holder in holders where isResponseMemoryExceeded { holder.endForMemory() }
     }
 
     /// Ends leases of slow clients if other requests wait for a connection to the same upstream.

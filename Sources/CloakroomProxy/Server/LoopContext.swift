@@ -38,6 +38,8 @@ final class LoopContext {
     private var bodyWindows: Int
     /// Whether a connection needed a window when there was none.
     var isBodyWindowWanted = false
+    /// When the next idle connection may end for its window.
+    var nextReclaim: UInt64 = 0
     /// The requests in flight of clients behind trusted proxies.
     var forwardedLoads = ForwardedClientLoads()
     /// Bytes of request bodies that are buffered before a connection to the upstream is leased.
@@ -308,7 +310,8 @@ final class LoopContext {
             for pool in poolsOnly(of: old) { pool.tick() }
         }
         relievePools(now: now)
-        reclaimBodyWindow()
+        relieveResponses()
+        reclaimBodyWindow(now: now)
         snapshot.telemetry.flush()
         for old in retired { old.telemetry.flush() }
         if connectionMetrics.isCountDue(at: now) { connectionMetrics.count(registered, metrics) }

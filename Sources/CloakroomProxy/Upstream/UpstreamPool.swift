@@ -19,6 +19,9 @@ final class UpstreamPool {
     var machine: Machine
     var outcomes = TargetOutcomes()
     private var gauges = PoolGauges()
+    /// Leases that are to be released.
+    var unused: [UpstreamLease] = []
+    var isReleasing = false
     /// Counter for `roundRobin`.
     private var turn: UInt32 = 0
     private(set) lazy var connector = PoolConnector(pool: self, context: context)

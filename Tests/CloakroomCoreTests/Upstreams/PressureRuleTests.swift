@@ -39,14 +39,17 @@ struct PressureRuleTests {
 
     @Test("Of the leases that wait for one client, those beyond a quarter of all end, the slowest first")
     func share() {
-        let many = (0..<20).map { PressureRule.Lease(moved: 100_000 + $0, age: Self.second, client: 7) }
-        let others = (0..<20).map { PressureRule.Lease(moved: 100 + $0, age: Self.second, client: 100 + $0) }
-        let unknown = (0..<20).map { PressureRule.Lease(moved: 100 + $0, age: Self.second) }
+        let many = (0..<20).map { PressureRule.Lease(moved: 100_000 + $0, age: 6 * Self.second, client: 7) }
+        let others = (0..<20).map { PressureRule.Lease(moved: 200_000 + $0, age: 6 * Self.second, client: 100 + $0) }
+        let unknown = (0..<20).map { PressureRule.Lease(moved: 200_000 + $0, age: 6 * Self.second) }
         #expect(rule.select(9, of: others + unknown + many, total: 64).map { $0 - 40 } == [0, 1, 2, 3])
         #expect(rule.select(2, of: others + unknown + many, total: 64).map { $0 - 40 } == [0, 1])
         // A small pool.
         #expect(rule.select(99, of: many, total: 20).count == 12)
         #expect(rule.select(99, of: many, total: 80).isEmpty)
+        // Up to 5 s none ends for that.
+        let young = many.map { PressureRule.Lease(moved: $0.moved, age: 5 * Self.second, client: 7) }
+        #expect(rule.select(99, of: young, total: 20).isEmpty)
     }
 
     @Test("A rate of 0 ends none, and extreme numbers are no error")

@@ -32,6 +32,13 @@ extension HTTP2DownstreamHandler {
         deadlines.announced(context.now &+ Self.announcementTime)
     }
 
+    /// The responses that wait for the client take memory that others need.
+    func endForMemory() {
+        context.reject("http2_waiting_responses", from: peer?.address ?? "unknown")
+        goAway(.enhanceYourCalm)
+        closeNow()
+    }
+
     func returnIdleWindow() -> Bool {
         guard hasBodyWindow, connection.streamCount == 0, phase == .open else { return false }
         beginGracefulShutdown()

@@ -31,7 +31,7 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     private var requestCount = 0
     private(set) var hasBodyWindow = false
     /// Bytes of all responses that wait to be sent.
-    private var outboundBytes = 0
+    private(set) var outboundBytes = 0
     var phase = Phase.open
 
     var registryIndex = -1

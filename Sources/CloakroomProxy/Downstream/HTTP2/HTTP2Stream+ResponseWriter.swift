@@ -94,7 +94,10 @@ extension HTTP2Stream: ResponseWriter {
         } else {
             connection.connection.setPending(outboundBytes, on: slot)
             outbound.compactLast()
-            if connection.exceedsResponseMemory { connection.reset(self, .enhanceYourCalm) }
+            let window = min(connection.connection.sendWindow, connection.connection.sendWindow(of: slot))
+            if !connection.channel.isWritable || outboundBytes > window, connection.exceedsResponseMemory {
+                connection.reset(self, .enhanceYourCalm)
+            }
         }
     }
 

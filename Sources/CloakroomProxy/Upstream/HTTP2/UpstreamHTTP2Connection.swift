@@ -331,7 +331,7 @@ final class UpstreamHTTP2Connection: ChannelInboundHandler, LoopRegistered, Pool
             isSettled = true
             owner?.http2Settled(self)
         case .checkRoom:
-            failUnsent(.refused, keeping: machine.openable)
+            failUnsent(isProven ? .unprocessed : .refused, keeping: machine.openable)
             roomChanged()
         }
     }

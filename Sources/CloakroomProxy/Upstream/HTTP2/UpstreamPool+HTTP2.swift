@@ -2,11 +2,18 @@ import CloakroomCore
 
 /// The pool's side of HTTP/2 connections: one of them serves several requests at a time.
 extension UpstreamPool: UpstreamHTTP2Owner {
-    /// A lease that was not used.
+    /// A lease that was not used. It is handed to the request that waits next, which may not use it either: such a release
+    /// within a release is done afterwards, because thousands of them would exhaust the stack.
     func release(_ lease: UpstreamLease) {
-        switch lease {
-        case .http1(let connection): release(connection)
-        case .http2(let stream): stream.release()
+        unused.append(lease)
+        guard !isReleasing else { return }
+        isReleasing = true
+        defer { isReleasing = false }
+        while let next = unused.popLast() {
+            switch next {
+            case .http1(let connection): release(connection)
+            case .http2(let stream): stream.release()
+            }
         }
     }
 
