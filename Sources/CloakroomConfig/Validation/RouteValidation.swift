@@ -11,10 +11,13 @@ enum RouteValidation {
         checkConflicts(routes, accounts: accounts.configuration)
         WideRouteRules.check(
             routes, accounts: accounts.configuration, upstreams: upstreams, identities: identities.configurations)
+        let variables = (routes.first?.scope.reading.locations.origins ?? [:]).compactMap { key, origin in
+            if case .environment = origin { key } else { nil }
+        }
         for route in routes {
             checkAPIToken(route, upstreams: upstreams)
             checkPassed(route, upstreams: upstreams)
-            checkVariables(route)
+            checkVariables(route, variables)
             if accounts.isUnambiguous {
                 RouteSessionRules(
                     route: route, accounts: accounts.configuration, upstreams: upstreams, identities: identities
@@ -63,12 +66,13 @@ enum RouteValidation {
 
     /// Variables that decide what a route of the file permits, or make any route public: the file does not show it, and
     /// their index is that of another route as soon as the list changes.
-    private static func checkVariables(_ route: RouteSection) {
+    /// - Parameter variables: The keys that variables set.
+    private static func checkVariables(_ route: RouteSection, _ variables: [[String]]) {
         let (reading, path) = (route.scope.reading, route.scope.path)
         let keys = reading.tree[path] == nil ? ["requiresAuthorization"] : accessKeys
-        for (key, origin) in reading.locations.origins where key.count > path.count && key.starts(with: path) {
+        for key in variables where key.count > path.count && key.starts(with: path) {
             let name = key[path.count]
-            guard case .environment = origin, keys.contains(name),
+            guard keys.contains(name),
                 name != "requiresAuthorization" || route.requiresAuthorization == false
             else { continue }
             reading.warn(
