@@ -13,7 +13,7 @@ extension UpstreamHTTP2Connection {
         switch machine.beginClosing(isGoAway: isGoAway) {
         case .drain:
             reportClosing()
-            if isGoAway { failUnsent(isProven ? .unprocessed : .refused) }
+            if isGoAway { failUnsent() }
         case .close:
             closeGracefully()
         case .nothing:
@@ -29,12 +29,12 @@ extension UpstreamHTTP2Connection {
 
     /// The peer does not permit these streams. Their heads were never written, so the requests can be sent elsewhere.
     /// - Parameter kept: Number of streams that it still permits.
-    func failUnsent(_ kind: UpstreamFailure.Kind, keeping kept: Int = 0) {
+    func failUnsent(keeping kept: Int = 0) {
         let unsent = queue.filter { $0.id == 0 }.dropFirst(kept)
         queue.removeAll { unsent.contains($0) }
         for stream in unsent where stream.isServing {
             stream.isQueued = false
-            stream.fail(kind)
+            stream.fail(kindOfUnprocessed)
             perform(machine.releaseUnsent(now: context.now))
         }
     }
@@ -74,7 +74,7 @@ extension UpstreamHTTP2Connection {
         consumed.removeAll()
         touched.removeAll()
         owner?.http2Closed(self, isSettled: isSettled, failure: failure)
-        for stream in unsent where stream.isServing { stream.fail(isProven ? .unprocessed : .refused) }
+        for stream in unsent where stream.isServing { stream.fail(kindOfUnprocessed) }
         for stream in streams where stream.isServing && !stream.isResponseReceived {
             let isInvalid = failure.kind == .invalidResponse
             let isStale = !stream.hasHead && !isInvalid && stream.readsAtStart == reads && reads > 1

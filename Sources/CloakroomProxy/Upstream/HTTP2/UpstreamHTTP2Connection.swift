@@ -95,6 +95,8 @@ final class UpstreamHTTP2Connection: ChannelInboundHandler, LoopRegistered, Pool
     private(set) var isSettled = false
     /// Whether a response head was received: then a request that is not processed because of GOAWAY is no failure.
     private(set) var isProven = false
+    /// The failure of a request that the peer has not begun to process.
+    var kindOfUnprocessed: UpstreamFailure.Kind { isProven ? .unprocessed : .refused }
     var hasReportedClosing = false
     var hasReportedEnd = false
     let ownResets = HTTP2ResetMonitor()
@@ -309,7 +311,7 @@ final class UpstreamHTTP2Connection: ChannelInboundHandler, LoopRegistered, Pool
         beginClosing(isGoAway: true)
         // NIOHTTP2 reports them as cancelled after this frame.
         for (id, stream) in table where id > last && stream.isServing && !stream.isResponseReceived {
-            stream.fail(isProven ? .unprocessed : .refused)
+            stream.fail(kindOfUnprocessed)
         }
     }
 
@@ -331,7 +333,7 @@ final class UpstreamHTTP2Connection: ChannelInboundHandler, LoopRegistered, Pool
             isSettled = true
             owner?.http2Settled(self)
         case .checkRoom:
-            failUnsent(isProven ? .unprocessed : .refused, keeping: machine.openable)
+            failUnsent(keeping: machine.openable)
             roomChanged()
         }
     }
