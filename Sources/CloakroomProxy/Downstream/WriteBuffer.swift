@@ -1,3 +1,4 @@
+import CloakroomWire
 import DequeModule
 import NIOCore
 
@@ -60,12 +61,9 @@ extension Deque<ByteBuffer> {
         }
     }
 
-    /// The last part has to wait: unless it fills a quarter of its storage, it is moved to storage of its own.
+    /// The last part has to wait: it keeps only storage that its bytes need.
     mutating func compactLast() {
-        guard let part = last, part.storageCapacity / 4 > Swift.max(part.readableBytes, 1_024) else { return }
-        var own = ByteBuffer()
-        own.writeImmutableBuffer(part)
-        self[index(before: endIndex)] = own
+        if !isEmpty { self[index(before: endIndex)].releaseReadStorage() }
     }
 }
 

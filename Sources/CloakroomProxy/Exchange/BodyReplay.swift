@@ -57,9 +57,7 @@ struct BodyReplay {
 
     /// Moves the body to storage of its own.
     private mutating func own() {
-        var own = ByteBuffer()
-        own.writeImmutableBuffer(body)
-        body = own
+        body = ByteBuffer(buffer: body)
     }
 
     /// Storage in bytes that is never replaced by a smaller one.

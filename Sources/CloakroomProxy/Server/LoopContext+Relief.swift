@@ -16,7 +16,7 @@ extension LoopContext {
     func relieveResponses() {
         guard isResponseMemoryExceeded else { return }
         let holders = registered.compactMap { $0 as? HTTP2DownstreamHandler }
-            .filter { $0.outboundBytes > 2 * HTTP2Stream.outboundLimit }
+            .filter(\.exceedsResponseShare)
             .sorted { $0.outboundBytes > $1.outboundBytes }
         for holder in holders where isResponseMemoryExceeded { holder.endForMemory() }
     }

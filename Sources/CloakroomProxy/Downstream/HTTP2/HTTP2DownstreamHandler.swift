@@ -367,11 +367,8 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
         context.responseBytes += count
     }
 
-    /// Whether a response of this connection must not wait: all responses that wait exceed the event loop's budget, and
-    /// those of this connection the share that each connection has in any case.
-    var exceedsResponseMemory: Bool {
-        context.isResponseMemoryExceeded && outboundBytes > 2 * HTTP2Stream.outboundLimit
-    }
+    /// Whether the responses that wait exceed the share that each connection has in any case.
+    var exceedsResponseShare: Bool { outboundBytes > 2 * HTTP2Stream.outboundLimit }
 
     /// Whether a response of this size may be written at once, ahead of those that wait for a turn.
     func canSendNow(_ count: Int, on slot: Int) -> Bool {

@@ -7,8 +7,12 @@ import NIOCore
 /// Writes responses in HTTP/2.
 extension HTTP2Stream: ResponseWriter {
     var isWritable: Bool {
-        if outboundBytes < Self.outboundLimit { return true }
         // More is writable if all of it could be sent at once.
+        outboundBytes < Self.outboundLimit || canSendAll
+    }
+
+    /// Whether the client lets everything that waits be sent.
+    private var canSendAll: Bool {
         guard let connection, connection.channel.isWritable else { return false }
         return outboundBytes <= min(connection.connection.sendWindow, connection.connection.sendWindow(of: slot))
     }
@@ -94,8 +98,7 @@ extension HTTP2Stream: ResponseWriter {
         } else {
             connection.connection.setPending(outboundBytes, on: slot)
             outbound.compactLast()
-            let window = min(connection.connection.sendWindow, connection.connection.sendWindow(of: slot))
-            if !connection.channel.isWritable || outboundBytes > window, connection.exceedsResponseMemory {
+            if context.isResponseMemoryExceeded, connection.exceedsResponseShare, !canSendAll {
                 connection.reset(self, .enhanceYourCalm)
             }
         }

@@ -50,7 +50,7 @@ struct HTTP2WaitingResponseTests {
         let scripts = Array(repeating: Self.responses(65_000), count: 200)
         var setup = GatewaySetup()
         setup.scripts = scripts
-        try await setup.http2 { $0.limits.inFlightPerAddress = 0 }.run { gateway in
+        try await setup.steppedTime().http2 { $0.limits.inFlightPerAddress = 0 }.run { gateway in
             let waiting = HTTP2Client.HTTP2ClientOptions(settings: [.initialWindow(0)])
             let small = try await gateway.http2(waiting)
             small.send(.headers(1, .get()), .headers(3, .get()))
@@ -64,7 +64,7 @@ struct HTTP2WaitingResponseTests {
                 try await eventually("responses") {
                     client.isClosed || ids.allSatisfy { client.stream($0).status == 200 || client.stream($0).isEnded }
                 }
-                try await Task.sleep(for: .milliseconds(120))
+                try await gateway.advance(.milliseconds(100))
             }
             let ended = clients.filter(\.isClosed)
             #expect(!ended.isEmpty)
