@@ -27,7 +27,7 @@ from harness.measure import MIB
 from harness.process import allow_many_files
 from harness.ports import free_port
 from scenarios import http1, provider_helpers, session_helpers
-from scenarios.idle import ENDINGS, KINDS, VERSIONS, IdleConnections, connect_and_close, connect_and_end
+from scenarios.idle import ENDINGS, KINDS, USES, VERSIONS, IdleConnections, connect_and_close, connect_and_end
 
 # What is reached, with a margin; swift-nio-ssl holds 18 KiB of a TLS connection.
 GOALS_KIB = {"clear": 6, "tls": 26, "h2": 27}
@@ -76,27 +76,27 @@ def receive(pipe, child, seconds):
         raise Failure("the process of the clients has ended") from None
 
 
-def hold_connections(pipe, port, kind, count, with_request):
+def hold_connections(pipe, port, kind, count, use):
     """Opens connections, reports how many are open, and closes them when it receives anything."""
     allow_many_files()
     with IdleConnections(port, kind) as connections:
-        connections.open(WARM_UP, with_request)
+        connections.open(WARM_UP, USES[use])
         connections.close_all()
         pipe.send(0)
         pipe.recv()
-        connections.open(count, with_request)
+        connections.open(count, USES[use])
         pipe.send(connections.count)
         pipe.recv()
         connections.close_all()
         pipe.send(0)
 
 
-def measure_idle(environment, kind, count, with_request):
+def measure_idle(environment, kind, count, use):
     """Resident memory before, with and after idle connections, in bytes."""
     gateway = gateway_for(environment, count)
     try:
         port = gateway.port if kind == "clear" else gateway.tls_port
-        pipe, child = in_child(hold_connections, port, kind, count, with_request)
+        pipe, child = in_child(hold_connections, port, kind, count, use)
         receive(pipe, child, 60)
         time.sleep(1)
         before = gateway.resident()
@@ -119,20 +119,20 @@ def measure_idle(environment, kind, count, with_request):
 def report_idle(environment, options):
     """Prints a table of idle connections. Returns the goals that were missed, as sentences."""
     missed = []
-    print("\n| kind | connections | requests each | RSS before | KiB each, at once | KiB each, quiet | RSS after |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |", flush=True)
+    print("\n| kind | connections | used for | RSS before | KiB each, at once | KiB each, quiet | RSS after |")
+    print("| --- | ---: | --- | ---: | ---: | ---: | ---: |", flush=True)
     for kind in options.kinds:
         for count in options.counts:
-            for with_request in (False, True):
-                before, at_once, quiet, after = measure_idle(environment, kind, count, with_request)
+            for use in options.uses:
+                before, at_once, quiet, after = measure_idle(environment, kind, count, use)
                 each = (quiet - before) / count / 1024
                 print(
-                    f"| {kind} | {count:,} | {int(with_request)} | {before / MIB:.1f} MiB "
+                    f"| {kind} | {count:,} | {use} | {before / MIB:.1f} MiB "
                     f"| {(at_once - before) / count / 1024:.1f} | {each:.1f} | {after / MIB:.1f} MiB |",
                     flush=True,
                 )
                 if each > GOALS_KIB.get(kind, each):
-                    missed.append(f"{each:.1f} KiB per idle connection ({kind}, {count:,}), goal {GOALS_KIB[kind]} KiB")
+                    missed.append(f"{each:.1f} KiB per idle connection ({kind}, {count:,}, {use}), goal {GOALS_KIB[kind]} KiB")
     return missed
 
 
@@ -301,6 +301,7 @@ def arguments():
     parser.add_argument("--product", type=pathlib.Path, help="the gateway's binary; default: the release build's")
     parser.add_argument("--kinds", default=",".join(KINDS), help="default: %(default)s")
     parser.add_argument("--counts", default="1000,10000", help="numbers of idle connections; default: %(default)s")
+    parser.add_argument("--uses", default=";".join(USES), help="what they were used for; default: %(default)s")
     parser.add_argument("--handshakes", type=int, default=20_000, help="1,000 to 1,000,000; default: %(default)s")
     parser.add_argument("--sessions", type=int, default=50_000, help="1,000 to 1,000,000; default: %(default)s")
     parser.add_argument("--than", type=pathlib.Path, help="another binary, whose sessions are measured too")
@@ -309,8 +310,9 @@ def arguments():
     parts = ["idle", "churn", "handshakes", "sessions"]
     options.parts = options.parts or parts
     options.kinds = options.kinds.split(",")
-    if set(options.parts) - set(parts) or set(options.kinds) - set(KINDS):
-        parser.error(f"parts are {', '.join(parts)}, kinds are {', '.join(KINDS)}")
+    options.uses = options.uses.split(";")
+    if set(options.parts) - set(parts) or set(options.kinds) - set(KINDS) or set(options.uses) - set(USES):
+        parser.error(f"parts are {', '.join(parts)}, kinds are {', '.join(KINDS)}, uses are {'; '.join(USES)}")
     try:
         options.counts = [int(count) for count in options.counts.split(",")]
     except ValueError:

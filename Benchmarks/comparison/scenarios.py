@@ -190,11 +190,18 @@ class Idle(Scenario):
 
     columns = (*Scenario.columns, Column("KiB/idle connection", "idle_bytes", 1, 1 / 1_024))
     COUNT = 5_000
+    # Longer than the time after which the gateway releases the memory of a connection's last request.
+    QUIET_SECONDS = 5
+
+    def __init__(self, name, protocol, title, idle_path=None):
+        super().__init__(name, protocol, title)
+        self.idle_path = idle_path or self.path
 
     @contextlib.contextmanager
     def prepared(self, gateway):
         before = tree_resident_bytes(gateway.process.pid)
-        with IdleConnections(gateway, self.protocol, self.path, self.headers(gateway), self.COUNT):
+        with IdleConnections(gateway, self.protocol, self.idle_path, self.headers(gateway), self.COUNT):
+            time.sleep(self.QUIET_SECONDS)
             yield {"idle_bytes": (tree_resident_bytes(gateway.process.pid) - before) / self.COUNT}
 
 
@@ -321,6 +328,8 @@ def _all():
         yield "latency", Latency(f"latency-{protocol}", protocol, "latency at half of saturation")
     for protocol in ("h1", "h1tls"):
         yield "idle", Idle(f"idle-{protocol}", protocol, f"{Idle.COUNT:,} idle connections")
+    yield "idle", Idle(
+        "idle-large-h1tls", "h1tls", f"{Idle.COUNT:,} idle connections after 100 KiB each", idle_path="/videos/large")
     yield "routes", Routes(1)
     for count in (10, 1_000):
         yield "routes", Routes(count, share_of="routes-1")

@@ -21,6 +21,8 @@ ENDINGS = ("close_notify", "FIN", "RST", "Connection: close")
 ADDRESSES = 100
 SECONDS = 10
 REQUEST = b"GET /idle HTTP/1.1\r\nHost: localhost\r\n\r\n"
+# What a connection was used for before it is idle: the paths of its requests.
+USES = {"nothing": [], "one request": ["/idle"], "100 KiB": ["/bytes/102400"], "100 KiB, then small": ["/bytes/102400", "/idle"]}
 LAST_REQUEST = REQUEST.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
 
 
@@ -67,29 +69,33 @@ class IdleConnections:
     def count(self):
         return len(self.connections)
 
-    def open(self, count, with_request):
-        """Opens connections, each with a complete handshake, and with one request if asked for."""
+    def open(self, count, paths):
+        """Opens connections, each with a complete handshake and requests for these paths, one after the other."""
         for number in range(count):
             connection = connect(self.port, number)
             if self.kind != "clear":
                 connection = self.context.wrap_socket(connection)
             if self.kind == "h2":
-                self.start_http2(connection, with_request)
-            elif with_request:
-                connection.sendall(REQUEST)
-                receive_response(connection)
+                self.start_http2(connection, paths)
+            else:
+                for path in paths:
+                    connection.sendall(REQUEST.replace(b"/idle", path.encode()))
+                    receive_response(connection)
             self.connections.append(connection)
 
     @staticmethod
-    def start_http2(connection, with_request):
-        """Sends the preface and waits until both sides have acknowledged their settings and the response is there."""
-        own = http2.PREFACE + http2.frame(http2.SETTINGS, 0, 0)
-        if with_request:
-            pairs = [(":method", "GET"), (":scheme", "https"), (":authority", "localhost"), (":path", "/idle")]
-            own += http2.frame(http2.HEADERS, http2.END_HEADERS | http2.END_STREAM, 1, http2.fields(pairs))
-        connection.sendall(own)
-        unread, has_settings, has_acknowledgement, has_response = b"", False, False, not with_request
-        while not (has_settings and has_acknowledgement and has_response):
+    def start_http2(connection, paths):
+        """Sends the preface and waits until both sides have acknowledged their settings and the responses are there."""
+        own = http2.PREFACE + http2.frame(http2.SETTINGS, 0, 0, http2.setting(http2.INITIAL_WINDOW, 1 << 20))
+        own += http2.frame(http2.WINDOW, 0, 0, (1 << 20).to_bytes(4, "big"))
+        requests = []
+        for number, path in enumerate(paths):
+            pairs = [(":method", "GET"), (":scheme", "https"), (":authority", "localhost"), (":path", path)]
+            flags = http2.END_HEADERS | http2.END_STREAM
+            requests.append(http2.frame(http2.HEADERS, flags, 2 * number + 1, http2.fields(pairs)))
+        connection.sendall(own + b"".join(requests[:1]))
+        unread, has_settings, has_acknowledgement, responses = b"", False, False, 0
+        while not (has_settings and has_acknowledgement and responses == len(paths)):
             piece = connection.recv(65_536)
             if not piece:
                 raise Failure("the HTTP/2 connection ended")
@@ -103,7 +109,8 @@ class IdleConnections:
                     connection.sendall(http2.frame(http2.SETTINGS, http2.ACK, 0))
                     has_settings = True
                 elif kind in (http2.DATA, http2.HEADERS) and flags & http2.END_STREAM:
-                    has_response = True
+                    responses += 1
+                    connection.sendall(b"".join(requests[responses : responses + 1]))
 
     def close_all(self):
         for connection in self.connections:

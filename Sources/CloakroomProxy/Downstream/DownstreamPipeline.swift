@@ -19,7 +19,8 @@ enum DownstreamPipeline {
     ) throws {
         let pipeline = channel.pipeline.syncOperations
         let client = DownstreamConnectionInfo(
-            channel: channel, context: context, isTLS: tls != nil, sourceAddress: sourceAddress, load: load)
+            channel: channel, context: context, isTLS: tls != nil, sourceAddress: sourceAddress, load: load,
+            output: tls.map { _ in TLSOutput() })
         if let tls { try pipeline.addHandler(tls) }
         if tls == nil, !allowsHTTP2 {
             try pipeline.addHandler(HTTP1DownstreamHandler(client))

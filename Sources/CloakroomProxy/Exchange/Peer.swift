@@ -63,6 +63,8 @@ struct DownstreamConnectionInfo {
     /// The requests in flight of the client's address; `nil` if they are not counted.
     var load: ClientLoad?
     /// `nil` without TLS.
+    var output: TLSOutput?
+    /// `nil` without TLS.
     var tlsVersion: TLSVersion?
     /// Subject of the client's certificate, if one was requested and verified.
     var certificateSubject: String?

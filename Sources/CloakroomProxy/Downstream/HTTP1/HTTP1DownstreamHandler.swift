@@ -139,6 +139,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
         exchange = nil
         drainCredit = nil
         writer.releaseStorage()
+        client.output?.releaseStorage()
     }
 
     // MARK: - Reading
@@ -359,12 +360,12 @@ extension HTTP1DownstreamHandler: ResponseWriter {
 
     func writeBody(_ bytes: ByteBuffer) {
         writer.beginPart(bytes.readableBytes)
-        if !writer.append(bytes) {
+        if !writer.append(bytes), let handlerContext {
             if var pending = writer.take() {
-                handlerContext?.write(wrapOutboundOut(pending), promise: nil)
+                client.write(pending, from: handlerContext)
                 writer.reuse(&pending)
             }
-            handlerContext?.write(wrapOutboundOut(bytes), promise: nil)
+            client.write(bytes, from: handlerContext)
         }
         writer.endPart()
     }
@@ -393,8 +394,8 @@ extension HTTP1DownstreamHandler: ResponseWriter {
 
     func flush() {
         guard let handlerContext else { return }
-        guard var bytes = writer.take() else { return handlerContext.flush() }
-        handlerContext.writeAndFlush(wrapOutboundOut(bytes), promise: nil)
+        guard var bytes = writer.take() else { return client.flush(from: handlerContext) }
+        client.writeAndFlush(bytes, from: handlerContext)
         writer.reuse(&bytes)
     }
 

@@ -14,7 +14,7 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
 
     let context: LoopContext
     let channel: any Channel
-    private let client: DownstreamConnectionInfo
+    let client: DownstreamConnectionInfo
     private(set) var handlerContext: ChannelHandlerContext?
     private(set) var peer: Peer?
     var connection: HTTP2Connection
@@ -332,6 +332,7 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
         streams = []
         touched = []
         connection.compact()
+        client.output?.releaseStorage()
     }
 
     // MARK: - Sending
@@ -378,16 +379,16 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     private func writeOut() {
         var bytes = ByteBuffer()
         swap(&bytes, &connection.output)
-        handlerContext?.write(wrapOutboundOut(bytes), promise: nil)
+        if let handlerContext { client.write(bytes, from: handlerContext) }
     }
 
     /// Sends the output. Its storage is used again if the channel has sent all of it.
     func send() {
         guard let handlerContext else { return }
-        guard connection.output.readableBytes > 0 else { return handlerContext.flush() }
+        guard connection.output.readableBytes > 0 else { return client.flush(from: handlerContext) }
         var bytes = ByteBuffer()
         swap(&bytes, &connection.output)
-        handlerContext.writeAndFlush(wrapOutboundOut(bytes), promise: nil)
+        client.writeAndFlush(bytes, from: handlerContext)
         guard connection.output.readableBytes == 0, bytes.capacity <= 2 * Self.writeLimit else { return }
         bytes.clear(minimumCapacity: 0)
         swap(&bytes, &connection.output)

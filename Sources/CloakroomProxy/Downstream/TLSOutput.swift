@@ -1,0 +1,126 @@
+import NIOCore
+import NIOSSL
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#endif
+
+/// Bounds the memory that large output leaves in the TLS handler of a client connection.
+///
+/// The TLS handler encrypts everything between two flushes into one buffer, which it keeps until the connection ends:
+/// 128 KiB after one large response. In swift-nio-ssl 2.37.6 its option for this bound has no effect. Therefore each
+/// part of a large output is flushed separately, so the buffer keeps its initial size. Below TLS, this handler holds
+/// the flushes until the end of the output, so that one system call still sends all parts.
+///
+/// The first large output adds the handler to the pipeline. Connections with small responses only do not have it.
+final class TLSOutput: ChannelOutboundHandler {
+    typealias OutboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    /// Maximum number of bytes of a part: encrypted, it fits in the initial buffer of 16,384 bytes. A record of an AEAD
+    /// cipher has at most 32 bytes more than its content (RFC 5246 §6.2.3.3, RFC 8446 §5.2).
+    static let partSize = 16_352
+
+    private var context: ChannelHandlerContext?
+    /// Whether parts have been written and not sent.
+    private(set) var isHolding = false
+    /// The encrypted parts that have not been sent: those of the output of one event. The channel does not know them, so it
+    /// stays writable until all are encrypted.
+    private var held: [(bytes: NIOAny, promise: EventLoopPromise<Void>?)] = []
+    /// The last encrypted part since a large output. It shares the storage of the TLS handler's buffer.
+    private var last: ByteBuffer?
+
+    func handlerAdded(context: ChannelHandlerContext) { self.context = context }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+        self.context = nil
+        last = nil
+        for part in held { part.promise?.fail(ChannelError.ioOnClosedChannel) }
+        held = []
+    }
+
+    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+        if isHolding || last != nil { last = Self.unwrapOutboundIn(data) }
+        if isHolding { held.append((data, promise)) } else { context.write(data, promise: promise) }
+    }
+
+    func flush(context: ChannelHandlerContext) {
+        if !isHolding { context.flush() }
+    }
+
+    func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
+        release()
+        context.close(mode: mode, promise: promise)
+    }
+
+    /// Encrypts output. It is sent by ``release()``.
+    fileprivate func hold(_ bytes: ByteBuffer, from handler: ChannelHandlerContext) {
+        if context == nil {
+            // Fails only if the connection is closed.
+            guard let tls = try? handler.pipeline.syncOperations.handler(type: NIOSSLServerHandler.self),
+                (try? handler.pipeline.syncOperations.addHandler(self, position: .before(tls))) != nil
+            else { return handler.write(NIOAny(bytes), promise: nil) }
+        }
+        isHolding = true
+        var rest = bytes
+        while rest.readableBytes > Self.partSize, let part = rest.readSlice(length: Self.partSize) {
+            handler.writeAndFlush(NIOAny(part), promise: nil)
+        }
+        handler.writeAndFlush(NIOAny(rest), promise: nil)
+    }
+
+    /// Sends the output that is held.
+    fileprivate func release() {
+        guard isHolding else { return }
+        isHolding = false
+        var parts: [(bytes: NIOAny, promise: EventLoopPromise<Void>?)] = []
+        swap(&parts, &held)
+        for part in parts { context?.write(part.bytes, promise: part.promise) }
+        context?.flush()
+    }
+
+    /// The connection is quiet: returns the pages of the TLS handler's buffer to the system, if large output has used
+    /// them.
+    ///
+    /// The buffer itself is not reachable, but the last part shares its storage. The bytes are not read again: all of
+    /// them are sent, and the TLS handler clears the buffer before it writes. Without this, an idle connection holds
+    /// 12 KiB more.
+    func releaseStorage() {
+        guard let last, let context, SendQueue.buffered(in: context.channel) == 0 else { return }
+        let page = UInt(sysconf(Int32(_SC_PAGESIZE)))
+        last.withVeryUnsafeBytes { bytes in
+            let start = UInt(bitPattern: bytes.baseAddress)
+            let first = (start + page - 1) / page * page
+            let end = (start + UInt(bytes.count)) / page * page
+            guard first < end else { return }
+            // Only pages that contain nothing else.
+            madvise(UnsafeMutableRawPointer(bitPattern: first), Int(end - first), MADV_DONTNEED)
+        }
+        self.last = nil
+    }
+}
+
+extension DownstreamConnectionInfo {
+    /// Writes output that is too large to be coalesced with more.
+    func write(_ bytes: ByteBuffer, from handler: ChannelHandlerContext) {
+        guard let output else { return handler.write(NIOAny(bytes), promise: nil) }
+        output.hold(bytes, from: handler)
+    }
+
+    /// Writes the last output of an event, and sends all.
+    func writeAndFlush(_ bytes: ByteBuffer, from handler: ChannelHandlerContext) {
+        guard let output, output.isHolding || bytes.readableBytes > TLSOutput.partSize else {
+            return handler.writeAndFlush(NIOAny(bytes), promise: nil)
+        }
+        output.hold(bytes, from: handler)
+        flush(from: handler)
+    }
+
+    /// Sends what has been written.
+    func flush(from handler: ChannelHandlerContext) {
+        handler.flush()
+        output?.release()
+    }
+}
