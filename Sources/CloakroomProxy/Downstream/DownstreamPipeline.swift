@@ -75,4 +75,10 @@ enum ChannelCut {
         }
         tls.close(promise: nil)
     }
+
+    /// Closes a connection without unsent data: sends close_notify, and does not wait for that of the client.
+    static func closeIdle(_ channel: any Channel) {
+        channel.close(mode: .output, promise: nil)
+        closeBelowTLS(channel)
+    }
 }

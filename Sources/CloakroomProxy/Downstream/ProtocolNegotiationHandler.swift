@@ -16,9 +16,11 @@ final class ProtocolNegotiationHandler: ChannelInboundHandler, RemovableChannelH
     private var isStarted = false
     private var received = ByteBuffer()
     private var isHandshakeCounted = false
+    private var start = UInt64.max
     var registryIndex = -1
     private(set) var deadline = UInt64.max
     var isDownstream: Bool { true }
+    var idle: (since: UInt64, load: ClientLoad?)? { (start, client.load) }
 
     init(_ client: DownstreamConnectionInfo, allowsHTTP2: Bool) {
         self.client = client
@@ -50,7 +52,8 @@ final class ProtocolNegotiationHandler: ChannelInboundHandler, RemovableChannelH
         // A TLS handshake must start at once; the first request of an unencrypted connection gets the keep-alive
         // timeout.
         let timeouts = context.snapshot.timeouts
-        deadline = context.updateTime() &+ (client.isTLS ? timeouts.header : timeouts.keepAlive)
+        start = context.updateTime()
+        deadline = start &+ (client.isTLS ? timeouts.header : timeouts.keepAlive)
         context.add(self)
         // It was accepted just before draining began.
         if context.isDraining { closeNow() }
@@ -143,4 +146,9 @@ final class ProtocolNegotiationHandler: ChannelInboundHandler, RemovableChannelH
     func drain() { closeNow() }
 
     func closeNow() { handlerContext?.close(promise: nil) }
+
+    func endIdle() {
+        countHandshake(.timeout)
+        ChannelCut.closeBelowTLS(client.channel)
+    }
 }

@@ -5,9 +5,18 @@ import Synchronization
 /// The requests in flight of one client address, shared by all its connections and event loops.
 final class ClientLoad: Sendable {
     private let inFlight = Atomic<Int>(0)
+    private let connections = Atomic<Int>(0)
 
     /// Number of requests in flight.
     var count: Int { inFlight.load(ordering: .relaxed) }
+
+    /// Number of connections.
+    var connectionCount: Int { connections.load(ordering: .relaxed) }
+
+    /// Counts a connection, or the end of one. Called by ``PerClientConnectionLimit`` only.
+    /// - Returns: The number of connections.
+    @discardableResult
+    func addConnections(_ change: Int) -> Int { connections.wrappingAdd(change, ordering: .relaxed).newValue }
 
     /// Counts a request, which ends with ``endRequest()``.
     /// - Returns: Whether the limit allows it. Otherwise nothing is counted.

@@ -99,8 +99,9 @@ public final class GatewayServer: Service, Unprintable {
 
     private func serve(on group: MultiThreadedEventLoopGroup, loopCount: Int) async throws {
         config.activateTargets(now: time.now())
-        let loops = try await LoopContextGroup(group: group, config: config, loopCount: loopCount, time: time)
         let limit = ConnectionLimit(config.configuration.limits.connections)
+        let loops = try await LoopContextGroup(
+            group: group, config: config, loopCount: loopCount, limit: limit, time: time)
         let connections = config.telemetry.metrics.listeners
         config.telemetry.registry.onScrape { connections.show(open: limit.count) }
         let listeners: [Listener]

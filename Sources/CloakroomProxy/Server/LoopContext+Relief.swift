@@ -1,4 +1,5 @@
 import CloakroomCore
+import CloakroomTelemetry
 
 /// What a tick of the event loop takes from clients, because others need it.
 extension LoopContext {
@@ -19,6 +20,27 @@ extension LoopContext {
             .filter(\.exceedsResponseShare)
             .sorted { $0.outboundBytes > $1.outboundBytes }
         for holder in holders where isResponseMemoryExceeded { holder.endForMemory() }
+    }
+
+    /// Time in nanoseconds without a request after which a connection can be closed for another one.
+    static let idleTime: UInt64 = 3_000_000_000
+
+    /// At the connection limit, new clients wait in the listen queue: closes idle connections, at most 1/16 of the limit.
+    /// The order of addresses is by the power of two of their number of connections, highest first; then the longest
+    /// idle time decides.
+    func relieveAccepting(now: UInt64) {
+        guard let connectionLimit, connectionLimit.isFull else { return }
+        var candidates: [(share: Int, since: UInt64, member: any LoopRegistered)] = []
+        for member in registered {
+            guard let idle = member.idle, idle.since < now, now - idle.since >= Self.idleTime else { continue }
+            let connections = idle.load?.connectionCount ?? 0
+            candidates.append((Int.bitWidth - connections.leadingZeroBitCount, idle.since, member))
+        }
+        candidates.sort { ($1.share, $0.since) < ($0.share, $1.since) }
+        for candidate in candidates.prefix(max(1, connectionLimit.limit / 16 / loopCount)) {
+            candidate.member.endIdle()
+            snapshot.config.telemetry.metrics.rejections(reason: "idle_at_limit").increment()
+        }
     }
 
     /// Ends leases of slow clients if other requests wait for a connection to the same upstream.

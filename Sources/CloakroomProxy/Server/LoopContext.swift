@@ -18,6 +18,8 @@ final class LoopContext {
     let index: Int
     /// All event loops, to send messages to them.
     let neighbours: LoopNeighbours
+    /// The limit of client connections; `nil` if they are not limited.
+    var connectionLimit: ConnectionLimit?
     private(set) var isDraining = false
     private(set) var registered: [any LoopRegistered] = []
     private let logger: Logger
@@ -312,6 +314,7 @@ final class LoopContext {
         relievePools(now: now)
         relieveResponses()
         reclaimBodyWindow(now: now)
+        relieveAccepting(now: now)
         snapshot.telemetry.flush()
         for old in retired { old.telemetry.flush() }
         if connectionMetrics.isCountDue(at: now) { connectionMetrics.count(registered, metrics) }
@@ -360,6 +363,8 @@ protocol LoopRegistered: AnyObject {
     var isDownstream: Bool { get }
     /// What a client connection does, for metrics. Not used for other connections.
     var connectionState: ClientConnectionState { get }
+    /// For a client connection without a request: since when it waits for one, and the load of its address.
+    var idle: (since: UInt64, load: ClientLoad?)? { get }
     /// Whether it is a client connection with TLS.
     var usesTLS: Bool { get }
     func deadlineExpired(now: UInt64)
@@ -375,14 +380,18 @@ protocol LoopRegistered: AnyObject {
     func endLeaseOfSlowClient()
     /// Ends gracefully, if it is an idle client connection with a large receive window.
     func returnIdleWindow() -> Bool
+    /// Closes an idle client connection at once, because others cannot connect.
+    func endIdle()
 }
 
 extension LoopRegistered {
     var usesTLS: Bool { false }
     var connectionState: ClientConnectionState { .new }
+    var idle: (since: UInt64, load: ClientLoad?)? { nil }
     func configurationReplaced() {}
     func sessionsChanged(now: UInt64) {}
     func leaseOfSlowClient(from pool: UpstreamPool, now: UInt64) -> PressureRule.Lease? { nil }
     func endLeaseOfSlowClient() {}
     func returnIdleWindow() -> Bool { false }
+    func endIdle() { closeNow() }
 }

@@ -9,7 +9,8 @@ final class LoopContextGroup: Sendable {
     private let eventLoops: [any EventLoop]
 
     init(
-        group: MultiThreadedEventLoopGroup, config: ConfigSnapshot, loopCount: Int, time: LoopTime
+        group: MultiThreadedEventLoopGroup, config: ConfigSnapshot, loopCount: Int, limit: ConnectionLimit,
+        time: LoopTime
     ) async throws {
         var contexts: [ObjectIdentifier: NIOLoopBound<LoopContext>] = [:]
         var eventLoops: [any EventLoop] = []
@@ -21,6 +22,7 @@ final class LoopContextGroup: Sendable {
                 let context = LoopContext(
                     eventLoop: eventLoop, config: config, loopCount: loopCount, index: index, neighbours: neighbours,
                     time: time)
+                context.connectionLimit = limit
                 context.start()
                 return NIOLoopBound(context, eventLoop: eventLoop)
             }.get()

@@ -285,6 +285,18 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
         }
     }
 
+    /// A head that has begun counts from its first byte.
+    var idle: (since: UInt64, load: ClientLoad?)? {
+        guard state.phase == .head, !isActive, unacceptedBytes(isExact: false) == 0 else { return nil }
+        let timeouts = context.snapshot.timeouts
+        let timeout = state.isReceivingHead ? timeouts.header : timeouts.keepAlive
+        return (idleEnd > timeout ? idleEnd - timeout : 0, client.load)
+    }
+
+    func endIdle() {
+        if state.close() { ChannelCut.closeIdle(channel) }
+    }
+
     func closeNow() { close(isCut: state.isResponseIncomplete(isActive: isActive)) }
 
     /// - Parameter isCut: Whether the client must be able to detect that the response is incomplete.

@@ -45,6 +45,17 @@ extension HTTP2DownstreamHandler {
         return true
     }
 
+    var idle: (since: UInt64, load: ClientLoad?)? {
+        guard connection.streamCount == 0, phase < .lingering, SendQueue.buffered(in: channel) == 0 else { return nil }
+        return (idleStart, client.load)
+    }
+
+    func endIdle() {
+        goAway(.noError)
+        phase = .closed
+        ChannelCut.closeIdle(channel)
+    }
+
     func sendFinalGoAway() {
         guard phase == .goAwaySent else { return }
         phase = .draining

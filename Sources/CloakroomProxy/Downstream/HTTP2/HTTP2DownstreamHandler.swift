@@ -33,6 +33,8 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     /// Bytes of all responses that wait to be sent.
     private(set) var outboundBytes = 0
     var phase = Phase.open
+    /// When the connection began, or its last open stream ended.
+    private(set) var idleStart = UInt64.max
 
     var registryIndex = -1
     var deadlines = HTTP2Deadlines()
@@ -79,7 +81,8 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
         self.handlerContext = handlerContext
         peer = client.makePeer()
         // The header timeout applies until the client's SETTINGS are received.
-        deadlines.idle = context.updateTime() &+ context.snapshot.timeouts.header
+        idleStart = context.updateTime()
+        deadlines.idle = idleStart &+ context.snapshot.timeouts.header
         context.add(self)
         flushLater()
         if context.isDraining { drain() }
@@ -310,8 +313,9 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
 
     private func streamEnded() {
         guard connection.streamCount == 0, phase < .lingering else { return }
+        idleStart = context.now
         deadlines.streamsEnded(
-            now: context.now, idle: phase == .open ? context.snapshot.timeouts.keepAlive : Self.announcementTime)
+            now: idleStart, idle: phase == .open ? context.snapshot.timeouts.keepAlive : Self.announcementTime)
         if phase > .open { flushLater() }
     }
 

@@ -3,7 +3,8 @@ import NIOCore
 import Synchronization
 
 /// Limit of client connections, over all listeners and event loops. At the limit accepting is paused; pending
-/// connections wait in the listen queue.
+/// connections wait in the listen queue. Meanwhile the event loops close idle connections:
+/// ``LoopContext/relieveAccepting(now:)``.
 ///
 /// Connections accepted before the limit was noticed are kept, so the count can exceed the limit by a few.
 final class ConnectionLimit: Sendable {
@@ -61,14 +62,9 @@ final class ConnectionLimit: Sendable {
 
 /// Limit of connections per client, over all listeners and event loops.
 final class PerClientConnectionLimit: Sendable {
-    private struct Entry {
-        var connections = 0
-        let load = ClientLoad()
-    }
-
     /// Whether a connection is accepted.
     enum Admission {
-        /// - Parameter load: The requests in flight of the client; `nil` if they are not counted.
+        /// - Parameter load: The connections and requests in flight of the client; `nil` if they are not counted.
         case admitted(ClientLoad?)
         case rejected
     }
@@ -76,7 +72,7 @@ final class PerClientConnectionLimit: Sendable {
     private let limit: Int
     private let countsRequests: Bool
     private let exempt: [CIDRBlock]
-    private let entries = Mutex<[ClientAddressKey: Entry]>([:])
+    private let entries = Mutex<[ClientAddressKey: ClientLoad]>([:])
 
     /// - Parameters:
     ///   - limit: Maximum number per client; 0 means unlimited.
@@ -97,11 +93,11 @@ final class PerClientConnectionLimit: Sendable {
             return .admitted(nil)
         }
         let load: ClientLoad? = entries.withLock { entries in
-            var entry = entries[block] ?? Entry()
-            guard limit == 0 || entry.connections < limit else { return nil }
-            entry.connections += 1
-            entries[block] = entry
-            return entry.load
+            let load = entries[block] ?? ClientLoad()
+            guard limit == 0 || load.connectionCount < limit else { return nil }
+            load.addConnections(1)
+            entries[block] = load
+            return load
         }
         guard let load else { return .rejected }
         closed.whenComplete { _ in self.release(block) }
@@ -113,8 +109,7 @@ final class PerClientConnectionLimit: Sendable {
 
     private func release(_ block: ClientAddressKey) {
         entries.withLock { entries in
-            guard let count = entries[block]?.connections else { return }
-            if count > 1 { entries[block]?.connections = count - 1 } else { entries[block] = nil }
+            if entries[block]?.addConnections(-1) == 0 { entries[block] = nil }
         }
     }
 }

@@ -13,9 +13,12 @@ final class ProxyHeaderHandler: ChannelInboundHandler, RemovableChannelHandler, 
     private var parser = ProxyHeaderParser()
     private var isOver = false
     private var hasStarted = false
+    private var start = UInt64.max
     var registryIndex = -1
     private(set) var deadline = UInt64.max
     var isDownstream: Bool { true }
+    /// The client's address is not known yet.
+    var idle: (since: UInt64, load: ClientLoad?)? { (start, nil) }
 
     init(channel: any Channel, context: LoopContext, setup: ChildChannelInitializer) {
         self.channel = channel
@@ -35,7 +38,8 @@ final class ProxyHeaderHandler: ChannelInboundHandler, RemovableChannelHandler, 
     private func begin() {
         guard !hasStarted, !isOver else { return }
         hasStarted = true
-        deadline = context.updateTime() &+ context.snapshot.timeouts.header
+        start = context.updateTime()
+        deadline = start &+ context.snapshot.timeouts.header
         context.add(self)
         // It was accepted just before draining began.
         if context.isDraining { closeNow() }

@@ -9,7 +9,7 @@ struct ConnectionLimitTests {
 
     @Test("At the limit a new connection waits in the listen queue, and is served once there is room")
     func pausing() async throws {
-        try await Self.setup.configuration { $0.limits.connections = 2 }.run { gateway in
+        try await Self.setup.configuration { $0.limits.connections = 2 }.steppedTime().run { gateway in
             let first = try await gateway.client()
             let second = try await gateway.client()
             for client in [first, second] { #expect(try await client.exchange(Ask.get()).text == "ok") }

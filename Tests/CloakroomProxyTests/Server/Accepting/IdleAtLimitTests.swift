@@ -1,0 +1,151 @@
+import CloakroomCore
+import NIOHTTP2
+import TestSupport
+import Testing
+
+@Suite("Idle connections at the connection limit", .serialized, .timeLimit(.minutes(1)))
+struct IdleAtLimitTests {
+    private static func setup(_ limit: Int, _ script: [ScriptedUpstream.Step] = [.request, .send(Reply.ok), .again])
+        -> GatewaySetup
+    {
+        GatewaySetup(script).configuration { $0.limits.connections = limit }.steppedTime()
+    }
+
+    @Test(
+        "Rule 81: at the limit the connection that is idle for the longest time is closed, and a new client is served")
+    func keptAlive() async throws {
+        try await Self.setup(4).run { gateway in
+            var clients: [RawPeer] = []
+            for _ in 0..<4 {
+                let client = try await gateway.client()
+                #expect(try await client.exchange(Ask.get()).text == "ok")
+                clients.append(client)
+                try await gateway.advance(.milliseconds(100))
+            }
+            let new = try await gateway.client()
+            new.send(Ask.get())
+            try await gateway.advance(.milliseconds(2_000))
+            #expect(new.received == 0)
+            #expect(clients.allSatisfy { !$0.isClosed })
+            try await gateway.advance(.milliseconds(650))
+            #expect(try await new.response().text == "ok")
+            #expect(clients.map(\.isClosed) == [true, false, false, false])
+            try await gateway.metric("cloakroom_rejections_total{reason=\"idle_at_limit\"} 1")
+            #expect(try await clients[3].exchange(Ask.get()).text == "ok")
+        }
+    }
+
+    @Test("Rule 81: below the limit no idle connection is closed before its timeout")
+    func room() async throws {
+        try await Self.setup(4).run { gateway in
+            var clients: [RawPeer] = []
+            for _ in 0..<3 { clients.append(try await gateway.client()) }
+            for client in clients { #expect(try await client.exchange(Ask.get()).text == "ok") }
+            try await gateway.advance(.seconds(30), inStepsOf: .seconds(1))
+            #expect(clients.allSatisfy { !$0.isClosed })
+        }
+    }
+
+    @Test(
+        "Rule 81: connections that have sent no complete head for 3 s count as idle",
+        arguments: ["", "G", "GET /public/a HTTP/1.1\r\nHost: a", "PRI * HTTP/2.0\r\n"], [false, true])
+    func incompleteHead(bytes: String, allowsHTTP2: Bool) async throws {
+        let setup = Self.setup(4).configuration { $0.listeners[0].http2 = allowsHTTP2 }
+        try await setup.run { gateway in
+            var clients: [RawPeer] = []
+            for _ in 0..<4 {
+                let client = try await gateway.client()
+                client.send(bytes)
+                clients.append(client)
+            }
+            try await gateway.advance(.milliseconds(100))
+            let new = try await gateway.client()
+            new.send(Ask.get())
+            try await gateway.advance(.milliseconds(3_100))
+            #expect(try await new.response().text == "ok")
+        }
+    }
+
+    @Test(
+        "Rule 81: handshakes and PROXY headers that are not complete after 3 s count as idle", arguments: [true, false])
+    func unfinishedSetup(isTLS: Bool) async throws {
+        let directory = try CertificateFixture()
+        let pair = try directory.server("server", names: ["localhost"])
+        let setup = Self.setup(2).configuration {
+            if isTLS {
+                $0.listeners[0].tls = ListenerTLSConfiguration(
+                    certificateFile: pair.certificateFile, keyFile: pair.keyFile)
+            } else {
+                $0.listeners[0].proxyProtocolSources = [CIDRBlock("127.0.0.1")].compactMap(\.self)
+            }
+        }
+        try await setup.run { gateway in
+            let clients = [try await gateway.client(), try await gateway.client()]
+            try await gateway.advance(.milliseconds(2_900))
+            #expect(clients.allSatisfy { !$0.isClosed })
+            try await gateway.advance(.milliseconds(200))
+            try await eventually("room") { clients.contains { $0.isClosed } }
+        }
+    }
+
+    @Test("Rule 81: connections with a request in progress are kept, and a new client waits until one has ended")
+    func active() async throws {
+        let gate = Gate()
+        try await Self.setup(2, [.request, .wait(gate), .send(Reply.ok), .again]).run { gateway in
+            let clients = [try await gateway.client(), try await gateway.client()]
+            for client in clients { client.send(Ask.get()) }
+            try await eventually("both requests") { gateway.upstream.requests.count == 2 }
+            let new = try await gateway.client()
+            new.send(Ask.get())
+            try await gateway.advance(.seconds(10), inStepsOf: .seconds(1))
+            #expect(new.received == 0)
+            #expect(clients.allSatisfy { !$0.isClosed })
+            gate.open()
+            for client in clients { #expect(try await client.response().text == "ok") }
+            try await gateway.advance(.milliseconds(3_100))
+            #expect(try await new.response().text == "ok")
+        }
+    }
+
+    @Test("Rule 81: an idle HTTP/2 connection that is closed gets GOAWAY, one with an open stream is kept")
+    func http2() async throws {
+        let gate = Gate()
+        let script: [ScriptedUpstream.Step] = [.request, .wait(gate), .send(Reply.ok), .again]
+        try await Self.setup(2, script).http2 { $0.limits.connections = 2 }.run { gateway in
+            let busy = try await gateway.http2()
+            busy.send(.headers(1, .get()))
+            try await eventually("the request") { gateway.upstream.requests.count == 1 }
+            let idle = try await gateway.http2()
+            try await idle.settle()
+            let new = try await gateway.client()
+            try await gateway.advance(.milliseconds(3_100))
+            try await eventually("the end") { idle.isClosed }
+            #expect(idle.goAways.map(\.code) == [.noError])
+            #expect(busy.goAways.isEmpty)
+            gate.open()
+            #expect(try await new.exchange(Ask.get()).text == "ok")
+            #expect(try await busy.response(1).text == "ok")
+        }
+    }
+
+    @Test("Rule 81: connections of the address that holds most are closed before one that is idle for a longer time")
+    func addresses() async throws {
+        let setup = Self.setup(4).configuration {
+            $0.listeners[0].proxyProtocolSources = [CIDRBlock("127.0.0.1")].compactMap(\.self)
+        }
+        func header(_ address: String) -> String { "PROXY TCP4 \(address) 198.51.100.2 56211 443\r\n" }
+        try await setup.run { gateway in
+            var clients: [RawPeer] = []
+            for address in ["192.0.2.1", "192.0.2.2", "192.0.2.2", "192.0.2.2"] {
+                let client = try await gateway.client()
+                #expect(try await client.exchange(header(address) + Ask.get()).text == "ok")
+                clients.append(client)
+                try await gateway.advance(.milliseconds(100))
+            }
+            try await gateway.advance(.milliseconds(2_750))
+            #expect(clients.map(\.isClosed) == [false, true, false, false])
+            let new = try await gateway.client()
+            #expect(try await new.exchange(header("192.0.2.3") + Ask.get()).text == "ok")
+        }
+    }
+}
